@@ -1,0 +1,146 @@
+//! Field selectors: `metadata.name=a,spec.nodeName!=b`.
+
+/// One `field=value` or `field!=value`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldRequirement {
+    pub field: String,
+    pub equal: bool,
+    pub value: String,
+}
+
+/// All requirements must hold. Empty selects everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSelector {
+    pub requirements: Vec<FieldRequirement>,
+}
+
+impl FieldSelector {
+    /// Syntax and error texts of apimachinery `fields.ParseSelector`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut requirements = Vec::new();
+        for term in split_unescaped(text) {
+            if term.is_empty() {
+                continue;
+            }
+            let (field, equal, value) = split_term(term).ok_or_else(|| {
+                format!("invalid selector: '{text}'; can't understand '{term}'")
+            })?;
+            requirements.push(FieldRequirement {
+                field: field.to_owned(),
+                equal,
+                value: unescape(value)?,
+            });
+        }
+        Ok(Self { requirements })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// The value that an equality on `field` requires, if there is one.
+    pub fn required(&self, field: &str) -> Option<&str> {
+        self.requirements
+            .iter()
+            .find(|r| r.equal && r.field == field)
+            .map(|r| r.value.as_str())
+    }
+
+    /// `value` looks a field up; a missing one compares as the empty string.
+    pub fn matches<'a>(&self, mut value: impl FnMut(&str) -> &'a str) -> bool {
+        self.requirements
+            .iter()
+            .all(|r| (value(&r.field) == r.value) == r.equal)
+    }
+}
+
+fn split_unescaped(text: &str) -> Vec<&str> {
+    let mut terms = Vec::new();
+    let (mut start, mut escaped) = (0, false);
+    for (i, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => {
+                terms.push(&text[start..i]);
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    terms.push(&text[start..]);
+    terms
+}
+
+/// The first operator in the term splits it; `!=` and `==` before `=`.
+fn split_term(term: &str) -> Option<(&str, bool, &str)> {
+    for (i, _) in term.char_indices() {
+        let rest = &term[i..];
+        for (operator, equal) in [("!=", false), ("==", true), ("=", true)] {
+            if let Some(value) = rest.strip_prefix(operator) {
+                return Some((&term[..i], equal, value));
+            }
+        }
+    }
+    None
+}
+
+fn unescape(value: &str) -> Result<String, String> {
+    let mut out = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(c @ ('\\' | ',' | '=')) => out.push(c),
+                Some(c) => {
+                    return Err(format!(
+                        "invalid field selector: invalid escape sequence: \\{c}"
+                    ));
+                }
+                None => {
+                    return Err("invalid field selector: invalid escape sequence: \\".to_owned());
+                }
+            },
+            ',' | '=' => {
+                return Err(format!(
+                    "invalid field selector: unescaped character in value: {}",
+                    c as u32
+                ));
+            }
+            c => out.push(c),
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_operators_and_escapes() {
+        let s = FieldSelector::parse(r"a=b,c!=d,e==f\,g,,").unwrap();
+        let got: Vec<_> = s
+            .requirements
+            .iter()
+            .map(|r| (r.field.as_str(), r.equal, r.value.as_str()))
+            .collect();
+        assert_eq!(
+            got,
+            [("a", true, "b"), ("c", false, "d"), ("e", true, "f,g")]
+        );
+        assert!(s.matches(|f| match f {
+            "a" => "b",
+            "e" => "f,g",
+            _ => "",
+        }));
+        assert_eq!(
+            FieldSelector::parse("nonsense").unwrap_err(),
+            "invalid selector: 'nonsense'; can't understand 'nonsense'"
+        );
+        assert_eq!(
+            FieldSelector::parse("a=b=c").unwrap_err(),
+            "invalid field selector: unescaped character in value: 61"
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! Group, version and resource: how the API names what it serves.
+
+use std::fmt;
+
+/// `apps/v1`, or `v1` for the core group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupVersion {
+    /// Empty for the core group.
+    pub group: String,
+    pub version: String,
+}
+
+impl fmt::Display for GroupVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.group.is_empty() {
+            f.write_str(&self.version)
+        } else {
+            write!(f, "{}/{}", self.group, self.version)
+        }
+    }
+}
+
+impl GroupVersion {
+    /// Parses an `apiVersion`: `v1`, `apps/v1`.
+    pub fn parse(api_version: &str) -> Option<Self> {
+        let (group, version) = match api_version.split_once('/') {
+            Some((g, v)) if !g.is_empty() && !v.contains('/') => (g, v),
+            Some(_) => return None,
+            None => ("", api_version),
+        };
+        (!version.is_empty()).then(|| Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+        })
+    }
+
+    /// The URL prefix of the group version: `/api/v1`, `/apis/apps/v1`.
+    pub fn path(&self) -> String {
+        if self.group.is_empty() {
+            format!("/api/{}", self.version)
+        } else {
+            format!("/apis/{}/{}", self.group, self.version)
+        }
+    }
+}
+
+/// A resource whatever its version: what error messages name
+/// (`pods`, `deployments.apps`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupResource {
+    pub group: String,
+    pub resource: String,
+}
+
+impl fmt::Display for GroupResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.group.is_empty() {
+            f.write_str(&self.resource)
+        } else {
+            write!(f, "{}.{}", self.resource, self.group)
+        }
+    }
+}
+
+/// What a URL under `/api` or `/apis` names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupVersionResource {
+    /// Empty for the core group.
+    pub group: String,
+    pub version: String,
+    /// The lower-case plural.
+    pub resource: String,
+}
+
+impl GroupVersionResource {
+    pub fn new(group: &str, version: &str, resource: &str) -> Self {
+        Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            resource: resource.to_owned(),
+        }
+    }
+
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource {
+            group: self.group.clone(),
+            resource: self.resource.clone(),
+        }
+    }
+
+    pub fn group_version(&self) -> GroupVersion {
+        GroupVersion {
+            group: self.group.clone(),
+            version: self.version.clone(),
+        }
+    }
+
+    /// The URL of the whole collection: `/apis/apps/v1/deployments`.
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.group_version().path(), self.resource)
+    }
+}
+
+/// `deployments.v1.apps`, `pods.v1`: the form configuration files use.
+impl fmt::Display for GroupVersionResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.resource, self.version)?;
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_names() {
+        let pods = GroupVersionResource::new("", "v1", "pods");
+        assert_eq!(pods.path(), "/api/v1/pods");
+        assert_eq!(pods.to_string(), "pods.v1");
+        let deployments = GroupVersionResource::new("apps", "v1", "deployments");
+        assert_eq!(deployments.path(), "/apis/apps/v1/deployments");
+        assert_eq!(deployments.group_resource().to_string(), "deployments.apps");
+        assert_eq!(deployments.to_string(), "deployments.v1.apps");
+    }
+
+    #[test]
+    fn api_version_parses() {
+        assert_eq!(GroupVersion::parse("v1").unwrap().path(), "/api/v1");
+        assert_eq!(
+            GroupVersion::parse("apps/v1").unwrap().path(),
+            "/apis/apps/v1"
+        );
+        for bad in ["", "/v1", "a/b/c", "apps/"] {
+            assert_eq!(GroupVersion::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Label selectors: `app=web,tier in (a,b),!canary`.
+
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+    GreaterThan,
+    LessThan,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelRequirement {
+    pub key: String,
+    pub operator: Operator,
+    /// Sorted and without duplicates; one value for the comparisons.
+    pub values: Vec<String>,
+}
+
+/// All requirements must hold. Empty selects everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelSelector {
+    pub requirements: Vec<LabelRequirement>,
+}
+
+impl LabelSelector {
+    /// Syntax and error texts of apimachinery `labels.Parse`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Parser::new(text)
+            .parse()
+            .map(|requirements| Self { requirements })
+            .map_err(|e| format!("unable to parse requirement: {e}").replace(NO_PREFIX, ""))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.requirements.iter().all(|r| r.matches(labels))
+    }
+}
+
+impl LabelRequirement {
+    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        let value = labels.get(&self.key);
+        match self.operator {
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::In => value.is_some_and(|v| self.values.contains(v)),
+            Operator::NotIn => value.is_none_or(|v| !self.values.contains(v)),
+            Operator::GreaterThan => self.compares(value, |a, b| a > b),
+            Operator::LessThan => self.compares(value, |a, b| a < b),
+        }
+    }
+
+    fn compares(&self, value: Option<&String>, holds: fn(i64, i64) -> bool) -> bool {
+        let number = |text: Option<&String>| text.and_then(|t| t.parse::<i64>().ok());
+        match (number(value), number(self.values.first())) {
+            (Some(a), Some(b)) => holds(a, b),
+            _ => false,
+        }
+    }
+}
+
+/// Marks the errors that the API server does not prefix.
+const NO_PREFIX: &str = "unable to parse requirement: \u{0}";
+
+struct Parser<'a> {
+    tokens: Vec<&'a str>,
+    at: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> Self {
+        let mut tokens = Vec::new();
+        let bytes = text.as_bytes();
+        let mut i = 0;
+        while i < bytes.len() {
+            let start = i;
+            match bytes[i] {
+                b' ' | b'\t' | b'\r' | b'\n' => {
+                    i += 1;
+                    continue;
+                }
+                b'(' | b')' | b',' => i += 1,
+                b'=' | b'!' | b'<' | b'>' => {
+                    i += 1;
+                    while i < bytes.len() && bytes[i] == b'=' && i - start < 2 {
+                        i += 1;
+                    }
+                }
+                _ => {
+                    while i < bytes.len() && !b" \t\r\n(),=!<>".contains(&bytes[i]) {
+                        i += 1;
+                    }
+                }
+            }
+            tokens.push(&text[start..i]);
+        }
+        Self { tokens, at: 0 }
+    }
+
+    fn peek(&self) -> &'a str {
+        self.tokens.get(self.at).copied().unwrap_or_default()
+    }
+
+    fn next(&mut self) -> &'a str {
+        let token = self.peek();
+        self.at += 1;
+        token
+    }
+
+    fn parse(mut self) -> Result<Vec<LabelRequirement>, String> {
+        let mut requirements = Vec::new();
+        if self.tokens.is_empty() {
+            return Ok(requirements);
+        }
+        loop {
+            let token = self.peek();
+            if !(token == "!" || is_identifier(token)) {
+                return Err(format!(
+                    "\u{0}found '{token}', expected: !, identifier, or 'end of string'"
+                ));
+            }
+            requirements.push(self.requirement()?);
+            match self.next() {
+                "" => return Ok(requirements),
+                "," => {
+                    let following = self.peek();
+                    if !(following == "!" || is_identifier(following)) {
+                        return Err(format!(
+                            "\u{0}found '{following}', expected: identifier after ','"
+                        ));
+                    }
+                }
+                other => {
+                    return Err(format!(
+                        "\u{0}found '{other}', expected: ',' or 'end of string'"
+                    ));
+                }
+            }
+        }
+    }
+
+    fn requirement(&mut self) -> Result<LabelRequirement, String> {
+        let absent = self.peek() == "!";
+        if absent {
+            self.next();
+        }
+        let key = self.next();
+        if !is_identifier(key) {
+            return Err(format!("found '{key}', expected: identifier"));
+        }
+        check_key(key)?;
+        let exists = |operator| LabelRequirement {
+            key: key.to_owned(),
+            operator,
+            values: Vec::new(),
+        };
+        if absent {
+            return Ok(exists(Operator::DoesNotExist));
+        }
+        if matches!(self.peek(), "" | ",") {
+            return Ok(exists(Operator::Exists));
+        }
+        let token = self.next();
+        let operator = match token {
+            "=" | "==" | "in" => Operator::In,
+            "!=" | "notin" => Operator::NotIn,
+            ">" => Operator::GreaterThan,
+            "<" => Operator::LessThan,
+            other => {
+                return Err(format!(
+                    "found '{other}', expected: in, notin, =, ==, !=, gt, lt"
+                ));
+            }
+        };
+        let mut values = match token {
+            "in" | "notin" => self.set()?,
+            _ => vec![self.single()?],
+        };
+        values.sort();
+        values.dedup();
+        for value in &values {
+            check_value(key, value)?;
+        }
+        if matches!(operator, Operator::GreaterThan | Operator::LessThan)
+            && values.iter().any(|v| v.parse::<i64>().is_err())
+        {
+            return Err(format!(
+                "values[0]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer",
+                super::query::go_quote(values.first().map_or("", |v| v))
+            ));
+        }
+        Ok(LabelRequirement {
+            key: key.to_owned(),
+            operator,
+            values,
+        })
+    }
+
+    fn single(&mut self) -> Result<String, String> {
+        match self.peek() {
+            "" | "," => Ok(String::new()),
+            token if is_identifier(token) => Ok(self.next().to_owned()),
+            other => Err(format!("found '{other}', expected: identifier")),
+        }
+    }
+
+    fn set(&mut self) -> Result<Vec<String>, String> {
+        let open = self.next();
+        if open != "(" {
+            return Err(format!("found '{open}' expected: '('"));
+        }
+        let mut values = Vec::new();
+        loop {
+            match self.peek() {
+                ")" => {
+                    self.next();
+                    // `in ()` and `in (a,)` hold the empty value.
+                    values.push(String::new());
+                    return Ok(values);
+                }
+                "," => {
+                    self.next();
+                    values.push(String::new());
+                    continue;
+                }
+                token if is_identifier(token) => values.push(self.next().to_owned()),
+                other => {
+                    return Err(format!("found '{other}', expected: ',', ')' or identifier"));
+                }
+            }
+            match self.next() {
+                ")" => return Ok(values),
+                "," => {}
+                other => return Err(format!("found '{other}', expected: ',' or ')'")),
+            }
+        }
+    }
+}
+
+fn is_identifier(token: &str) -> bool {
+    !token.is_empty() && !token.starts_with(['(', ')', ',', '=', '!', '<', '>'])
+}
+
+const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', \
+    and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
+    '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric \
+    characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. \
+    'MyValue',  or 'my_value',  or '12345', regex used for validation is \
+    '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+
+fn check_key(key: &str) -> Result<(), String> {
+    let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
+    if is_qualified(name) && name.len() <= 63 {
+        return Ok(());
+    }
+    Err(format!(
+        "<nil>: Invalid value: {}: {NAME_PART}",
+        super::query::go_quote(key)
+    ))
+}
+
+fn check_value(key: &str, value: &str) -> Result<(), String> {
+    if value.is_empty() || (is_qualified(value) && value.len() <= 63) {
+        return Ok(());
+    }
+    Err(format!(
+        "values[0][{key}]: Invalid value: {}: {LABEL_VALUE}",
+        super::query::go_quote(value)
+    ))
+}
+
+fn is_qualified(text: &str) -> bool {
+    let alphanumeric = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    alphanumeric(bytes.first())
+        && alphanumeric(bytes.last())
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs
+            .iter()
+            .map(|(k, v)| (k.to_string(), v.to_string()))
+            .collect()
+    }
+
+    #[test]
+    fn selects_as_kubernetes_does() {
+        let web = labels(&[("app", "web"), ("n", "5"), ("empty", "")]);
+        for (selector, expected) in [
+            ("", true),
+            ("app=web", true),
+            ("app==web", true),
+            ("app!=web", false),
+            ("other!=x", true),
+            ("app in (web,db)", true),
+            ("app notin (web)", false),
+            ("other notin (web)", true),
+            ("app", true),
+            ("!app", false),
+            ("!other", true),
+            ("n>4", true),
+            ("n<5", false),
+            ("empty=", true),
+            ("app=", false),
+            ("empty in ()", true),
+            ("app=web,n>4", true),
+            ("app=web,n>5", false),
+        ] {
+            let parsed = LabelSelector::parse(selector).expect(selector);
+            assert_eq!(parsed.matches(&web), expected, "{selector}");
+        }
+    }
+
+    #[test]
+    fn errors_have_the_api_servers_texts() {
+        for (selector, error) in [
+            (
+                "a b",
+                "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt",
+            ),
+            (
+                "=a",
+                "found '=', expected: !, identifier, or 'end of string'",
+            ),
+            ("a,", "found '', expected: identifier after ','"),
+            ("a=b c", "found 'c', expected: ',' or 'end of string'"),
+            (
+                "a in b",
+                "unable to parse requirement: found 'b' expected: '('",
+            ),
+            (
+                "a in (b",
+                "unable to parse requirement: found '', expected: ',' or ')'",
+            ),
+            ("!", "unable to parse requirement: found '', expected: identifier"),
+        ] {
+            assert_eq!(LabelSelector::parse(selector).unwrap_err(), error);
+        }
+    }
+}

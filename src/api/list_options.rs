@@ -1,0 +1,92 @@
+//! `meta/internalversion ListOptions`: the query of LIST and WATCH.
+
+use super::{FieldSelector, LabelSelector, Query};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResourceVersionMatch {
+    Exact,
+    NotOlderThan,
+}
+
+/// Decoded, not validated: which combinations are allowed depends on the verb.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListOptions {
+    pub label_selector: LabelSelector,
+    pub field_selector: FieldSelector,
+    pub watch: bool,
+    pub allow_watch_bookmarks: bool,
+    /// Empty when unset.
+    pub resource_version: String,
+    /// The text as given; see [`ListOptions::version_match`].
+    pub resource_version_match: String,
+    /// Seconds; `None` and 0 mean the server's choice.
+    pub timeout_seconds: Option<i64>,
+    pub limit: i64,
+    pub continue_token: String,
+    pub send_initial_events: Option<bool>,
+}
+
+impl ListOptions {
+    /// The error is the text a `400 BadRequest` shows.
+    pub fn from_query(query: &Query) -> Result<Self, String> {
+        let text = |key| query.get(key).unwrap_or_default().to_owned();
+        Ok(Self {
+            label_selector: LabelSelector::parse(query.get("labelSelector").unwrap_or_default())?,
+            field_selector: FieldSelector::parse(query.get("fieldSelector").unwrap_or_default())?,
+            watch: query.truthy("watch"),
+            allow_watch_bookmarks: query.truthy("allowWatchBookmarks"),
+            resource_version: text("resourceVersion"),
+            resource_version_match: text("resourceVersionMatch"),
+            timeout_seconds: integer(query, "timeoutSeconds")?,
+            limit: integer(query, "limit")?.unwrap_or(0),
+            continue_token: text("continue"),
+            send_initial_events: query
+                .contains("sendInitialEvents")
+                .then(|| query.truthy("sendInitialEvents")),
+        })
+    }
+
+    /// `Err` holds a value that is neither of the two.
+    pub fn version_match(&self) -> Result<Option<ResourceVersionMatch>, &str> {
+        match self.resource_version_match.as_str() {
+            "" => Ok(None),
+            "Exact" => Ok(Some(ResourceVersionMatch::Exact)),
+            "NotOlderThan" => Ok(Some(ResourceVersionMatch::NotOlderThan)),
+            other => Err(other),
+        }
+    }
+}
+
+fn integer(query: &Query, key: &str) -> Result<Option<i64>, String> {
+    match query.get(key) {
+        None | Some("") => Ok(None),
+        Some(text) => text.parse().map(Some).map_err(|_| {
+            format!(
+                "strconv.ParseInt: parsing {}: invalid syntax",
+                super::query::go_quote(text)
+            )
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decodes_what_clients_send() {
+        let options = ListOptions::from_query(&Query::parse(
+            "watch=true&resourceVersion=5&allowWatchBookmarks=true&timeoutSeconds=30&limit=2",
+        ))
+        .unwrap();
+        assert!(options.watch && options.allow_watch_bookmarks);
+        assert_eq!(options.resource_version, "5");
+        assert_eq!(options.timeout_seconds, Some(30));
+        assert_eq!(options.limit, 2);
+        assert_eq!(options.send_initial_events, None);
+        assert_eq!(
+            ListOptions::from_query(&Query::parse("limit=x")).unwrap_err(),
+            r#"strconv.ParseInt: parsing "x": invalid syntax"#
+        );
+    }
+}

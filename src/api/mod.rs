@@ -1,0 +1,26 @@
+//! The wire vocabulary of the Kubernetes API, as types that cannot hold
+//! nonsense. No I/O here.
+
+pub mod attributes;
+pub mod go_json;
+pub mod field_selector;
+pub mod group_version;
+pub mod label_selector;
+pub mod list_options;
+pub mod object_meta;
+pub mod protobuf;
+pub mod query;
+pub mod resource_version;
+pub mod status;
+pub mod user;
+
+pub use attributes::Attributes;
+pub use field_selector::FieldSelector;
+pub use group_version::{GroupResource, GroupVersion, GroupVersionResource};
+pub use label_selector::LabelSelector;
+pub use list_options::{ListOptions, ResourceVersionMatch};
+pub use object_meta::PartialObject;
+pub use query::Query;
+pub use resource_version::ResourceVersion;
+pub use status::{Reason, Status};
+pub use user::UserInfo;

@@ -1,0 +1,143 @@
+//! The protobuf form of the objects apifront makes itself: the `k8s\0`
+//! envelope (`runtime.Unknown`) and `Status`. Numbers are those of
+//! k8s.io/apimachinery `generated.proto`.
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::Status;
+
+/// Every protobuf object of the API starts with these bytes.
+pub const MAGIC: &[u8; 4] = b"k8s\0";
+
+#[derive(Clone, PartialEq, Message)]
+struct TypeMeta {
+    #[prost(string, optional, tag = "1")]
+    api_version: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    kind: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Unknown {
+    #[prost(message, optional, tag = "1")]
+    type_meta: Option<TypeMeta>,
+    #[prost(bytes = "vec", optional, tag = "2")]
+    raw: Option<Vec<u8>>,
+    #[prost(string, optional, tag = "3")]
+    content_encoding: Option<String>,
+    #[prost(string, optional, tag = "4")]
+    content_type: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ListMetaMessage {
+    #[prost(string, optional, tag = "1")]
+    self_link: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    resource_version: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    continue_token: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct CauseMessage {
+    #[prost(string, optional, tag = "1")]
+    reason: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    message: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    field: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct DetailsMessage {
+    #[prost(string, optional, tag = "1")]
+    name: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    group: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    kind: Option<String>,
+    #[prost(message, repeated, tag = "4")]
+    causes: Vec<CauseMessage>,
+    #[prost(int32, optional, tag = "5")]
+    retry_after_seconds: Option<i32>,
+    #[prost(string, optional, tag = "6")]
+    uid: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct StatusMessage {
+    #[prost(message, optional, tag = "1")]
+    metadata: Option<ListMetaMessage>,
+    #[prost(string, optional, tag = "2")]
+    status: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    message: Option<String>,
+    #[prost(string, optional, tag = "4")]
+    reason: Option<String>,
+    #[prost(message, optional, tag = "5")]
+    details: Option<DetailsMessage>,
+    #[prost(int32, optional, tag = "6")]
+    code: Option<i32>,
+}
+
+/// A Status as `application/vnd.kubernetes.protobuf`. Go's generated code
+/// writes every non-pointer field, the empty ones too.
+pub fn encode_status(status: &Status) -> Bytes {
+    let text = |s: &str| Some(s.to_owned());
+    let message = StatusMessage {
+        metadata: Some(ListMetaMessage {
+            self_link: text(""),
+            resource_version: text(""),
+            continue_token: text(&status.metadata.continue_token),
+        }),
+        status: text(status.status),
+        message: text(&status.message),
+        reason: text(status.reason.as_str()),
+        details: status.details.as_ref().map(|d| DetailsMessage {
+            name: text(&d.name),
+            group: text(&d.group),
+            kind: text(&d.kind),
+            causes: d
+                .causes
+                .iter()
+                .map(|c| CauseMessage {
+                    reason: text(&c.reason),
+                    message: text(&c.message),
+                    field: text(&c.field),
+                })
+                .collect(),
+            retry_after_seconds: Some(d.retry_after_seconds.try_into().unwrap_or(i32::MAX)),
+            uid: text(&d.uid),
+        }),
+        code: Some(status.code.into()),
+    };
+    let envelope = Unknown {
+        type_meta: Some(TypeMeta {
+            api_version: text(status.api_version),
+            kind: text(status.kind),
+        }),
+        raw: Some(message.encode_to_vec()),
+        content_encoding: text(""),
+        content_type: text(""),
+    };
+    let mut out = MAGIC.to_vec();
+    out.extend(envelope.encode_to_vec());
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_round_trips_through_the_envelope() {
+        let bytes = encode_status(&Status::unauthorized());
+        assert_eq!(&bytes[..4], MAGIC);
+        let envelope = Unknown::decode(&bytes[4..]).unwrap();
+        let status = StatusMessage::decode(envelope.raw.unwrap().as_slice()).unwrap();
+        assert_eq!(status.code, Some(401));
+        assert_eq!(status.reason.as_deref(), Some("Unauthorized"));
+    }
+}

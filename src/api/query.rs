@@ -1,0 +1,127 @@
+//! Query strings as Go's `net/url` reads them, and Go's quoting of strings in
+//! error texts.
+
+use percent_encoding::percent_decode_str;
+
+/// Decoded key/value pairs in their order. Malformed pairs are dropped, as
+/// `url.ParseQuery`'s callers in the API server do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub fn parse(raw: &str) -> Self {
+        let pairs = raw
+            .split('&')
+            // Go refuses a pair with a raw semicolon since 1.17.
+            .filter(|pair| !pair.is_empty() && !pair.contains(';'))
+            .filter_map(|pair| {
+                let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                Some((unescape(key)?, unescape(value)?))
+            })
+            .collect();
+        Self(pairs)
+    }
+
+    /// The first value of `key`.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, v)| v.as_str())
+    }
+
+    pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0
+            .iter()
+            .filter(move |(k, _)| k == key)
+            .map(|(_, v)| v.as_str())
+    }
+
+    pub fn contains(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// The API server's reading of a boolean: present and neither `0` nor
+    /// `false` is true, the empty value included.
+    pub fn truthy(&self, key: &str) -> bool {
+        self.get(key)
+            .is_some_and(|v| v != "0" && !v.eq_ignore_ascii_case("false"))
+    }
+}
+
+/// `url.QueryUnescape`: `+` is a space; a bad escape is an error, here `None`.
+/// Bytes that are not UTF-8 become U+FFFD: no valid name holds either.
+pub fn unescape(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    let mut i = 0;
+    while i < bytes.len() {
+        if bytes[i] == b'%' {
+            let hex = bytes.get(i + 1..i + 3)?;
+            if !hex.iter().all(u8::is_ascii_hexdigit) {
+                return None;
+            }
+            i += 3;
+        } else {
+            i += 1;
+        }
+    }
+    let spaced = text.replace('+', " ");
+    Some(percent_decode_str(&spaced).decode_utf8_lossy().into_owned())
+}
+
+/// `strconv.Quote`: how Go prints a string with `%q`.
+pub fn go_quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
+                out.push_str(&format!("\\x{:02x}", c as u32));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_decode_as_go_does() {
+        let q = Query::parse("a=1&b=x+y&c&bad=%zz&a=2&d=%2C&e=1;2");
+        assert_eq!(q.get("a"), Some("1"));
+        assert_eq!(q.all("a").collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!(q.get("b"), Some("x y"));
+        assert_eq!(q.get("c"), Some(""));
+        assert_eq!(q.get("bad"), None);
+        assert_eq!(q.get("d"), Some(","));
+        assert_eq!(q.get("e"), None);
+    }
+
+    #[test]
+    fn booleans_are_true_unless_they_say_false() {
+        for (raw, expected) in [
+            ("watch", true),
+            ("watch=", true),
+            ("watch=1", true),
+            ("watch=yes", true),
+            ("watch=0", false),
+            ("watch=False", false),
+            ("", false),
+        ] {
+            assert_eq!(Query::parse(raw).truthy("watch"), expected, "{raw}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! The `Status` object: every error a client sees.
+//!
+//! Shape and texts are those of k8s.io/apimachinery `api/errors`; field order
+//! is that of `meta/v1 Status`, because clients compare bytes.
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde::Serialize;
+
+use super::GroupResource;
+
+/// `metav1.StatusReason`. `Unknown` is written as the absent reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    Unknown,
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    Expired,
+    Forbidden,
+    InternalError,
+    Invalid,
+    MethodNotAllowed,
+    NotAcceptable,
+    NotFound,
+    RequestEntityTooLarge,
+    ServiceUnavailable,
+    Timeout,
+    TooManyRequests,
+    Unauthorized,
+    UnsupportedMediaType,
+}
+
+impl Reason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "",
+            Self::AlreadyExists => "AlreadyExists",
+            Self::BadRequest => "BadRequest",
+            Self::Conflict => "Conflict",
+            Self::Expired => "Expired",
+            Self::Forbidden => "Forbidden",
+            Self::InternalError => "InternalError",
+            Self::Invalid => "Invalid",
+            Self::MethodNotAllowed => "MethodNotAllowed",
+            Self::NotAcceptable => "NotAcceptable",
+            Self::NotFound => "NotFound",
+            Self::RequestEntityTooLarge => "RequestEntityTooLarge",
+            Self::ServiceUnavailable => "ServiceUnavailable",
+            Self::Timeout => "Timeout",
+            Self::TooManyRequests => "TooManyRequests",
+            Self::Unauthorized => "Unauthorized",
+            Self::UnsupportedMediaType => "UnsupportedMediaType",
+        }
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(self.as_str())
+    }
+}
+
+fn no_reason(reason: &Reason) -> bool {
+    *reason == Reason::Unknown
+}
+
+fn zero(seconds: &u32) -> bool {
+    *seconds == 0
+}
+
+/// `metav1.StatusCause`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub field: String,
+}
+
+/// `metav1.StatusDetails`. `kind` holds the plural resource in most errors.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Details {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Cause>,
+    #[serde(skip_serializing_if = "zero")]
+    pub retry_after_seconds: u32,
+}
+
+/// `metav1.ListMeta`, of which a Status only ever sets `continue`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StatusMeta {
+    #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
+    pub continue_token: String,
+}
+
+/// A failure as a client reads it. Success statuses are made by the embedded
+/// server alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    pub kind: &'static str,
+    pub api_version: &'static str,
+    pub metadata: StatusMeta,
+    pub status: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    #[serde(skip_serializing_if = "no_reason")]
+    pub reason: Reason,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Details>,
+    pub code: u16,
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}: {}", self.code, self.reason.as_str(), self.message)
+    }
+}
+
+impl std::error::Error for Status {}
+
+impl Status {
+    pub fn failure(code: u16, reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            kind: "Status",
+            api_version: "v1",
+            metadata: StatusMeta::default(),
+            status: "Failure",
+            message: message.into(),
+            reason,
+            details: None,
+            code,
+        }
+    }
+
+    pub fn with_details(mut self, details: Details) -> Self {
+        self.details = Some(details);
+        self
+    }
+
+    /// Sets `details.retryAfterSeconds`; answers carry it as `Retry-After` too.
+    pub fn with_retry_after(mut self, seconds: u32) -> Self {
+        self.details
+            .get_or_insert_with(Details::default)
+            .retry_after_seconds = seconds;
+        self
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::failure(400, Reason::BadRequest, message)
+    }
+
+    pub fn unauthorized() -> Self {
+        Self::failure(401, Reason::Unauthorized, "Unauthorized")
+    }
+
+    pub fn not_found(resource: &GroupResource, name: &str) -> Self {
+        Self::failure(
+            404,
+            Reason::NotFound,
+            format!("{resource} \"{name}\" not found"),
+        )
+        .with_details(Details::named(resource, name))
+    }
+
+    /// What kube-apiserver says of a path nobody serves.
+    pub fn unknown_path() -> Self {
+        Self::failure(
+            404,
+            Reason::NotFound,
+            "the server could not find the requested resource",
+        )
+        .with_details(Details::default())
+    }
+
+    pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
+        Self::failure(
+            409,
+            Reason::AlreadyExists,
+            format!("{resource} \"{name}\" already exists"),
+        )
+        .with_details(Details::named(resource, name))
+    }
+
+    pub fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
+        Self::failure(
+            409,
+            Reason::Conflict,
+            format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}"),
+        )
+        .with_details(Details::named(resource, name))
+    }
+
+    pub fn method_not_allowed(resource: &GroupResource, verb: &str) -> Self {
+        Self::failure(
+            405,
+            Reason::MethodNotAllowed,
+            format!("{verb} is not supported on resources of kind \"{resource}\""),
+        )
+        .with_details(Details::named(resource, ""))
+    }
+
+    pub fn too_large(message: impl Into<String>) -> Self {
+        Self::failure(413, Reason::RequestEntityTooLarge, message)
+    }
+
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::failure(410, Reason::Expired, message)
+    }
+
+    pub fn internal_error(error: impl std::fmt::Display) -> Self {
+        let message = error.to_string();
+        Self::failure(
+            500,
+            Reason::InternalError,
+            format!("Internal error occurred: {message}"),
+        )
+        .with_details(Details {
+            causes: vec![Cause {
+                reason: String::new(),
+                message,
+                field: String::new(),
+            }],
+            ..Details::default()
+        })
+    }
+
+    pub fn service_unavailable(message: impl Into<String>) -> Self {
+        Self::failure(503, Reason::ServiceUnavailable, message)
+    }
+
+    /// The code as an HTTP status.
+    pub fn http_status(&self) -> StatusCode {
+        StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// Seconds for the `Retry-After` header, 0 for none.
+    pub fn retry_after(&self) -> u32 {
+        self.details.as_ref().map_or(0, |d| d.retry_after_seconds)
+    }
+
+    /// Compact JSON with the trailing newline the API server writes.
+    pub fn to_json(&self) -> Bytes {
+        let mut out = super::go_json::to_vec(self);
+        out.push(b'\n');
+        out.into()
+    }
+}
+
+impl Details {
+    pub fn named(resource: &GroupResource, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            group: resource.group.clone(),
+            kind: resource.resource.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_those_of_kube_apiserver() {
+        let pods = GroupResource {
+            group: String::new(),
+            resource: "pods".into(),
+        };
+        assert_eq!(
+            Status::not_found(&pods, "x").to_json(),
+            concat!(
+                r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","#,
+                r#""message":"pods \"x\" not found","reason":"NotFound","#,
+                r#""details":{"name":"x","kind":"pods"},"code":404}"#,
+                "\n"
+            )
+        );
+        assert_eq!(
+            Status::unauthorized().to_json(),
+            concat!(
+                r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","#,
+                r#""message":"Unauthorized","reason":"Unauthorized","code":401}"#,
+                "\n"
+            )
+        );
+    }
+}

@@ -1,0 +1,4 @@
+//! apifront: a reverse proxy, watch cache and API aggregation layer that stands
+//! in front of Kubernetes API servers. `ARCHITECTURE.md` is the map.
+
+pub mod api;
