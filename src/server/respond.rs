@@ -1,0 +1,106 @@
+//! Writing the answers that apifront makes itself.
+
+use bytes::Bytes;
+use http::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, StatusCode};
+use pingora_core::Result;
+use pingora_http::ResponseHeader;
+use pingora_proxy::Session;
+
+use crate::api::{Query, Status, protobuf};
+use crate::negotiation::{self, ErrorEncoding};
+use crate::representation::pretty;
+
+pub(super) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+/// A whole answer. The body is a list of pieces, none of which is copied.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<Bytes>,
+}
+
+impl Answer {
+    pub(super) fn new(status: StatusCode, content_type: &'static str, body: Vec<Bytes>) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        Self {
+            status,
+            headers,
+            body,
+        }
+    }
+
+    /// A Status in the encoding its reader negotiated.
+    pub(super) fn from_status(status: &Status, request: &HeaderMap, query: &Query) -> Self {
+        let encoding = negotiation::error_encoding(request, query);
+        let body = match encoding {
+            // Nobody reads errors as YAML but people; JSON is YAML.
+            ErrorEncoding::Json | ErrorEncoding::Yaml => status.to_json(),
+            ErrorEncoding::IndentedJson => pretty::indent(&status.to_json()).into(),
+            ErrorEncoding::Protobuf => protobuf::encode_status(status),
+        };
+        let mut answer = Self::new(status.http_status(), encoding.content_type(), vec![body]);
+        if status.retry_after() > 0 {
+            answer
+                .headers
+                .insert(RETRY_AFTER, HeaderValue::from(status.retry_after()));
+        }
+        if status.code == 403 {
+            answer
+                .headers
+                .insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        }
+        answer
+    }
+
+    fn length(&self) -> usize {
+        self.body.iter().map(Bytes::len).sum()
+    }
+}
+
+/// The headers kube-apiserver puts on every answer.
+pub(super) fn common_headers(header: &mut ResponseHeader, audit_id: &HeaderValue) -> Result<()> {
+    header.insert_header(AUDIT_ID, audit_id)?;
+    if !header.headers.contains_key(CACHE_CONTROL) {
+        header.insert_header(CACHE_CONTROL, "no-cache, private")?;
+    }
+    Ok(())
+}
+
+/// Sends an answer; returns the bytes of its body.
+pub(super) async fn send(
+    session: &mut Session,
+    answer: Answer,
+    audit_id: &HeaderValue,
+) -> Result<usize> {
+    let length = answer.length();
+    let mut header = ResponseHeader::build(answer.status, Some(answer.headers.len() + 3))?;
+    for (name, value) in &answer.headers {
+        header.append_header(name, value)?;
+    }
+    header.insert_header(CONTENT_LENGTH, length.to_string())?;
+    common_headers(&mut header, audit_id)?;
+    // An unread body would be taken for the next request. Short ones are read,
+    // so that the connection lives on.
+    if !session.as_mut().is_body_done() {
+        let _drained = session.as_mut().drain_request_body().await;
+    }
+    let head_only = session.req_header().method == http::Method::HEAD || length == 0;
+    session
+        .write_response_header(Box::new(header), head_only)
+        .await?;
+    if head_only {
+        return Ok(0);
+    }
+    let mut pieces = answer.body.into_iter().filter(|b| !b.is_empty()).peekable();
+    while let Some(piece) = pieces.next() {
+        let last = pieces.peek().is_none();
+        session.write_response_body(Some(piece), last).await?;
+    }
+    Ok(length)
+}
