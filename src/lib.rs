@@ -2,3 +2,6 @@
 //! in front of Kubernetes API servers. `ARCHITECTURE.md` is the map.
 
 pub mod api;
+pub mod negotiation;
+pub mod representation;
+pub mod request;

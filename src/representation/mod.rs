@@ -1,0 +1,12 @@
+//! The same object in the shapes clients ask for: list and single envelopes,
+//! watch frames, indented JSON, Tables and PartialObjectMetadata.
+
+pub mod bookmark;
+pub mod envelope;
+pub mod error;
+pub mod pretty;
+pub mod resource_version;
+pub mod scan;
+
+pub use bookmark::BookmarkTemplate;
+pub use envelope::{Envelope, EventType, Form, ListMeta};
