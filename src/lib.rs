@@ -3,5 +3,10 @@
 
 pub mod api;
 pub mod negotiation;
+pub mod read;
+pub mod reflector;
 pub mod representation;
 pub mod request;
+pub mod store;
+pub mod upstream;
+pub mod watch;

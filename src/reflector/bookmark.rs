@@ -9,8 +9,8 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::frames::{Frame, Frames};
-use crate::api::GroupVersionResource;
-use crate::representation::envelope::BookmarkTemplate;
+use crate::api::{GroupVersionResource, PartialObject, ResourceVersion};
+use crate::representation::BookmarkTemplate;
 use crate::upstream::Upstream;
 
 /// The bookmark comes at once where it comes at all (WatchList, KEP-3157).
@@ -18,6 +18,14 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// No object can have this name: names hold no underscore.
 const NOBODY: &str = "_";
+
+/// The resourceVersion of any object.
+pub(super) fn version_of(object: &[u8]) -> Option<u64> {
+    let object: PartialObject = serde_json::from_slice(object).ok()?;
+    ResourceVersion::parse(&object.metadata.resource_version)
+        .ok()
+        .map(|v| v.0)
+}
 
 /// A bookmark object learnt from upstream and the version it carries, or
 /// `None` where upstream knows no initial events. With `most_recent` the
@@ -40,7 +48,9 @@ pub(super) async fn probe(
             return None;
         }
         match Frames::new(response.into_body()).next().await.ok()?? {
-            Frame::Bookmark(object) => BookmarkTemplate::learn(&object),
+            Frame::Bookmark(object) => {
+                Some((BookmarkTemplate::learn(&object)?, version_of(&object)?))
+            }
             Frame::Object { .. } | Frame::Error(_) => None,
         }
     };

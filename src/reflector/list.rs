@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::api::{GroupVersionResource, ResourceVersion};
-use crate::representation::envelope::Form;
+use crate::representation::{Envelope, Form};
 use crate::store::{FieldTable, MalformedObject, StoredObject};
 use crate::upstream::{Upstream, UpstreamError};
 
@@ -41,10 +41,7 @@ pub(super) enum ListError {
 /// A list as it came, with what it tells of the resource.
 #[derive(Debug)]
 pub(super) struct Listed {
-    pub(super) kind: String,
-    pub(super) list_kind: String,
-    pub(super) api_version: String,
-    pub(super) form: Form,
+    pub(super) envelope: Envelope,
     pub(super) resource_version: u64,
     pub(super) objects: Vec<StoredObject>,
 }
@@ -116,10 +113,7 @@ fn head(page: &Page, body: &[u8]) -> Result<Listed, ListError> {
     let kind = item_kind
         .unwrap_or_else(|| page.kind.strip_suffix("List").unwrap_or(&page.kind).to_owned());
     Ok(Listed {
-        kind,
-        list_kind: page.kind.clone(),
-        api_version: page.api_version.clone(),
-        form,
+        envelope: Envelope::new(form, &page.api_version, &kind, &page.kind),
         resource_version: ResourceVersion::parse(&page.metadata.resource_version)
             .map_err(ListError::Version)?
             .0,

@@ -3,6 +3,7 @@
 
 mod bookmark;
 mod cache;
+mod discovery;
 mod entry;
 mod frames;
 mod list;

@@ -14,18 +14,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use http::StatusCode;
 use rand::Rng;
 use serde::Deserialize;
 
 use super::bookmark;
+use super::discovery;
 use super::cache::REFUSAL;
 use super::entry::Entry;
 use super::frames::{Frame, Frames};
 use super::list::{self, ListError, Listed};
-use crate::api::{PartialObject, ResourceVersion};
 use crate::metrics::CacheMetrics;
-use crate::representation::envelope::{self, Form};
+use crate::representation::Form;
 use crate::store::{FieldTable, Resource, Store, field_table};
 use crate::upstream::Upstream;
 
@@ -109,7 +110,7 @@ pub(super) async fn run(
                     // The API server ends the watches of a custom resource
                     // when its definition changes; objects may look different
                     // now without a new version.
-                    WatchEnd::Early if store.resource.form == Form::Map => {
+                    WatchEnd::Early if store.resource.envelope.form == Form::Map => {
                         metrics.reflector_restarted(&entry.gvr, "ended_early");
                         pause(&mut failures).await;
                         Next::List
@@ -143,10 +144,7 @@ async fn fill(
 ) -> Result<(), ListError> {
     let started = Instant::now();
     let Listed {
-        kind,
-        list_kind,
-        api_version,
-        form,
+        envelope,
         resource_version,
         objects,
     } = list::list(upstream, &entry.gvr, fields).await?;
@@ -157,10 +155,8 @@ async fn fill(
             let bookmark = bookmark::probe(upstream, &entry.gvr, false).await;
             let resource = Resource {
                 gvr: entry.gvr.clone(),
-                kind,
-                list_kind,
-                api_version,
-                form,
+                namespaced: discovery::namespaced(upstream, &entry.gvr).await?,
+                envelope,
                 fields: *fields,
                 bookmark: bookmark.map(|(template, _)| template),
             };
@@ -216,9 +212,14 @@ async fn watch(entry: &Entry, store: &Store, upstream: &Upstream) -> WatchEnd {
         };
         match frame {
             Frame::Object { deleted, object } => {
-                let applied = envelope::list_item(store.resource.form, &object)
+                let applied = store
+                    .resource
+                    .envelope
+                    .fragment(&object)
                     .ok_or_else(|| "object without kind and apiVersion".to_owned())
                     .and_then(|item| {
+                        // Its own allocation: a slice would keep the frame.
+                        let item = Bytes::copy_from_slice(&item);
                         store
                             .apply(deleted, item, Instant::now())
                             .map_err(|e| e.to_string())
@@ -229,20 +230,13 @@ async fn watch(entry: &Entry, store: &Store, upstream: &Upstream) -> WatchEnd {
                 }
             }
             Frame::Bookmark(object) => {
-                if let Some(version) = version_of(&object) {
+                if let Some(version) = bookmark::version_of(&object) {
                     store.advance(version, Instant::now());
                 }
             }
             Frame::Error(status) => return ended_by(&status, entry),
         }
     }
-}
-
-fn version_of(object: &[u8]) -> Option<u64> {
-    let object: PartialObject = serde_json::from_slice(object).ok()?;
-    ResourceVersion::parse(&object.metadata.resource_version)
-        .ok()
-        .map(|v| v.0)
 }
 
 fn ended_by(status: &[u8], entry: &Entry) -> WatchEnd {

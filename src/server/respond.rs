@@ -10,9 +10,9 @@ use pingora_core::Result;
 use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 
-use crate::api::{Query, Status, protobuf};
-use crate::negotiation::{self, ErrorEncoding};
-use crate::representation::pretty;
+use crate::api::{Query, Status};
+use crate::negotiation;
+use crate::representation::error::encode_status;
 
 pub(super) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
@@ -38,13 +38,8 @@ impl Answer {
     /// A Status in the encoding its reader negotiated.
     pub(super) fn from_status(status: &Status, request: &HeaderMap, query: &Query) -> Self {
         let encoding = negotiation::error_encoding(request, query);
-        let body = match encoding {
-            // Nobody reads errors as YAML but people; JSON is YAML.
-            ErrorEncoding::Json | ErrorEncoding::Yaml => status.to_json(),
-            ErrorEncoding::IndentedJson => pretty::indent(&status.to_json()).into(),
-            ErrorEncoding::Protobuf => protobuf::encode_status(status),
-        };
-        let mut answer = Self::new(status.http_status(), encoding.content_type(), vec![body]);
+        let (content_type, body) = encode_status(status, encoding);
+        let mut answer = Self::new(status.http_status(), content_type, vec![body]);
         if status.retry_after() > 0 {
             answer
                 .headers

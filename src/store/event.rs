@@ -6,6 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::StoredObject;
+use crate::representation::EventType;
 
 /// What happened to the object as a whole. A watcher with a selector may see
 /// it differently: see `watch::transition`.
@@ -14,17 +15,6 @@ pub enum Change {
     Added,
     Modified,
     Deleted,
-}
-
-impl Change {
-    /// The type of the watch event.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Added => "ADDED",
-            Self::Modified => "MODIFIED",
-            Self::Deleted => "DELETED",
-        }
-    }
 }
 
 /// An entry of the log. Immutable, shared by all watchers.
@@ -59,13 +49,14 @@ impl Event {
         }
     }
 
-    /// The frame that every watcher who sees the object go through `change`
-    /// gets, made once.
-    pub fn frame(&self, change: Change, make: impl FnOnce() -> Bytes) -> Bytes {
-        let slot = match change {
-            Change::Added => 0,
-            Change::Modified => 1,
-            Change::Deleted => 2,
+    /// The frame that every watcher gets who sees the event as one of this
+    /// type, made once.
+    pub fn frame(&self, seen: EventType, make: impl FnOnce() -> Bytes) -> Bytes {
+        let slot = match seen {
+            EventType::Added => 0,
+            EventType::Modified => 1,
+            EventType::Deleted => 2,
+            EventType::Bookmark | EventType::Error => return make(),
         };
         match self.frames.get(slot) {
             Some(frame) => frame.get_or_init(make).clone(),

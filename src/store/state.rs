@@ -17,19 +17,16 @@ use super::{
     StoredObject,
 };
 use crate::api::GroupVersionResource;
-use crate::representation::envelope::{self, BookmarkTemplate, Form};
+use crate::representation::resource_version::with_resource_version;
+use crate::representation::{BookmarkTemplate, Envelope};
 
 /// What a store holds objects of.
 #[derive(Clone, Debug)]
 pub struct Resource {
     pub gvr: GroupVersionResource,
-    /// `Pod`.
-    pub kind: String,
-    /// `PodList`.
-    pub list_kind: String,
-    pub api_version: String,
-    /// Whether the server writes Go structs or sorted maps.
-    pub form: Form,
+    pub namespaced: bool,
+    /// How the server writes objects and lists of the resource.
+    pub envelope: Envelope,
     pub fields: FieldTable,
     /// How the server writes an otherwise empty object, learnt from it.
     pub bookmark: Option<BookmarkTemplate>,
@@ -204,7 +201,7 @@ impl Store {
     }
 
     fn restamped(&self, object: &StoredObject, version: u64) -> StoredObject {
-        let item = envelope::with_resource_version(&object.item, version)
+        let item = with_resource_version(&object.item, version)
             .unwrap_or_else(|| object.item.clone());
         object.stamped(version, item)
     }

@@ -1,6 +1,6 @@
 //! The headers that prove who we are upstream.
 
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Request, Response};
 use kube::client::{Body, ConfigExt};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
@@ -10,7 +10,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt};
 /// own impersonation. kube's request layers do the work; the innermost service
 /// hands back what they added instead of sending anything.
 #[derive(Clone)]
-pub struct HeaderSource(Option<BoxCloneSyncService<Request<Body>, HeaderMap, BoxError>>);
+pub struct HeaderSource(Option<BoxCloneSyncService<Request<Body>, Response<HeaderMap>, BoxError>>);
 
 impl HeaderSource {
     pub(super) fn new(config: &kube::Config) -> Result<Self, kube::Error> {
@@ -20,7 +20,7 @@ impl HeaderSource {
             return Ok(Self(None));
         }
         let echo = tower::service_fn(|request: Request<Body>| async move {
-            Ok::<_, BoxError>(request.into_parts().0.headers)
+            Ok::<_, BoxError>(Response::new(request.into_parts().0.headers))
         });
         let service = ServiceBuilder::new()
             .map_err(BoxError::from)
@@ -34,7 +34,10 @@ impl HeaderSource {
     pub async fn headers(&self) -> Result<HeaderMap, BoxError> {
         match &self.0 {
             None => Ok(HeaderMap::new()),
-            Some(service) => service.clone().oneshot(Request::new(Body::empty())).await,
+            Some(service) => {
+                let request = Request::new(Body::empty());
+                service.clone().oneshot(request).await.map(Response::into_body)
+            }
         }
     }
 }

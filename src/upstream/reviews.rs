@@ -1,15 +1,10 @@
 //! TokenReviews and SubjectAccessReviews over the pool.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::Upstream;
-use super::review::{ReviewClient, ReviewError};
-
-/// kube-apiserver's own delegating servers wait this long.
-const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
+use super::review::{REVIEW_TIMEOUT, ReviewClient, ReviewError};
 
 #[async_trait]
 impl ReviewClient for Upstream {
@@ -26,8 +21,8 @@ impl ReviewClient for Upstream {
         };
         match tokio::time::timeout(REVIEW_TIMEOUT, ask).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(ReviewError::new(error)),
-            Err(_) => Err(ReviewError::new(format!("no answer within {REVIEW_TIMEOUT:?}"))),
+            Ok(Err(error)) => Err(ReviewError::Unavailable(error)),
+            Err(_) => Err(ReviewError::Timeout),
         }
     }
 }

@@ -14,7 +14,8 @@ use tokio::sync::watch as progress;
 use tokio::time::Instant;
 
 use super::transition;
-use crate::representation::envelope;
+use crate::representation::EventType;
+use crate::representation::resource_version::with_resource_version;
 use crate::store::{Change, Cursor, Event, Evicted, Filter, Progress, Snapshot, Store, StoredObject};
 
 /// kube-apiserver's bookmark period.
@@ -34,10 +35,10 @@ const BATCH_EVENTS: usize = 100;
 pub trait Encoding: Send {
     /// A whole frame. `None` if the object cannot be written in this
     /// representation: the watch ends.
-    fn event(&mut self, seen: Change, object: &StoredObject) -> Option<Bytes>;
+    fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes>;
 
     /// Like `event`, for what all watchers of this encoding get alike.
-    fn shared(&mut self, seen: Change, event: &Event) -> Option<Bytes> {
+    fn shared(&mut self, seen: EventType, event: &Event) -> Option<Bytes> {
         self.event(seen, &event.object)
     }
 
@@ -186,7 +187,7 @@ impl Watch {
     fn ready(&mut self) -> Result<Option<(Bytes, usize)>, WatchEnd> {
         let mut batch = Batch::default();
         while let Some(object) = self.initial.pop_front() {
-            let frame = self.encoding.event(Change::Added, &object);
+            let frame = self.encoding.event(EventType::Added, &object);
             batch.push(frame.ok_or(WatchEnd::NotEncodable)?);
             if batch.is_full() {
                 return Ok(batch.finish());
@@ -220,11 +221,11 @@ impl Watch {
         let Some(seen) = transition(event, &self.options.filter) else {
             return Ok(None);
         };
-        let left = seen == Change::Deleted && event.change != Change::Deleted;
+        let left = seen == EventType::Deleted && event.change != Change::Deleted;
         let frame = match (&event.previous, left) {
             (Some(previous), true) => {
                 let version = event.resource_version;
-                envelope::with_resource_version(&previous.item, version)
+                with_resource_version(&previous.item, version)
                     .map(|item| previous.stamped(version, item))
                     .and_then(|object| self.encoding.event(seen, &object))
             }
