@@ -2,3 +2,5 @@
 //! in front of Kubernetes API servers. `ARCHITECTURE.md` is the map.
 
 pub mod api;
+pub mod authn;
+pub mod upstream;

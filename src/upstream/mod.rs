@@ -1,0 +1,3 @@
+//! What apifront says to the servers behind it.
+
+pub mod review;
