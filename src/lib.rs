@@ -3,4 +3,5 @@
 
 pub mod api;
 pub mod authn;
+pub mod authz;
 pub mod upstream;
