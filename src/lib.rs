@@ -5,4 +5,5 @@ pub mod api;
 pub mod authn;
 pub mod authz;
 pub mod identity;
+pub mod server;
 pub mod upstream;
