@@ -2,11 +2,16 @@
 //! in front of Kubernetes API servers. `ARCHITECTURE.md` is the map.
 
 pub mod api;
+pub mod authn;
+pub mod authz;
+pub mod config;
+pub mod identity;
 pub mod negotiation;
 pub mod read;
 pub mod reflector;
 pub mod representation;
 pub mod request;
+pub mod server;
 pub mod store;
 pub mod upstream;
 pub mod watch;

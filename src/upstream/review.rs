@@ -132,10 +132,16 @@ mod tests {
                 .await
                 .unwrap_err();
             let status = error.to_status();
-            assert_eq!((status.code, status.retry_after()), (code, retry_after), "{error}");
+            assert_eq!(
+                (status.code, status.retry_after()),
+                (code, retry_after),
+                "{error}"
+            );
         }
         let permits = Semaphore::new(1);
-        let answer: u8 = create(&Answers(201, "7"), &permits, "/x", &()).await.unwrap();
+        let answer: u8 = create(&Answers(201, "7"), &permits, "/x", &())
+            .await
+            .unwrap();
         assert_eq!(answer, 7);
     }
 }

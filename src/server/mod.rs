@@ -1,0 +1,3 @@
+//! The listening side.
+
+pub mod tls;
