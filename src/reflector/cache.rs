@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::entry::Entry;
 use super::run;
 use crate::api::GroupVersionResource;
-use crate::metrics::CacheMetrics;
+use crate::metrics::Metrics;
 use crate::upstream::Upstream;
 
 /// Resources watched at most. A cluster with more CustomResourceDefinitions
@@ -42,12 +42,12 @@ pub trait Selection: Send + Sync {
 pub struct Cache {
     entries: RwLock<HashMap<GroupVersionResource, Arc<Entry>>>,
     upstream: Arc<ArcSwap<Upstream>>,
-    metrics: Arc<CacheMetrics>,
+    metrics: Arc<Metrics>,
     tasks: parking_lot::Mutex<JoinSet<()>>,
 }
 
 impl Cache {
-    pub fn new(upstream: Arc<ArcSwap<Upstream>>, metrics: Arc<CacheMetrics>) -> Self {
+    pub fn new(upstream: Arc<ArcSwap<Upstream>>, metrics: Arc<Metrics>) -> Self {
         Self {
             entries: RwLock::default(),
             upstream,

@@ -25,7 +25,7 @@ use super::cache::REFUSAL;
 use super::entry::Entry;
 use super::frames::{Frame, Frames};
 use super::list::{self, ListError, Listed};
-use crate::metrics::CacheMetrics;
+use crate::metrics::Metrics;
 use crate::representation::Form;
 use crate::store::{FieldTable, Resource, Store, field_table};
 use crate::upstream::Upstream;
@@ -62,9 +62,16 @@ enum WatchEnd {
 pub(super) async fn run(
     entry: Arc<Entry>,
     upstream: Arc<ArcSwap<Upstream>>,
-    metrics: Arc<CacheMetrics>,
+    metrics: Arc<Metrics>,
 ) {
     let fields = field_table(&entry.gvr);
+    // Only what could be listed has series: it exists.
+    let restarted = |reason| {
+        if entry.store().is_some() {
+            let series = metrics.cache.resource(&entry.gvr);
+            series.reflector_restarted(reason);
+        }
+    };
     let mut next = Next::List;
     let mut failures = 0;
     loop {
@@ -75,11 +82,12 @@ pub(super) async fn run(
                 Err(ListError::Refused { status, message }) => {
                     tracing::info!(resource = %entry.gvr, %status, message, "not cached");
                     entry.refuse(Instant::now() + REFUSAL);
+                    metrics.cache.forget(&entry.gvr);
                     Next::Stop
                 }
                 Err(error) => {
                     tracing::warn!(resource = %entry.gvr, %error, "list failed");
-                    metrics.reflector_restarted(&entry.gvr, "list_failed");
+                    restarted("list_failed");
                     pause(&mut failures).await;
                     Next::List
                 }
@@ -94,16 +102,17 @@ pub(super) async fn run(
                         Next::Watch
                     }
                     WatchEnd::Expired => {
-                        metrics.reflector_restarted(&entry.gvr, "expired");
+                        restarted("expired");
                         Next::List
                     }
                     WatchEnd::Refused => {
                         tracing::info!(resource = %entry.gvr, "no longer cached");
                         entry.refuse(Instant::now() + REFUSAL);
+                    metrics.cache.forget(&entry.gvr);
                         Next::Stop
                     }
                     WatchEnd::Unusable => {
-                        metrics.reflector_restarted(&entry.gvr, "unusable_event");
+                        restarted("unusable_event");
                         pause(&mut failures).await;
                         Next::List
                     }
@@ -111,12 +120,12 @@ pub(super) async fn run(
                     // when its definition changes; objects may look different
                     // now without a new version.
                     WatchEnd::Early if store.resource.envelope.form == Form::Map => {
-                        metrics.reflector_restarted(&entry.gvr, "ended_early");
+                        restarted("ended_early");
                         pause(&mut failures).await;
                         Next::List
                     }
                     WatchEnd::Early | WatchEnd::Failed => {
-                        metrics.reflector_restarted(&entry.gvr, "watch_failed");
+                        restarted("watch_failed");
                         entry.disconnected(Instant::now());
                         pause(&mut failures).await;
                         Next::Watch

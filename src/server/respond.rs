@@ -7,9 +7,10 @@ use http::header::{
 };
 use http::{HeaderMap, StatusCode};
 use pingora_core::Result;
-use pingora_http::ResponseHeader;
+use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 
+use super::context::{CacheResult, RequestContext};
 use crate::api::{Query, Status};
 use crate::negotiation;
 use crate::representation::error::encode_status;
@@ -59,19 +60,42 @@ impl Answer {
 }
 
 /// The headers kube-apiserver puts on every answer.
-pub(super) fn common_headers(header: &mut ResponseHeader, audit_id: &HeaderValue) -> Result<()> {
-    header.insert_header(AUDIT_ID, audit_id)?;
+pub(super) fn common_headers(
+    header: &mut ResponseHeader,
+    request: &RequestHeader,
+    ctx: &RequestContext,
+) -> Result<()> {
+    header.insert_header(AUDIT_ID, &ctx.audit_id)?;
     if !header.headers.contains_key(CACHE_CONTROL) {
         header.insert_header(CACHE_CONTROL, "no-cache, private")?;
     }
-    Ok(())
+    debug_header(header, request, ctx.cache)
+}
+
+/// Tells who asks with `X-Apifront-Debug: cache` how the cache took part.
+pub(super) fn debug_header(
+    header: &mut ResponseHeader,
+    request: &RequestHeader,
+    cache: CacheResult,
+) -> Result<()> {
+    let asked = request
+        .headers
+        .get("x-apifront-debug")
+        .is_some_and(|v| v == "cache");
+    let text = match cache {
+        _ if !asked => return Ok(()),
+        CacheResult::NotAsked => return Ok(()),
+        CacheResult::Hit => "hit".to_owned(),
+        CacheResult::Bypass(reason) => format!("bypass; reason={}", reason.as_str()),
+    };
+    header.insert_header("x-apifront-cache", text)
 }
 
 /// Sends an answer; returns the bytes of its body.
 pub(super) async fn send(
     session: &mut Session,
     answer: Answer,
-    audit_id: &HeaderValue,
+    ctx: &RequestContext,
 ) -> Result<usize> {
     let length = answer.length();
     let mut header = ResponseHeader::build(answer.status, Some(answer.headers.len() + 3))?;
@@ -79,7 +103,7 @@ pub(super) async fn send(
         header.append_header(name, value)?;
     }
     header.insert_header(CONTENT_LENGTH, length.to_string())?;
-    common_headers(&mut header, audit_id)?;
+    common_headers(&mut header, session.req_header(), ctx)?;
     // An unread body would be taken for the next request. Short ones are read,
     // so that the connection lives on.
     if !session.as_mut().is_body_done() {

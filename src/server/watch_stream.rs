@@ -1,10 +1,25 @@
 //! Writing a watch to its client, in a task of its own.
 
+use std::time::Duration;
+
 use bytes::Bytes;
+use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
+use http::{StatusCode, Version};
+use pingora_core::Result;
 use pingora_core::protocols::http::ServerSession;
+use pingora_http::ResponseHeader;
+use pingora_proxy::Session;
 use tokio::sync::watch::Receiver;
 
+use super::context::RequestContext;
+use super::detached::take_session;
+use super::record::Finished;
+use super::respond::common_headers;
 use crate::watch::Watch;
+
+/// A client that takes no byte for this long is given up: its events would
+/// pile up in the history, and it can resume from there.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How a watch's connection came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,4 +76,43 @@ pub(super) async fn run(
         return StreamEnd::ClientGone;
     }
     end
+}
+
+/// Sends the header and hands the stream to a task of its own.
+pub(super) async fn start(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    mut watch: Watch,
+) -> Result<()> {
+    ctx.code = 200;
+    let http11 = session.req_header().version == Version::HTTP_11;
+    let mut header = ResponseHeader::build(StatusCode::OK, Some(5))?;
+    header.insert_header(CONTENT_TYPE, watch.content_type())?;
+    if http11 {
+        header.insert_header(TRANSFER_ENCODING, "chunked")?;
+    }
+    common_headers(&mut header, session.req_header(), ctx)?;
+    session.set_write_timeout(Some(WRITE_TIMEOUT));
+    session.write_response_header(Box::new(header), false).await?;
+
+    let mut finished = Finished::new(session, ctx);
+    let watching = finished.watching();
+    let guards = std::mem::take(&mut ctx.guards);
+    let mut stopping = ctx.front.drain.stopping();
+    let mut taken = take_session(session);
+    ctx.detached = true;
+    tokio::spawn(async move {
+        let _guards = guards;
+        let mut bytes = 0;
+        let end = run(&mut taken, &mut watch, &mut stopping, |sent, events| {
+            bytes += sent;
+            watching.sent(sent, events);
+        })
+        .await;
+        finished.ended(end.as_str());
+        finished.record(bytes);
+        // An HTTP/1 connection ends with its watch: pingora has let go of it.
+        taken.shutdown().await;
+    });
+    Ok(())
 }

@@ -7,6 +7,7 @@ use arc_swap::ArcSwapOption;
 use kube::client::Body;
 
 use super::{Server, SettingsError, Transport, UpstreamError};
+use crate::config::upstream::Timing;
 
 pub struct Endpoint {
     /// `host:port`.
@@ -21,7 +22,11 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    pub(super) fn new(server: &Server, index: u64) -> Result<Self, SettingsError> {
+    pub(super) fn new(
+        server: &Server,
+        index: u64,
+        timing: Timing,
+    ) -> Result<Self, SettingsError> {
         let url = &server.own.cluster_url;
         let host = url.host().unwrap_or_default();
         let default_port = if url.scheme_str() == Some("http") {
@@ -38,8 +43,8 @@ impl Endpoint {
         let group = index * 4;
         Ok(Self {
             client: kube::Client::try_from(server.own.clone()).map_err(|e| wrong(e.to_string()))?,
-            own: Transport::new(&server.own, group).map_err(wrong)?,
-            forward: Transport::new(&server.forward, group + 2).map_err(wrong)?,
+            own: Transport::new(&server.own, group, timing).map_err(wrong)?,
+            forward: Transport::new(&server.forward, group + 2, timing).map_err(wrong)?,
             address: ArcSwapOption::empty(),
             // Until a check says otherwise: the first request need not wait.
             healthy: AtomicBool::new(true),

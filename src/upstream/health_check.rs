@@ -13,7 +13,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 impl Upstream {
     /// Checks every server, forever, at the configured interval.
     pub async fn check_health(self: Arc<Self>) {
-        let mut ticks = tokio::time::interval(self.health_check_interval);
+        let mut ticks = tokio::time::interval(self.timing.health_check_interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;

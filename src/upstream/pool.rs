@@ -8,10 +8,7 @@ use http::header::ACCEPT;
 use kube::client::Body;
 
 use super::{Endpoint, Settings, SettingsError};
-
-/// Requests of apifront's own that are not watches must answer within this,
-/// kube-apiserver's own limit for requests.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+use crate::config::upstream::Timing;
 
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
@@ -31,19 +28,19 @@ pub enum UpstreamError {
 pub struct Upstream {
     endpoints: Vec<Arc<Endpoint>>,
     turn: AtomicUsize,
-    pub(super) health_check_interval: Duration,
+    pub(super) timing: Timing,
 }
 
 impl Upstream {
     pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
         let endpoints = (0..)
             .zip(&settings.servers)
-            .map(|(index, server)| Endpoint::new(server, index).map(Arc::new))
+            .map(|(index, server)| Endpoint::new(server, index, settings.timing).map(Arc::new))
             .collect::<Result<_, _>>()?;
         Ok(Self {
             endpoints,
             turn: AtomicUsize::new(0),
-            health_check_interval: settings.health_check_interval,
+            timing: settings.timing,
         })
     }
 
@@ -109,7 +106,7 @@ impl Upstream {
         let mut tried = Vec::new();
         let mut last = UpstreamError::NoServers;
         while let Some(endpoint) = self.pick(&tried) {
-            match timed(&endpoint, request()?).await {
+            match self.timed(&endpoint, request()?).await {
                 Ok(response) => return Ok(response),
                 Err(error) => {
                     self.report_failure(&endpoint);
@@ -120,18 +117,20 @@ impl Upstream {
         }
         Err(last)
     }
-}
 
-async fn timed(
-    endpoint: &Endpoint,
-    request: http::Request<Body>,
-) -> Result<http::Response<Body>, UpstreamError> {
-    tokio::time::timeout(REQUEST_TIMEOUT, endpoint.send(request))
-        .await
-        .unwrap_or_else(|_| {
-            Err(UpstreamError::Timeout {
-                server: endpoint.name.clone(),
-                after: REQUEST_TIMEOUT,
+    async fn timed(
+        &self,
+        endpoint: &Endpoint,
+        request: http::Request<Body>,
+    ) -> Result<http::Response<Body>, UpstreamError> {
+        let after = self.timing.request_timeout;
+        tokio::time::timeout(after, endpoint.send(request))
+            .await
+            .unwrap_or_else(|_| {
+                Err(UpstreamError::Timeout {
+                    server: endpoint.name.clone(),
+                    after,
+                })
             })
-        })
+    }
 }

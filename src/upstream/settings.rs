@@ -1,11 +1,11 @@
 //! Which API servers, with which credentials: from a kubeconfig or a list.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 
 use super::exec;
+use crate::config::upstream::Timing;
 
 /// The identity shown upstream on connections that carry callers' requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct Server {
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub servers: Vec<Server>,
-    pub health_check_interval: Duration,
+    pub timing: Timing,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -15,6 +15,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use secrecy::ExposeSecret;
 
 use super::HeaderSource;
+use crate::config::upstream::Timing;
 
 /// Requests multiplexed onto one upstream connection. More than kube-apiserver
 /// needs to be busy, few enough that one lost connection hurts few callers.
@@ -23,8 +24,6 @@ const H2_STREAMS_PER_CONNECTION: usize = 100;
 /// Idle upstream connections are dropped before the API server (or a load
 /// balancer on the way) drops them under a request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a connection is for. Different purposes never share connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +42,11 @@ pub struct Transport {
 }
 
 impl Transport {
-    pub(super) fn new(config: &kube::Config, group: u64) -> Result<Self, String> {
+    pub(super) fn new(
+        config: &kube::Config,
+        group: u64,
+        timing: Timing,
+    ) -> Result<Self, String> {
         let host = config
             .cluster_url
             .host()
@@ -77,8 +80,8 @@ impl Transport {
                 template.options.verify_hostname = false;
             }
         }
-        template.options.connection_timeout = Some(CONNECT_TIMEOUT);
-        template.options.total_connection_timeout = Some(CONNECT_TIMEOUT);
+        template.options.connection_timeout = Some(timing.connect_timeout);
+        template.options.total_connection_timeout = Some(timing.connect_timeout);
         template.options.idle_timeout = Some(IDLE_TIMEOUT);
         Ok(Self {
             headers,
