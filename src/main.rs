@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use apifront::config::{Config, Flags, Live, Mode, ReloadMetrics, Source, Watcher};
+use apifront::logging::LogControl;
 use apifront::metrics::Metrics;
 use apifront::server::Apifront;
 use clap::Parser;
@@ -28,7 +29,6 @@ fn main() -> ExitCode {
         println!("the configuration is valid");
         return ExitCode::SUCCESS;
     }
-    apifront::logging::init(&config.logging);
     match serve(source, config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -39,6 +39,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(source: Source, config: Config) -> anyhow::Result<()> {
+    let log = apifront::logging::init(config.logging)?;
     // pingora and kube must agree on one provider. An error says that there is
     // one already.
     let _installed = rustls::crypto::ring::default_provider().install_default();
@@ -46,10 +47,10 @@ fn serve(source: Source, config: Config) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?
-        .block_on(run(source, config))
+        .block_on(run(source, config, log))
 }
 
-async fn run(source: Source, config: Config) -> anyhow::Result<()> {
+async fn run(source: Source, config: Config, log: LogControl) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot catch SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot catch SIGINT")?;
     let metrics = Arc::new(Metrics::new().context("metrics")?);
@@ -58,6 +59,7 @@ async fn run(source: Source, config: Config) -> anyhow::Result<()> {
     let live = Live::new(config, reloads);
     let watcher = Watcher::new(source.files(&live.load())).context("cannot catch SIGHUP")?;
     let server = Apifront::start(live.clone(), metrics).await?;
+    let verbosity = tokio::spawn(follow_verbosity(live.clone(), log));
     let reload = tokio::spawn(watcher.run(source, live));
     greet(mode, &server);
     tokio::select! {
@@ -65,8 +67,17 @@ async fn run(source: Source, config: Config) -> anyhow::Result<()> {
         _ = interrupt.recv() => {}
     }
     reload.abort();
+    verbosity.abort();
     server.stop().await;
     Ok(())
+}
+
+/// A reload may change how much is logged.
+async fn follow_verbosity(live: Arc<Live>, log: LogControl) {
+    let mut generation = live.subscribe();
+    while generation.changed().await.is_ok() {
+        log.set_verbosity(live.load().logging.verbosity);
+    }
 }
 
 /// What a person at a terminal may want to do next.

@@ -71,6 +71,12 @@ impl Live {
         self.current.load()
     }
 
+    /// A configuration that was read could not be applied.
+    pub fn report_error(&self, error: String) {
+        *self.last_error.lock() = Some(error);
+        self.metrics.observe(false);
+    }
+
     /// Counts reloads. It also moves when only the content of a file changed
     /// that the configuration names, such as a certificate.
     pub fn subscribe(&self) -> watch::Receiver<u64> {

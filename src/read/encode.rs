@@ -74,6 +74,10 @@ impl Encoding for JsonFrames {
         Some(event.frame(seen, || envelope.watch_frame(seen, &event.object.item)))
     }
 
+    fn content_type(&self) -> &'static str {
+        "application/json"
+    }
+
     fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes> {
         let template = self.0.resource.bookmark.as_ref()?;
         Some(template.frame(resource_version, initial_events_end))

@@ -9,8 +9,9 @@ use parking_lot::RwLock;
 use tokio::task::JoinSet;
 
 use super::entry::Entry;
-use super::run;
+use super::{discovery, run};
 use crate::api::GroupVersionResource;
+use crate::config::ResourcePattern;
 use crate::metrics::Metrics;
 use crate::upstream::Upstream;
 
@@ -79,9 +80,20 @@ impl Cache {
         }
     }
 
-    /// Starts a resource without serving from it yet.
-    pub fn preload(&self, gvr: &GroupVersionResource, selection: &dyn Selection) {
-        let _started = self.lookup(gvr, selection);
+    /// Starts a resource without serving from it yet. A version that is not
+    /// given is the one upstream prefers, whenever upstream can be asked.
+    pub async fn preload(&self, pattern: &ResourcePattern, selection: &dyn Selection) {
+        let gvr = match pattern {
+            ResourcePattern::Exact(gvr) => gvr.clone(),
+            ResourcePattern::GroupResource { group, resource } => {
+                let version = discovery::preferred_version(&self.upstream, group).await;
+                GroupVersionResource::new(group, &version, resource)
+            }
+            ResourcePattern::All | ResourcePattern::Group(_) => return,
+        };
+        if let Err(Unavailable::Excluded | Unavailable::Full) = self.lookup(&gvr, selection) {
+            tracing::warn!(resource = %gvr, "cannot be preloaded: excluded from the cache");
+        }
     }
 
     fn start(&self, gvr: &GroupVersionResource, now: Instant) -> Result<Arc<Entry>, Unavailable> {

@@ -1,5 +1,8 @@
 //! What discovery says of one resource.
 
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
 use http::StatusCode;
 use serde::Deserialize;
 
@@ -47,4 +50,37 @@ pub(super) async fn namespaced(
             status: StatusCode::METHOD_NOT_ALLOWED,
             message: "not watchable".to_owned(),
         })
+}
+
+/// Between questions while upstream does not answer.
+const RETRY: Duration = Duration::from_secs(1);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Group {
+    preferred_version: GroupVersion,
+}
+
+#[derive(Deserialize)]
+struct GroupVersion {
+    version: String,
+}
+
+/// The version of a group that upstream prefers; waits until it says so.
+pub(super) async fn preferred_version(upstream: &ArcSwap<Upstream>, group: &str) -> String {
+    if group.is_empty() {
+        return "v1".to_owned();
+    }
+    loop {
+        let asked = async {
+            let current = upstream.load_full();
+            let response = current.get(&format!("/apis/{group}")).await.ok()?;
+            let body = response.into_body().collect_bytes().await.ok()?;
+            serde_json::from_slice::<Group>(&body).ok()
+        };
+        if let Some(group) = asked.await {
+            return group.preferred_version.version;
+        }
+        tokio::time::sleep(RETRY).await;
+    }
 }

@@ -13,9 +13,9 @@ use super::cached::{self, Outcome};
 use super::drain::OpenRequest;
 use super::front::Front;
 use super::respond::{AUDIT_ID, Answer};
-use crate::api::{Query, Status, UserInfo, user};
+use crate::api::{Query, Status, UserInfo};
 use crate::authn::Peer;
-use crate::flow::InFlight;
+use crate::flow::{Admitted, RequestKind, TooManyRequests};
 use crate::metrics::LongRunning;
 use crate::read::BypassReason;
 use crate::request::{RequestInfo, RequestInfoError};
@@ -64,11 +64,12 @@ pub(super) struct Forward {
     pub(super) long_running: bool,
 }
 
-/// What ends with the request, however it ends.
+/// What ends with the request, however it ends: kept only to be dropped.
 #[derive(Default)]
 pub(super) struct Guards {
-    pub(super) in_flight: Option<InFlight>,
+    pub(super) in_flight: Option<Admitted>,
     pub(super) long_running: Option<LongRunning>,
+    #[expect(dead_code, reason = "counts the request as open until dropped")]
     pub(super) open: Option<OpenRequest>,
 }
 
@@ -144,23 +145,19 @@ impl RequestContext {
                 return Some(Answer::from_status(&status, &request.headers, &self.query));
             }
         };
+        let kind = RequestKind::of(&info.verb);
         let long_running = info.is_long_running();
-        let exempt = admitted
-            .user
-            .as_ref()
-            .is_none_or(|u| u.groups.iter().any(|g| g == user::MASTERS));
         self.user = admitted.user;
         self.impersonates_upstream = admitted.impersonates_upstream;
         self.forward.identity = admitted.identity;
-        if long_running {
-            return None;
-        }
-        match self.front.limits.enter(info.is_mutating(), exempt) {
+        // apifront's own user is whoever started it.
+        let user = self.user.as_ref()?;
+        match self.front.limits.admit(kind, long_running, user) {
             Ok(in_flight) => {
                 self.guards.in_flight = Some(in_flight);
                 None
             }
-            Err(refusal) => Some(refusal.into()),
+            Err(TooManyRequests) => Some(Answer::too_many_requests()),
         }
     }
 

@@ -9,6 +9,7 @@ use pingora_http::RequestHeader;
 use pingora_proxy::{FailToProxy, Session};
 
 use super::context::RequestContext;
+use super::record::Finished;
 use super::respond::{self, AUDIT_ID, Answer};
 use crate::api::Status;
 use crate::identity;
@@ -20,8 +21,11 @@ pub(super) const X_FORWARDED_FOR: &str = "x-forwarded-for";
 /// A hint for clients while no API server can be reached.
 const RETRY_AFTER_SECONDS: u32 = 1;
 
-pub(super) fn begin(ctx: &mut RequestContext) {
+pub(super) fn begin(session: &Session, ctx: &mut RequestContext) {
     ctx.forward.long_running = ctx.info.as_ref().is_some_and(|i| i.is_long_running());
+    if ctx.forward.long_running {
+        ctx.guards.long_running = Finished::new(session, ctx).long_running();
+    }
 }
 
 /// The next API server to try.

@@ -8,7 +8,7 @@ use crate::api::GroupVersionResource;
 use crate::authn::{Authenticator, RequestHeaderNames};
 use crate::authz::{Authorizer, Impersonator};
 use crate::config::Config;
-use crate::flow::InFlightLimits;
+use crate::flow::InFlight;
 use crate::health::Health;
 use crate::identity;
 use crate::metrics::Metrics;
@@ -20,7 +20,7 @@ pub struct Front {
     pub cache: Arc<Cache>,
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
-    pub limits: Arc<InFlightLimits>,
+    pub limits: Arc<InFlight>,
     pub drain: Arc<Drain>,
     pub known: Arc<KnownResources>,
 }

@@ -1,6 +1,8 @@
 //! Paths that apifront answers for itself: health and metrics.
 
-use http::{HeaderMap, Method, StatusCode};
+use std::time::Instant;
+
+use http::{Method, StatusCode};
 use pingora_proxy::Session;
 
 use super::context::RequestContext;
@@ -11,28 +13,15 @@ use crate::metrics::CONTENT_TYPE;
 /// `/livez`, `/readyz`, `/healthz` and their checks, for everybody.
 pub(super) fn health(session: &Session, ctx: &RequestContext) -> Option<Answer> {
     let request = session.req_header();
-    answer_health(
-        &ctx.front,
-        &request.method,
-        request.uri.path(),
-        request.uri.query().unwrap_or_default(),
-    )
+    let query = request.uri.query().unwrap_or_default();
+    answer_health(&ctx.front, request.uri.path(), query)
 }
 
-pub(super) fn answer_health(
-    front: &Front,
-    method: &Method,
-    path: &str,
-    query: &str,
-) -> Option<Answer> {
-    let response = front.health.respond(method, path, query)?;
-    let mut headers = HeaderMap::new();
-    for (name, value) in response.headers {
-        headers.insert(name, value);
-    }
+pub(super) fn answer_health(front: &Front, path: &str, query: &str) -> Option<Answer> {
+    let response = front.health.respond(path, query, Instant::now())?;
     Some(Answer {
         status: response.status,
-        headers,
+        headers: response.headers().collect(),
         body: vec![response.body],
     })
 }

@@ -24,7 +24,7 @@ impl ServeHttp for Observe {
         let request = session.req_header();
         let path = request.uri.path();
         let query = request.uri.query().unwrap_or_default();
-        let answer = match local::answer_health(&front, &request.method, path, query) {
+        let answer = match local::answer_health(&front, path, query) {
             Some(answer) => answer,
             None if path == "/metrics" => local::answer_metrics(&front),
             None => Answer::new(

@@ -11,12 +11,12 @@ use pingora_core::{Error, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, Session};
 
-use super::cached::{self, Outcome};
+use super::cached::Outcome;
 use super::context::{CacheResult, RequestContext};
 use super::front::Front;
 use super::header_deadline::HeaderRead;
 use super::respond::Answer;
-use super::{admit, forward, framing, local, record, respond, upgrade, watch_stream};
+use super::{forward, framing, local, record, respond, upgrade, watch_stream};
 
 pub(super) struct Proxy {
     /// Replaced as a whole by a reload.
@@ -80,7 +80,7 @@ impl ProxyHttp for Proxy {
             Outcome::Bypass(reason) => ctx.cache = CacheResult::Bypass(reason),
             Outcome::NotAsked => {}
         }
-        forward::begin(ctx);
+        forward::begin(session, ctx);
         if upgrade::is_upgrade(session.req_header()) {
             return match upgrade::tunnel(session, ctx).await? {
                 Some(answer) => self.finish(session, ctx, answer).await,

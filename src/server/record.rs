@@ -111,6 +111,12 @@ impl Finished {
         }
     }
 
+    /// Counts among the long-running requests until dropped.
+    pub(super) fn long_running(&self) -> Option<metrics::LongRunning> {
+        let Labels { verb, scope, .. } = self.labels;
+        self.series.as_ref().map(|s| s.long_running(verb, scope))
+    }
+
     /// For a watch served here: counts from now until dropped.
     pub(super) fn watching(&self) -> Watching {
         if let Some(cached) = &self.cached {
@@ -119,10 +125,7 @@ impl Finished {
         Watching {
             events: self.series.as_ref().map(|s| s.watch_events().clone()),
             cached: self.cached.clone(),
-            _long_running: self
-                .series
-                .as_ref()
-                .map(|s| s.long_running(self.labels.verb, self.labels.scope)),
+            _long_running: self.long_running(),
         }
     }
 

@@ -12,6 +12,7 @@ use pingora_proxy::Session;
 
 use super::context::{CacheResult, RequestContext};
 use crate::api::{Query, Status};
+use crate::flow;
 use crate::negotiation;
 use crate::representation::error::encode_status;
 
@@ -51,6 +52,20 @@ impl Answer {
                 .headers
                 .insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         }
+        answer
+    }
+
+    /// What kube-apiserver's in-flight filter says.
+    pub(super) fn too_many_requests() -> Self {
+        let body = vec![flow::TOO_MANY_REQUESTS_BODY.into()];
+        let mut answer = Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            flow::TOO_MANY_REQUESTS_TYPE,
+            body,
+        );
+        let headers = &mut answer.headers;
+        headers.insert(RETRY_AFTER, HeaderValue::from_static(flow::RETRY_AFTER));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         answer
     }
 

@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use bytes::Bytes;
 use pingora_core::apps::http_app::HttpServer;
 use pingora_core::protocols::http::v2::server::default_h2_options;
 use pingora_core::server::configuration::ServerConf;
@@ -23,13 +25,14 @@ use super::record::KnownResources;
 use super::tls::{self, AnyClientCertificate, ServerCertificates};
 use crate::authn::AuthnMetrics;
 use crate::authz::AuthzMetrics;
-use crate::config::{self, Config, Live};
+use crate::config::{self, Config, Live, ResourcePattern};
 use crate::embedded::EmbeddedServer;
-use crate::flow::InFlightLimits;
-use crate::health::Health;
+use crate::flow::InFlight;
+use crate::health::{Check, Health};
 use crate::metrics::Metrics;
 use crate::reflector::Cache;
 use crate::upstream::Upstream;
+use crate::upstream::review::{ReviewClient, ReviewError};
 
 /// The sample objects of the embedded server change this often, so that a
 /// watch has something to show.
@@ -99,14 +102,18 @@ impl Apifront {
         let health = health(&live, &cache, &upstream);
         let gate = access.gate(&config.access)?;
         let certificates = server_certificates(&config)?;
-        let limits = Arc::new(InFlightLimits::new(&config.serving, metrics.flow.clone()));
+        let limits = Arc::new(InFlight::new(
+            config.serving.max_requests_inflight,
+            config.serving.max_mutating_requests_inflight,
+            metrics.flow.clone(),
+        ));
         let front = Arc::new(ArcSwap::from_pointee(Front {
             config: config.clone(),
             gate,
             cache,
             health: health.clone(),
             metrics,
-            limits,
+            limits: limits.clone(),
             drain: drain.clone(),
             known: Arc::new(KnownResources::default()),
         }));
@@ -120,6 +127,7 @@ impl Apifront {
             embedded: embedded_address,
         };
         background.spawn(check_health(upstream.clone()));
+        background.spawn(limits.run());
         background.spawn(parts.reload_forever(live));
         preload(&front.load());
 
@@ -163,7 +171,7 @@ impl Apifront {
     /// whatever is still open. Returns how many requests had to be cut off.
     pub async fn stop(mut self) -> usize {
         let serving = self.front.load().config.serving.clone();
-        self.health.shutting_down();
+        self.health.shut_down();
         tracing::info!(delay = ?serving.shutdown_delay_duration, "shutting down");
         tokio::time::sleep(serving.shutdown_delay_duration).await;
         // Receivers are gone only when the listeners already are.
@@ -183,6 +191,59 @@ impl Apifront {
             embedded.stop().await;
         }
         cut_off
+    }
+}
+
+fn health(live: &Arc<Live>, cache: &Arc<Cache>, upstream: &Arc<ArcSwap<Upstream>>) -> Arc<Health> {
+    let config = live.load();
+    let health = Health::new(Instant::now(), config.serving.livez_grace_period);
+    let upstream = upstream.clone();
+    let reachable = move || {
+        let upstream = upstream.load();
+        upstream
+            .any_healthy()
+            .then_some(())
+            .ok_or_else(|| "no API server is healthy".to_owned())
+    };
+    health.register(Check::new("upstream", reachable).readyz_only());
+    let preloaded: Vec<_> = config.cache.preload.clone();
+    let cache = cache.clone();
+    let synced = move || {
+        let entries = cache.entries();
+        let filled = |pattern: &ResourcePattern| {
+            entries
+                .iter()
+                .any(|e| pattern.matches(&e.gvr) && e.store().is_some())
+        };
+        let missing: Vec<String> = preloaded
+            .iter()
+            .filter(|pattern| !filled(pattern))
+            .map(ToString::to_string)
+            .collect();
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("not filled yet: {}", missing.join(", ")))
+        }
+    };
+    health.register(Check::new("cache-sync", synced).readyz_only());
+    let live = live.clone();
+    let reloaded = move || live.last_error().map_or(Ok(()), Err);
+    health.register(Check::new("config", reloaded).informational());
+    Arc::new(health)
+}
+
+/// Reviews go to whatever upstream is current.
+struct CurrentUpstream(Arc<ArcSwap<Upstream>>);
+
+#[async_trait]
+impl ReviewClient for CurrentUpstream {
+    async fn create_review(
+        &self,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(http::StatusCode, Bytes), ReviewError> {
+        self.0.load_full().create_review(path, body).await
     }
 }
 
@@ -231,13 +292,12 @@ fn proxy_app(
         upstream_keepalive_pool_size: UPSTREAM_POOL,
         ..ServerConf::default()
     };
-    let mut proxy = http_proxy(
+    let proxy = http_proxy(
         &Arc::new(conf),
         Proxy {
             front: front.clone(),
         },
     );
-    proxy.handle_init_modules();
     let mut h2 = default_h2_options();
     h2.max_concurrent_streams(config.serving.http2_max_streams_per_connection);
     HeaderDeadline::new(
@@ -252,11 +312,11 @@ fn proxy_app(
 /// every burst of concurrent requests.
 const UPSTREAM_POOL: usize = 1024;
 
+/// Starts what the configuration wants filled before it is asked for.
 fn preload(front: &Front) {
-    for pattern in &front.config.cache.preload {
-        if let Some(gvr) = pattern.resource() {
-            front.cache.preload(&gvr, front.config.as_ref());
-        }
+    for pattern in front.config.cache.preload.clone() {
+        let (cache, config) = (front.cache.clone(), front.config.clone());
+        tokio::spawn(async move { cache.preload(&pattern, config.as_ref()).await });
     }
 }
 
@@ -264,8 +324,8 @@ fn preload(front: &Front) {
 async fn check_health(upstream: Arc<ArcSwap<Upstream>>) {
     loop {
         let current = upstream.load_full();
-        current.check_health_once().await;
-        tokio::time::sleep(current.health_check_interval()).await;
+        current.check_health().await;
+        tokio::time::sleep(current.health_check_pause()).await;
     }
 }
 
@@ -303,7 +363,11 @@ impl Parts {
             drain: old.drain.clone(),
             known: old.known.clone(),
         };
-        front.limits.reload(&front.config.serving);
+        let serving = &front.config.serving;
+        front.limits.set_limits(
+            serving.max_requests_inflight,
+            serving.max_mutating_requests_inflight,
+        );
         self.upstream.store(Arc::new(upstream));
         preload(&front);
         self.front.store(Arc::new(front));

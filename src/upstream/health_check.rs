@@ -1,6 +1,5 @@
 //! Active health checks: `/readyz` of each API server.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use kube::client::Body;
@@ -10,17 +9,25 @@ use super::{Endpoint, Upstream};
 /// A server that takes longer to say that it is ready is not.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
+const RETRY: Duration = Duration::from_secs(1);
+
 impl Upstream {
-    /// Checks every server, forever, at the configured interval.
-    pub async fn check_health(self: Arc<Self>) {
-        let mut ticks = tokio::time::interval(self.timing.health_check_interval);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            ticks.tick().await;
-            let checks = self.endpoints().iter().map(|endpoint| async move {
-                endpoint.set_healthy(is_ready(endpoint).await);
-            });
-            futures::future::join_all(checks).await;
+    /// Checks every server once.
+    pub async fn check_health(&self) {
+        let checks = self.endpoints().iter().map(|endpoint| async move {
+            endpoint.set_healthy(is_ready(endpoint).await);
+        });
+        futures::future::join_all(checks).await;
+    }
+
+    /// How long to wait between checks: briefly while nobody answers, so that
+    /// a server's return is noticed.
+    pub fn health_check_pause(&self) -> Duration {
+        let interval = self.timing.health_check_interval;
+        if self.any_healthy() {
+            interval
+        } else {
+            interval.min(RETRY)
         }
     }
 }

@@ -42,6 +42,8 @@ pub trait Encoding: Send {
         self.event(seen, &event.object)
     }
 
+    fn content_type(&self) -> &'static str;
+
     /// `None` if bookmarks of this resource cannot be written.
     fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes>;
 }
@@ -150,6 +152,10 @@ impl Watch {
             deadline,
             next_bookmark: next_bookmark(now, deadline),
         }
+    }
+
+    pub fn content_type(&self) -> &'static str {
+        self.encoding.content_type()
     }
 
     /// The next batch of whole frames, and how many events it holds. Waits
