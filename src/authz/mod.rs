@@ -243,3 +243,5 @@ fn also_create(attributes: &Attributes) -> Option<Attributes> {
     Some(create)
 }
 
+#[cfg(test)]
+mod tests;
