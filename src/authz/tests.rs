@@ -100,6 +100,11 @@ async fn answers_become_decisions() {
         };
         assert!(matches, "{at}: {result}");
     }
+    let as_somebody = Attributes::NonResource {
+        verb: "impersonate-on:user-info:get".to_owned(),
+        path: "/readyz".to_owned(),
+    };
+    assert!(authorizer.authorize(&jane, &as_somebody).await.is_err());
     let before = server.calls();
     let masters = user("root", &["devs", "system:masters"]);
     assert!(
