@@ -164,9 +164,38 @@ async fn every_client_certificate_passes_the_handshake() {
             assert_eq!(peer.certificates().len(), certificates);
         }
     }
-    let bundle = CaBundle::from_pem(VERSION_ONE_CA.as_bytes(), "test").unwrap();
-    let hints = AnyClientCertificate::new([&bundle]);
-    assert_eq!(hints.root_hint_subjects().len(), 1);
+}
+
+#[test]
+fn hints_follow_the_authorities() {
+    let bundles: Vec<_> = (0..400)
+        .map(|n| {
+            if n % 2 == 0 {
+                VERSION_ONE_CA.to_owned()
+            } else {
+                Authority::new("b").pem
+            }
+        })
+        .map(|pem| CaBundle::from_pem(pem.as_bytes(), "test").unwrap())
+        .collect();
+    let clients = AnyClientCertificate::new([]);
+    assert!(clients.root_hint_subjects().is_empty());
+    for bundle in &bundles[..2] {
+        clients.reload([bundle]);
+        let expected: Vec<_> = bundle.subjects().collect();
+        let sent = clients.root_hint_subjects();
+        assert_eq!(sent[0].as_ref(), expected[0].as_ref());
+        assert_eq!(sent.len(), 1);
+    }
+    clients.reload(&bundles[..2]);
+    assert_eq!(clients.root_hint_subjects().len(), 2);
+    for bundle in &bundles {
+        clients.reload([bundle]);
+    }
+    assert!(
+        clients.root_hint_subjects().is_empty(),
+        "any certificate is welcome"
+    );
 }
 
 #[tokio::test]
