@@ -32,6 +32,7 @@ pub use impersonation::Impersonation;
 pub use metrics::AuthnMetrics;
 pub use peer::Peer;
 pub use request_header::RequestHeaderNames;
+pub use subject::Subject;
 pub use token::TokenReviewSettings;
 
 use bearer::TokenError;
@@ -271,3 +272,7 @@ fn tokens(
         .collect()
 }
 
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

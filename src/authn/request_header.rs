@@ -111,7 +111,8 @@ fn text<'a>(name: &str, value: &'a HeaderValue) -> Result<&'a str, NotText> {
     })
 }
 
-pub fn strip_prefix_ignore_case<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+/// An empty prefix, which would be that of every header, is nobody's.
+fn strip_prefix_ignore_case<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     let (start, rest) = text.split_at_checked(prefix.len())?;
-    start.eq_ignore_ascii_case(prefix).then_some(rest)
+    (!prefix.is_empty() && start.eq_ignore_ascii_case(prefix)).then_some(rest)
 }

@@ -103,20 +103,23 @@ fn impersonate(user: &UserInfo, headers: &mut HeaderMap) -> Result<(), Status> {
 /// The user to ask for, so that the API server arrives at `user`: without the
 /// group it adds by itself, which apifront may not be allowed to ask for.
 fn as_impersonated(user: &UserInfo) -> UserInfo {
-    let implied = match user.name.as_str() {
-        ANONYMOUS => UNAUTHENTICATED,
-        _ => AUTHENTICATED,
-    };
-    // With system:unauthenticated in the list the API server adds nothing.
     let unauthenticated = user.groups.iter().any(|g| g == UNAUTHENTICATED);
-    let adds = user.name == ANONYMOUS || !unauthenticated;
+    let implied = match user.name.as_str() {
+        ANONYMOUS => Some(UNAUTHENTICATED),
+        // With this in the list the API server adds nothing.
+        _ if unauthenticated => None,
+        _ => Some(AUTHENTICATED),
+    };
     let mut asked = user.clone();
     asked
         .groups
-        .retain(|g| !g.is_empty() && !(adds && g == implied));
-    // Without any group a service account would be given those of its kind.
-    if asked.groups.is_empty() && usernames::service_account(&user.name).is_some() {
-        asked.groups = vec![implied.to_owned()];
+        .retain(|g| !g.is_empty() && Some(g.as_str()) != implied);
+    // Without any group a service account or a node would be given those of
+    // its kind.
+    let has_kind = usernames::service_account(&user.name).is_some()
+        || usernames::node_name(&user.name).is_some();
+    if asked.groups.is_empty() && has_kind {
+        asked.groups.extend(implied.map(str::to_owned));
     }
     asked
 }
@@ -170,3 +173,5 @@ fn unsendable(what: &str) -> Status {
     ))
 }
 
+#[cfg(test)]
+mod tests;

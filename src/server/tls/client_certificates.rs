@@ -4,6 +4,8 @@
 //! authenticator answer 401 to one it does not like. A handshake that fails
 //! instead tells the client nothing, and could not follow a reloaded CA.
 
+use std::sync::OnceLock;
+
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer, UnixTime};
@@ -22,19 +24,67 @@ use crate::authn::der::PublicKey;
 /// Takes every certificate whose key the client can prove to hold.
 #[derive(Debug)]
 pub struct AnyClientCertificate {
-    hints: Vec<DistinguishedName>,
+    hints: Hints,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
+/// The names of authorities sent to clients, newest last. rustls borrows them
+/// from the verifier for as long as it lives, so a reload appends.
+#[derive(Debug, Default)]
+struct Hints {
+    names: Vec<DistinguishedName>,
+    next: OnceLock<Box<Hints>>,
+}
+
+/// Reloads with other authorities that are kept track of. After that no hints
+/// are sent, which lets clients offer any certificate.
+const MAX_HINTS: usize = 256;
+
 impl AnyClientCertificate {
-    /// The subjects of `bundles` are sent as hints, by which browsers and
-    /// agents choose among their certificates; nothing is verified with them.
+    /// The subjects of `bundles` are sent as hints; nothing is verified with
+    /// them. Go's TLS client, for one, keeps a certificate to itself that no
+    /// hint fits.
     pub fn new<'a>(bundles: impl IntoIterator<Item = &'a CaBundle>) -> Self {
         Self {
-            hints: bundles.into_iter().flat_map(CaBundle::subjects).collect(),
+            hints: Hints {
+                names: names(bundles),
+                next: OnceLock::new(),
+            },
             algorithms: ring::default_provider().signature_verification_algorithms,
         }
     }
+
+    /// Sends the subjects of `bundles` from the next handshake on.
+    pub fn reload<'a>(&self, bundles: impl IntoIterator<Item = &'a CaBundle>) {
+        let (at, current) = self.hints.last();
+        let names = if at + 1 < MAX_HINTS {
+            names(bundles)
+        } else {
+            Vec::new()
+        };
+        let known = current.names.iter().map(DistinguishedName::as_ref);
+        if !names.iter().map(DistinguishedName::as_ref).eq(known) {
+            // Lost only to another reload at the same time.
+            let _ = current.next.set(Box::new(Hints {
+                names,
+                next: OnceLock::new(),
+            }));
+        }
+    }
+}
+
+impl Hints {
+    fn last(&self) -> (usize, &Self) {
+        let mut last = (0, self);
+        while let Some(next) = last.1.next.get() {
+            last = (last.0 + 1, next);
+        }
+        last
+    }
+}
+
+fn names<'a>(bundles: impl IntoIterator<Item = &'a CaBundle>) -> Vec<DistinguishedName> {
+    bundles.into_iter().flat_map(CaBundle::subjects).collect()
 }
 
 impl ClientCertVerifier for AnyClientCertificate {
@@ -47,7 +97,7 @@ impl ClientCertVerifier for AnyClientCertificate {
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &self.hints
+        &self.hints.last().1.names
     }
 
     /// Refuses only what cannot be read at all: pingora parses the leaf too,

@@ -47,3 +47,5 @@ impl TlsAccept for KeepPeer {
     }
 }
 
+#[cfg(test)]
+mod tests;
