@@ -2,3 +2,4 @@
 //! in front of Kubernetes API servers. `ARCHITECTURE.md` is the map.
 
 pub mod api;
+pub mod embedded;
