@@ -1,0 +1,6 @@
+//! All tests against real servers, as one binary: they share one cluster.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod conformance;
