@@ -1,6 +1,7 @@
 //! kwok as the kubelet of one fake node: its pods run at once, and exec,
 //! attach, logs and port-forward reach real processes and files.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -14,12 +15,16 @@ use super::{binaries, eventually, objects, ports};
 
 /// The port of every pod that port-forward reaches: `cat`, so that it echoes.
 pub const ECHO_PORT: u16 = 7;
+/// One that answers with the number of bytes it got, once it has got all.
+pub const COUNT_PORT: u16 = 9;
 const UP_WITHIN: Duration = Duration::from_secs(60);
 
 pub struct Kwok {
     pub node: &'static str,
-    /// What `kubectl logs` and `attach` show, in the CRI log format.
+    /// What `kubectl logs` shows, in the CRI log format.
     pub log_file: PathBuf,
+    /// What `kubectl attach` shows as it is appended.
+    pub attach_file: PathBuf,
     process: Process,
 }
 
@@ -35,14 +40,14 @@ impl Kwok {
         let folder = cluster.folder.join("kwok");
         std::fs::create_dir_all(&folder).expect("folder");
         let log_file = folder.join("container.log");
-        let lines = ["first line", "second line", "third line"];
-        let log: String = (1..)
-            .zip(lines)
-            .map(|(n, line)| format!("2026-01-01T00:00:0{n}.000000000Z stdout F {line}\n"))
-            .collect();
-        std::fs::write(&log_file, log).expect("log file");
+        std::fs::write(&log_file, "").expect("log file");
+        for line in ["first line", "second line", "third line"] {
+            append_line(&log_file, line);
+        }
+        let attach_file = folder.join("attach.log");
+        std::fs::write(&attach_file, "").expect("attach file");
         let config = folder.join("kwok.yaml");
-        write_documents(&config, &documents(&log_file));
+        write_documents(&config, &documents(&log_file, &attach_file));
 
         let port = ports::free();
         let serving = &cluster.certificates.serving;
@@ -69,6 +74,7 @@ impl Kwok {
         let kwok = Self {
             node,
             log_file,
+            attach_file,
             process,
         };
         kwok.create_node(cluster, port).await;
@@ -113,7 +119,16 @@ impl Kwok {
     }
 }
 
-fn documents(log_file: &Path) -> [Value; 6] {
+/// Appends one line as a container runtime would.
+pub fn append_line(file: &Path, line: &str) {
+    let mut file = std::fs::File::options()
+        .append(true)
+        .open(file)
+        .expect("log file");
+    writeln!(file, "2026-01-01T00:00:00.000000000Z stdout F {line}").expect("log file");
+}
+
+fn documents(log_file: &Path, attach_file: &Path) -> [Value; 6] {
     let api = "kwok.x-k8s.io/v1alpha1";
     [
         json!({
@@ -122,7 +137,7 @@ fn documents(log_file: &Path) -> [Value; 6] {
         }),
         json!({
             "apiVersion": api, "kind": "ClusterAttach", "metadata": { "name": "all" },
-            "spec": { "attaches": [{ "logsFile": log_file }] },
+            "spec": { "attaches": [{ "logsFile": attach_file }] },
         }),
         json!({
             "apiVersion": api, "kind": "ClusterLogs", "metadata": { "name": "all" },
@@ -130,7 +145,10 @@ fn documents(log_file: &Path) -> [Value; 6] {
         }),
         json!({
             "apiVersion": api, "kind": "ClusterPortForward", "metadata": { "name": "all" },
-            "spec": { "forwards": [{ "ports": [ECHO_PORT], "command": ["cat"] }] },
+            "spec": { "forwards": [
+                { "ports": [ECHO_PORT], "command": ["cat"] },
+                { "ports": [COUNT_PORT], "command": ["wc", "-c"] },
+            ]},
         }),
         json!({
             "apiVersion": api, "kind": "Stage", "metadata": { "name": "node-ready" },

@@ -14,9 +14,10 @@ const SHOWN_LINES: usize = 60;
 /// `PR_SET_PDEATHSIG` would end children with the *thread* that started them,
 /// and Rust runs each test on a thread of its own: hence a watchdog process.
 fn tell_watchdog(line: &str) {
-    static WATCHDOG: OnceLock<Mutex<ChildStdin>> = OnceLock::new();
+    // The child is kept, unwaited: it outlives us by design.
+    static WATCHDOG: OnceLock<Mutex<(Child, ChildStdin)>> = OnceLock::new();
     let pipe = WATCHDOG.get_or_init(|| {
-        let child = Command::new("sh")
+        let mut child = Command::new("sh")
             .args(["-c", include_str!("watchdog.sh"), "watchdog"])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -25,10 +26,11 @@ fn tell_watchdog(line: &str) {
             .process_group(0)
             .spawn()
             .expect("sh for the watchdog");
-        Mutex::new(child.stdin.expect("piped"))
+        let stdin = child.stdin.take().expect("piped");
+        Mutex::new((child, stdin))
     });
     let mut pipe = pipe.lock().unwrap_or_else(|e| e.into_inner());
-    writeln!(pipe, "{line}").expect("the watchdog reads");
+    writeln!(pipe.1, "{line}").expect("the watchdog reads");
 }
 
 /// A folder that is removed when the test binary ends, unless

@@ -4,3 +4,4 @@
 mod harness;
 
 mod conformance;
+mod streams;
