@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use http::Method;
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::certificates::Pair;
 use super::client::Client;
-use super::cluster::{Cluster, off_runtime, sum_metric};
+use super::cluster::{Cluster, Once, once, sum_metric};
 use super::ports;
 use super::process::{self, Process};
 
@@ -33,8 +32,14 @@ impl Apifront {
     /// One with the configuration of [`config_before`], for all tests that
     /// only read and write through it.
     pub fn shared() -> &'static Apifront {
-        static SHARED: OnceLock<Apifront> = OnceLock::new();
-        SHARED.get_or_init(|| off_runtime(|| Apifront::start(Cluster::shared(), |_| {})))
+        static SHARED: Once<Apifront> = Once::new();
+        once(&SHARED, || Apifront::start(Cluster::shared(), |_| {}))
+    }
+
+    /// The same before [`Cluster::quiet`].
+    pub fn quiet() -> &'static Apifront {
+        static QUIET: Once<Apifront> = Once::new();
+        once(&QUIET, || Apifront::start(Cluster::quiet(), |_| {}))
     }
 
     /// Starts one before `cluster` and waits until it is ready. `change` edits

@@ -14,7 +14,7 @@ use super::certificates::{Certificates, Pair};
 use super::client::Client;
 use super::etcd::Etcd;
 use super::kubeconfig::{self, Credential};
-use super::{objects, process};
+use super::{objects, process, sample};
 
 /// kube-apiserver takes 5 s alone and several times that on a busy machine.
 const READY_WITHIN: Duration = Duration::from_secs(120);
@@ -35,8 +35,18 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn shared() -> &'static Cluster {
-        static SHARED: OnceLock<Cluster> = OnceLock::new();
-        SHARED.get_or_init(|| off_runtime(|| Cluster::start(&[])))
+        static SHARED: Once<Cluster> = Once::new();
+        once(&SHARED, || Cluster::start(&[]))
+    }
+
+    /// One that holds the [`sample`] and that no test writes to.
+    pub fn quiet() -> &'static Cluster {
+        static QUIET: Once<Cluster> = Once::new();
+        once(&QUIET, || async {
+            let cluster = Cluster::start(&[]).await;
+            sample::create(&cluster.admin_client()).await;
+            cluster
+        })
     }
 
     pub async fn start(extra_flags: &[String]) -> Self {
@@ -190,25 +200,35 @@ pub fn sum_metric(text: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
         .sum()
 }
 
-/// Runs `future` on a runtime of its own: what tests share must not belong to
+/// What is started once for all tests; a failure is remembered too, so that
+/// not every test waits for it again.
+pub type Once<T> = OnceLock<Result<T, String>>;
+
+/// Runs `start` on a runtime of its own: what tests share must not belong to
 /// the runtime of one of them.
-pub fn off_runtime<T, F, Fut>(future: F) -> T
+pub fn once<T, F, Fut>(slot: &'static Once<T>, start: F) -> &'static T
 where
-    T: Send,
+    T: Send + Sync,
     F: FnOnce() -> Fut + Send,
     Fut: Future<Output = T>,
 {
-    std::thread::scope(|scope| {
-        let run = scope.spawn(|| {
-            tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("runtime")
-                .block_on(future())
-        });
-        match run.join() {
-            Ok(value) => value,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
+    let started = slot.get_or_init(|| {
+        std::thread::scope(|scope| {
+            let run = scope.spawn(|| {
+                tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .expect("runtime")
+                    .block_on(start())
+            });
+            run.join().map_err(|panic| {
+                let text = panic.downcast_ref::<String>().cloned();
+                text.unwrap_or_else(|| "it panicked".to_owned())
+            })
+        })
+    });
+    match started {
+        Ok(value) => value,
+        Err(message) => panic!("what tests share did not start: {message}"),
+    }
 }

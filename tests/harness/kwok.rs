@@ -4,12 +4,11 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, off_runtime};
+use super::cluster::{Cluster, Once, once};
 use super::process::Process;
 use super::{binaries, eventually, objects, ports};
 
@@ -31,8 +30,8 @@ pub struct Kwok {
 impl Kwok {
     /// The kubelet of node `kwok` in the shared cluster.
     pub fn shared() -> &'static Kwok {
-        static SHARED: OnceLock<Kwok> = OnceLock::new();
-        SHARED.get_or_init(|| off_runtime(|| Kwok::start(Cluster::shared())))
+        static SHARED: Once<Kwok> = Once::new();
+        once(&SHARED, || Kwok::start(Cluster::shared()))
     }
 
     async fn start(cluster: &Cluster) -> Self {

@@ -22,6 +22,7 @@ pub mod objects;
 pub mod ports;
 pub mod process;
 pub mod raw;
+pub mod sample;
 pub mod subject;
 pub mod watch;
 

@@ -3,5 +3,6 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod cached_reads;
 mod conformance;
 mod streams;
