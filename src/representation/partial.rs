@@ -3,10 +3,14 @@
 //! It is a Go struct whatever the object was. Built-in kinds have their
 //! metadata in that form already and it is spliced; the sorted metadata of a
 //! custom resource is put into the struct's order.
+//!
+//! The API server makes it from its internal object. A few kinds keep a field
+//! of the internal object in an annotation of the versioned one
+//! (kubernetes `pkg/apis/*/v1/conversion.go`): that annotation is not in it.
 
 use bytes::{Bytes, BytesMut};
 
-use super::envelope::{Form, ListMeta};
+use super::envelope::{Envelope, Form, ListMeta};
 use super::scan;
 use crate::negotiation::MetaVersion;
 
@@ -51,17 +55,33 @@ const MANAGED_FIELDS_ENTRY: [&str; 7] = [
     "subresource",
 ];
 
+/// Annotations that only the versioned object has.
+fn conversion_annotations(envelope: &Envelope) -> &'static [&'static str] {
+    match (envelope.api_version.as_str(), envelope.kind.as_str()) {
+        ("apps/v1", "DaemonSet") => &["deprecated.daemonset.template.generation"],
+        ("apps/v1", "Deployment") => &["deprecated.deployment.rollback.to"],
+        ("autoscaling/v1", "HorizontalPodAutoscaler") => &[
+            "autoscaling.alpha.kubernetes.io/behavior",
+            "autoscaling.alpha.kubernetes.io/conditions",
+            "autoscaling.alpha.kubernetes.io/current-metrics",
+            "autoscaling.alpha.kubernetes.io/metrics",
+        ],
+        _ => &[],
+    }
+}
+
 /// The object, without a newline: a row of a Table, an item of a list, the
 /// object of an event. `None` if its metadata holds what we do not know.
-pub fn object(json: &[u8], form: Form, version: MetaVersion) -> Option<Bytes> {
+pub fn object(json: &[u8], envelope: &Envelope, version: MetaVersion) -> Option<Bytes> {
     let metadata = scan::get(json, &["metadata"])?;
     let mut out = BytesMut::with_capacity(metadata.len() + 80);
     out.extend_from_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"");
     out.extend_from_slice(version.api_version().as_bytes());
     out.extend_from_slice(b"\",\"metadata\":");
-    match form {
-        Form::Struct => out.extend_from_slice(metadata),
-        Form::Map => reorder(metadata, &OBJECT_META, &mut out)?,
+    match (envelope.form, conversion_annotations(envelope)) {
+        (Form::Struct, []) => out.extend_from_slice(metadata),
+        (Form::Struct, hidden) => splice_without(metadata, hidden, &mut out)?,
+        (Form::Map, _) => reorder(metadata, &OBJECT_META, &mut out)?,
     }
     out.extend_from_slice(b"}");
     Some(out.freeze())
@@ -82,6 +102,35 @@ pub fn list_prefix(meta: &ListMeta, version: MetaVersion, empty: bool) -> Bytes 
 /// What stands after the last item.
 pub fn list_suffix(empty: bool) -> Bytes {
     Bytes::from_static(if empty { b"}\n" } else { b"]}\n" })
+}
+
+/// The metadata without some of its annotations, and without any if none stays.
+fn splice_without(metadata: &[u8], hidden: &[&str], out: &mut BytesMut) -> Option<()> {
+    let Some(span) = scan::find(metadata, &["annotations"]) else {
+        out.extend_from_slice(metadata);
+        return Some(());
+    };
+    let annotations = metadata.get(span.clone())?;
+    let mut kept = Vec::new();
+    for member in scan::members(annotations) {
+        let member = member.ok()?;
+        if !hidden.iter().any(|h| h.as_bytes() == member.key) {
+            kept.push([b"\"", member.key, b"\":", member.value].concat());
+        }
+    }
+    let (before, after) = (metadata.get(..span.start)?, metadata.get(span.end..)?);
+    if kept.is_empty() {
+        let before = before.strip_suffix(b"\"annotations\":")?;
+        match before.strip_suffix(b",") {
+            Some(before) => out.extend_from_slice(&[before, after].concat()),
+            None => {
+                out.extend_from_slice(&[before, after.strip_prefix(b",").unwrap_or(after)].concat())
+            }
+        }
+    } else {
+        out.extend_from_slice(&[before, b"{", &kept.join(&b","[..]), b"}", after].concat());
+    }
+    Some(())
 }
 
 /// The members of a map-form object in the order of `fields`. `None` if there
@@ -142,7 +191,8 @@ mod tests {
     use super::*;
 
     fn partial(json: &str, form: Form) -> Option<String> {
-        let bytes = object(json.as_bytes(), form, MetaVersion::V1)?;
+        let envelope = Envelope::new(form, "apps/v1", "DaemonSet", "DaemonSetList");
+        let bytes = object(json.as_bytes(), &envelope, MetaVersion::V1)?;
         Some(String::from_utf8(bytes.to_vec()).unwrap())
     }
 
@@ -156,6 +206,32 @@ mod tests {
             .unwrap(),
             r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a","uid":"u"}}"#
         );
+    }
+
+    #[test]
+    fn annotations_of_a_conversion_are_not_told() {
+        let start = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
+        let hidden = r#""deprecated.daemonset.template.generation":"1""#;
+        for (metadata, expected) in [
+            (
+                format!(r#"{{"name":"a","annotations":{{{hidden}}},"x":1}}"#),
+                r#"{"name":"a","x":1}"#,
+            ),
+            (
+                format!(r#"{{"annotations":{{{hidden}}},"x":1}}"#),
+                r#"{"x":1}"#,
+            ),
+            (format!(r#"{{"annotations":{{{hidden}}}}}"#), "{}"),
+            (
+                format!(r#"{{"annotations":{{"a":"b",{hidden},"z":"y"}},"x":1}}"#),
+                r#"{"annotations":{"a":"b","z":"y"},"x":1}"#,
+            ),
+        ] {
+            assert_eq!(
+                partial(&format!("{{\"metadata\":{metadata}}}"), Form::Struct).unwrap(),
+                format!("{start}{expected}}}")
+            );
+        }
     }
 
     #[test]

@@ -191,7 +191,7 @@ pub fn write_row(
         }
         IncludeObject::Metadata => {
             let object =
-                partial::object(fragment, envelope.form, options.version).ok_or(NotPrintable)?;
+                partial::object(fragment, envelope, options.version).ok_or(NotPrintable)?;
             row.write(now, &[&object], out);
         }
     }
