@@ -12,3 +12,4 @@ pub mod table;
 
 pub use bookmark::BookmarkTemplate;
 pub use envelope::{Envelope, EventType, Form, ListMeta};
+pub use table::{NotPrintable, Printer, TableOptions};

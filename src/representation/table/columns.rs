@@ -7,13 +7,26 @@ use std::sync::LazyLock;
 use serde_json::value::RawValue;
 
 use super::{PrintRow, Printer, Source};
-use super::{core, events, jobs, nodes, pods, services, workloads};
+use super::{core, events, jobs, networking, nodes, pods, policy, services, storage, workloads};
 use crate::api::GroupVersionResource;
 
 /// `GroupVersionResource`s as configuration writes them, with their printers.
-const BUILT_IN: [(&str, PrintRow); 17] = [
+/// Roles, definitions and the like have no printer of their own upstream.
+const BUILT_IN: [(&str, PrintRow); 32] = [
+    (
+        "clusterrolebindings.v1.rbac.authorization.k8s.io",
+        policy::print_role_binding,
+    ),
+    (
+        "clusterroles.v1.rbac.authorization.k8s.io",
+        core::print_default,
+    ),
     ("configmaps.v1", core::print_config_map),
     ("cronjobs.v1.batch", jobs::print_cron_job),
+    (
+        "customresourcedefinitions.v1.apiextensions.k8s.io",
+        core::print_default,
+    ),
     ("daemonsets.v1.apps", workloads::print_daemon_set),
     ("deployments.v1.apps", workloads::print_deployment),
     ("endpoints.v1", services::print_endpoints),
@@ -22,19 +35,52 @@ const BUILT_IN: [(&str, PrintRow); 17] = [
         services::print_endpoint_slice,
     ),
     ("events.v1", events::print),
+    (
+        "ingressclasses.v1.networking.k8s.io",
+        networking::print_ingress_class,
+    ),
+    ("ingresses.v1.networking.k8s.io", networking::print_ingress),
     ("jobs.v1.batch", jobs::print_job),
+    ("leases.v1.coordination.k8s.io", policy::print_lease),
+    ("limitranges.v1", core::print_default),
     ("namespaces.v1", core::print_namespace),
+    (
+        "networkpolicies.v1.networking.k8s.io",
+        networking::print_network_policy,
+    ),
     ("nodes.v1", nodes::print),
+    (
+        "persistentvolumeclaims.v1",
+        storage::print_persistent_volume_claim,
+    ),
+    ("persistentvolumes.v1", storage::print_persistent_volume),
+    (
+        "poddisruptionbudgets.v1.policy",
+        policy::print_disruption_budget,
+    ),
     ("pods.v1", pods::print),
+    (
+        "priorityclasses.v1.scheduling.k8s.io",
+        policy::print_priority_class,
+    ),
     ("replicasets.v1.apps", workloads::print_replica_set),
     (
         "replicationcontrollers.v1",
         workloads::print_replication_controller,
     ),
+    (
+        "rolebindings.v1.rbac.authorization.k8s.io",
+        policy::print_role_binding,
+    ),
+    ("roles.v1.rbac.authorization.k8s.io", core::print_default),
     ("secrets.v1", core::print_secret),
     ("serviceaccounts.v1", core::print_service_account),
     ("services.v1", services::print_service),
     ("statefulsets.v1.apps", workloads::print_stateful_set),
+    (
+        "storageclasses.v1.storage.k8s.io",
+        storage::print_storage_class,
+    ),
 ];
 
 /// The key of Name and Created At.

@@ -141,7 +141,8 @@ fn text_cell(value: &[u8]) -> Result<Cell, NotPrintable> {
         Some(b'"') => Ok(Cell::text(&scan::text(value).ok_or(NotPrintable)?)),
         Some(b'n') => Ok(Cell::text("<no value>")),
         Some(b't' | b'f' | b'{' | b'[') => Ok(Cell::text(json)),
-        _ if is_integer(value) => Ok(Cell::text(json)),
+        // Larger ones have become floating-point numbers on the server.
+        _ if is_integer(value) => integer(value).map(|_| Cell::text(json)),
         // The two ways Go writes floats agree on numbers of medium size.
         _ => {
             let size = float(value)?.abs();
@@ -231,6 +232,7 @@ mod tests {
             (Kind::Text, "\"a\\u003cb\"", "\"a\\u003cb\""),
             (Kind::Text, "1.5", "\"1.5\""),
             (Kind::Text, "1e-7", "?"),
+            (Kind::Text, "100000000000000000000", "?"),
             (Kind::Text, "null", "\"\\u003cno value\\u003e\""),
             (Kind::Text, "{\"a\":1}", "\"{\\\"a\\\":1}\""),
             (Kind::Integer, "3.7", "3"),

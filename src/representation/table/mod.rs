@@ -16,9 +16,12 @@ mod selector;
 mod core;
 mod events;
 mod jobs;
+mod networking;
 mod nodes;
 mod pods;
+mod policy;
 mod services;
+mod storage;
 mod workloads;
 
 use bytes::Bytes;
@@ -89,6 +92,37 @@ impl Printer {
     /// For servers of our own; what another server shows, it knows.
     pub fn default_columns() -> &'static Self {
         columns::default_printer()
+    }
+
+    /// This printer under the columns of a server's own Table, as their
+    /// descriptions differ between versions. `None` if that Table has other
+    /// columns than we print: the server is of a version we do not know.
+    pub fn with_columns_of(&self, table: &[u8]) -> Option<Self> {
+        let columns = scan::get(table, &["columnDefinitions"])?;
+        let shape = |json: &[u8]| -> Option<Vec<Vec<u8>>> {
+            let mut all = Vec::new();
+            for column in scan::elements(json) {
+                let (_, column) = column.ok()?;
+                let part = |key| scan::get(column, &[key]).map(<[u8]>::to_vec);
+                all.push(
+                    [
+                        part("name")?,
+                        part("type")?,
+                        part("format")?,
+                        part("priority")?,
+                    ]
+                    .concat(),
+                );
+            }
+            Some(all)
+        };
+        if shape(columns)? != shape(self.columns.as_bytes())? {
+            return None;
+        }
+        Some(Self {
+            columns: String::from_utf8(columns.to_vec()).ok()?,
+            source: self.source.clone(),
+        })
     }
 
     /// The cells of an object, whole or as it stands in a list.

@@ -31,6 +31,10 @@ impl Cell {
         Self::Fixed(value.to_string().into())
     }
 
+    pub fn boolean(value: bool) -> Self {
+        Self::Fixed(value.to_string().into())
+    }
+
     pub fn null() -> Self {
         Self::Fixed("null".into())
     }

@@ -10,6 +10,8 @@ use serde_json::value::RawValue;
 use super::*;
 use crate::representation::bookmark::BookmarkTemplate;
 use crate::representation::envelope::EventType;
+use crate::representation::pretty;
+use proptest::prelude::*;
 
 /// One file of recordings; see `testdata/record.py` for what each piece is.
 struct Recording {
@@ -94,7 +96,7 @@ fn recordings() -> Vec<Recording> {
             });
         }
     }
-    assert!(all.len() >= 20);
+    assert!(all.len() > 30);
     all
 }
 
@@ -177,6 +179,9 @@ fn single_objects() {
         let got = partial::object(&fragment, &envelope, MetaVersion::V1).unwrap();
         let expected = recording.pieces["partial_single"].get();
         same(&recording.name, "partial_single", &got, expected);
+        let got = pretty::indent(&recording.bytes("single"));
+        let expected = recording.pieces["single_pretty"].get();
+        same(&recording.name, "single_pretty", &got, expected);
         let got = envelope.single(&fragment);
         same(&recording.name, "single", &got, &recording.answer("single"));
     }
@@ -273,5 +278,40 @@ fn what_cannot_be_read_is_not_printed() {
         r#"{"metadata":{},"status":{"phase":{}}}"#,
     ] {
         assert_eq!(pods.row(odd.as_bytes()), Err(NotPrintable), "{odd}");
+    }
+}
+
+#[test]
+fn columns_of_another_version_are_taken_over() {
+    for recording in recordings() {
+        let printer = recording.printer();
+        let table = recording.pieces["table"].get();
+        let learnt = printer.with_columns_of(table.as_bytes()).unwrap();
+        assert_eq!(learnt.columns, printer.columns, "{}", recording.name);
+    }
+    let pods = builtin("", "v1", "pods");
+    let namespaces = recordings().into_iter().find(|r| r.name == "namespaces.v1");
+    let other = namespaces.unwrap().bytes("table");
+    assert!(pods.with_columns_of(&other).is_none());
+    assert!(pods.with_columns_of(b"{}").is_none());
+}
+
+proptest! {
+    /// A byte of an object changed, or its end cut off.
+    #[test]
+    fn damaged_objects_do_not_panic(at in 0.0..1.0f64, byte in any::<u8>(), cut in any::<bool>()) {
+        for recording in recordings() {
+            let printer = recording.printer();
+            let mut object = recording.bytes("single").to_vec();
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let at = (object.len() as f64 * at) as usize;
+            if cut {
+                object.truncate(at);
+            } else if let Some(b) = object.get_mut(at) {
+                *b = byte;
+            }
+            let _ = printer.row(&object);
+            let _ = partial::object(&object, &recording.envelope(), MetaVersion::V1);
+        }
     }
 }

@@ -74,6 +74,7 @@ def record(path):
             "list": listed,
             "page": call("GET", page),
             "single": call("GET", single),
+            "single_pretty": call("GET", single + "?pretty=true"),
             "table": call("GET", path, transform("Table")),
             "table_v1beta1": call("GET", page, transform("Table", "v1beta1")),
             "table_object": call("GET", page + "&includeObject=Object", transform("Table")),
