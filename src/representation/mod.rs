@@ -4,9 +4,12 @@
 pub mod bookmark;
 pub mod envelope;
 pub mod error;
+pub mod partial;
 pub mod pretty;
 pub mod resource_version;
 pub mod scan;
+pub mod table;
 
 pub use bookmark::BookmarkTemplate;
 pub use envelope::{Envelope, EventType, Form, ListMeta};
+pub use table::{NotPrintable, Printer, TableOptions};
