@@ -7,6 +7,7 @@ mod discovery;
 mod entry;
 mod frames;
 mod list;
+mod printer;
 mod run;
 
 pub use cache::{Cache, Selection, Unavailable};

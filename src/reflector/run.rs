@@ -25,6 +25,7 @@ use super::cache::REFUSAL;
 use super::entry::Entry;
 use super::frames::{Frame, Frames};
 use super::list::{self, ListError, Listed};
+use super::printer;
 use crate::metrics::Metrics;
 use crate::representation::Form;
 use crate::store::{FieldTable, Resource, Store, field_table};
@@ -158,8 +159,12 @@ async fn fill(
         objects,
     } = list::list(upstream, &entry.gvr, fields).await?;
     let count = objects.len();
+    let printer = printer::learn(upstream, &entry.gvr, envelope.form).await;
     match entry.store() {
-        Some(store) => store.replace(objects, resource_version, Instant::now()),
+        Some(store) => {
+            store.set_printer(printer);
+            store.replace(objects, resource_version, Instant::now());
+        }
         None => {
             let bookmark = bookmark::probe(upstream, &entry.gvr, false).await;
             let resource = Resource {
@@ -169,7 +174,9 @@ async fn fill(
                 fields: *fields,
                 bookmark: bookmark.map(|(template, _)| template),
             };
-            entry.fill(Arc::new(Store::new(resource, objects, resource_version)));
+            let store = Store::new(resource, objects, resource_version);
+            store.set_printer(printer);
+            entry.fill(Arc::new(store));
         }
     }
     tracing::info!(

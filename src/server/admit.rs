@@ -26,17 +26,15 @@ pub(super) async fn admit(
     peer: &Peer,
     info: &RequestInfo,
 ) -> Result<Admitted, Status> {
-    let impersonation = Impersonation::from_headers(headers)?;
     match &front.gate {
-        Gate::Owner => owner(headers, authority, impersonation.as_ref()),
-        Gate::Delegated(gate) => delegated(gate, headers, peer, info, impersonation.as_ref()).await,
+        Gate::Owner => owner(headers, authority),
+        Gate::Delegated(gate) => delegated(gate, headers, peer, info).await,
     }
 }
 
 fn owner(
     headers: &HeaderMap,
     authority: Option<&str>,
-    impersonation: Option<&Impersonation>,
 ) -> Result<Admitted, Status> {
     if !personal::is_local(headers, authority) {
         return Err(Status::failure(
@@ -45,10 +43,11 @@ fn owner(
             "this listener answers only requests to localhost, from no foreign web page",
         ));
     }
+    let impersonation = Impersonation::from_headers(headers)?;
     let caller = Caller {
         user: &UserInfo::default(),
         token: None,
-        impersonation,
+        impersonation: impersonation.as_ref(),
     };
     Ok(Admitted {
         user: None,
@@ -62,11 +61,11 @@ async fn delegated(
     headers: &HeaderMap,
     peer: &Peer,
     info: &RequestInfo,
-    impersonation: Option<&Impersonation>,
 ) -> Result<Admitted, Status> {
     let caller = gate.authenticator.authenticate(headers, peer).await?;
+    let impersonation = Impersonation::from_headers(headers)?;
     let mut user = caller.user;
-    if let Some(impersonation) = impersonation {
+    if let Some(impersonation) = &impersonation {
         user = gate
             .impersonator
             .impersonate(&user, impersonation, &info.attributes())
@@ -76,7 +75,7 @@ async fn delegated(
     let caller = Caller {
         user: &user,
         token: caller.token.as_deref(),
-        impersonation,
+        impersonation: impersonation.as_ref(),
     };
     let identity = identity_headers(gate.forward_as, caller)?;
     Ok(Admitted {

@@ -12,12 +12,17 @@ use super::front::{Front, Gate};
 use super::respond::Answer;
 use crate::api::{ListOptions, Query, Status, UserInfo};
 use crate::config::Consistency;
-use crate::negotiation::{self, Negotiation, Offer, Representation, Transform};
-use crate::read::{self, BypassReason, Freshness, WatchPlan, encode};
+use crate::negotiation::{
+    self, IncludeObject, MediaType, Negotiation, Offer, Representation, Transform,
+};
+use crate::read::{self, BypassReason, Freshness, Shape, WatchPlan};
+use crate::representation::table::TableOptions;
 use crate::representation::{Form, pretty};
 use crate::request::RequestInfo;
 use crate::store::{Filter, Store};
-use crate::watch::{Watch, WatchOptions};
+use crate::watch::{
+    Encoding, JsonFrames, PartialFrames, TableFrames, Watch, WatchOptions,
+};
 
 pub(super) enum Outcome {
     Answer(Answer),
@@ -128,7 +133,7 @@ async fn serve(
     let entry = front.cache.lookup(&info.gvr, front.config.as_ref())?;
     let store = entry.store().ok_or(BypassReason::Filling)?;
     let namespace = scope(info, &store)?;
-    let representation = representation(headers, query, &store, &plan)?;
+    let (representation, shape) = representation(headers, query, &store, &plan)?;
     read::ensure(
         plan.freshness(),
         &front.cache,
@@ -139,13 +144,26 @@ async fn serve(
     )
     .await?;
     match plan {
-        Plan::Get(_) => Ok(get(info, namespace, &store, representation)),
-        Plan::List(options, plan) => list(namespace, options, plan, &store, representation),
+        Plan::Get(_) => {
+            let found = get(info, namespace, &store, &shape)?;
+            Ok(match found {
+                Some(body) => json(vec![body], representation),
+                None => {
+                    let resource = info.gvr.group_resource();
+                    Outcome::Refused(Status::not_found(&resource, &info.name))
+                }
+            })
+        }
+        Plan::List(options, plan) => {
+            let body = list(namespace, options, plan, &store, &shape)?;
+            Ok(json(body, representation))
+        }
         Plan::Watch(options, plan) => watch(
             namespace,
             options,
             plan,
             store,
+            shape,
             front.config.serving.min_request_timeout,
         ),
     }
@@ -175,7 +193,7 @@ fn representation(
     query: &Query,
     store: &Store,
     plan: &Plan,
-) -> Result<Representation, BypassReason> {
+) -> Result<(Representation, Shape), BypassReason> {
     let offer = match store.resource.envelope.form {
         Form::Struct => Offer::BUILT_IN,
         Form::Map => Offer::CUSTOM_RESOURCE,
@@ -184,14 +202,38 @@ fn representation(
         Plan::Get(_) | Plan::List(..) => negotiation::negotiate(headers, query, offer),
         Plan::Watch(..) => negotiation::negotiate_watch(headers, offer),
     };
-    match negotiated {
-        Negotiation::Accepted(accepted)
-            if accepted.media_type == negotiation::MediaType::Json
-                && accepted.transform == Transform::None =>
-        {
-            Ok(accepted)
-        }
+    let accepted = match negotiated {
+        Negotiation::Accepted(accepted) if accepted.media_type == MediaType::Json => accepted,
         Negotiation::Accepted(_) | Negotiation::NotAcceptable | Negotiation::Unknown => {
+            return Err(BypassReason::Representation);
+        }
+    };
+    Ok((accepted, shape(accepted, query, store, plan)?))
+}
+
+/// A list cannot be one PartialObjectMetadata, nor an object a list of them:
+/// the error is upstream's to word.
+fn shape(
+    accepted: Representation,
+    query: &Query,
+    store: &Store,
+    plan: &Plan,
+) -> Result<Shape, BypassReason> {
+    let is_list = matches!(plan, Plan::List(..));
+    match accepted.transform {
+        Transform::None => Ok(Shape::Whole),
+        Transform::Table(version) => {
+            let include = IncludeObject::from_query(query);
+            let options = TableOptions {
+                version,
+                include: include.map_err(|_| BypassReason::InvalidOptions)?,
+            };
+            let printer = store.printer().ok_or(BypassReason::Representation)?;
+            Ok(Shape::Table(printer, options))
+        }
+        Transform::PartialObjectMetadata(version) if !is_list => Ok(Shape::Partial(version)),
+        Transform::PartialObjectMetadataList(version) if is_list => Ok(Shape::Partial(version)),
+        Transform::PartialObjectMetadata(_) | Transform::PartialObjectMetadataList(_) => {
             Err(BypassReason::Representation)
         }
     }
@@ -206,11 +248,17 @@ fn json(body: Vec<Bytes>, representation: Representation) -> Outcome {
     Outcome::Answer(Answer::new(StatusCode::OK, "application/json", body))
 }
 
-fn get(info: &RequestInfo, namespace: &str, store: &Store, as_: Representation) -> Outcome {
-    match store.snapshot().get(namespace, &info.name) {
-        Some(object) => json(vec![encode::get(&store.resource, object)], as_),
-        None => Outcome::Refused(Status::not_found(&info.gvr.group_resource(), &info.name)),
-    }
+fn get(
+    info: &RequestInfo,
+    namespace: &str,
+    store: &Store,
+    shape: &Shape,
+) -> Result<Option<Bytes>, BypassReason> {
+    store
+        .snapshot()
+        .get(namespace, &info.name)
+        .map(|object| read::get_body(&store.resource, object, shape))
+        .transpose()
 }
 
 fn filter(namespace: &str, options: ListOptions, store: &Store) -> Result<Filter, BypassReason> {
@@ -228,16 +276,15 @@ fn list(
     options: ListOptions,
     plan: read::ListPlan,
     store: &Store,
-    as_: Representation,
-) -> Result<Outcome, BypassReason> {
+    shape: &Shape,
+) -> Result<Vec<Bytes>, BypassReason> {
     let filter = filter(namespace, options, store)?;
     let snapshot = store.snapshot();
-    let (objects, cut) = encode::select(&snapshot, &filter, plan.limit);
+    let (objects, cut) = read::select(&snapshot, &filter, plan.limit);
     if cut {
         return Err(BypassReason::Chunked);
     }
-    let body = encode::list(&store.resource, snapshot.resource_version, &objects);
-    Ok(json(body, as_))
+    read::list_body(&store.resource, snapshot.resource_version, &objects, shape)
 }
 
 fn watch(
@@ -245,6 +292,7 @@ fn watch(
     options: ListOptions,
     plan: WatchPlan,
     store: Arc<Store>,
+    shape: Shape,
     min_request_timeout: Duration,
 ) -> Result<Outcome, BypassReason> {
     if options.allow_watch_bookmarks && store.resource.bookmark.is_none() {
@@ -261,7 +309,16 @@ fn watch(
         bookmarks,
         lasts,
     };
-    let encoding = Box::new(encode::JsonFrames(store.clone()));
+    let encoding: Box<dyn Encoding> = match shape {
+        Shape::Whole => Box::new(JsonFrames(store.clone())),
+        Shape::Table(printer, options) => {
+            Box::new(TableFrames::new(store.clone(), printer, options))
+        }
+        Shape::Partial(version) => Box::new(PartialFrames {
+            store: store.clone(),
+            version,
+        }),
+    };
     let watch = match plan {
         WatchPlan::From(version) => {
             Watch::from_version(store, version, watch_options, encoding)

@@ -61,14 +61,17 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
     })?;
     let mut kept = request.headers.clone();
     identity::strip(&mut kept, ctx.front.gate.front_proxy());
-    let gone: Vec<_> = request
+    let changed: Vec<_> = request
         .headers
         .keys()
-        .filter(|name| !kept.contains_key(*name))
+        .filter(|name| !request.headers.get_all(*name).iter().eq(kept.get_all(*name)))
         .cloned()
         .collect();
-    for name in gone {
+    for name in changed {
         request.remove_header(&name);
+        for value in kept.get_all(&name) {
+            request.append_header(&name, value)?;
+        }
     }
     for (name, value) in ctx.forward.identity.iter().chain(&own) {
         request.append_header(name, value)?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
@@ -18,6 +18,7 @@ use super::{
 };
 use crate::api::GroupVersionResource;
 use crate::representation::resource_version::with_resource_version;
+use crate::representation::table::Printer;
 use crate::representation::{BookmarkTemplate, Envelope};
 
 /// What a store holds objects of.
@@ -45,6 +46,9 @@ pub struct Store {
     published: ArcSwap<Snapshot>,
     log: RwLock<Log>,
     progress: watch::Sender<Progress>,
+    /// Prints Tables as upstream does, where that is known. Not part of
+    /// `resource`: a changed CustomResourceDefinition brings another.
+    printer: ArcSwapOption<Printer>,
     /// Serializes writers. There is one, the reflector, but a type should not
     /// depend on that.
     writer: Mutex<()>,
@@ -77,8 +81,17 @@ impl Store {
             published: ArcSwap::from_pointee(snapshot),
             log: RwLock::new(log),
             progress,
+            printer: ArcSwapOption::empty(),
             writer: Mutex::new(()),
         }
+    }
+
+    pub fn printer(&self) -> Option<Arc<Printer>> {
+        self.printer.load_full()
+    }
+
+    pub fn set_printer(&self, printer: Option<Printer>) {
+        self.printer.store(printer.map(Arc::new));
     }
 
     pub fn snapshot(&self) -> Arc<Snapshot> {

@@ -74,9 +74,18 @@ impl Upstream {
     /// GETs `path_and_query` with apifront's own credentials. The answer's
     /// head is bounded in time, its body is not: it may be a watch.
     pub async fn get(&self, path_and_query: &str) -> Result<http::Response<Body>, UpstreamError> {
+        self.get_as(path_and_query, "application/json").await
+    }
+
+    /// As [`Upstream::get`], in another representation.
+    pub async fn get_as(
+        &self,
+        path_and_query: &str,
+        accept: &str,
+    ) -> Result<http::Response<Body>, UpstreamError> {
         self.send(|| {
             http::Request::get(path_and_query)
-                .header(ACCEPT, "application/json")
+                .header(ACCEPT, accept)
                 .body(Body::empty())
         })
         .await
