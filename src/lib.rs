@@ -3,4 +3,7 @@
 
 pub mod api;
 pub mod config;
+pub mod flow;
+pub mod health;
+pub mod logging;
 pub mod metrics;
