@@ -25,6 +25,8 @@ mod resource_pattern;
 mod restart;
 pub mod serving;
 mod source;
+#[cfg(test)]
+mod tests;
 mod unsupported;
 pub mod upstream;
 mod watcher;
