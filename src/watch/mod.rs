@@ -1,0 +1,7 @@
+//! WATCH from the store: a cursor over the log, turned into frames.
+
+mod session;
+mod transition;
+
+pub use session::{Encoding, Watch, WatchEnd, WatchOptions};
+pub use transition::transition;

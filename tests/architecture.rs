@@ -1,0 +1,170 @@
+//! The house keeps its rooms: a module uses the modules the table allows it
+//! and no others (see ARCHITECTURE.md).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Module, what it may use. Every module may use `api` and `metrics`; the
+/// right side is not transitive: who needs a module names it.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("api", &[]),
+    ("metrics", &[]),
+    ("config", &[]),
+    ("request", &[]),
+    ("negotiation", &[]),
+    ("schema", &[]),
+    ("representation", &["schema", "negotiation"]),
+    ("store", &["representation"]),
+    ("identity", &["config"]),
+    ("upstream", &["config", "identity"]),
+    ("reflector", &["store", "upstream"]),
+    (
+        "read",
+        &[
+            "store",
+            "representation",
+            "upstream",
+            "negotiation",
+            "request",
+            "reflector",
+        ],
+    ),
+    (
+        "watch",
+        &[
+            "store",
+            "representation",
+            "upstream",
+            "negotiation",
+            "request",
+            "reflector",
+        ],
+    ),
+    ("authn", &["request", "upstream", "config"]),
+    ("authz", &["request", "upstream", "config"]),
+    ("aggregation", &["config", "upstream", "request"]),
+    ("deprecation", &["request", "config"]),
+    ("audit", &["request", "config"]),
+    ("health", &["request", "config"]),
+    ("flow", &["request", "config"]),
+    (
+        "embedded",
+        &["schema", "representation", "negotiation", "request"],
+    ),
+];
+
+/// Knows all of the above.
+const SERVER: &str = "server";
+const ALWAYS: [&str; 2] = ["api", "metrics"];
+/// The crate's own files at the root are wiring, not rooms.
+const ROOTS: [&str; 2] = ["lib", "main"];
+
+#[test]
+fn modules_use_what_the_table_allows() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let rules: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
+    let mut wrong = BTreeSet::new();
+    for file in rust_files(&source) {
+        let relative = file.strip_prefix(&source).expect("below src");
+        let module = module_of(relative);
+        if module == SERVER || ROOTS.contains(&module.as_str()) {
+            continue;
+        }
+        let shown = relative.display();
+        let Some(allowed) = rules.get(module.as_str()) else {
+            wrong.insert(format!("{shown}: module `{module}` is not in the table"));
+            continue;
+        };
+        let text = std::fs::read_to_string(&file).expect("source file");
+        for used in used_modules(&text) {
+            let fine = used == module
+                || ALWAYS.contains(&used.as_str())
+                || allowed.contains(&used.as_str());
+            let known = rules.contains_key(used.as_str()) || used == SERVER;
+            if known && !fine {
+                wrong.insert(format!("{shown}: `{module}` may not use `{used}`"));
+            }
+        }
+    }
+    let list: Vec<String> = wrong.into_iter().collect();
+    assert!(list.is_empty(), "\n{}", list.join("\n"));
+}
+
+#[test]
+fn the_scan_finds_what_is_used() {
+    let text = "use crate::api::Status;\n// crate::server is only named here\n\
+                use crate::{store::{Log, Topic}, watch};\nfn f(x: crate::authn::User) {}\n";
+    let found: Vec<String> = used_modules(text).into_iter().collect();
+    assert_eq!(found, ["api", "authn", "store", "watch"]);
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("folder") {
+        let path = entry.expect("entry").path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+fn module_of(relative: &Path) -> String {
+    let first = relative.iter().next().expect("a component");
+    Path::new(first)
+        .file_stem()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The first segments after `crate::`, in code and not in comments.
+fn used_modules(text: &str) -> BTreeSet<String> {
+    let code: String = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let mut found = BTreeSet::new();
+    for (at, prefix) in code.match_indices("crate::") {
+        let boundary = code[..at].chars().next_back();
+        if boundary.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '$') {
+            continue;
+        }
+        let rest = &code[at + prefix.len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => found.extend(group_heads(group)),
+            None => found.extend(identifier(rest)),
+        }
+    }
+    found
+}
+
+/// The first segments in `a::b, c::{d, e}, f}`.
+fn group_heads(text: &str) -> Vec<String> {
+    let mut heads = Vec::new();
+    let (mut depth, mut at_head) = (0usize, true);
+    for (at, c) in text.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => at_head = true,
+            c if at_head && !c.is_whitespace() => {
+                heads.extend(identifier(&text[at..]));
+                at_head = false;
+            }
+            _ => {}
+        }
+    }
+    heads
+}
+
+fn identifier(text: &str) -> Option<String> {
+    let end = text
+        .find(|c: char| !c.is_alphanumeric() && c != '_')
+        .unwrap_or(text.len());
+    (end > 0).then(|| text[..end].to_owned())
+}

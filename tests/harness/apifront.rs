@@ -1,0 +1,204 @@
+//! The binary under test, before an API server.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::certificates::Pair;
+use super::client::Client;
+use super::cluster::{Cluster, Once, once, sum_metric};
+use super::ports;
+use super::process::{self, Process};
+
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// SIGTERM to exit, when nothing is configured to delay it.
+const STOPS_WITHIN: Duration = Duration::from_secs(30);
+
+pub struct Apifront {
+    pub folder: PathBuf,
+    pub config_file: PathBuf,
+    pub address: SocketAddr,
+    pub observability: SocketAddr,
+    pub process: Process,
+    ca: PathBuf,
+    admin: Option<Pair>,
+}
+
+impl Apifront {
+    /// One with the configuration of [`config_before`], for all tests that
+    /// only read and write through it.
+    pub fn shared() -> &'static Apifront {
+        static SHARED: Once<Apifront> = Once::new();
+        once(&SHARED, || Apifront::start(Cluster::shared(), |_| {}))
+    }
+
+    /// The same before [`Cluster::quiet`].
+    pub fn quiet() -> &'static Apifront {
+        static QUIET: Once<Apifront> = Once::new();
+        once(&QUIET, || Apifront::start(Cluster::quiet(), |_| {}))
+    }
+
+    /// Starts one before `cluster` and waits until it is ready. `change` edits
+    /// the FrontConfiguration.
+    pub async fn start(cluster: &Cluster, change: impl FnOnce(&mut Value)) -> Self {
+        Self::start_with_flags(cluster, &[], change).await
+    }
+
+    pub async fn start_with_flags(
+        cluster: &Cluster,
+        flags: &[&str],
+        change: impl FnOnce(&mut Value),
+    ) -> Self {
+        let folder = process::temporary_folder("front");
+        let mut config = config_before(cluster);
+        change(&mut config);
+        let config_file = folder.join("config.yaml");
+        write_config(&config_file, &config);
+        let port = |section: &str, key: &str| {
+            let port = config[section][key].as_u64().expect("a port");
+            ports::loopback(u16::try_from(port).expect("a port"))
+        };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_apifront"));
+        command.arg("--config").arg(&config_file).args(flags);
+        let process = Process::spawn("apifront", &mut command, &folder.join("apifront.log"));
+        let mut front = Self {
+            address: port("serving", "securePort"),
+            observability: port("observability", "port"),
+            folder,
+            config_file,
+            process,
+            ca: cluster.ca().to_owned(),
+            admin: Some(cluster.admin.clone()),
+        };
+        let client = front.client(front.admin.as_ref());
+        front.wait_ready(&client).await;
+        front
+    }
+
+    /// `apifront --kubeconfig FILE --insecure-port N`: plain HTTP on loopback
+    /// as the kubeconfig's user.
+    pub async fn personal(kubeconfig: &Path) -> Self {
+        let folder = process::temporary_folder("personal");
+        let (port, observability) = (ports::free(), ports::free());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_apifront"));
+        command
+            .arg("--kubeconfig")
+            .arg(kubeconfig)
+            .args(["--insecure-port", &port.to_string()]);
+        let process = Process::spawn("apifront", &mut command, &folder.join("apifront.log"));
+        let mut front = Self {
+            address: ports::loopback(port),
+            observability: ports::loopback(observability),
+            config_file: folder.join("none"),
+            folder,
+            process,
+            ca: PathBuf::new(),
+            admin: None,
+        };
+        let client = Client::plain(front.address);
+        front.wait_ready(&client).await;
+        front
+    }
+
+    async fn wait_ready(&mut self, client: &Client) {
+        let deadline = Instant::now() + READY_WITHIN;
+        loop {
+            let ready = client.try_send(Method::GET, "/readyz", &[], "");
+            if ready.await.is_ok_and(|a| a.status == 200) {
+                return;
+            }
+            assert!(
+                self.process.alive() && Instant::now() < deadline,
+                "apifront is not ready\n{}",
+                self.process.log_tail()
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub fn client(&self, certificate: Option<&Pair>) -> Client {
+        Client::tls(self.address, &self.ca, certificate)
+    }
+
+    pub fn admin_client(&self) -> Client {
+        self.client(self.admin.as_ref())
+    }
+
+    pub fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    pub async fn metrics(&self) -> String {
+        Client::plain(self.observability)
+            .get("/metrics")
+            .await
+            .text()
+    }
+
+    pub async fn metric(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        sum_metric(&self.metrics().await, name, labels)
+    }
+
+    pub fn write_config(&self, config: &Value) {
+        write_config(&self.config_file, config);
+    }
+
+    pub fn read_config(&self) -> Value {
+        serde_json::from_slice(&std::fs::read(&self.config_file).expect("config")).expect("JSON")
+    }
+
+    /// SIGTERM; fails unless it exits with 0.
+    pub async fn stop(mut self) {
+        self.process.signal("TERM");
+        let status = self.process.wait(STOPS_WITHIN).await;
+        assert!(
+            status.success(),
+            "apifront ended with {status}\n{}",
+            self.process.log_tail()
+        );
+    }
+}
+
+/// JSON is YAML; written beside and renamed, as editors and kubelets do.
+fn write_config(path: &Path, config: &Value) {
+    let fresh = path.with_extension("fresh");
+    std::fs::write(&fresh, format!("{config:#}\n")).expect("config");
+    std::fs::rename(&fresh, path).expect("config");
+}
+
+/// The FrontConfiguration of an apifront that serves `cluster` as its users
+/// know it.
+pub fn config_before(cluster: &Cluster) -> Value {
+    let certificates = &cluster.certificates;
+    json!({
+        "apiVersion": "apifront.dev/v1alpha1",
+        "kind": "FrontConfiguration",
+        "serving": {
+            "bindAddress": "127.0.0.1",
+            "securePort": ports::free(),
+            "tlsCertFile": certificates.serving.cert,
+            "tlsPrivateKeyFile": certificates.serving.key,
+            "insecurePort": 0,
+        },
+        "observability": { "bindAddress": "127.0.0.1", "port": ports::free() },
+        "upstream": { "kubeconfig": cluster.front_kubeconfig },
+        "authentication": {
+            "clientCAFile": certificates.cluster.cert,
+            "tokenReview": { "enabled": true },
+            "requestHeader": {
+                "clientCAFile": certificates.front_proxy.cert,
+                "allowedNames": ["front-proxy"],
+            },
+            "anonymous": { "enabled": false },
+        },
+        "identity": {
+            "mode": "RequestHeader",
+            "proxyClientCertFile": certificates.proxy_client.cert,
+            "proxyClientKeyFile": certificates.proxy_client.key,
+        },
+    })
+}

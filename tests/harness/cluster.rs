@@ -1,0 +1,234 @@
+//! A cluster: etcd, kube-apiserver and the certificates of both. One is
+//! shared by all tests of a binary; tests that break it start their own.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::apiserver::KubeApiserver;
+use super::certificates::{Certificates, Pair};
+use super::client::Client;
+use super::etcd::Etcd;
+use super::kubeconfig::{self, Credential};
+use super::{objects, process, sample};
+
+/// kube-apiserver takes 5 s alone and several times that on a busy machine.
+const READY_WITHIN: Duration = Duration::from_secs(120);
+
+pub struct Cluster {
+    pub folder: PathBuf,
+    pub certificates: Certificates,
+    pub etcd: Etcd,
+    pub apiserver: KubeApiserver,
+    /// `kubernetes-admin` of `system:masters`.
+    pub admin: Pair,
+    /// The user that apifront is towards the API server, with
+    /// [`front_role`] as all its rights.
+    pub front: Pair,
+    pub admin_kubeconfig: PathBuf,
+    pub front_kubeconfig: PathBuf,
+}
+
+impl Cluster {
+    pub fn shared() -> &'static Cluster {
+        static SHARED: Once<Cluster> = Once::new();
+        once(&SHARED, || Cluster::start(&[]))
+    }
+
+    /// One that holds the [`sample`] and that no test writes to.
+    pub fn quiet() -> &'static Cluster {
+        static QUIET: Once<Cluster> = Once::new();
+        once(&QUIET, || async {
+            let cluster = Cluster::start(&[]).await;
+            sample::create(&cluster.admin_client()).await;
+            cluster
+        })
+    }
+
+    pub async fn start(extra_flags: &[String]) -> Self {
+        let folder = process::temporary_folder("cluster");
+        let certificates = Certificates::generate(&folder);
+        let admin = certificates.client("kubernetes-admin", &["system:masters"]);
+        let front = certificates.client("apifront", &[]);
+        let kubelet_client = certificates.client("kube-apiserver-kubelet-client", &[]);
+        let etcd = Etcd::start(&folder);
+        let apiserver =
+            KubeApiserver::start(&folder, &etcd, &certificates, &kubelet_client, extra_flags);
+        let server = format!("https://{}", apiserver.address());
+        let ca = Some(certificates.cluster.cert.as_path());
+        let config = |name, pair| {
+            kubeconfig::write(&folder, name, &server, ca, Credential::Certificate(pair))
+        };
+        let mut cluster = Self {
+            admin_kubeconfig: config("admin", &admin),
+            front_kubeconfig: config("front", &front),
+            folder,
+            certificates,
+            etcd,
+            apiserver,
+            admin,
+            front,
+        };
+        cluster.wait_ready().await;
+        cluster.grant_front().await;
+        cluster
+    }
+
+    pub async fn wait_ready(&mut self) {
+        let deadline = Instant::now() + READY_WITHIN;
+        loop {
+            let client = self.admin_client();
+            let ready = client.try_send(Method::GET, "/readyz", &[], "");
+            if ready.await.is_ok_and(|a| a.status == 200) {
+                return;
+            }
+            assert!(
+                self.etcd.alive() && self.apiserver.alive() && Instant::now() < deadline,
+                "kube-apiserver is not ready\n{}",
+                self.apiserver.log_tail()
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn grant_front(&self) {
+        let admin = self.admin_client();
+        let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+        admin.post(path, &front_role()).await.expect(201);
+        let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+        let binding = objects::cluster_role_binding("apifront", "apifront", "User", "apifront");
+        admin.post(path, &binding).await.expect(201);
+    }
+
+    pub fn ca(&self) -> &Path {
+        &self.certificates.cluster.cert
+    }
+
+    pub fn admin_client(&self) -> Client {
+        self.client(Some(&self.admin))
+    }
+
+    /// A client of kube-apiserver itself.
+    pub fn client(&self, certificate: Option<&Pair>) -> Client {
+        Client::tls(self.apiserver.address(), self.ca(), certificate)
+    }
+
+    pub fn server_url(&self) -> String {
+        format!("https://{}", self.apiserver.address())
+    }
+
+    /// A namespace of the caller's own.
+    pub async fn namespace(&self, purpose: &str) -> String {
+        create_namespace(&self.admin_client(), purpose).await
+    }
+
+    /// The sum of the samples of a metric whose labels contain all of `labels`.
+    pub async fn metric(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        let text = self.admin_client().get("/metrics").await.text();
+        sum_metric(&text, name, labels)
+    }
+}
+
+/// What apifront needs to be allowed: to read what it caches, to ask who a
+/// caller is and what he may, and to act for him.
+fn front_role() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": { "name": "apifront" },
+        "rules": [
+            { "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"] },
+            { "nonResourceURLs": ["*"], "verbs": ["get"] },
+            {
+                "apiGroups": ["authentication.k8s.io"],
+                "resources": ["tokenreviews"],
+                "verbs": ["create"],
+            },
+            {
+                "apiGroups": ["authorization.k8s.io"],
+                "resources": ["subjectaccessreviews"],
+                "verbs": ["create"],
+            },
+            {
+                "apiGroups": [""],
+                "resources": ["users", "groups", "serviceaccounts"],
+                "verbs": ["impersonate"],
+            },
+            {
+                "apiGroups": ["authentication.k8s.io"],
+                "resources": ["userextras/*", "uids"],
+                "verbs": ["impersonate"],
+            },
+        ],
+    })
+}
+
+pub async fn create_namespace(admin: &Client, purpose: &str) -> String {
+    let name = unique(purpose);
+    let namespace = json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name },
+    });
+    admin
+        .post("/api/v1/namespaces", &namespace)
+        .await
+        .expect(201);
+    name
+}
+
+/// A name nobody else uses in this test binary.
+pub fn unique(purpose: &str) -> String {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    format!("{purpose}-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+pub fn sum_metric(text: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
+    text.lines()
+        .filter(|line| {
+            line.strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with(['{', ' ']))
+        })
+        .filter(|line| {
+            labels
+                .iter()
+                .all(|(k, v)| line.contains(&format!("{k}=\"{v}\"")))
+        })
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+        .sum()
+}
+
+/// What is started once for all tests; a failure is remembered too, so that
+/// not every test waits for it again.
+pub type Once<T> = OnceLock<Result<T, String>>;
+
+/// Runs `start` on a runtime of its own: what tests share must not belong to
+/// the runtime of one of them.
+pub fn once<T, F, Fut>(slot: &'static Once<T>, start: F) -> &'static T
+where
+    T: Send + Sync,
+    F: FnOnce() -> Fut + Send,
+    Fut: Future<Output = T>,
+{
+    let started = slot.get_or_init(|| {
+        std::thread::scope(|scope| {
+            let run = scope.spawn(|| {
+                tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .expect("runtime")
+                    .block_on(start())
+            });
+            run.join().map_err(|panic| {
+                let text = panic.downcast_ref::<String>().cloned();
+                text.unwrap_or_else(|| "it panicked".to_owned())
+            })
+        })
+    });
+    match started {
+        Ok(value) => value,
+        Err(message) => panic!("what tests share did not start: {message}"),
+    }
+}

@@ -1,0 +1,236 @@
+//! One request asked of two servers, and what differs in the answers.
+
+use std::fmt::Write;
+use std::io::Read;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+
+use super::client::{Answer, Client};
+
+/// Headers that mean something to a client. The others name the request or
+/// the moment.
+const COMPARED_HEADERS: [&str; 8] = [
+    "content-type",
+    "warning",
+    "cache-control",
+    "retry-after",
+    "x-content-type-options",
+    "vary",
+    "content-encoding",
+    "location",
+];
+
+/// How much around the first difference is shown.
+const CONTEXT: usize = 160;
+/// Both are asked again before a difference counts: an age in a Table ticks,
+/// a lease is renewed between the two questions.
+const TRIES: usize = 4;
+const BETWEEN_TRIES: Duration = Duration::from_millis(250);
+
+/// Two ways to the same data: `direct` is right.
+pub struct Differential {
+    pub direct: Client,
+    pub front: Client,
+    differences: Vec<String>,
+    asked: usize,
+}
+
+impl Differential {
+    pub fn new(direct: Client, front: Client) -> Self {
+        Self {
+            direct,
+            front,
+            differences: Vec::new(),
+            asked: 0,
+        }
+    }
+
+    pub async fn get(&mut self, path: &str) {
+        self.ask(Method::GET, path, &[], "").await;
+    }
+
+    pub async fn get_as(&mut self, path: &str, accept: &str) {
+        self.ask(Method::GET, path, &[("accept", accept)], "").await;
+    }
+
+    /// Asks both and keeps what differs.
+    pub async fn ask(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &'static str,
+    ) {
+        let found = self.difference(method, path, headers, body).await;
+        self.add([found]);
+    }
+
+    /// As [`Differential::ask`], for asking much at once: empty, or what
+    /// differs, for [`Differential::add`].
+    pub async fn difference(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &'static str,
+    ) -> String {
+        let mut difference = String::new();
+        for attempt in 0..TRIES {
+            if attempt > 0 {
+                tokio::time::sleep(BETWEEN_TRIES).await;
+            }
+            // At the same time: what ticks between them would differ.
+            let (direct, front) = tokio::join!(
+                self.direct.send(method.clone(), path, headers, body),
+                self.front.try_send(method.clone(), path, headers, body),
+            );
+            difference = match front {
+                Ok(front) => compare(&direct, &front),
+                Err(error) => format!("  no answer: {error}\n"),
+            };
+            if difference.is_empty() {
+                return difference;
+            }
+        }
+        format!("{method} {path} {headers:?}\n{difference}")
+    }
+
+    pub fn add(&mut self, found: impl IntoIterator<Item = String>) {
+        for difference in found {
+            self.asked += 1;
+            if !difference.is_empty() {
+                self.differences.push(difference);
+            }
+        }
+    }
+
+    /// Fails with the first of all differences.
+    #[track_caller]
+    pub fn finish(self) {
+        let shown: Vec<&String> = self.differences.iter().take(20).collect();
+        let text: String = shown.iter().map(|d| format!("{d}\n")).collect();
+        assert!(
+            self.differences.is_empty(),
+            "{} of {} answers differ (- direct, + front):\n\n{text}",
+            self.differences.len(),
+            self.asked,
+        );
+    }
+}
+
+/// Empty when the answers mean the same to a client.
+pub fn compare(direct: &Answer, front: &Answer) -> String {
+    let mut out = String::new();
+    if direct.status != front.status {
+        let (d, f) = (direct.status, front.status);
+        let _ = writeln!(out, "  status: - {d}\n          + {f}");
+    }
+    for name in COMPARED_HEADERS {
+        let values = |answer: &Answer| -> Vec<String> {
+            let values = answer.headers.get_all(name).iter();
+            values
+                .map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned())
+                .collect()
+        };
+        let (d, f) = (values(direct), values(front));
+        if d != f {
+            let _ = writeln!(out, "  {name}: - {d:?}\n  {name}: + {f:?}");
+        }
+    }
+    let (d, f) = (comparable_body(direct), comparable_body(front));
+    if d != f {
+        out += &compare_bytes(&d, &f);
+    }
+    out
+}
+
+/// The body, unpacked, without the version of a list: a cache's progress is
+/// its own, and two that hold the same objects may name different versions.
+fn comparable_body(answer: &Answer) -> Bytes {
+    let body = match answer.header("content-encoding") {
+        "gzip" => unpack(&answer.body),
+        _ => answer.body.clone(),
+    };
+    if answer.header("content-type").contains("protobuf") {
+        mask_protobuf_version(&body)
+    } else {
+        mask_text_version(&body)
+    }
+}
+
+fn unpack(body: &[u8]) -> Bytes {
+    let mut plain = Vec::new();
+    match flate2::read::MultiGzDecoder::new(body).read_to_end(&mut plain) {
+        Ok(_) => plain.into(),
+        Err(error) => format!("not gzip: {error}").into(),
+    }
+}
+
+/// In a list, a Table, a bookmark and a "too large" Status, and nowhere else:
+/// an object's metadata has a name before its version.
+fn mask_text_version(body: &[u8]) -> Bytes {
+    let text = String::from_utf8_lossy(body);
+    let mut out = text.clone().into_owned();
+    for marker in [
+        "\"metadata\":{\"resourceVersion\":\"",
+        "\"metadata\": {\n    \"resourceVersion\": \"",
+        "\nmetadata:\n  resourceVersion: \"",
+        "Too large resource version: 999999999, current: ",
+        "too old resource version: ",
+    ] {
+        let mut masked = String::new();
+        let mut rest = out.as_str();
+        while let Some(at) = rest.find(marker) {
+            let (head, tail) = rest.split_at(at + marker.len());
+            masked += head;
+            masked += "N";
+            rest = tail.trim_start_matches(|c: char| c.is_ascii_digit() || "( )".contains(c));
+        }
+        masked += rest;
+        out = masked;
+    }
+    out.into()
+}
+
+/// The same in `k8s\0` + Unknown{raw = List{metadata = ListMeta{2 = version}}}
+/// and in the frames of a watch, whose bookmarks hold only a version.
+fn mask_protobuf_version(body: &[u8]) -> Bytes {
+    let mut out = body.to_vec();
+    // ListMeta as the first field of the list: 0a LEN, selfLink 0a 00, version
+    // 12 LEN digits. An ObjectMeta begins with a name, which is not empty.
+    let mut at = 0;
+    while at + 4 < out.len() {
+        if out[at..].starts_with(&[0x0a, 0x00, 0x12]) {
+            let length = out[at + 3] as usize;
+            let digits = at + 4..(at + 4 + length).min(out.len());
+            if (1..20).contains(&length) && out[digits.clone()].iter().all(u8::is_ascii_digit) {
+                // Lengths of the version and of what encloses it may differ by
+                // a digit only across a power of ten.
+                out[digits].fill(b'N');
+            }
+        }
+        at += 1;
+    }
+    out.into()
+}
+
+/// The surroundings of the first difference.
+pub fn compare_bytes(direct: &[u8], front: &[u8]) -> String {
+    let same = direct.iter().zip(front).take_while(|(a, b)| a == b).count();
+    let from = same.saturating_sub(CONTEXT / 2);
+    let excerpt = |bytes: &[u8]| {
+        let to = (same + CONTEXT).min(bytes.len());
+        String::from_utf8_lossy(bytes.get(from..to).unwrap_or_default())
+            .escape_debug()
+            .to_string()
+    };
+    format!(
+        "  body: differs from byte {same} on ({} and {} bytes)\n  - …{}\n  + …{}\n",
+        direct.len(),
+        front.len(),
+        excerpt(direct),
+        excerpt(front)
+    )
+}

@@ -1,0 +1,46 @@
+//! kubeconfig files. JSON, which is YAML.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::certificates::Pair;
+
+/// Who a kubeconfig speaks as.
+pub enum Credential<'a> {
+    Certificate(&'a Pair),
+    Token(&'a str),
+    None,
+}
+
+pub fn write(
+    folder: &Path,
+    name: &str,
+    server: &str,
+    ca: Option<&Path>,
+    who: Credential,
+) -> PathBuf {
+    let user = match who {
+        Credential::Certificate(pair) => json!({
+            "client-certificate": pair.cert,
+            "client-key": pair.key,
+        }),
+        Credential::Token(token) => json!({ "token": token }),
+        Credential::None => json!({}),
+    };
+    let mut cluster = json!({ "server": server });
+    if let Some(ca) = ca {
+        cluster["certificate-authority"] = json!(ca);
+    }
+    let document = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "clusters": [{ "name": "test", "cluster": cluster }],
+        "users": [{ "name": "test", "user": user }],
+        "contexts": [{ "name": "test", "context": { "cluster": "test", "user": "test" } }],
+    });
+    let path = folder.join(format!("{name}.kubeconfig"));
+    std::fs::write(&path, format!("{document:#}\n")).expect("kubeconfig");
+    path
+}

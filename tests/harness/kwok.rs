@@ -1,0 +1,194 @@
+//! kwok as the kubelet of one fake node: its pods run at once, and exec,
+//! attach, logs and port-forward reach real processes and files.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::cluster::{Cluster, Once, once};
+use super::process::Process;
+use super::{binaries, eventually, objects, ports};
+
+/// The port of every pod that port-forward reaches: `cat`, so that it echoes.
+pub const ECHO_PORT: u16 = 7;
+/// One that answers with the number of bytes it got, once it has got all.
+pub const COUNT_PORT: u16 = 9;
+const UP_WITHIN: Duration = Duration::from_secs(60);
+
+pub struct Kwok {
+    pub node: &'static str,
+    /// What `kubectl logs` shows, in the CRI log format.
+    pub log_file: PathBuf,
+    /// What `kubectl attach` shows as it is appended.
+    pub attach_file: PathBuf,
+    process: Process,
+}
+
+impl Kwok {
+    /// The kubelet of node `kwok` in the shared cluster.
+    pub fn shared() -> &'static Kwok {
+        static SHARED: Once<Kwok> = Once::new();
+        once(&SHARED, || Kwok::start(Cluster::shared()))
+    }
+
+    async fn start(cluster: &Cluster) -> Self {
+        let node = "kwok";
+        let folder = cluster.folder.join("kwok");
+        std::fs::create_dir_all(&folder).expect("folder");
+        let log_file = folder.join("container.log");
+        std::fs::write(&log_file, "").expect("log file");
+        for line in ["first line", "second line", "third line"] {
+            append_line(&log_file, line);
+        }
+        let attach_file = folder.join("attach.log");
+        std::fs::write(&attach_file, "").expect("attach file");
+        let config = folder.join("kwok.yaml");
+        write_documents(&config, &documents(&log_file, &attach_file));
+
+        let port = ports::free();
+        let serving = &cluster.certificates.serving;
+        let process = Process::spawn(
+            "kwok",
+            Command::new(binaries::path("kwok"))
+                .env("HOME", &folder)
+                .arg("--kubeconfig")
+                .arg(&cluster.admin_kubeconfig)
+                .arg("--config")
+                .arg(&config)
+                .args(["--manage-nodes-with-label-selector", "type=kwok"])
+                .args(["--node-ip", "127.0.0.1"])
+                .args(["--node-port", &port.to_string()])
+                .args(["--server-address", &format!("127.0.0.1:{port}")])
+                // No lease renewals: other tests compare quiescent objects.
+                .args(["--node-lease-duration-seconds", "0"])
+                .arg("--tls-cert-file")
+                .arg(&serving.cert)
+                .arg("--tls-private-key-file")
+                .arg(&serving.key),
+            &folder.join("kwok.log"),
+        );
+        let kwok = Self {
+            node,
+            log_file,
+            attach_file,
+            process,
+        };
+        kwok.create_node(cluster, port).await;
+        kwok
+    }
+
+    async fn create_node(&self, cluster: &Cluster, port: u16) {
+        let admin = cluster.admin_client();
+        let node = json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": { "name": self.node, "labels": { "type": "kwok" } },
+        });
+        admin.post("/api/v1/nodes", &node).await.expect(201);
+        let status = json!({ "status": {
+            "addresses": [{ "type": "InternalIP", "address": "127.0.0.1" }],
+            "daemonEndpoints": { "kubeletEndpoint": { "Port": port } },
+        }});
+        let path = format!("/api/v1/nodes/{}/status", self.node);
+        admin
+            .patch(&path, "merge-patch+json", &status)
+            .await
+            .expect(200);
+    }
+
+    /// A running pod on the fake node.
+    pub async fn run_pod(&self, cluster: &Cluster, namespace: &str, name: &str) {
+        let admin = cluster.admin_client();
+        let pod = objects::pod_on_node(name, json!({ "app": name }), self.node);
+        let pods = format!("/api/v1/namespaces/{namespace}/pods");
+        admin.post(&pods, &pod).await.expect(201);
+        let path = format!("{pods}/{name}");
+        eventually("the pod runs", UP_WITHIN, || async {
+            let pod: Value = admin.get(&path).await.expect(200);
+            pod["status"]["phase"] == "Running"
+        })
+        .await;
+    }
+
+    pub fn log_tail(&self) -> String {
+        self.process.log_tail()
+    }
+}
+
+/// Appends one line as a container runtime would.
+pub fn append_line(file: &Path, line: &str) {
+    let mut file = std::fs::File::options()
+        .append(true)
+        .open(file)
+        .expect("log file");
+    writeln!(file, "2026-01-01T00:00:00.000000000Z stdout F {line}").expect("log file");
+}
+
+fn documents(log_file: &Path, attach_file: &Path) -> [Value; 6] {
+    let api = "kwok.x-k8s.io/v1alpha1";
+    [
+        json!({
+            "apiVersion": api, "kind": "ClusterExec", "metadata": { "name": "all" },
+            "spec": { "execs": [{ "local": {} }] },
+        }),
+        json!({
+            "apiVersion": api, "kind": "ClusterAttach", "metadata": { "name": "all" },
+            "spec": { "attaches": [{ "logsFile": attach_file }] },
+        }),
+        json!({
+            "apiVersion": api, "kind": "ClusterLogs", "metadata": { "name": "all" },
+            "spec": { "logs": [{ "logsFile": log_file, "follow": true }] },
+        }),
+        json!({
+            "apiVersion": api, "kind": "ClusterPortForward", "metadata": { "name": "all" },
+            "spec": { "forwards": [
+                { "ports": [ECHO_PORT], "command": ["cat"] },
+                { "ports": [COUNT_PORT], "command": ["wc", "-c"] },
+            ]},
+        }),
+        json!({
+            "apiVersion": api, "kind": "Stage", "metadata": { "name": "node-ready" },
+            "spec": {
+                "resourceRef": { "apiGroup": "v1", "kind": "Node" },
+                "selector": { "matchExpressions": [{
+                    "key": ".status.conditions.[] | select( .type == \"Ready\" ) | .status",
+                    "operator": "NotIn", "values": ["True"],
+                }]},
+                "next": { "statusTemplate": concat!(
+                    "conditions:\n",
+                    "- type: Ready\n  status: \"True\"\n  reason: KubeletReady\n",
+                    "  lastHeartbeatTime: {{ Now | Quote }}\n",
+                    "  lastTransitionTime: {{ Now | Quote }}\n",
+                )},
+            },
+        }),
+        json!({
+            "apiVersion": api, "kind": "Stage", "metadata": { "name": "pod-running" },
+            "spec": {
+                "resourceRef": { "apiGroup": "v1", "kind": "Pod" },
+                "selector": { "matchExpressions": [
+                    { "key": ".metadata.deletionTimestamp", "operator": "DoesNotExist" },
+                    { "key": ".status.phase", "operator": "In", "values": ["Pending"] },
+                ]},
+                "next": { "statusTemplate": concat!(
+                    "phase: Running\n",
+                    "startTime: {{ Now | Quote }}\n",
+                    "containerStatuses:\n",
+                    "{{ range .spec.containers }}\n",
+                    "- name: {{ .name | Quote }}\n  image: {{ .image | Quote }}\n",
+                    "  ready: true\n  restartCount: 0\n",
+                    "  state: {running: {startedAt: {{ Now | Quote }}}}\n",
+                    "{{ end }}\n",
+                )},
+            },
+        }),
+    ]
+}
+
+fn write_documents(path: &Path, documents: &[Value]) {
+    let text: Vec<String> = documents.iter().map(|d| format!("{d:#}\n")).collect();
+    std::fs::write(path, text.join("---\n")).expect("kwok config");
+}

@@ -1,0 +1,42 @@
+//! The bench that the suites and the benchmarks run on: real servers, a
+//! client that shows what is on the wire, and comparison of two answers.
+//!
+//! Nothing is skipped: what is missing is built (`tests/kubernetes/build.sh`),
+//! and a suite that cannot run fails.
+
+// Included by several targets, each of which uses a part of it.
+#![allow(dead_code)]
+
+pub mod apifront;
+pub mod apiserver;
+pub mod binaries;
+pub mod certificates;
+pub mod client;
+pub mod cluster;
+pub mod differential;
+pub mod etcd;
+pub mod kubeconfig;
+pub mod kubectl;
+pub mod kwok;
+pub mod objects;
+pub mod ports;
+pub mod process;
+pub mod raw;
+pub mod sample;
+pub mod subject;
+pub mod watch;
+
+use std::time::{Duration, Instant};
+
+/// Asks until `condition` holds. Tests wait for states, they do not sleep.
+pub async fn eventually<F, Fut>(what: &str, within: Duration, mut condition: F)
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = bool>,
+{
+    let deadline = Instant::now() + within;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "not within {within:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

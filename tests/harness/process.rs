@@ -1,0 +1,170 @@
+//! Child processes that do not outlive the test binary.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+/// How much of a server's output a failed test shows.
+const SHOWN_LINES: usize = 60;
+
+/// `PR_SET_PDEATHSIG` would end children with the *thread* that started them,
+/// and Rust runs each test on a thread of its own: hence a watchdog process.
+fn tell_watchdog(line: &str) {
+    // The child is kept, unwaited: it outlives us by design.
+    static WATCHDOG: OnceLock<Mutex<(Child, ChildStdin)>> = OnceLock::new();
+    let pipe = WATCHDOG.get_or_init(|| {
+        let mut child = Command::new("sh")
+            .args(["-c", include_str!("watchdog.sh"), "watchdog"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // Out of reach of ctrl-C, which goes to the foreground group.
+            .process_group(0)
+            .spawn()
+            .expect("sh for the watchdog");
+        let stdin = child.stdin.take().expect("piped");
+        Mutex::new((child, stdin))
+    });
+    let mut pipe = pipe.lock().unwrap_or_else(|e| e.into_inner());
+    writeln!(pipe.1, "{line}").expect("the watchdog reads");
+}
+
+/// A folder that is removed when the test binary ends, unless
+/// `APIFRONT_TEST_KEEP` is set.
+pub fn temporary_folder(purpose: &str) -> PathBuf {
+    let path = tempfile::Builder::new()
+        .prefix(&format!("apifront-{purpose}-"))
+        .tempdir()
+        .expect("temporary folder")
+        .keep();
+    if std::env::var_os("APIFRONT_TEST_KEEP").is_none() {
+        tell_watchdog(&format!("dir {}", path.display()));
+    }
+    path
+}
+
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    ended: Option<ExitStatus>,
+}
+
+impl Process {
+    /// Starts `command` with stdout and stderr appended to `log`.
+    pub fn spawn(name: &str, command: &mut Command, log: &Path) -> Self {
+        let out = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .expect("log file");
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().expect("log file"))
+            .stderr(out)
+            .spawn()
+            .unwrap_or_else(|e| panic!("starting {name}: {e}"));
+        tell_watchdog(&format!("pid {}", child.id()));
+        Self {
+            name: name.to_owned(),
+            child,
+            log: log.to_owned(),
+            ended: None,
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// `TERM`, `HUP`, `STOP`, …: sent by the shell's own kill, because sending
+    /// signals from Rust needs unsafe code.
+    pub fn signal(&self, signal: &str) {
+        assert!(self.ended.is_none(), "{} is gone already", self.name);
+        let sent = Command::new("sh")
+            .args(["-c", &format!("kill -{signal} {}", self.pid())])
+            .status()
+            .expect("sh");
+        assert!(sent.success(), "kill -{signal} {}", self.name);
+    }
+
+    pub fn exited(&mut self) -> Option<ExitStatus> {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait().expect("wait");
+            if self.ended.is_some() {
+                tell_watchdog(&format!("gone {}", self.pid()));
+            }
+        }
+        self.ended
+    }
+
+    pub fn alive(&mut self) -> bool {
+        self.exited().is_none()
+    }
+
+    pub async fn wait(&mut self, within: Duration) -> ExitStatus {
+        let deadline = Instant::now() + within;
+        loop {
+            if let Some(status) = self.exited() {
+                return status;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{} did not end within {within:?}\n{}",
+                self.name,
+                self.log_tail()
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// SIGKILL, and gone when this returns.
+    pub fn kill(&mut self) {
+        if self.exited().is_none() {
+            let _ = self.child.kill();
+            self.ended = self.child.wait().ok();
+            tell_watchdog(&format!("gone {}", self.pid()));
+        }
+    }
+
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    pub fn log_tail(&self) -> String {
+        let text = self.log();
+        let lines: Vec<&str> = text.lines().collect();
+        let from = lines.len().saturating_sub(SHOWN_LINES);
+        format!(
+            "--- last lines of {} ({})\n{}\n---",
+            self.name,
+            self.log.display(),
+            lines[from..].join("\n")
+        )
+    }
+
+    /// Resident memory in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))
+            .expect("the process lives");
+        status
+            .lines()
+            .find_map(|l| l.strip_prefix("VmRSS:"))
+            .and_then(|l| l.trim().strip_suffix(" kB")?.parse::<u64>().ok())
+            .expect("VmRSS")
+            * 1024
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.log_tail());
+        }
+        self.kill();
+    }
+}

@@ -1,0 +1,170 @@
+//! The client's side of a watch.
+
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use serde_json::Value;
+
+use super::client::Client;
+
+/// Longer than any pause between events a test expects.
+const NEXT: Duration = Duration::from_secs(20);
+
+/// One line of a JSON watch.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Without the newline.
+    pub line: String,
+    pub kind: String,
+    pub object: Value,
+}
+
+impl Event {
+    fn parse(line: &[u8]) -> Self {
+        let line = String::from_utf8(line.to_vec()).expect("UTF-8");
+        let mut value: Value =
+            serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e} in the event {line}"));
+        Self {
+            kind: value["type"].as_str().unwrap_or_default().to_owned(),
+            object: value["object"].take(),
+            line,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        self.object["metadata"]["name"].as_str().unwrap_or("")
+    }
+
+    pub fn version(&self) -> u64 {
+        self.object["metadata"]["resourceVersion"]
+            .as_str()
+            .and_then(|v| v.parse().ok())
+            .unwrap_or(0)
+    }
+
+    /// `ADDED web-1`, for comparing with what was expected.
+    pub fn short(&self) -> String {
+        format!("{} {}", self.kind, self.name())
+    }
+}
+
+/// Why a watch has no further event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The stream ended as HTTP says it should.
+    Clean,
+    /// It broke off.
+    Broken,
+}
+
+pub struct Watch {
+    body: Incoming,
+    buffer: BytesMut,
+    end: Option<End>,
+}
+
+impl Watch {
+    /// Opens a watch and fails unless it begins with 200.
+    pub async fn open(client: &Client, path: &str) -> Self {
+        let response = client.open(path, &[]).await;
+        let status = response.status();
+        let mut watch = Self {
+            body: response.into_body(),
+            buffer: BytesMut::new(),
+            end: None,
+        };
+        if status != 200 {
+            let body = watch.rest_bytes(NEXT).await;
+            panic!("GET {path}: {status} {}", String::from_utf8_lossy(&body));
+        }
+        watch
+    }
+
+    pub async fn try_open(client: &Client, path: &str) -> anyhow::Result<Self> {
+        let open = client.try_open(http::Method::GET, path, &[], bytes::Bytes::new());
+        let response = tokio::time::timeout(NEXT, open).await??;
+        anyhow::ensure!(response.status() == 200, "{}", response.status());
+        Ok(Self {
+            body: response.into_body(),
+            buffer: BytesMut::new(),
+            end: None,
+        })
+    }
+
+    /// The next event, or how the stream ended. Fails after [`NEXT`].
+    pub async fn next(&mut self) -> Result<Event, End> {
+        self.next_within(NEXT)
+            .await
+            .unwrap_or_else(|| panic!("no event within {NEXT:?}"))
+    }
+
+    /// `None` when nothing came within `wait`.
+    pub async fn next_within(&mut self, wait: Duration) -> Option<Result<Event, End>> {
+        let deadline = tokio::time::Instant::now() + wait;
+        loop {
+            if let Some(at) = self.buffer.iter().position(|b| *b == b'\n') {
+                let line = self.buffer.split_to(at);
+                self.buffer.advance(1);
+                return Some(Ok(Event::parse(&line)));
+            }
+            if let Some(end) = self.end {
+                assert!(
+                    self.buffer.is_empty() || end == End::Broken,
+                    "half an event at a clean end"
+                );
+                return Some(Err(end));
+            }
+            match tokio::time::timeout_at(deadline, self.body.frame()).await {
+                Err(_) => return None,
+                Ok(None) => self.end = Some(End::Clean),
+                Ok(Some(Err(_))) => self.end = Some(End::Broken),
+                Ok(Some(Ok(frame))) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.buffer.extend_from_slice(&data);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next `n` events that are no bookmarks.
+    pub async fn take(&mut self, n: usize) -> Vec<Event> {
+        let mut events = Vec::new();
+        while events.len() < n {
+            match self.next().await {
+                Ok(event) if event.kind == "BOOKMARK" => {}
+                Ok(event) => events.push(event),
+                Err(end) => panic!("{end:?} end after {events:?}, {n} expected"),
+            }
+        }
+        events
+    }
+
+    /// As [`Watch::take`], in the form `ADDED web-1`.
+    pub async fn take_short(&mut self, n: usize) -> Vec<String> {
+        self.take(n).await.iter().map(Event::short).collect()
+    }
+
+    /// All events until the server ends the stream.
+    pub async fn rest(&mut self) -> (Vec<Event>, End) {
+        let mut events = Vec::new();
+        loop {
+            match self.next().await {
+                Ok(event) => events.push(event),
+                Err(end) => return (events, end),
+            }
+        }
+    }
+
+    async fn rest_bytes(&mut self, wait: Duration) -> Vec<u8> {
+        let mut all = self.buffer.to_vec();
+        while let Ok(Some(Ok(frame))) = tokio::time::timeout(wait, self.body.frame()).await {
+            if let Ok(data) = frame.into_data() {
+                all.extend_from_slice(&data);
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,602 @@
+//! Reads from the cache against the same reads from kube-apiserver, for
+//! everything that its discovery names, in a cluster where nothing else moves.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt;
+use http::Method;
+use serde_json::Value;
+
+use crate::harness::apifront::Apifront;
+use crate::harness::client::{Client, Protocol};
+use crate::harness::cluster::Cluster;
+use crate::harness::differential::Differential;
+use crate::harness::sample::{self, NAMESPACE, OTHER_NAMESPACE};
+
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+const TABLE_OR_JSON: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+const TABLE_BETA: &str = "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+const PARTIAL_LIST_PROTOBUF: &str =
+    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const YAML: &str = "application/yaml";
+
+/// Two ways to the quiet cluster. With the second way being the first again,
+/// the suite proves that it compares nothing that moves by itself.
+fn oracle() -> Differential {
+    let cluster = Cluster::quiet();
+    Differential::new(cluster.admin_client(), cluster.admin_client())
+}
+
+fn apifront() -> Differential {
+    let cluster = Cluster::quiet();
+    Differential::new(cluster.admin_client(), Apifront::quiet().admin_client())
+}
+
+macro_rules! differential {
+    ($($test:ident),+ $(,)?) => {
+        mod kube_apiserver {
+            $(#[tokio::test]
+            async fn $test() { super::$test(super::oracle()).await; })+
+        }
+        mod apifront {
+            $(#[tokio::test]
+            async fn $test() { super::$test(super::apifront()).await; })+
+        }
+    };
+}
+
+differential!(
+    lists_of_everything,
+    objects_of_everything,
+    representations_of_everything,
+    watches_of_everything,
+    watches_from_a_known_version,
+    selectors,
+    pages_and_pretty,
+    odd_accept_headers,
+    malformed_parameters,
+    large_lists_compressed,
+    versions,
+    http1,
+);
+
+struct Resource {
+    /// `/api/v1` or `/apis/apps/v1`.
+    base: String,
+    name: String,
+    namespaced: bool,
+    watchable: bool,
+}
+
+impl Resource {
+    fn everywhere(&self) -> String {
+        format!("{}/{}", self.base, self.name)
+    }
+
+    /// The path of the list in `namespace`, or of all of a cluster-wide one.
+    fn list(&self, namespace: &str) -> String {
+        if self.namespaced {
+            format!("{}/namespaces/{namespace}/{}", self.base, self.name)
+        } else {
+            self.everywhere()
+        }
+    }
+}
+
+/// Everything that can be listed.
+async fn resources(client: &Client) -> Vec<Resource> {
+    let mut bases = vec!["/api/v1".to_owned()];
+    let groups = client.get("/apis").await.expect(200);
+    for group in groups["groups"].as_array().expect("groups") {
+        for version in group["versions"].as_array().expect("versions") {
+            let version = version["groupVersion"].as_str().expect("groupVersion");
+            bases.push(format!("/apis/{version}"));
+        }
+    }
+    let mut all = Vec::new();
+    for base in bases {
+        let list = client.get(&base).await.expect(200);
+        for resource in list["resources"].as_array().expect("resources") {
+            let has = |verb: &str| {
+                let verbs = resource["verbs"].as_array().expect("verbs");
+                verbs.iter().any(|v| v == verb)
+            };
+            let name = resource["name"].as_str().expect("name");
+            if has("list") && !name.contains('/') {
+                all.push(Resource {
+                    base: base.clone(),
+                    name: name.to_owned(),
+                    namespaced: resource["namespaced"] == true,
+                    watchable: has("watch"),
+                });
+            }
+        }
+    }
+    assert!(all.len() > 60, "only {} resources", all.len());
+    all
+}
+
+async fn lists_of_everything(mut both: Differential) {
+    for resource in resources(&both.direct).await {
+        both.get(&format!("{}?resourceVersion=0", resource.everywhere()))
+            .await;
+        if resource.namespaced {
+            for namespace in [NAMESPACE, OTHER_NAMESPACE, "nowhere"] {
+                both.get(&format!("{}?resourceVersion=0", resource.list(namespace)))
+                    .await;
+            }
+        }
+    }
+    both.finish();
+}
+
+async fn objects_of_everything(mut both: Differential) {
+    let mut compared = BTreeMap::new();
+    for resource in resources(&both.direct).await {
+        let list = both.direct.get(&resource.everywhere()).await.expect(200);
+        let none = format!(
+            "{}/no-such-object?resourceVersion=0",
+            resource.list(NAMESPACE)
+        );
+        both.get(&none).await;
+        for item in list["items"].as_array().into_iter().flatten().take(3) {
+            let meta = &item["metadata"];
+            let namespace = meta["namespace"].as_str().unwrap_or("");
+            let name = meta["name"].as_str().expect("name");
+            let path = format!("{}/{name}?resourceVersion=0", resource.list(namespace));
+            both.get(&path).await;
+            both.get_as(&path, &format!("{TABLE_OR_JSON},{PROTOBUF}"))
+                .await;
+            both.get_as(&path, PARTIAL).await;
+            both.get_as(&path, PROTOBUF).await;
+            *compared.entry(resource.everywhere()).or_insert(0) += 1;
+        }
+    }
+    assert!(compared.len() > 30, "the sample is poor: {compared:?}");
+    both.finish();
+}
+
+async fn representations_of_everything(mut both: Differential) {
+    for resource in resources(&both.direct).await {
+        let path = format!("{}?resourceVersion=0", resource.everywhere());
+        for accept in [
+            TABLE_OR_JSON,
+            PARTIAL_LIST,
+            PROTOBUF,
+            PARTIAL_LIST_PROTOBUF,
+            YAML,
+        ] {
+            both.get_as(&path, accept).await;
+        }
+        for include in ["Object", "None"] {
+            both.get_as(&format!("{path}&includeObject={include}"), TABLE)
+                .await;
+        }
+        both.get(&format!("{path}&labelSelector=app%3Dsample"))
+            .await;
+        both.get(&format!("{path}&fieldSelector=metadata.name%3Dsample"))
+            .await;
+        both.get(&format!(
+            "{path}&fieldSelector=metadata.namespace%3D{NAMESPACE}"
+        ))
+        .await;
+    }
+    both.finish();
+}
+
+/// What a watch that lasts a second says first.
+async fn watches_of_everything(mut both: Differential) {
+    let mut paths = Vec::new();
+    for resource in resources(&both.direct).await.iter().filter(|r| r.watchable) {
+        let path = format!(
+            "{}?watch=1&resourceVersion=0&timeoutSeconds=1",
+            resource.everywhere()
+        );
+        paths.push((path.clone(), "application/json"));
+        paths.push((
+            format!("{path}&allowWatchBookmarks=true"),
+            "application/json",
+        ));
+        paths.push((path.clone(), PROTOBUF));
+        paths.push((path, TABLE));
+    }
+    ask_at_once(&mut both, &paths).await;
+    both.finish();
+}
+
+async fn watches_from_a_known_version(mut both: Differential) {
+    let mut paths = Vec::new();
+    for list in ["pods", "configmaps", "services"] {
+        let list = format!("/api/v1/namespaces/{NAMESPACE}/{list}");
+        let now = both.direct.get(&list).await.expect(200);
+        let mut versions = vec![now["metadata"]["resourceVersion"].clone()];
+        let items = now["items"].as_array().expect("items");
+        let items = items.iter().rev().take(5);
+        versions.extend(items.map(|i| i["metadata"]["resourceVersion"].clone()));
+        for version in versions.iter().filter_map(Value::as_str) {
+            let path = format!("{list}?watch=1&resourceVersion={version}&timeoutSeconds=1");
+            for accept in ["application/json", TABLE, PROTOBUF, PARTIAL] {
+                paths.push((path.clone(), accept));
+            }
+            let selected = format!("{path}&labelSelector=app%3Dsample");
+            paths.push((selected, "application/json"));
+        }
+    }
+    ask_at_once(&mut both, &paths).await;
+    both.finish();
+}
+
+/// Many at a time, because each lasts a second.
+async fn ask_at_once(both: &mut Differential, paths: &[(String, &str)]) {
+    let shared = &*both;
+    let asked = futures::stream::iter(paths).map(|(path, accept)| async move {
+        let headers = [("accept", *accept)];
+        shared.difference(Method::GET, path, &headers, "").await
+    });
+    let found: Vec<String> = asked.buffer_unordered(64).collect().await;
+    both.add(found);
+}
+
+async fn selectors(mut both: Differential) {
+    let pods = "/api/v1/pods?resourceVersion=0";
+    for selector in [
+        "spec.nodeName%3Dnode-1",
+        "spec.nodeName%3D",
+        "spec.nodeName!%3Dnode-1",
+        "status.phase%3DRunning",
+        "status.phase!%3DRunning,spec.nodeName%3Dnode-1",
+        "status.podIP%3D10.0.0.1",
+        "status.podIPs%3D10.0.0.1",
+        "status.nominatedNodeName%3D",
+        "spec.restartPolicy%3DNever",
+        "spec.schedulerName%3Ddefault-scheduler",
+        "spec.serviceAccountName%3D",
+        "spec.serviceAccountName%3Dbuilder",
+        "spec.hostNetwork%3Dtrue",
+        "spec.hostNetwork%3Dfalse",
+        "spec.host%3Dnode-1",
+        "metadata.name%3Drunning",
+        "metadata.name!%3Drunning",
+        "metadata.namespace%3Dsample,metadata.name%3Drunning",
+        "metadata.namespace%3Dnowhere",
+        "metadata.namespace%3DNOT%20VALID",
+        "spec.unknown%3Dx",
+    ] {
+        both.get(&format!("{pods}&fieldSelector={selector}")).await;
+    }
+    for selector in [
+        "app%3Dsample",
+        "app%3D%3Dsample",
+        "app!%3Dsample",
+        "app%20in%20(sample,x)",
+        "app%20notin%20(sample)",
+        "app",
+        "!app",
+        "weight%3E4",
+        "weight%3C4",
+        "app%3D",
+        "app%20in%20()",
+        "a%20b",
+        "%3D",
+        "app%3Dsample,",
+        ",",
+        "-bad",
+        "app%3D-bad",
+        "(",
+        "example.test/with-prefix",
+        "weight%3Ex",
+    ] {
+        both.get(&format!("{pods}&labelSelector={selector}")).await;
+    }
+    for (path, selector) in [
+        ("/api/v1/nodes", "spec.unschedulable%3Dtrue"),
+        ("/api/v1/nodes", "spec.unschedulable%3Dfalse"),
+        ("/api/v1/nodes", "metadata.namespace%3Dx"),
+        ("/api/v1/secrets", "type%3DOpaque"),
+        ("/api/v1/services", "spec.type%3DClusterIP"),
+        ("/api/v1/services", "spec.clusterIP%3DNone"),
+        ("/api/v1/namespaces", "status.phase%3DActive"),
+        ("/api/v1/namespaces", "status.phase%3DTerminating"),
+        ("/api/v1/replicationcontrollers", "status.replicas%3D0"),
+        ("/api/v1/events", "involvedObject.name%3Drunning"),
+        ("/api/v1/events", "reason%3DTested"),
+        ("/apis/events.k8s.io/v1/events", "regarding.name%3Drunning"),
+        ("/apis/apps/v1/replicasets", "status.replicas%3D0"),
+        ("/apis/apps/v1/deployments", "status.replicas%3D0"),
+        ("/apis/batch/v1/jobs", "status.successful%3D0"),
+        ("/apis/batch/v1/jobs", "status.x%3D0"),
+        (
+            "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+            "spec.signerName%3Dx.test%2Fy",
+        ),
+        ("/apis/resource.k8s.io/v1/resourceslices", "spec.driver%3Dx"),
+        ("/apis/sample.example.test/v1/widgets", "spec.color%3Dred"),
+        ("/apis/sample.example.test/v1/widgets", "spec.size%3D1"),
+    ] {
+        both.get(&format!(
+            "{path}?resourceVersion=0&fieldSelector={selector}"
+        ))
+        .await;
+    }
+    both.finish();
+}
+
+async fn pages_and_pretty(mut both: Differential) {
+    for path in [
+        "/api/v1/pods",
+        "/api/v1/namespaces/sample/configmaps",
+        "/apis/apps/v1/deployments",
+        "/apis/sample.example.test/v1/widgets",
+    ] {
+        for query in [
+            "resourceVersion=0&limit=1",
+            "resourceVersion=0&limit=-1",
+            "resourceVersion=0&limit=0",
+            "resourceVersion=0&limit=1&resourceVersionMatch=NotOlderThan",
+            "resourceVersion=0&pretty=true",
+            "resourceVersion=0&pretty=1",
+            "resourceVersion=0&pretty=yes",
+            "resourceVersion=0&pretty=",
+            "resourceVersion=0&pretty=false",
+            "resourceVersion=0&watch=false",
+            "resourceVersion=0&watch=0",
+            "resourceVersion=0&unknown=parameter",
+            "resourceVersion=0&timeout=5s",
+            "resourceVersion=0&resourceVersion=abc",
+            "resourceVersion=0&timeoutSeconds=5",
+        ] {
+            both.get(&format!("{path}?{query}")).await;
+        }
+        let path = format!("{path}?resourceVersion=0");
+        both.get_as(&path, "application/json;pretty=1").await;
+        for agent in ["curl/8.0", "Wget/1", "Mozilla/5.0 (X11)", "kubectl/v1.36.3"] {
+            both.ask(Method::GET, &path, &[("user-agent", agent)], "")
+                .await;
+        }
+        both.ask(Method::HEAD, &path, &[], "").await;
+    }
+    both.finish();
+}
+
+async fn odd_accept_headers(mut both: Differential) {
+    let lists = ["/api/v1/pods", "/apis/sample.example.test/v1/widgets"];
+    let objects = [
+        "/api/v1/namespaces/sample/pods/running",
+        "/apis/sample.example.test/v1/namespaces/sample/widgets/red",
+        "/api/v1/namespaces/sample/pods/no-such-pod",
+    ];
+    for path in lists.iter().chain(&objects) {
+        for accept in [
+            "*/*",
+            "",
+            "application/*",
+            "text/html",
+            "text/html, application/json;q=0.5",
+            "application/json;q=0",
+            "application/json; charset=utf-8",
+            "application/yaml;q=0.9,application/json;q=0.1",
+            "application/vnd.kubernetes.protobuf,application/json",
+            "application/cbor",
+            "application/cbor, application/json",
+            "application/json;stream=watch",
+            "application/json;as=Table",
+            "application/json;as=Table;v=v1",
+            "application/json;as=Table;v=v2;g=meta.k8s.io,application/json",
+            "application/json;as=Nonsense;v=v1;g=meta.k8s.io",
+            "application/yaml;as=Table;v=v1;g=meta.k8s.io",
+            "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io",
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+            "application/json;as=PartialObjectMetadataList;v=v1beta1;g=meta.k8s.io",
+            "application/json;sv=v1",
+            "APPLICATION/JSON",
+            "nonsense",
+            ",",
+            TABLE,
+            TABLE_BETA,
+            PARTIAL,
+            PARTIAL_LIST,
+        ] {
+            both.get_as(&format!("{path}?resourceVersion=0"), accept)
+                .await;
+        }
+        let two = [
+            ("accept", "application/yaml"),
+            ("accept", "application/json"),
+        ];
+        both.ask(Method::GET, &format!("{path}?resourceVersion=0"), &two, "")
+            .await;
+    }
+    for path in lists {
+        for accept in [YAML, PARTIAL_LIST, "text/html", "application/cbor-seq"] {
+            let path = format!("{path}?watch=1&resourceVersion=0&timeoutSeconds=1");
+            both.get_as(&path, accept).await;
+        }
+    }
+    both.finish();
+}
+
+async fn malformed_parameters(mut both: Differential) {
+    for path in [
+        "/api/v1/pods",
+        "/api/v1/namespaces/sample/pods",
+        "/apis/sample.example.test/v1/widgets",
+    ] {
+        for query in [
+            "resourceVersion=abc",
+            "resourceVersion=-1",
+            "resourceVersion=1.5",
+            "resourceVersion=18446744073709551616",
+            "resourceVersion=00",
+            "resourceVersion=%20",
+            "resourceVersion=0&resourceVersionMatch=Exact",
+            "resourceVersion=0&resourceVersionMatch=foo",
+            "resourceVersionMatch=NotOlderThan",
+            "resourceVersion=0&sendInitialEvents=true",
+            "resourceVersion=0&sendInitialEvents=",
+            "resourceVersion=0&continue=x",
+            "resourceVersion=0&continue=",
+            "resourceVersion=0&resourceVersionMatch=NotOlderThan&continue=x",
+            "resourceVersion=0&limit=x",
+            "resourceVersion=0&limit=",
+            "resourceVersion=0&limit=9223372036854775808",
+            "resourceVersion=0&timeoutSeconds=x",
+            "resourceVersion=0&timeout=x",
+            "resourceVersion=0&labelSelector=%zz",
+            "resourceVersion=0&labelSelector=a%3Db;x",
+            "resourceVersion=0&fieldSelector=x",
+            "resourceVersion=0&fieldSelector=metadata.name",
+            "resourceVersion=0&fieldSelector=metadata.name%3Da%5C,b",
+            "resourceVersion=0&fieldSelector=metadata.name%3E1",
+            "resourceVersion=0&fieldSelector=metadata.labels.x%3D1",
+            "resourceVersion=0&allowWatchBookmarks=x",
+            "resourceVersion=0&shardSelector=x",
+            "watch=1&resourceVersion=abc",
+            "watch=1&resourceVersion=0&resourceVersionMatch=Exact&timeoutSeconds=1",
+            "watch=1&resourceVersion=0&sendInitialEvents=true&timeoutSeconds=1",
+            "watch=1&resourceVersion=0&sendInitialEvents=false&timeoutSeconds=1",
+            "watch=1&resourceVersion=0&fieldSelector=x&timeoutSeconds=1",
+            "watch=1&resourceVersion=0&labelSelector=a%20b&timeoutSeconds=1",
+            "watch=1&resourceVersion=0&timeoutSeconds=x",
+        ] {
+            both.get(&format!("{path}?{query}")).await;
+        }
+    }
+    let object = "/api/v1/namespaces/sample/pods/running";
+    for query in [
+        "resourceVersion=abc",
+        "resourceVersion=-1",
+        "resourceVersion=0&export=true",
+    ] {
+        both.get(&format!("{object}?{query}")).await;
+    }
+    for path in [
+        "/api/v1/namespaces/sample/pods/running/",
+        "/api/v1/namespaces/sample/pods/?resourceVersion=0",
+        "/api/v1/namespaces/sample/pods/..?resourceVersion=0",
+        "/api/v1/namespaces/sample/pods/%2e%2e?resourceVersion=0",
+        "/api/v1/namespaces/sample/pods/a%2Fb?resourceVersion=0",
+        "/api/v1//pods?resourceVersion=0",
+        "//api/v1/pods?resourceVersion=0",
+        "/api/v1/namespaces//pods?resourceVersion=0",
+        "/api/v1/namespaces/sample?resourceVersion=0",
+        "/api/v1/namespaces/sample/pods/running/status?resourceVersion=0",
+        "/api/v1/namespaces/sample/pods/running/nonsense?resourceVersion=0",
+        "/api/v1/nonsense?resourceVersion=0",
+        "/api/v9/pods?resourceVersion=0",
+        "/apis/nonsense.test/v1/things?resourceVersion=0",
+        "/apis/apps/v9/deployments?resourceVersion=0",
+        "/api/v1/pods/running?resourceVersion=0",
+        "/api/v1/namespaces/sample/nodes?resourceVersion=0",
+        "/api",
+        "/api/",
+        "/api/v1",
+        "/api/v1/",
+        "/apis",
+        "/apis/apps",
+        "/apis/apps/v1",
+        "/version",
+        "/",
+    ] {
+        both.get(path).await;
+    }
+    both.finish();
+}
+
+/// The bytes of a deflate stream are the server's choice; what they hold and
+/// when they are sent is not.
+async fn large_lists_compressed(mut both: Differential) {
+    for accept in [
+        "application/json",
+        PROTOBUF,
+        TABLE_OR_JSON,
+        PARTIAL_LIST,
+        YAML,
+    ] {
+        for encoding in [
+            "gzip",
+            "gzip, deflate",
+            "gzip;q=1",
+            "deflate",
+            "identity",
+            "*",
+        ] {
+            for list in ["configmaps", "services"] {
+                let path = format!("/api/v1/namespaces/{NAMESPACE}/{list}?resourceVersion=0");
+                let headers = [("accept", accept), ("accept-encoding", encoding)];
+                both.ask(Method::GET, &path, &headers, "").await;
+            }
+        }
+    }
+    both.finish();
+}
+
+async fn versions(mut both: Differential) {
+    let list = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+    let now = both.direct.get(&list).await.expect(200);
+    let newest = now["metadata"]["resourceVersion"]
+        .as_str()
+        .expect("version");
+    for query in [
+        format!("resourceVersion={newest}&resourceVersionMatch=Exact"),
+        format!("resourceVersion={newest}&resourceVersionMatch=Exact&limit=2"),
+        format!("resourceVersion={newest}&limit=2"),
+        format!("resourceVersion={newest}&resourceVersionMatch=NotOlderThan"),
+        format!("resourceVersion={newest}"),
+        "resourceVersion=999999999&resourceVersionMatch=Exact".to_owned(),
+        "resourceVersion=999999999".to_owned(),
+        "limit=2".to_owned(),
+        String::new(),
+    ] {
+        both.get(&format!("{list}?{query}")).await;
+    }
+    for item in now["items"].as_array().expect("items") {
+        let name = item["metadata"]["name"].as_str().expect("name");
+        let version = item["metadata"]["resourceVersion"]
+            .as_str()
+            .expect("version");
+        both.get(&format!("{list}/{name}?resourceVersion={version}"))
+            .await;
+        both.get(&format!("{list}/{name}")).await;
+    }
+    both.finish();
+}
+
+async fn http1(both: Differential) {
+    let (direct, front) = (
+        both.direct.over(Protocol::Http1),
+        both.front.over(Protocol::Http1),
+    );
+    let mut both = Differential::new(direct, front);
+    for path in [
+        "/api/v1/pods?resourceVersion=0",
+        "/api/v1/namespaces/sample/pods/running?resourceVersion=0",
+        "/api/v1/namespaces/sample/pods/none?resourceVersion=0",
+        "/api/v1/pods?resourceVersion=0&watch=1&timeoutSeconds=1",
+        "/api/v1/namespaces/sample/configmaps?resourceVersion=0",
+        "/apis",
+    ] {
+        both.get(path).await;
+        both.ask(Method::GET, path, &[("accept-encoding", "gzip")], "")
+            .await;
+        both.ask(Method::HEAD, path, &[], "").await;
+    }
+    both.finish();
+}
+
+/// The sample must be large enough to be compressed.
+#[tokio::test]
+async fn the_sample_is_what_the_suite_needs() {
+    let admin = Cluster::quiet().admin_client();
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
+    assert!(admin.get(&path).await.body.len() > 256 * 1024);
+    let widgets = admin
+        .get(&format!("/apis/{}/v1/widgets", sample::GROUP))
+        .await;
+    assert_eq!(
+        widgets.expect(200)["items"].as_array().map(Vec::len),
+        Some(3)
+    );
+}

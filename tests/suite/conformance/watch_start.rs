@@ -1,0 +1,174 @@
+//! WATCH that begins with the state: version 0, no version, initial events.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::cluster::unique;
+use crate::harness::eventually;
+use crate::harness::objects::{config_map, widget, widget_definition};
+use crate::harness::subject::Subject;
+use crate::harness::watch::{End, Watch};
+
+conformance!(
+    version_zero_begins_with_the_state,
+    no_version_begins_with_the_state,
+    initial_events_end_with_a_bookmark,
+    initial_events_can_be_declined,
+    too_old_is_an_error_event,
+    future_version_waits_in_silence,
+    initial_events_of_a_future_version_fail,
+);
+
+async fn prepared(subject: &Subject, purpose: &str) -> String {
+    let ns = subject.namespace(purpose).await;
+    let list = format!("/api/v1/namespaces/{ns}/configmaps");
+    for name in ["b", "a"] {
+        let body = config_map(name, json!({}), json!({}));
+        subject.admin.post(&list, &body).await.expect(201);
+    }
+    // Version 0 is whatever the cache holds: let it hold these.
+    eventually("the cache has both", Duration::from_secs(10), || async {
+        let found = subject
+            .admin
+            .get(&format!("{list}?resourceVersion=0"))
+            .await;
+        found.expect(200)["items"]
+            .as_array()
+            .is_some_and(|i| i.len() == 2)
+    })
+    .await;
+    list
+}
+
+async fn version_zero_begins_with_the_state(subject: Subject) {
+    let admin = &subject.admin;
+    let list = prepared(&subject, "zero").await;
+    let mut watch = Watch::open(admin, &format!("{list}?watch=1&resourceVersion=0")).await;
+    assert_eq!(watch.take_short(2).await, ["ADDED a", "ADDED b"]);
+    let body = config_map("c", json!({}), json!({}));
+    admin.post(&list, &body).await.expect(201);
+    assert_eq!(watch.take_short(1).await, ["ADDED c"]);
+}
+
+async fn no_version_begins_with_the_state(subject: Subject) {
+    let admin = &subject.admin;
+    let list = prepared(&subject, "unset").await;
+    let body = config_map("c", json!({}), json!({}));
+    admin.post(&list, &body).await.expect(201);
+    let mut watch = Watch::open(admin, &format!("{list}?watch=1")).await;
+    // Unset is the most recent: the write before is in it.
+    assert_eq!(watch.take_short(3).await, ["ADDED a", "ADDED b", "ADDED c"]);
+    admin.delete(&format!("{list}/c")).await.expect(200);
+    assert_eq!(watch.take_short(1).await, ["DELETED c"]);
+}
+
+async fn initial_events_end_with_a_bookmark(subject: Subject) {
+    let admin = &subject.admin;
+    let list = prepared(&subject, "initial").await;
+    let body = config_map("c", json!({}), json!({}));
+    let created = admin.post(&list, &body).await.expect(201);
+    for version in ["&resourceVersion=0", ""] {
+        let path = format!(
+            "{list}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
+             &allowWatchBookmarks=true{version}"
+        );
+        let mut watch = Watch::open(admin, &path).await;
+        let mut names = Vec::new();
+        let bookmark = loop {
+            let event = watch.next().await.expect("an event");
+            if event.kind == "BOOKMARK" {
+                break event;
+            }
+            assert_eq!(event.kind, "ADDED");
+            names.push(event.name().to_owned());
+        };
+        if version.is_empty() {
+            assert_eq!(names, ["a", "b", "c"]);
+            let at: u64 = created["metadata"]["resourceVersion"]
+                .as_str()
+                .and_then(|v| v.parse().ok())
+                .expect("version");
+            assert!(bookmark.version() >= at);
+        }
+        assert_eq!(
+            bookmark.object["metadata"]["annotations"],
+            json!({"k8s.io/initial-events-end": "true"})
+        );
+        assert_eq!(bookmark.object["kind"], "ConfigMap");
+        assert!(bookmark.object.get("data").is_none());
+    }
+}
+
+async fn initial_events_can_be_declined(subject: Subject) {
+    let admin = &subject.admin;
+    let list = prepared(&subject, "declined").await;
+    let path = format!("{list}?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan");
+    let mut watch = Watch::open(admin, &path).await;
+    let body = config_map("c", json!({}), json!({}));
+    admin.post(&list, &body).await.expect(201);
+    assert_eq!(watch.take_short(1).await, ["ADDED c"]);
+}
+
+/// A resource whose history began a moment ago knows nothing of version 1.
+async fn too_old_is_an_error_event(subject: Subject) {
+    let admin = &subject.admin;
+    let ns = subject.namespace("too-old").await;
+    let group = format!("{}.example.test", unique("old"));
+    let list = format!("/apis/{group}/v1/namespaces/{ns}/widgets");
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    admin
+        .post(definitions, &widget_definition(&group))
+        .await
+        .expect(201);
+    eventually(
+        "the resource is served",
+        Duration::from_secs(30),
+        || async { admin.get(&list).await.status == 200 },
+    )
+    .await;
+    admin
+        .post(&list, &widget(&group, "a", "red", 1))
+        .await
+        .expect(201);
+    let mut watch = Watch::open(admin, &format!("{list}?watch=1&resourceVersion=1")).await;
+    let error = watch.next().await.expect("an event");
+    assert_eq!(error.kind, "ERROR");
+    assert_eq!(error.object["kind"], "Status");
+    assert_eq!(error.object["code"], 410);
+    assert_eq!(error.object["reason"], "Expired");
+    let message = error.object["message"].as_str().expect("message");
+    assert!(
+        message.starts_with("too old resource version: 1 ("),
+        "{message}"
+    );
+    assert_eq!(watch.next().await.err(), Some(End::Clean));
+}
+
+async fn future_version_waits_in_silence(subject: Subject) {
+    let admin = &subject.admin;
+    let list = prepared(&subject, "future").await;
+    let path = format!("{list}?watch=1&resourceVersion=999999999&timeoutSeconds=2");
+    let mut watch = Watch::open(admin, &path).await;
+    let body = config_map("c", json!({}), json!({}));
+    admin.post(&list, &body).await.expect(201);
+    let (events, end) = watch.rest().await;
+    assert!(events.is_empty(), "{events:?}");
+    assert_eq!(end, End::Clean);
+}
+
+async fn initial_events_of_a_future_version_fail(subject: Subject) {
+    let admin = &subject.admin;
+    let list = prepared(&subject, "future").await;
+    let path = format!(
+        "{list}?watch=1&resourceVersion=999999999&sendInitialEvents=true\
+         &resourceVersionMatch=NotOlderThan"
+    );
+    let mut watch = Watch::open(admin, &path).await;
+    let error = watch.next().await.expect("an event");
+    assert_eq!(error.kind, "ERROR");
+    assert_eq!(error.object["code"], 504);
+    let cause = &error.object["details"]["causes"][0]["reason"];
+    assert_eq!(cause, "ResourceVersionTooLarge");
+    assert_eq!(watch.next().await.err(), Some(End::Clean));
+}

@@ -1,0 +1,8 @@
+//! All tests against real servers, as one binary: they share one cluster.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod cached_reads;
+mod conformance;
+mod streams;
