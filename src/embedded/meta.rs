@@ -59,11 +59,18 @@ pub fn is_deleting(object: &Value) -> bool {
     !field(object, "deletionTimestamp").is_empty()
 }
 
-pub fn has_finalizers(object: &Value) -> bool {
+pub fn finalizers(object: &Value) -> Vec<&str> {
     object
         .pointer("/metadata/finalizers")
         .and_then(Value::as_array)
-        .is_some_and(|finalizers| !finalizers.is_empty())
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+pub fn has_finalizers(object: &Value) -> bool {
+    !finalizers(object).is_empty()
 }
 
 /// `metav1.Time`: seconds in UTC.

@@ -106,6 +106,10 @@ impl EmbeddedServer {
         &self.0.registry
     }
 
+    fn served(&self) -> Arc<registry::Served> {
+        self.0.registry.served()
+    }
+
     fn tables(&self) -> Option<&dyn TableRenderer> {
         self.0.tables.as_deref()
     }

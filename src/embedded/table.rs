@@ -27,6 +27,8 @@ pub struct TableRequest<'a> {
     /// Whole objects, with kind and apiVersion, in JSON.
     pub objects: &'a [Bytes],
     pub metadata: &'a ListMeta,
+    /// `meta.k8s.io/v1` or `meta.k8s.io/v1beta1`.
+    pub api_version: &'a str,
     pub include_object: IncludeObject,
     /// False in watch events after the first, which repeat no columns.
     pub column_definitions: bool,

@@ -12,7 +12,7 @@ const CHECKS: &[&str] = &["ping", "log"];
 pub fn health(probe: &str, check: Option<&str>, query: &Query) -> Response<Body> {
     if let Some(name) = check {
         return if CHECKS.contains(&name) {
-            plain("ok".to_owned())
+            with_type(StatusCode::OK, "text/plain; charset=utf-8", "ok")
         } else {
             page_not_found()
         };

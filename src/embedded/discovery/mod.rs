@@ -39,7 +39,11 @@ pub fn version() -> Result<Response<Body>, Status> {
   "platform": "{}/{}"
 }}"#,
         std::env::consts::OS,
-        std::env::consts::ARCH,
+        match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        },
     );
     Ok(with_type(StatusCode::OK, "application/json", text))
 }
@@ -74,12 +78,12 @@ pub fn core(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
         return Ok(aggregated::core(served, &head.headers));
     }
     // Go order: versions before addresses; serde_json would sort them.
-    let text = r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[]}"#;
-    Ok(with_type(
-        StatusCode::OK,
-        "application/json",
-        format!("{text}\n"),
-    ))
+    let address = go_json::to_vec(&head.host);
+    let text = format!(
+        "{{\"kind\":\"APIVersions\",\"versions\":[\"v1\"],\"serverAddressByClientCIDRs\":[{{\"clientCIDR\":\"0.0.0.0/0\",\"serverAddress\":{}}}]}}\n",
+        String::from_utf8_lossy(&address)
+    );
+    Ok(with_type(StatusCode::OK, "application/json", text))
 }
 
 pub fn groups(served: &Served, head: &Head) -> Result<Response<Body>, Status> {

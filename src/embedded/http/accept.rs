@@ -6,12 +6,13 @@
 
 use http::{HeaderMap, header::ACCEPT};
 
-use crate::api::{Reason, Status};
+use crate::api::{Reason, Status, status::Details};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     Json,
-    Table,
+    /// `meta.k8s.io/v1`, or v1beta1.
+    Table(&'static str),
     /// apidiscovery.k8s.io/v2 APIGroupDiscoveryList.
     Discovery,
 }
@@ -21,12 +22,19 @@ pub enum Media {
 pub enum Offer {
     Json,
     Table,
+    /// Lists, whose routes also stream.
+    Collection {
+        table: bool,
+    },
     Discovery,
     /// Streams, which name other types in their refusal.
     Watch {
         table: bool,
     },
 }
+
+/// What a real server offers; here only the first of them works.
+const ALL: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 pub fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Media, Status> {
     // Only the first header line counts, as Go's Header.Get has it.
@@ -47,15 +55,31 @@ pub fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Media, Status> {
     clauses
         .iter()
         .find_map(|clause| clause.choose(offer))
-        .ok_or_else(|| not_acceptable(offer))
+        .ok_or_else(|| not_acceptable(&clauses, offer))
 }
 
-fn not_acceptable(offer: Offer) -> Status {
+/// The router knows the types of a route without their parameters and refuses
+/// first, in words of its own.
+fn not_acceptable(clauses: &[Clause<'_>], offer: Offer) -> Status {
+    if !clauses.iter().any(Clause::is_routed) {
+        let streams = match offer {
+            Offer::Watch { .. } | Offer::Collection { .. } => {
+                ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+            }
+            _ => "",
+        };
+        return Status::failure(
+            406,
+            Reason::NotAcceptable,
+            format!("406: Not Acceptable\n\nAvailable representations: {ALL}{streams}"),
+        )
+        .with_details(Details::default());
+    }
     let types = match offer {
         Offer::Watch { .. } => {
             "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
         }
-        _ => "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        _ => ALL,
     };
     Status::failure(
         406,
@@ -91,6 +115,11 @@ impl<'a> Clause<'a> {
         self.media_type.matches('*').count()
     }
 
+    fn is_routed(&self) -> bool {
+        ALL.split(", ").any(|known| known == self.media_type)
+            || matches!(self.media_type, "application/*" | "*/*")
+    }
+
     fn parameter(&self, key: &str) -> &str {
         self.parameters
             .iter()
@@ -117,9 +146,13 @@ impl<'a> Clause<'a> {
         match (transform, offer) {
             (("", "", ""), _) => Some(Media::Json),
             (
-                ("Table", "meta.k8s.io", "v1" | "v1beta1"),
-                Offer::Table | Offer::Watch { table: true },
-            ) => Some(Media::Table),
+                ("Table", "meta.k8s.io", version @ ("v1" | "v1beta1")),
+                Offer::Table | Offer::Collection { table: true } | Offer::Watch { table: true },
+            ) => Some(Media::Table(if version == "v1" {
+                "meta.k8s.io/v1"
+            } else {
+                "meta.k8s.io/v1beta1"
+            })),
             (("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"), Offer::Discovery) => {
                 Some(Media::Discovery)
             }
@@ -153,12 +186,12 @@ mod tests {
                 Some(Media::Json),
             ),
             (TABLE, Offer::Json, None),
-            (TABLE, Offer::Table, Some(Media::Table)),
+            (TABLE, Offer::Table, Some(Media::Table("meta.k8s.io/v1"))),
             (&both, Offer::Json, Some(Media::Json)),
             (
                 "application/json;q=0.1,application/json;as=Table;v=v1;g=meta.k8s.io",
                 Offer::Table,
-                Some(Media::Table),
+                Some(Media::Table("meta.k8s.io/v1")),
             ),
             (
                 "application/json;stream=watch",

@@ -6,8 +6,8 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use serde_json::Value;
 
-use super::{call::Call, errors};
-use crate::api::Status;
+use super::{call::Call, errors, go_error};
+use crate::api::{GroupVersion, Status};
 
 /// kube-apiserver's `MaxRequestBodyBytes`.
 const LIMIT: usize = 3 * 1024 * 1024;
@@ -54,13 +54,13 @@ pub async fn object(
     let value: Value = serde_json::from_slice(&bytes).map_err(|error| {
         unrecognized(&format!(
             "couldn't get version/kind; json parse error: {}",
-            parse_error(&bytes, &error)
+            go_error::syntax(&bytes, &error)
         ))
     })?;
     if !value.is_object() {
         return Err(unrecognized(&format!(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            json_type(&value)
+            go_error::type_name(&value)
         )));
     }
     let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -77,33 +77,44 @@ pub async fn object(
                 "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
             )));
         }
-    } else if !matches!(given_version, "" | "v1") && given_version != api_version {
-        return Err(Status::bad_request(format!(
-            "{given_kind} in version {given_version:?} cannot be handled as a {kind}: no kind {given_kind:?} is registered for version {given_version:?} in scheme \"pkg/runtime/scheme.go:111\""
-        )));
-    } else if !given_kind.is_empty() && given_kind != kind {
-        return Err(Status::bad_request(format!(
-            "{given_kind} in version {given_version:?} cannot be handled as a {kind}: converting ({given_version}.{given_kind}) to (core.{kind}): unknown conversion"
-        )));
+    } else {
+        check_type(call, (kind, api_version), (given_kind, given_version))?;
     }
     Ok(value)
 }
 
-/// Go's words for what serde_json found, as far as they can be told.
-fn parse_error(bytes: &[u8], error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        return "unexpected end of JSON input".to_owned();
+/// Built-in kinds may leave their type out; a wrong one is refused as the scheme
+/// of the real server would refuse to convert it.
+fn check_type(
+    call: &Call<'_>,
+    (kind, api_version): (&str, &str),
+    (given_kind, given_version): (&str, &str),
+) -> Result<(), Status> {
+    let same_version = given_version.is_empty() || given_version == api_version;
+    if same_version && (given_kind.is_empty() || given_kind == kind) {
+        return Ok(());
     }
-    let at = bytes
-        .split(|&b| b == b'\n')
-        .nth(error.line().saturating_sub(1))
-        .and_then(|line| line.get(error.column().saturating_sub(1)))
-        .copied()
-        .unwrap_or(b' ');
-    format!(
-        "invalid character '{}' looking for beginning of value",
-        char::from(at)
-    )
+    let short = given_version.rsplit('/').next().unwrap_or_default();
+    let group = api_version
+        .split_once('/')
+        .map_or("core", |(group, _)| group);
+    let package = group.split('.').next().unwrap_or_default();
+    let registered = GroupVersion::parse(given_version).is_some_and(|gv| {
+        let served = call.server.served();
+        served
+            .in_version(&gv.group, &gv.version)
+            .any(|resource| resource.kind == given_kind)
+    });
+    let why = if registered {
+        format!("converting ({short}.{given_kind}) to ({package}.{kind}): unknown conversion")
+    } else {
+        format!(
+            "no kind {given_kind:?} is registered for version {given_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )
+    };
+    Err(Status::bad_request(format!(
+        "{given_kind} in version {short:?} cannot be handled as a {kind}: {why}"
+    )))
 }
 
 fn excerpt(bytes: &[u8]) -> String {
@@ -116,17 +127,6 @@ fn excerpt(bytes: &[u8]) -> String {
             .take(1024)
             .map(|b| format!("{b:02x}"))
             .collect(),
-    }
-}
-
-pub fn json_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

@@ -69,7 +69,10 @@ impl<'a> Call<'a> {
     }
 
     fn offer(&self) -> Offer {
-        if self.can_render() {
+        let table = self.can_render();
+        if self.target.name.is_empty() && self.head.method == http::Method::GET {
+            Offer::Collection { table }
+        } else if table {
             Offer::Table
         } else {
             Offer::Json
@@ -84,8 +87,8 @@ impl<'a> Call<'a> {
             revision: stored.revision,
             ..ListMeta::default()
         };
-        if media == Media::Table
-            && let Some(table) = self.table(&[object.clone()], &meta, true)?
+        if let Media::Table(version) = media
+            && let Some(table) = self.table(&[object.clone()], &meta, version)?
         {
             return Ok(json_bytes(code, table));
         }
@@ -96,7 +99,7 @@ impl<'a> Call<'a> {
         &self,
         objects: &[Bytes],
         metadata: &ListMeta,
-        column_definitions: bool,
+        api_version: &str,
     ) -> Result<Option<Vec<u8>>, Status> {
         let include_object = self.include_object()?;
         Ok(self.server.tables().and_then(|tables| {
@@ -105,8 +108,9 @@ impl<'a> Call<'a> {
                 columns: self.resource.custom.as_ref().map(|c| &c.columns),
                 objects,
                 metadata,
+                api_version,
                 include_object,
-                column_definitions,
+                column_definitions: true,
             })
         }))
     }

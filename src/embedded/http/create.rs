@@ -157,13 +157,23 @@ fn commit(
         .storage()
         .put(&resource, &key, Expect::Absent, object)
         .map_err(|error| match error {
-            CommitError::Exists => Status::already_exists(&resource, name),
+            CommitError::Exists => exists(call, &key, name),
             other => Status::internal_error(other),
         })?;
     if is_definition(call) {
         call.server.refresh_definitions();
     }
     Ok(stored)
+}
+
+fn exists(call: &Call<'_>, key: &str, name: &str) -> Status {
+    let resource = call.group_resource();
+    let mut status = Status::already_exists(&resource, name);
+    let found = call.storage().get(&resource, key);
+    if found.is_some_and(|stored| meta::is_deleting(&stored.value)) {
+        status.message = format!("object is being deleted: {}", status.message);
+    }
+    status
 }
 
 /// A dry run's object has no resourceVersion.

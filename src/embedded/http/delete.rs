@@ -176,8 +176,9 @@ fn begin(call: &Call<'_>, options: &Options) -> Result<Outcome, Status> {
         check(call, options, &stored)?;
         let grace = grace_period(call, options, &stored.value);
         let namespace = is_namespace(call);
+        // A pod's deletion always has two phases, however short the first.
         let waits =
-            meta::has_finalizers(&stored.value) || grace > 0 || namespace || is_definition(call);
+            meta::has_finalizers(&stored.value) || is_pod(call) || namespace || is_definition(call);
         if !options.dry_run.is_empty() {
             return Ok(Outcome::Gone(stored));
         }
@@ -216,18 +217,20 @@ fn mark(call: &Call<'_>, stored: &Arc<Stored>, grace: i64) -> Result<Option<Outc
         let end = Utc::now() + chrono::Duration::seconds(grace);
         let metadata = meta::metadata_mut(&mut value);
         metadata.insert("deletionTimestamp".into(), meta::timestamp(end).into());
-        metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
-        if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+        let own_way = is_namespace(call) || is_definition(call);
+        if !own_way {
+            metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+        }
+        if !own_way
+            && !already
+            && let Some(generation) = metadata.get("generation").and_then(Value::as_i64)
+        {
             metadata.insert("generation".into(), (generation + 1).into());
         }
         if is_namespace(call)
             && let Some(status) = value.get_mut("status").and_then(Value::as_object_mut)
         {
             status.insert("phase".into(), "Terminating".into());
-            // The namespace controller's finalizer, whose work is done here.
-            if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
-                metadata.remove("deletionGracePeriodSeconds");
-            }
         }
         let result = call.storage().put(
             &call.group_resource(),
@@ -291,13 +294,12 @@ pub fn remove(call: &Call<'_>, stored: &Stored) -> Result<Arc<Stored>, Status> {
 
 /// Only pods that run somewhere take their time.
 fn grace_period(call: &Call<'_>, options: &Options, object: &Value) -> i64 {
-    let is_pod = call.resource.kind == "Pod" && call.resource.custom.is_none();
     let runs = object
         .pointer("/spec/nodeName")
         .and_then(Value::as_str)
         .is_some_and(|node| !node.is_empty());
     let phase = object.pointer("/status/phase").and_then(Value::as_str);
-    if !is_pod || !runs || matches!(phase, Some("Succeeded" | "Failed")) {
+    if !is_pod(call) || !runs || matches!(phase, Some("Succeeded" | "Failed")) {
         return 0;
     }
     options
@@ -309,6 +311,10 @@ fn grace_period(call: &Call<'_>, options: &Options, object: &Value) -> i64 {
         })
         .unwrap_or(30)
         .max(0)
+}
+
+fn is_pod(call: &Call<'_>) -> bool {
+    call.resource.kind == "Pod" && call.resource.gvr.group.is_empty()
 }
 
 fn is_namespace(call: &Call<'_>) -> bool {

@@ -88,12 +88,12 @@ pub async fn list_or_watch(call: &Call<'_>) -> Result<Response<Body>, Status> {
     }
     let media = call.media()?;
     let (items, meta) = page(call, &selection).await?;
-    if media == Media::Table {
+    if let Media::Table(version) = media {
         let objects: Vec<_> = items
             .iter()
             .map(|stored| view::object(&call.resource, stored))
             .collect();
-        if let Some(table) = call.table(&objects, &meta, true)? {
+        if let Some(table) = call.table(&objects, &meta, version)? {
             return Ok(ok(table));
         }
     }

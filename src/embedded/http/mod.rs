@@ -9,6 +9,7 @@ mod create;
 mod delete;
 mod errors;
 mod get;
+mod go_error;
 mod list;
 mod list_options;
 mod logs;
@@ -17,6 +18,8 @@ mod pretty;
 mod reviews;
 mod route;
 mod scale;
+#[cfg(test)]
+mod tests;
 mod update;
 mod watch;
 
@@ -39,7 +42,15 @@ use crate::api::{Query, Status};
 pub async fn serve(server: EmbeddedServer, request: Request<Incoming>) -> Response<Body> {
     let (parts, incoming) = request.into_parts();
     let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let host = parts
+        .headers
+        .get(header::HOST)
+        .and_then(|value| value.to_str().ok())
+        .or(parts.uri.authority().map(|authority| authority.as_str()))
+        .unwrap_or_default()
+        .to_owned();
     let head = Head {
+        host,
         method: parts.method,
         headers: parts.headers,
         query,
@@ -47,7 +58,10 @@ pub async fn serve(server: EmbeddedServer, request: Request<Incoming>) -> Respon
     let mut response = dispatch(&server, parts.uri.path(), &head, incoming)
         .await
         .unwrap_or_else(|status| answer::failure(&status));
-    if pretty::wanted(&head.query, &head.headers) {
+    // An error that itself cannot be negotiated is written raw, and raw is
+    // indented (apiserver `responsewriters.ErrorNegotiated`).
+    let raw_error = response.status().is_client_error() && head.negotiate(Offer::Json).is_err();
+    if raw_error || pretty::wanted(&head.query, &head.headers) {
         response = prettify(response).await;
     }
     let headers = response.headers_mut();
@@ -67,6 +81,8 @@ pub async fn serve(server: EmbeddedServer, request: Request<Incoming>) -> Respon
 
 /// What of a request is not its path or body.
 pub struct Head {
+    /// As the client calls this server.
+    pub host: String,
     pub method: Method,
     pub headers: HeaderMap,
     pub query: Query,
@@ -173,7 +189,7 @@ async fn route_call(
     match (method, named, subresource) {
         ("GET", false, _) => list::list_or_watch(&call).await,
         ("GET", true, None) if call.target.watch => list::list_or_watch(&call).await,
-        ("GET", true, None | Some(Subresource::Status)) => get::get(&call),
+        ("GET", true, None | Some(Subresource::Status)) => get::get(&call).await,
         ("GET", true, Some(Subresource::Scale)) => scale::get(&call),
         ("GET", true, Some(Subresource::Log)) => logs::get(&call),
         (_, false, _) if everywhere && custom => unknown(true),

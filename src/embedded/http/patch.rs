@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::{
     Body, body,
     call::Call,
-    create, errors,
+    create, errors, go_error,
     update::{self, ATTEMPTS},
 };
 use crate::{
-    api::{Reason, Status, status::Details},
-    embedded::{apply, meta, strategic, view},
+    api::{Reason, Status, query::go_quote, status::Details},
+    embedded::{apply, meta, storage::Stored, strategic, view},
 };
 
 pub enum Patch {
@@ -57,6 +57,7 @@ pub async fn patch(
         let subresource = if status { "status" } else { "" };
         let new = patch.apply(call, &current, subresource)?;
         update::check_name(call, &new)?;
+        check_uid(call, &old, &new)?;
         let given = meta::field(&new, "resourceVersion") != old.revision.to_string();
         match update::replace(call, &old, new, status, dry_run) {
             Ok(Some(stored)) => return call.object(StatusCode::OK, &stored),
@@ -68,6 +69,25 @@ pub async fn patch(
         }
     }
     Err(errors::modified(&call.group_resource(), &call.target.name))
+}
+
+/// A patch that changes the uid changes what it is about.
+fn check_uid(call: &Call<'_>, old: &Stored, new: &Value) -> Result<(), Status> {
+    let uid = meta::uid(new);
+    if uid == meta::uid(&old.value) {
+        return Ok(());
+    }
+    let cause = errors::cause(
+        "FieldValueInvalid",
+        "metadata.uid",
+        format!("Invalid value: {}: field is immutable", go_quote(uid)),
+    );
+    // The real server checks it twice and says so twice.
+    Err(errors::invalid(
+        &call.resource.kind_resource(),
+        &call.target.name,
+        vec![cause.clone(), cause],
+    ))
 }
 
 /// Reads a patch for a resource by its media type.
@@ -98,13 +118,13 @@ pub async fn read(call: &Call<'_>, incoming: Incoming) -> Result<Patch, Status> 
     if media_type == "application/apply-patch+yaml" {
         return read_apply(call, &bytes);
     }
-    let value: Value =
-        serde_json::from_slice(&bytes).map_err(|error| decode_error(error.to_string()))?;
+    let value: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| decode_error(go_error::syntax(&bytes, &error)))?;
     if media_type == "application/json-patch+json" {
         if !value.is_array() {
             return Err(decode_error(format!(
                 "json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
-                body::json_type(&value)
+                go_error::type_name(&value)
             )));
         }
         if value
@@ -119,10 +139,14 @@ pub async fn read(call: &Call<'_>, incoming: Incoming) -> Result<Patch, Status> 
         return Ok(Patch::Json(patch));
     }
     if !value.is_object() {
-        return Err(decode_error(format!(
+        let why = format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            body::json_type(&value)
-        )));
+            go_error::type_name(&value)
+        );
+        return Err(match media_type.as_str() {
+            "application/strategic-merge-patch+json" => Status::bad_request(why),
+            _ => decode_error(why),
+        });
     }
     Ok(if media_type == "application/merge-patch+json" {
         Patch::Merge(value)
@@ -154,6 +178,17 @@ fn read_apply(call: &Call<'_>, bytes: &[u8]) -> Result<Patch, Status> {
         })
         .filter(Value::is_object)
         .ok_or_else(|| Status::bad_request("error decoding YAML: not an object"))?;
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
+    if text("kind").is_empty() || text("apiVersion").is_empty() {
+        let (group, version) = match text("apiVersion").split_once('/') {
+            Some((group, version)) => (group, version),
+            None => ("", text("apiVersion")),
+        };
+        return Err(Status::bad_request(format!(
+            "invalid object type: {group}/{version}, Kind={}",
+            text("kind")
+        )));
+    }
     Ok(Patch::Apply {
         object,
         manager: manager.to_owned(),

@@ -13,7 +13,7 @@ use super::{
     delete, errors,
 };
 use crate::{
-    api::{Status, query::go_quote},
+    api::{Reason, ResourceVersion, Status, query::go_quote},
     embedded::{
         meta::{self, text},
         registry,
@@ -86,7 +86,9 @@ pub fn check_name(call: &Call<'_>, object: &Value) -> Result<(), Status> {
     let (given, wanted) = (meta::name(object), call.target.name.as_str());
     if given != wanted {
         return Err(Status::bad_request(if given.is_empty() {
-            "name must be provided".to_owned()
+            format!(
+                "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+            )
         } else {
             format!(
                 "the name of the object ({given}) does not match the name on the URL ({wanted})"
@@ -121,6 +123,7 @@ pub fn replace(
     if is_definition(call) {
         registry::accept_definition(&mut new, &meta::now())?;
     }
+    check_finalizers(call, old, &new)?;
     if resource.generation && !status && content_differs(&new, &old.value) {
         let generation = old
             .value
@@ -191,19 +194,41 @@ fn check_preconditions(call: &Call<'_>, old: &Stored, new: &Value) -> Result<boo
         Ok(revision) if revision == old.revision => Ok(true),
         Ok(0) => Ok(false),
         Ok(_) => Err(errors::modified(&resource, name)),
-        Err(_) => Err(errors::invalid(
-            &call.resource.kind_resource(),
-            name,
-            vec![errors::cause(
-                "FieldValueInvalid",
-                "metadata.resourceVersion",
-                format!(
-                    "Invalid value: {}: must be a valid resource version",
-                    go_quote(version)
-                ),
-            )],
+        Err(_) => Err(Status::failure(
+            500,
+            Reason::Unknown,
+            ResourceVersion::parse(version).err().unwrap_or_default(),
         )),
     }
+}
+
+/// An object on its way out takes no new finalizers.
+fn check_finalizers(call: &Call<'_>, old: &Stored, new: &Value) -> Result<(), Status> {
+    if !meta::is_deleting(&old.value) {
+        return Ok(());
+    }
+    let known = meta::finalizers(&old.value);
+    let added: Vec<String> = meta::finalizers(new)
+        .into_iter()
+        .filter(|finalizer| !known.contains(finalizer))
+        .map(go_quote)
+        .collect();
+    if added.is_empty() {
+        return Ok(());
+    }
+    let cause = errors::cause(
+        "FieldValueForbidden",
+        "metadata.finalizers",
+        format!(
+            "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            added.join(", ")
+        ),
+    );
+    Err(errors::invalid(
+        &call.resource.kind_resource(),
+        &call.target.name,
+        vec![cause.clone(), cause],
+    ))
 }
 
 /// What no client may change.

@@ -287,14 +287,15 @@ impl Stream {
     }
 
     fn as_table(&mut self, object: &Bytes) -> Option<Bytes> {
-        if self.media != Media::Table {
+        let Media::Table(api_version) = self.media else {
             return None;
-        }
+        };
         let table = self.server.tables()?.render(&TableRequest {
             resource: &self.resource.gvr,
             columns: self.resource.custom.as_ref().map(|c| &c.columns),
             objects: std::slice::from_ref(object),
             metadata: &ListMeta::default(),
+            api_version,
             include_object: self.include_object,
             column_definitions: !self.columns_sent,
         })?;

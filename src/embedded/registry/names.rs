@@ -5,7 +5,6 @@ use crate::api::query::go_quote;
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
 /// What is wrong with the name of an object of `resource`; the text follows
 /// `Invalid value: "…": `.
@@ -13,8 +12,8 @@ pub fn check_name(resource: &Resource, name: &str) -> Result<(), String> {
     let problem = match (resource.gvr.group.as_str(), resource.kind.as_str()) {
         // RBAC names are path segments: system:node is one.
         ("rbac.authorization.k8s.io", _) => path_segment_problem(name),
-        ("", "Namespace") => label_problem(name, LABEL, |_| true),
-        ("", "Service") => label_problem(name, LABEL_1035, |c| c.is_ascii_lowercase()),
+        // Services too since their names were relaxed (KEP-5311).
+        ("", "Namespace" | "Service") => label_problem(name),
         _ => dns_subdomain_problem(name),
     };
     problem.map_or(Ok(()), |text| {
@@ -29,12 +28,14 @@ pub fn dns_subdomain_problem(name: &str) -> Option<String> {
     (!name.split('.').all(is_label)).then(|| SUBDOMAIN.to_owned())
 }
 
-fn label_problem(name: &str, text: &str, first: impl Fn(char) -> bool) -> Option<String> {
+fn label_problem(name: &str) -> Option<String> {
+    if name.contains('.') {
+        return Some("must not contain dots".to_owned());
+    }
     if name.len() > 63 {
         return Some("must be no more than 63 bytes".to_owned());
     }
-    let fits = is_label(name) && name.chars().next().is_some_and(first);
-    (!fits).then(|| text.to_owned())
+    (!is_label(name)).then(|| LABEL.to_owned())
 }
 
 fn path_segment_problem(name: &str) -> Option<String> {
