@@ -5,4 +5,10 @@ mod harness;
 
 mod cached_reads;
 mod conformance;
+mod health;
+mod herd;
+mod identity;
+mod kubectl;
+mod reload;
+mod restart;
 mod streams;

@@ -1,0 +1,126 @@
+//! Health paths in kube-apiserver's forms, and how the process stops.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::json;
+
+use crate::harness::apifront::Apifront;
+use crate::harness::client::{Answer, Client, Protocol};
+use crate::harness::cluster::Cluster;
+use crate::harness::eventually;
+use crate::harness::watch::{End, Watch};
+
+/// Written once, asked of both.
+async fn shapes(client: &Client) {
+    for kind in ["healthz", "livez", "readyz"] {
+        let answer = client.get(&format!("/{kind}")).await;
+        plain(&answer, 200);
+        assert_eq!(answer.text(), "ok");
+
+        let answer = client.get(&format!("/{kind}?verbose")).await;
+        plain(&answer, 200);
+        let text = answer.text();
+        let lines: Vec<&str> = text.lines().collect();
+        let (last, checks) = lines.split_last().expect("lines");
+        assert_eq!(*last, format!("{kind} check passed"));
+        assert!(text.ends_with('\n'));
+        assert!(checks.contains(&"[+]ping ok"), "{text}");
+        assert!(
+            checks
+                .iter()
+                .all(|l| l.starts_with("[+]") && l.ends_with(" ok")),
+            "{text}"
+        );
+
+        let text = client
+            .get(&format!("/{kind}?verbose&exclude=ping"))
+            .await
+            .text();
+        assert!(text.contains("[+]ping excluded: ok\n"), "{text}");
+        let unmatched = format!("/{kind}?verbose&exclude=no-such&exclude=another");
+        let text = client.get(&unmatched).await.text();
+        let warning =
+            "warn: some health checks cannot be excluded: no matches for \"another\",\"no-such\"\n";
+        assert!(text.contains(warning), "{text}");
+
+        let answer = client.get(&format!("/{kind}/ping")).await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.text()),
+            (200, "ok".to_owned())
+        );
+        let answer = client.get(&format!("/{kind}/no-such-check")).await;
+        assert_eq!(answer.status, 404);
+        let answer = client
+            .send(Method::HEAD, &format!("/{kind}"), &[], "")
+            .await;
+        assert_eq!((answer.status.as_u16(), answer.body.len()), (200, 0));
+    }
+}
+
+fn plain(answer: &Answer, code: u16) {
+    assert_eq!(answer.status, code, "{}", answer.text());
+    assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
+    assert_eq!(answer.header("x-content-type-options"), "nosniff");
+}
+
+#[tokio::test]
+async fn shapes_of_kube_apiserver() {
+    shapes(&Cluster::shared().admin_client()).await;
+}
+
+#[tokio::test]
+async fn shapes_of_apifront() {
+    shapes(&Apifront::shared().admin_client()).await;
+}
+
+#[tokio::test]
+async fn shapes_of_the_observability_port() {
+    shapes(&Client::plain(Apifront::shared().observability)).await;
+}
+
+/// Readiness goes at once, requests are served for the delay, watches end as
+/// HTTP says they should, and the process exits with 0.
+#[tokio::test]
+async fn stops_in_order() {
+    let cluster = Cluster::shared();
+    let mut front = Apifront::start(cluster, |config| {
+        config["serving"]["shutdownDelayDuration"] = json!("2s");
+    })
+    .await;
+    let client = front.admin_client();
+    let path = "/api/v1/namespaces?watch=1&resourceVersion=0";
+    let mut http1 = Watch::open(&client.over(Protocol::Http1), path).await;
+    let mut http2 = Watch::open(&client, path).await;
+    http1.next().await.expect("an event");
+    http2.next().await.expect("an event");
+
+    front.process.signal("TERM");
+    let fresh = client.separate();
+    eventually("not ready", Duration::from_millis(1500), || async {
+        let answer = fresh.get("/readyz").await;
+        answer.status == 500
+            && answer
+                .text()
+                .contains("[-]shutdown failed: reason withheld")
+    })
+    .await;
+    for path in [
+        "/livez",
+        "/api/v1/namespaces?resourceVersion=0",
+        "/api/v1/namespaces",
+    ] {
+        let answer = client.separate().get(path).await;
+        assert_eq!(
+            answer.status,
+            200,
+            "{path} during the delay: {}",
+            answer.text()
+        );
+    }
+    let end = |mut watch: Watch| async move { watch.rest().await.1 };
+    let ends = tokio::join!(end(http1), end(http2));
+    assert_eq!(ends, (End::Clean, End::Clean));
+    let status = front.process.wait(Duration::from_secs(30)).await;
+    assert!(status.success(), "{status}");
+}

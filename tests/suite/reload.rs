@@ -1,0 +1,133 @@
+//! Configuration and certificates change under a running process.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::apifront::Apifront;
+use crate::harness::cluster::Cluster;
+use crate::harness::eventually;
+use crate::harness::watch::Watch;
+
+const SOON: Duration = Duration::from_secs(20);
+
+async fn reloads(front: &Apifront, result: &str) -> f64 {
+    front
+        .metric("apifront_config_reloads_total", &[("result", result)])
+        .await
+}
+
+#[tokio::test]
+async fn a_changed_file_is_taken_and_a_bad_one_is_not() {
+    let front = Apifront::start(Cluster::shared(), |_| {}).await;
+    let client = front.admin_client();
+    let mut config = front.read_config();
+
+    config["authorization"] = json!({ "subjectAccessReview": { "allowTTL": "3s" } });
+    front.write_config(&config);
+    eventually("the file is read", SOON, || async {
+        reloads(&front, "success").await >= 1.0
+    })
+    .await;
+
+    let good = config.clone();
+    config["authorization"] = json!({ "subjectAccessReview": { "allowTTL": "soon" } });
+    front.write_config(&config);
+    eventually("the bad file is noticed", SOON, || async {
+        reloads(&front, "failure").await >= 1.0
+    })
+    .await;
+    client
+        .get("/api/v1/namespaces?resourceVersion=0")
+        .await
+        .expect(200);
+    assert_eq!(client.get("/readyz").await.status, 200);
+    let log = front.process.log();
+    assert!(log.contains("allowTTL") && log.contains("soon"), "{log}");
+    let gauge = front
+        .metric("apifront_config_last_reload_successful", &[])
+        .await;
+    assert_eq!(gauge, 0.0);
+
+    front.write_config(&good);
+    eventually("the good file is read", SOON, || async {
+        front
+            .metric("apifront_config_last_reload_successful", &[])
+            .await
+            == 1.0
+    })
+    .await;
+    front.stop().await;
+}
+
+#[tokio::test]
+async fn sighup_reads_the_file_again() {
+    let front = Apifront::start(Cluster::shared(), |_| {}).await;
+    let before = reloads(&front, "success").await;
+    front.process.signal("HUP");
+    eventually("it is read again", SOON, || async {
+        reloads(&front, "success").await > before
+    })
+    .await;
+    front.stop().await;
+}
+
+/// New handshakes show the new certificate; open connections go on.
+#[tokio::test]
+async fn a_renewed_certificate_is_served() {
+    let cluster = Cluster::shared();
+    let first = cluster.certificates.another_serving("renewed-1");
+    let front = Apifront::start(cluster, |config| {
+        config["serving"]["tlsCertFile"] = json!(first.cert);
+        config["serving"]["tlsPrivateKeyFile"] = json!(first.key);
+    })
+    .await;
+    let client = front.admin_client();
+    let shown = client.served_certificate().await.expect("a handshake");
+    let mut watch = Watch::open(&client, "/api/v1/namespaces?watch=1&resourceVersion=0").await;
+    watch.next().await.expect("an event");
+
+    let second = cluster.certificates.another_serving("renewed-2");
+    // The key first: the pair is whole only when the certificate follows.
+    std::fs::rename(&second.key, &first.key).expect("rename");
+    std::fs::rename(&second.cert, &first.cert).expect("rename");
+    eventually("the new certificate is shown", SOON, || async {
+        client.served_certificate().await.expect("a handshake") != shown
+    })
+    .await;
+    // The connection of before is still the same one.
+    client
+        .get("/api/v1/namespaces?resourceVersion=0")
+        .await
+        .expect(200);
+    let name = cluster.namespace("renewed").await;
+    loop {
+        let event = watch.next().await.expect("the watch goes on");
+        if event.name() == name {
+            break;
+        }
+    }
+    front.stop().await;
+}
+
+/// `--validate-only`-like strictness at the start: unknown fields are errors.
+#[tokio::test]
+async fn unknown_fields_are_refused_at_the_start() {
+    let folder = crate::harness::process::temporary_folder("bad");
+    let file = folder.join("config.yaml");
+    let mut config = crate::harness::apifront::config_before(Cluster::shared());
+    config["serving"]["tlsCertfile"] = json!("/x");
+    std::fs::write(&file, config.to_string()).expect("config");
+    let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_apifront"))
+        .arg("--config")
+        .arg(&file)
+        .kill_on_drop(true)
+        .output();
+    let output = tokio::time::timeout(SOON, output)
+        .await
+        .expect("it ends")
+        .expect("apifront");
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("tlsCertfile"), "{said}");
+}
