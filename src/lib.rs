@@ -2,3 +2,21 @@
 //! in front of Kubernetes API servers. `ARCHITECTURE.md` is the map.
 
 pub mod api;
+pub mod authn;
+pub mod authz;
+pub mod config;
+pub mod embedded;
+pub mod flow;
+pub mod health;
+pub mod identity;
+pub mod logging;
+pub mod metrics;
+pub mod negotiation;
+pub mod read;
+pub mod reflector;
+pub mod representation;
+pub mod request;
+pub mod server;
+pub mod store;
+pub mod upstream;
+pub mod watch;

@@ -1,1 +1,110 @@
-fn main(){}
+//! The apifront program: flags, signals, and a [`Apifront`] between them.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use apifront::config::{Config, Flags, Live, Mode, ReloadMetrics, Source, Watcher};
+use apifront::logging::LogControl;
+use apifront::metrics::Metrics;
+use apifront::server::Apifront;
+use clap::Parser;
+use tokio::signal::unix::{SignalKind, signal};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    let validate_only = flags.validate_only;
+    let source = Source::new(flags);
+    let config = match source.load() {
+        Ok(config) => config,
+        Err(errors) => {
+            eprintln!("{errors}");
+            return ExitCode::from(2);
+        }
+    };
+    if validate_only {
+        println!("the configuration is valid");
+        return ExitCode::SUCCESS;
+    }
+    match serve(source, config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("apifront: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(source: Source, config: Config) -> anyhow::Result<()> {
+    let log = apifront::logging::init(config.logging)?;
+    // pingora and kube must agree on one provider. An error says that there is
+    // one already.
+    let _installed = rustls::crypto::ring::default_provider().install_default();
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?
+        .block_on(run(source, config, log))
+}
+
+async fn run(source: Source, config: Config, log: LogControl) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot catch SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot catch SIGINT")?;
+    let metrics = Arc::new(Metrics::new().context("metrics")?);
+    let reloads = ReloadMetrics::register(&metrics.registry).context("metrics")?;
+    let mode = config.mode();
+    let live = Live::new(config, reloads);
+    let watcher = Watcher::new(source.files(&live.load())).context("cannot catch SIGHUP")?;
+    let server = Apifront::start(live.clone(), metrics).await?;
+    let verbosity = tokio::spawn(follow_verbosity(live.clone(), log));
+    let reload = tokio::spawn(watcher.run(source, live));
+    greet(mode, &server);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    reload.abort();
+    verbosity.abort();
+    server.stop().await;
+    Ok(())
+}
+
+/// A reload may change how much is logged.
+async fn follow_verbosity(live: Arc<Live>, log: LogControl) {
+    let mut generation = live.subscribe();
+    while generation.changed().await.is_ok() {
+        log.set_verbosity(live.load().logging.verbosity);
+    }
+}
+
+/// What a person at a terminal may want to do next.
+fn greet(mode: Mode, server: &Apifront) {
+    if let Some(address) = server.secure_address {
+        eprintln!("serving https://{address}");
+    }
+    if let Some(address) = server.observability_address {
+        eprintln!("serving http://{address}/metrics and /readyz, without authentication");
+    }
+    let Some(address) = server.insecure_address else {
+        return;
+    };
+    eprintln!("serving http://{address}");
+    match mode {
+        Mode::Front => {}
+        Mode::Personal => {
+            eprintln!("  requests to it act as your kubeconfig's user, like kubectl proxy");
+            eprintln!("  kubectl --server http://{address} get pods -A");
+        }
+        Mode::Demo => {
+            eprintln!("This is an embedded API server with sample objects behind apifront. Try:");
+            eprintln!("  kubectl --server http://{address} get pods -A     a list out of the cache");
+            eprintln!("  kubectl --server http://{address} get pods -w     changes as they happen");
+            eprintln!(
+                "  curl -s http://{address}/metrics | grep apifront_cache_requests    who answered"
+            );
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Finding the bearer token of a request.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
+
+/// Browsers cannot set headers on a WebSocket, so the API server takes a token
+/// as a subprotocol.
+pub const TOKEN_PROTOCOL_PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    #[error("several bearer tokens in Sec-WebSocket-Protocol")]
+    Several,
+    #[error("the bearer token in Sec-WebSocket-Protocol is not base64url text")]
+    Encoding,
+    /// The server has to choose a protocol, and must not echo the token.
+    #[error("a bearer token is the only protocol in Sec-WebSocket-Protocol")]
+    NoOtherProtocol,
+}
+
+/// The token of `Authorization: Bearer <token>`. Another scheme, or a
+/// malformed value, is no token: as the API server reads it.
+pub fn from_authorization(headers: &HeaderMap) -> Option<&str> {
+    let value = std::str::from_utf8(headers.get(AUTHORIZATION)?.as_bytes()).ok()?;
+    let mut parts = value.trim().splitn(3, ' ');
+    let scheme = parts.next()?;
+    let token = parts.next()?;
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// The token among the protocols of a WebSocket request.
+pub fn from_websocket_protocol(headers: &HeaderMap) -> Result<Option<String>, TokenError> {
+    if !is_websocket(headers) {
+        return Ok(None);
+    }
+    let mut token = None;
+    let mut others = false;
+    for protocol in protocols(headers) {
+        let Some(encoded) = protocol.strip_prefix(TOKEN_PROTOCOL_PREFIX) else {
+            others = true;
+            continue;
+        };
+        if token.is_some() {
+            return Err(TokenError::Several);
+        }
+        let bytes = URL_SAFE_NO_PAD
+            .decode(encoded)
+            .map_err(|_| TokenError::Encoding)?;
+        token = Some(String::from_utf8(bytes).map_err(|_| TokenError::Encoding)?);
+    }
+    let token = token.filter(|t| !t.is_empty());
+    if token.is_some() && !others {
+        return Err(TokenError::NoOtherProtocol);
+    }
+    Ok(token)
+}
+
+/// The subprotocols a request offers, in order.
+pub fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    headers
+        .get_all(SEC_WEBSOCKET_PROTOCOL)
+        .iter()
+        .filter_map(|value| std::str::from_utf8(value.as_bytes()).ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+}
+
+/// Whether the request asks for an upgrade at all: the API server looks for
+/// the word anywhere in `Connection`.
+pub fn is_upgrade(headers: &HeaderMap) -> bool {
+    headers.get_all(CONNECTION).iter().any(|value| {
+        let value = value.as_bytes().to_ascii_lowercase();
+        value.windows(7).any(|word| word == b"upgrade")
+    })
+}
+
+fn is_websocket(headers: &HeaderMap) -> bool {
+    let protocol = headers.get(UPGRADE);
+    protocol.is_some_and(|p| p.as_bytes().eq_ignore_ascii_case(b"websocket")) && is_upgrade(headers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(
+                http::HeaderName::from_bytes(name.as_bytes()).unwrap(),
+                value.parse().unwrap(),
+            );
+        }
+        map
+    }
+
+    #[test]
+    fn authorization_is_read_as_go_does() {
+        for (value, token) in [
+            ("Bearer abc", Some("abc")),
+            ("bEaReR abc", Some("abc")),
+            ("  Bearer abc  ", Some("abc")),
+            ("Bearer abc def", Some("abc")),
+            ("Bearer  abc", None),
+            ("Bearer", None),
+            ("Bearer ", None),
+            ("Basic abc", None),
+            ("abc", None),
+            ("", None),
+        ] {
+            let headers = headers(&[("Authorization", value)]);
+            assert_eq!(from_authorization(&headers), token, "{value:?}");
+        }
+        let twice = headers(&[("authorization", "Bearer a"), ("AUTHORIZATION", "Bearer b")]);
+        assert_eq!(from_authorization(&twice), Some("a"));
+    }
+
+    #[test]
+    fn websocket_tokens_need_another_protocol() {
+        let token = format!("{TOKEN_PROTOCOL_PREFIX}{}", URL_SAFE_NO_PAD.encode("abc"));
+        let both = format!("{token}, v5.channel.k8s.io");
+        let twice = format!("{token},{token},x");
+        let bad = format!("{TOKEN_PROTOCOL_PREFIX}!!,x");
+        for (protocol, expected) in [
+            (both.as_str(), Ok(Some("abc".to_owned()))),
+            (token.as_str(), Err(TokenError::NoOtherProtocol)),
+            (twice.as_str(), Err(TokenError::Several)),
+            (bad.as_str(), Err(TokenError::Encoding)),
+            ("v5.channel.k8s.io", Ok(None)),
+        ] {
+            let mut pairs = vec![("Sec-WebSocket-Protocol", protocol)];
+            assert_eq!(from_websocket_protocol(&headers(&pairs)), Ok(None));
+            pairs.extend([
+                ("Connection", "keep-alive, Upgrade"),
+                ("Upgrade", "WebSocket"),
+            ]);
+            assert_eq!(
+                from_websocket_protocol(&headers(&pairs)),
+                expected,
+                "{protocol}"
+            );
+        }
+    }
+}

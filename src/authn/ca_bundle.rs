@@ -1,0 +1,191 @@
+//! The certificate authorities that client certificates must come from.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustls::RootCertStore;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{CertificateError, DistinguishedName};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer;
+use x509_parser::x509::X509Version;
+
+use super::version_one;
+
+/// Certificates a caller may present. Real chains have two or three; each
+/// further one is work for the path builder.
+pub const MAX_CHAIN: usize = 16;
+
+#[derive(Debug, thiserror::Error)]
+pub enum CaBundleError {
+    #[error("{origin}: not PEM: {cause}")]
+    Pem { origin: String, cause: String },
+    #[error("{origin}: certificate {number} cannot be read: {cause}")]
+    Certificate {
+        origin: String,
+        number: usize,
+        cause: String,
+    },
+    #[error("{origin}: holds no certificate")]
+    Empty { origin: String },
+}
+
+/// Why a chain is not accepted. Shown in the log, never to the caller.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ChainError {
+    #[error("the chain is empty or longer than {MAX_CHAIN} certificates")]
+    Length,
+    #[error("the certificate cannot be read: {0}")]
+    Unreadable(String),
+    #[error("not issued by a known authority")]
+    UnknownIssuer,
+    #[error("{0}")]
+    Refused(rustls::Error),
+}
+
+/// A checked bundle. Every authority has its own verifier, so that one that is
+/// expired, or may not sign, is not used: `webpki` itself takes trust anchors
+/// for granted, Go does not.
+#[derive(Debug)]
+pub struct CaBundle {
+    id: u64,
+    authorities: Vec<Authority>,
+}
+
+#[derive(Debug)]
+struct Authority {
+    subject: DistinguishedName,
+    not_before: i64,
+    not_after: i64,
+    may_sign_clients: bool,
+    certificate: CertificateDer<'static>,
+    verifier: Arc<dyn ClientCertVerifier>,
+}
+
+impl CaBundle {
+    /// Reads a PEM bundle; `origin` names it in errors.
+    pub fn from_pem(pem: &[u8], origin: &str) -> Result<Self, CaBundleError> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let mut authorities = Vec::new();
+        for (at, certificate) in CertificateDer::pem_slice_iter(pem).enumerate() {
+            let certificate = certificate.map_err(|e| CaBundleError::Pem {
+                origin: origin.to_owned(),
+                cause: e.to_string(),
+            })?;
+            let authority =
+                Authority::new(certificate).map_err(|cause| CaBundleError::Certificate {
+                    origin: origin.to_owned(),
+                    number: at + 1,
+                    cause,
+                })?;
+            authorities.push(authority);
+        }
+        if authorities.is_empty() {
+            return Err(CaBundleError::Empty {
+                origin: origin.to_owned(),
+            });
+        }
+        Ok(Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            authorities,
+        })
+    }
+
+    /// Tells bundles apart: a reloaded one has another.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// When the next of the authorities usable at `now` expires, in Unix
+    /// seconds: what was verified has to be verified again then.
+    pub fn usable_until(&self, now: UnixTime) -> i64 {
+        let usable = self.authorities.iter().filter(|a| a.is_usable(now));
+        usable.map(|a| a.not_after).min().unwrap_or(i64::MIN)
+    }
+
+    /// What a server hints a client to choose a certificate by.
+    pub fn subjects(&self) -> impl Iterator<Item = DistinguishedName> + '_ {
+        self.authorities.iter().map(|a| a.subject.clone())
+    }
+
+    /// Whether `chain` (leaf first) leads to an authority of this bundle, is
+    /// valid at `now`, and is meant for client authentication.
+    ///
+    /// As Go's `x509.Certificate.Verify` with `ExtKeyUsageClientAuth`: a
+    /// certificate without extended key usages is good for every use.
+    pub fn verify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<(), ChainError> {
+        let Some((leaf, intermediates)) = chain.split_first() else {
+            return Err(ChainError::Length);
+        };
+        if chain.len() > MAX_CHAIN {
+            return Err(ChainError::Length);
+        }
+        let mut best = ChainError::UnknownIssuer;
+        for authority in self.authorities.iter().filter(|a| a.is_usable(now)) {
+            match authority
+                .verifier
+                .verify_client_cert(leaf, intermediates, now)
+            {
+                Ok(_) => return Ok(()),
+                Err(_) if version_one::issued_by(leaf, &authority.certificate, now) => {
+                    return Ok(());
+                }
+                Err(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {}
+                Err(error) => best = ChainError::Refused(error),
+            }
+        }
+        Err(best)
+    }
+}
+
+impl Authority {
+    fn new(certificate: CertificateDer<'static>) -> Result<Self, String> {
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.clone()).map_err(|e| e.to_string())?;
+        let subject = roots.subjects().pop().ok_or("no subject")?;
+        let verifier = WebPkiClientVerifier::builder_with_provider(
+            Arc::new(roots),
+            Arc::new(ring::default_provider()),
+        )
+        .build()
+        .map_err(|e| e.to_string())?;
+        let (_, parsed) = X509Certificate::from_der(&certificate).map_err(|e| e.to_string())?;
+        let validity = parsed.validity();
+        Ok(Self {
+            subject,
+            not_before: validity.not_before.timestamp(),
+            not_after: validity.not_after.timestamp(),
+            may_sign_clients: may_sign_clients(&parsed),
+            certificate,
+            verifier,
+        })
+    }
+
+    fn is_usable(&self, now: UnixTime) -> bool {
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        self.may_sign_clients && self.not_before <= now && now <= self.not_after
+    }
+}
+
+/// RFC 5280 4.2.1.3, 4.2.1.9 and Go's rule that the usages of an authority
+/// bound those of what it signs.
+fn may_sign_clients(authority: &X509Certificate<'_>) -> bool {
+    let is_ca = match authority.basic_constraints() {
+        Ok(Some(constraints)) => constraints.value.ca,
+        Ok(None) => authority.version() != X509Version::V3,
+        Err(_) => false,
+    };
+    let may_sign = match authority.key_usage() {
+        Ok(usage) => usage.is_none_or(|u| u.value.key_cert_sign()),
+        Err(_) => false,
+    };
+    let for_clients = match authority.extended_key_usage() {
+        Ok(usage) => usage.is_none_or(|u| u.value.client_auth || u.value.any),
+        Err(_) => false,
+    };
+    is_ca && may_sign && for_clients
+}

@@ -1,0 +1,278 @@
+//! Who a caller is.
+//!
+//! The order is kube-apiserver's: front proxy, client certificate, bearer
+//! token, anonymous. Each may have no opinion, and then the next is asked;
+//! but bad credentials that no later authenticator makes up for are 401, not
+//! anonymous.
+
+pub mod bearer;
+pub mod ca_bundle;
+pub mod der;
+pub mod extra_key;
+pub mod impersonation;
+pub mod metrics;
+pub mod peer;
+pub mod request_header;
+pub mod subject;
+pub mod token;
+mod version_one;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use http::HeaderMap;
+use rustls::pki_types::UnixTime;
+
+use crate::api::{Status, UserInfo};
+use crate::upstream::review::{ReviewClient, ReviewError};
+
+pub use ca_bundle::{CaBundle, CaBundleError, ChainError};
+pub use impersonation::Impersonation;
+pub use metrics::AuthnMetrics;
+pub use peer::Peer;
+pub use request_header::RequestHeaderNames;
+pub use subject::Subject;
+pub use token::TokenReviewSettings;
+
+use bearer::TokenError;
+use metrics::Attempt;
+use request_header::NotText;
+use token::{Outcome, TokenAuthenticator};
+
+/// Which authenticators there are. An absent one ignores its credentials.
+#[derive(Default)]
+pub struct AuthnSettings {
+    /// The bundle client certificates must come from.
+    pub client_ca: Option<Arc<CaBundle>>,
+    pub token_review: Option<TokenReviewSettings>,
+    pub request_header: Option<RequestHeaderSettings>,
+    /// Whether requests without credentials are `system:anonymous`.
+    pub anonymous: bool,
+}
+
+/// Which front proxy to believe, and about what.
+pub struct RequestHeaderSettings {
+    pub client_ca: Arc<CaBundle>,
+    /// Common names of its certificate; empty allows every one `client_ca`
+    /// issued.
+    pub allowed_names: Vec<String>,
+    pub names: RequestHeaderNames,
+}
+
+/// How a caller proved who he is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    RequestHeader,
+    Certificate,
+    Token,
+    Anonymous,
+}
+
+impl Method {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RequestHeader => "request_header",
+            Self::Certificate => "certificate",
+            Self::Token => "token",
+            Self::Anonymous => "anonymous",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authenticated {
+    pub user: UserInfo,
+    /// The bearer token, where that is how the caller was authenticated.
+    pub token: Option<String>,
+    pub method: Method,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("client certificate: {0}")]
+    Certificate(ChainError),
+    #[error("front proxy certificate: {0}")]
+    FrontProxy(ChainError),
+    #[error("front proxy certificate: common name {0:?} is not allowed")]
+    NameNotAllowed(String),
+    #[error(transparent)]
+    NotText(#[from] NotText),
+    #[error("token: {0}")]
+    Token(#[from] TokenError),
+    #[error("token rejected: {0}")]
+    Rejected(String),
+    #[error("token review: {0}")]
+    Review(ReviewError),
+}
+
+type Opinion = Result<Option<UserInfo>, Failure>;
+
+pub struct Authenticator {
+    settings: ArcSwap<AuthnSettings>,
+    tokens: TokenAuthenticator,
+    metrics: AuthnMetrics,
+}
+
+impl Authenticator {
+    pub fn new(
+        settings: AuthnSettings,
+        reviews: Arc<dyn ReviewClient>,
+        metrics: AuthnMetrics,
+    ) -> Self {
+        Self {
+            settings: ArcSwap::from_pointee(settings),
+            tokens: TokenAuthenticator::new(reviews, metrics.clone()),
+            metrics,
+        }
+    }
+
+    /// Replaces everything but what is known of tokens.
+    pub fn reload(&self, settings: AuthnSettings) {
+        self.settings.store(Arc::new(settings));
+    }
+
+    /// The caller, or a 401; a 503 where his token could not be asked about.
+    ///
+    /// `headers` are those received: nothing may have been removed yet.
+    pub async fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        peer: &Peer,
+    ) -> Result<Authenticated, Status> {
+        let started = Instant::now();
+        let settings = self.settings.load_full();
+        let (attempt, result) = self
+            .attempt(&settings, headers, peer, UnixTime::now())
+            .await;
+        self.metrics.attempt(attempt, started.elapsed());
+        result
+    }
+
+    async fn attempt(
+        &self,
+        settings: &AuthnSettings,
+        headers: &HeaderMap,
+        peer: &Peer,
+        now: UnixTime,
+    ) -> (Attempt, Result<Authenticated, Status>) {
+        let mut failures = Vec::new();
+        match front_proxy(settings, headers, peer, now) {
+            Ok(Some(user)) => return success(user, None, Method::RequestHeader),
+            Ok(None) => {}
+            Err(failure) => failures.push(failure),
+        }
+        match certificate(settings, peer, now) {
+            Ok(Some(user)) => return success(user, None, Method::Certificate),
+            Ok(None) => {}
+            Err(failure) => failures.push(failure),
+        }
+        for token in tokens(settings, headers) {
+            let opinion = match token {
+                Ok((token, review)) => self.token(&token, review).await.map(|u| (u, token)),
+                Err(failure) => Err(failure.into()),
+            };
+            match opinion {
+                Ok((user, token)) => return success(user, Some(token), Method::Token),
+                Err(failure) => failures.push(failure),
+            }
+        }
+        if failures.is_empty() {
+            if settings.anonymous {
+                let caller = Authenticated {
+                    user: UserInfo::anonymous(),
+                    token: None,
+                    method: Method::Anonymous,
+                };
+                return (Attempt::Success, Ok(caller));
+            }
+            return (Attempt::Failure, Err(Status::unauthorized()));
+        }
+        let status = failures.iter().find_map(|failure| match failure {
+            Failure::Review(error) => Some(error.to_status()),
+            _ => None,
+        });
+        let why: Vec<_> = failures.iter().map(ToString::to_string).collect();
+        tracing::info!(why = why.join("; "), "unable to authenticate the request");
+        (
+            Attempt::Error,
+            Err(status.unwrap_or_else(Status::unauthorized)),
+        )
+    }
+
+    async fn token(&self, token: &str, review: TokenReviewSettings) -> Result<UserInfo, Failure> {
+        let outcome = self.tokens.authenticate(token, review).await;
+        match &*outcome.map_err(Failure::Review)? {
+            Outcome::User(user) => Ok(user.clone()),
+            Outcome::Rejected(why) => Err(Failure::Rejected(why.clone())),
+        }
+    }
+}
+
+fn success(
+    user: UserInfo,
+    token: Option<String>,
+    method: Method,
+) -> (Attempt, Result<Authenticated, Status>) {
+    let caller = Authenticated {
+        user: user.with_authenticated_group(),
+        token,
+        method,
+    };
+    (Attempt::Success, Ok(caller))
+}
+
+fn front_proxy(
+    settings: &AuthnSettings,
+    headers: &HeaderMap,
+    peer: &Peer,
+    now: UnixTime,
+) -> Opinion {
+    let Some(proxy) = &settings.request_header else {
+        return Ok(None);
+    };
+    if !peer.has_certificate() {
+        return Ok(None);
+    }
+    let subject = peer
+        .verify(&proxy.client_ca, now)
+        .map_err(Failure::FrontProxy)?;
+    if !proxy.allowed_names.is_empty() && !proxy.allowed_names.contains(&subject.common_name) {
+        return Err(Failure::NameNotAllowed(subject.common_name.clone()));
+    }
+    Ok(proxy.names.user(headers)?)
+}
+
+fn certificate(settings: &AuthnSettings, peer: &Peer, now: UnixTime) -> Opinion {
+    let Some(bundle) = &settings.client_ca else {
+        return Ok(None);
+    };
+    if !peer.has_certificate() {
+        return Ok(None);
+    }
+    peer.verify(bundle, now)
+        .and_then(|subject| subject.user())
+        .map_err(Failure::Certificate)
+}
+
+/// The tokens of a request, in the order they are tried.
+fn tokens(
+    settings: &AuthnSettings,
+    headers: &HeaderMap,
+) -> Vec<Result<(String, TokenReviewSettings), TokenError>> {
+    let Some(review) = settings.token_review else {
+        return Vec::new();
+    };
+    let authorization = bearer::from_authorization(headers).map(|t| Ok(t.to_owned()));
+    let protocol = bearer::from_websocket_protocol(headers).transpose();
+    authorization
+        .into_iter()
+        .chain(protocol)
+        .map(|token| token.map(|token| (token, review)))
+        .collect()
+}
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

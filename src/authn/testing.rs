@@ -1,0 +1,175 @@
+//! Certificates and an API server made up for tests.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, StatusCode};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, DnValue, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose,
+};
+use rustls::pki_types::CertificateDer;
+
+use crate::upstream::review::{ReviewClient, ReviewError};
+
+use super::{CaBundle, Peer};
+
+pub const VERSION_ONE_CA: &str = include_str!("testdata/version-one-ca.pem");
+pub const VERSION_ONE: &str = include_str!("testdata/version-one.pem");
+pub const VERSION_ONE_KEY: &str = include_str!("testdata/version-one.key");
+
+pub struct Authority {
+    pub pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+pub struct Certified {
+    pub chain: Vec<CertificateDer<'static>>,
+    pub pem: String,
+    pub key_pem: String,
+}
+
+impl Authority {
+    pub fn new(name: &str) -> Self {
+        Self::with(name, |_| {})
+    }
+
+    pub fn with(name: &str, change: impl FnOnce(&mut CertificateParams)) -> Self {
+        let params = Self::params(name, change);
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self {
+            pem,
+            issuer: Issuer::new(params, key),
+        }
+    }
+
+    fn params(name: &str, change: impl FnOnce(&mut CertificateParams)) -> CertificateParams {
+        let mut params = subject(&[(&[2, 5, 4, 3], name)]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        change(&mut params);
+        params
+    }
+
+    pub fn bundle(&self) -> Arc<CaBundle> {
+        Arc::new(CaBundle::from_pem(self.pem.as_bytes(), "test").unwrap())
+    }
+
+    /// A client certificate with these subject attributes (OID, value).
+    pub fn client(&self, attributes: &[(&[u64], &str)]) -> Certified {
+        self.issue(attributes, |_| {})
+    }
+
+    pub fn issue(
+        &self,
+        attributes: &[(&[u64], &str)],
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Certified {
+        let mut params = subject(attributes);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        Certified {
+            chain: vec![certificate.der().clone()],
+            pem: certificate.pem(),
+            key_pem: key.serialize_pem(),
+        }
+    }
+
+    /// An intermediate authority with its certificate.
+    pub fn intermediate(&self, name: &str) -> (Self, CertificateDer<'static>) {
+        let params = Self::params(name, |_| {});
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let authority = Self {
+            pem: certificate.pem(),
+            issuer: Issuer::new(params, key),
+        };
+        (authority, certificate.der().clone())
+    }
+}
+
+impl Certified {
+    pub fn peer(&self) -> Peer {
+        Peer::new(self.chain.clone())
+    }
+}
+
+/// rcgen keeps one value per kind of attribute; written as custom OIDs with a
+/// distinct spelling, several organizations are kept apart.
+fn subject(attributes: &[(&[u64], &str)]) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    for (at, (oid, value)) in attributes.iter().enumerate() {
+        let known = if *oid == [2, 5, 4, 10] && at.is_multiple_of(2) {
+            DnType::OrganizationName
+        } else {
+            DnType::CustomDnType(oid.to_vec())
+        };
+        params
+            .distinguished_name
+            .push(known, DnValue::Utf8String((*value).to_owned()));
+    }
+    params
+}
+
+pub fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+        headers.append(
+            name,
+            http::HeaderValue::from_bytes(value.as_bytes()).unwrap(),
+        );
+    }
+    headers
+}
+
+type Answers = dyn Fn(&str, &serde_json::Value) -> Result<(u16, String), ReviewError> + Send + Sync;
+
+/// Answers reviews from a function, and keeps what it was asked.
+pub struct FakeApiServer {
+    answers: Box<Answers>,
+    pub calls: AtomicUsize,
+    pub asked: Mutex<Vec<serde_json::Value>>,
+}
+
+impl FakeApiServer {
+    pub fn new(
+        answers: impl Fn(&str, &serde_json::Value) -> Result<(u16, String), ReviewError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            answers: Box::new(answers),
+            calls: AtomicUsize::new(0),
+            asked: Mutex::default(),
+        })
+    }
+
+    pub fn calls(&self) -> usize {
+        self.calls.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait]
+impl ReviewClient for FakeApiServer {
+    async fn create_review(
+        &self,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), ReviewError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        // Others get to ask meanwhile.
+        tokio::task::yield_now().await;
+        let object: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        let (code, answer) = (self.answers)(path, &object)?;
+        self.asked.lock().unwrap().push(object);
+        Ok((StatusCode::from_u16(code).unwrap(), answer.into()))
+    }
+}

@@ -1,0 +1,320 @@
+//! Whether a caller may be somebody else.
+//!
+//! Constrained impersonation (KEP-5284, on since Kubernetes 1.36) has modes.
+//! They are tried in the order of [`Mode::ALL`]; a mode that does not apply to
+//! the wanted user is passed over, the first that allows wins, and if none
+//! does the first refusal is the answer. `Legacy`, the one before 1.36, is
+//! last. The mode that allowed a caller before is tried first.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use moka::future::Cache;
+
+use crate::api::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
+use crate::api::{Attributes, GroupVersionResource, Status, UserInfo};
+use crate::authn::Impersonation;
+
+use super::usernames::{node_name, service_account};
+use super::{Authorizer, Decision, forbidden, wanted_checks};
+
+/// Callers whose last mode is remembered; a forgotten one costs a few more
+/// reviews. The API server's number.
+const MAX_REMEMBERED_CALLERS: u64 = 10_000;
+
+const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+const ASSOCIATED_NODE_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
+const NODES_GROUP: &str = "system:nodes";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A service account's pod acts as the node it runs on.
+    AssociatedNode,
+    ArbitraryNode,
+    ServiceAccount,
+    /// Everybody who is neither a node nor a service account.
+    UserInfo,
+    Legacy,
+}
+
+impl Mode {
+    pub const ALL: [Self; 5] = [
+        Self::AssociatedNode,
+        Self::ArbitraryNode,
+        Self::ServiceAccount,
+        Self::UserInfo,
+        Self::Legacy,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AssociatedNode => "associated-node",
+            Self::ArbitraryNode => "arbitrary-node",
+            Self::ServiceAccount => "serviceaccount",
+            Self::UserInfo => "user-info",
+            Self::Legacy => "legacy",
+        }
+    }
+
+    /// The verb of the checks on the wanted user's fields.
+    pub fn verb(self) -> &'static str {
+        match self {
+            Self::AssociatedNode => "impersonate:associated-node",
+            Self::ArbitraryNode => "impersonate:arbitrary-node",
+            Self::ServiceAccount => "impersonate:serviceaccount",
+            Self::UserInfo => "impersonate:user-info",
+            Self::Legacy => "impersonate",
+        }
+    }
+
+    fn applies(self, wanted: &UserInfo, requestor: &UserInfo) -> bool {
+        let only_name =
+            wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
+        let node = node_name(&wanted.name);
+        match self {
+            Self::AssociatedNode => {
+                let on = requestor.extra.get(NODE_NAME).map(Vec::as_slice);
+                only_name
+                    && service_account(&requestor.name).is_some()
+                    && matches!((node, on), (Some(node), Some([on])) if node == on)
+            }
+            Self::ArbitraryNode => only_name && node.is_some(),
+            Self::ServiceAccount => only_name && service_account(&wanted.name).is_some(),
+            Self::UserInfo => node.is_none() && service_account(&wanted.name).is_none(),
+            Self::Legacy => true,
+        }
+    }
+}
+
+/// Who the caller is from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Impersonated {
+    pub user: UserInfo,
+    /// For the audit log, which names it unless it is `Legacy`.
+    pub mode: Mode,
+}
+
+pub struct Impersonator {
+    authorizer: Arc<Authorizer>,
+    last_modes: Cache<String, Mode>,
+}
+
+impl Impersonator {
+    pub fn new(authorizer: Arc<Authorizer>) -> Self {
+        Self {
+            authorizer,
+            last_modes: Cache::new(MAX_REMEMBERED_CALLERS),
+        }
+    }
+
+    /// Whether `requestor` may make the request `attributes` as the wanted
+    /// user; 403 with the API server's text if not. The request itself is
+    /// still to be authorized, as the user returned.
+    pub async fn impersonate(
+        &self,
+        requestor: &UserInfo,
+        impersonation: &Impersonation,
+        attributes: &Attributes,
+    ) -> Result<Impersonated, Status> {
+        let wanted = &impersonation.wanted;
+        let last = self.last_modes.get(&requestor.name).await;
+        let others = Mode::ALL.into_iter().filter(|mode| Some(*mode) != last);
+        let mut refused = None;
+        for mode in last.into_iter().chain(others) {
+            if !mode.applies(wanted, requestor) {
+                continue;
+            }
+            match self.check(mode, requestor, wanted, attributes).await {
+                Ok(user) => {
+                    if last != Some(mode) {
+                        self.last_modes.insert(requestor.name.clone(), mode).await;
+                    }
+                    return Ok(Impersonated { user, mode });
+                }
+                Err(status) if status.code != 403 => return Err(status),
+                Err(status) => {
+                    refused.get_or_insert(status);
+                }
+            }
+        }
+        Err(refused.unwrap_or_else(|| Status::internal_error("all impersonation modes failed")))
+    }
+
+    async fn check(
+        &self,
+        mode: Mode,
+        requestor: &UserInfo,
+        wanted: &UserInfo,
+        attributes: &Attributes,
+    ) -> Result<UserInfo, Status> {
+        let as_node;
+        let requestor = if mode == Mode::AssociatedNode {
+            as_node = without_node(requestor);
+            &as_node
+        } else {
+            requestor
+        };
+        if mode != Mode::Legacy {
+            let on = format!("impersonate-on:{}:{}", mode.as_str(), verb_of(attributes));
+            self.allowed(requestor, &with_verb(attributes, on)).await?;
+        }
+        self.check_name(mode, requestor, wanted).await?;
+        if !wanted.uid.is_empty() {
+            self.allowed(requestor, &wanted_checks::uid(mode, &wanted.uid))
+                .await?;
+        }
+        self.check_groups(mode, requestor, &wanted.groups).await?;
+        self.check_extra(mode, requestor, &wanted.extra).await?;
+        Ok(become_user(mode, wanted))
+    }
+
+    async fn check_name(
+        &self,
+        mode: Mode,
+        requestor: &UserInfo,
+        wanted: &UserInfo,
+    ) -> Result<(), Status> {
+        let mut attributes = wanted_checks::user(mode, &wanted.name);
+        if let Attributes::Resource { name, .. } = &mut attributes
+            && mode == Mode::AssociatedNode
+        {
+            // The answer must hold for every node: each of the account's pods
+            // is on another.
+            *name = "*".to_owned();
+        }
+        self.allowed(requestor, &attributes).await
+    }
+
+    async fn check_groups(
+        &self,
+        mode: Mode,
+        requestor: &UserInfo,
+        groups: &[String],
+    ) -> Result<(), Status> {
+        if groups.is_empty() {
+            return Ok(());
+        }
+        if mode != Mode::Legacy {
+            if let Some((name, why)) = wanted_checks::refused_group(groups) {
+                let attributes = wanted_checks::group(mode, name);
+                return Err(forbidden(requestor, &attributes, why));
+            }
+            if groups.len() >= wanted_checks::MANY {
+                let all = wanted_checks::group(mode, "*");
+                if self.allowed(requestor, &all).await.is_ok() {
+                    return Ok(());
+                }
+            }
+        }
+        for group in groups {
+            self.allowed(requestor, &wanted_checks::group(mode, group))
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn check_extra(
+        &self,
+        mode: Mode,
+        requestor: &UserInfo,
+        extra: &BTreeMap<String, Vec<String>>,
+    ) -> Result<(), Status> {
+        if mode != Mode::Legacy && !extra.is_empty() {
+            if let Some(why) = wanted_checks::refused_extra(extra) {
+                let attributes = wanted_checks::extra(mode, "", "");
+                return Err(forbidden(requestor, &attributes, &why));
+            }
+            let values: usize = extra.values().map(Vec::len).sum();
+            if extra.len().max(values) >= wanted_checks::MANY {
+                let all = wanted_checks::extra(mode, "*", "*");
+                if self.allowed(requestor, &all).await.is_ok() {
+                    return Ok(());
+                }
+            }
+        }
+        for (key, values) in extra {
+            for value in values {
+                self.allowed(requestor, &wanted_checks::extra(mode, key, value))
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn allowed(&self, requestor: &UserInfo, attributes: &Attributes) -> Result<(), Status> {
+        let verdict = self.authorizer.decide(requestor, attributes).await;
+        let verdict = verdict.map_err(|e| e.to_status())?;
+        match verdict.decision {
+            Decision::Allow => Ok(()),
+            _ => Err(forbidden(requestor, attributes, &verdict.reason)),
+        }
+    }
+}
+
+/// The groups a wanted user has without asking for them.
+fn become_user(mode: Mode, wanted: &UserInfo) -> UserInfo {
+    let mut user = wanted.clone();
+    if mode != Mode::Legacy && node_name(&user.name).is_some() {
+        user.groups = vec![NODES_GROUP.to_owned()];
+    }
+    if let Some((namespace, _)) = service_account(&wanted.name)
+        && wanted.groups.is_empty()
+    {
+        user.groups = vec![
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{namespace}"),
+        ];
+    }
+    let has = |group: &str| user.groups.iter().any(|g| g == group);
+    let implied = match user.name.as_str() {
+        ANONYMOUS => Some(UNAUTHENTICATED),
+        _ if has(UNAUTHENTICATED) => None,
+        _ => Some(AUTHENTICATED),
+    };
+    if let Some(group) = implied.filter(|g| !has(g)) {
+        user.groups.push(group.to_owned());
+    }
+    user
+}
+
+/// A service account on a node, without what tells one of its pods from
+/// another: the keys of its extra remain, their values do not.
+fn without_node(requestor: &UserInfo) -> UserInfo {
+    let keys = requestor.extra.keys().cloned().collect();
+    UserInfo {
+        extra: BTreeMap::from([(ASSOCIATED_NODE_KEYS.to_owned(), keys)]),
+        ..requestor.clone()
+    }
+}
+
+fn verb_of(attributes: &Attributes) -> &str {
+    match attributes {
+        Attributes::Resource { verb, .. } | Attributes::NonResource { verb, .. } => verb,
+    }
+}
+
+fn with_verb(attributes: &Attributes, new: String) -> Attributes {
+    let mut attributes = attributes.clone();
+    match &mut attributes {
+        Attributes::Resource { verb, .. } | Attributes::NonResource { verb, .. } => *verb = new,
+    }
+    attributes
+}
+
+/// `impersonate*` on a field of the wanted user.
+pub(super) fn on_field(
+    mode: Mode,
+    gvr: GroupVersionResource,
+    name: &str,
+    subresource: &str,
+) -> Attributes {
+    Attributes::Resource {
+        verb: mode.verb().to_owned(),
+        gvr,
+        namespace: String::new(),
+        name: name.to_owned(),
+        subresource: subresource.to_owned(),
+        field_selector: String::new(),
+        label_selector: String::new(),
+    }
+}

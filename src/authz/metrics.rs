@@ -1,0 +1,58 @@
+//! Authorization metrics, by kube-apiserver's names where it has them.
+
+use std::time::Duration;
+
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
+
+#[derive(Clone, Debug)]
+pub struct AuthzMetrics {
+    attempts: IntCounterVec,
+    duration: HistogramVec,
+    review_cache: IntCounterVec,
+}
+
+impl AuthzMetrics {
+    pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let metrics = Self {
+            attempts: IntCounterVec::new(
+                Opts::new(
+                    "authorization_attempts_total",
+                    "Counter of authorization attempts broken down by result. It can be either 'allowed', 'denied', 'no-opinion' or 'error'.",
+                ),
+                &["result"],
+            )?,
+            duration: HistogramVec::new(
+                HistogramOpts::new(
+                    "authorization_duration_seconds",
+                    "Authorization duration in seconds broken out by result.",
+                )
+                .buckets(exponential_buckets(0.001, 2.0, 15)?),
+                &["result"],
+            )?,
+            review_cache: IntCounterVec::new(
+                Opts::new(
+                    "apifront_subject_access_review_cache_total",
+                    "Authorization questions by whether their review was in the cache (hit) or had to be asked for (miss).",
+                ),
+                &["result"],
+            )?,
+        };
+        registry.register(Box::new(metrics.attempts.clone()))?;
+        registry.register(Box::new(metrics.duration.clone()))?;
+        registry.register(Box::new(metrics.review_cache.clone()))?;
+        Ok(metrics)
+    }
+
+    /// `result` is one of allowed, denied, no-opinion and error.
+    pub fn attempt(&self, result: &'static str, took: Duration) {
+        self.attempts.with_label_values(&[result]).inc();
+        self.duration
+            .with_label_values(&[result])
+            .observe(took.as_secs_f64());
+    }
+
+    pub fn review_cache(&self, hit: bool) {
+        let result = if hit { "hit" } else { "miss" };
+        self.review_cache.with_label_values(&[result]).inc();
+    }
+}

@@ -1,0 +1,397 @@
+use prometheus::Registry;
+use serde_json::{Value, json};
+
+use super::impersonation::Mode;
+use super::*;
+use crate::api::GroupVersionResource;
+use crate::authn::Impersonation;
+use crate::authn::testing::FakeApiServer;
+
+fn user(name: &str, groups: &[&str]) -> UserInfo {
+    UserInfo {
+        name: name.to_owned(),
+        groups: groups.iter().map(|g| g.to_string()).collect(),
+        ..UserInfo::default()
+    }
+}
+
+fn pods(verb: &str, name: &str, subresource: &str) -> Attributes {
+    Attributes::Resource {
+        verb: verb.to_owned(),
+        gvr: GroupVersionResource::new("", "v1", "pods"),
+        namespace: "ns".to_owned(),
+        name: name.to_owned(),
+        subresource: subresource.to_owned(),
+        field_selector: String::new(),
+        label_selector: String::new(),
+    }
+}
+
+fn path(path: &str) -> Attributes {
+    Attributes::NonResource {
+        verb: "get".to_owned(),
+        path: path.to_owned(),
+    }
+}
+
+fn answer(status: Value) -> Result<(u16, String), ReviewError> {
+    Ok((
+        201,
+        json!({"kind": "SubjectAccessReview", "status": status}).to_string(),
+    ))
+}
+
+fn authorizer_of(server: Arc<FakeApiServer>, ttl: Duration) -> (Authorizer, Registry) {
+    let registry = Registry::new();
+    let settings = AuthzSettings {
+        allow_ttl: ttl,
+        deny_ttl: ttl,
+    };
+    let metrics = AuthzMetrics::register(&registry).unwrap();
+    (Authorizer::new(server, settings, metrics), registry)
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn answers_become_decisions() {
+    let server = FakeApiServer::new(|at, review| {
+        assert_eq!(at, "/apis/authorization.k8s.io/v1/subjectaccessreviews");
+        match review["spec"]["nonResourceAttributes"]["path"].as_str() {
+            Some("/allowed") => answer(json!({"allowed": true, "reason": "because"})),
+            Some("/denied") => answer(json!({"allowed": false, "denied": true, "reason": "no"})),
+            Some("/both") => answer(json!({"allowed": true, "denied": true})),
+            Some("/down") => Err(ReviewError::Unavailable("refused".to_owned())),
+            Some("/forbidden") => Ok((403, "may not create reviews".to_owned())),
+            _ => answer(json!({"allowed": false})),
+        }
+    });
+    let (authorizer, _) = authorizer_of(server.clone(), MINUTE);
+    let jane = user("jane", &["devs"]);
+    for (at, expected) in [
+        ("/allowed", "because"),
+        (
+            "/denied",
+            r#"403 Forbidden: forbidden: User "jane" cannot get path "/denied": no"#,
+        ),
+        (
+            "/unknown",
+            r#"403 Forbidden: forbidden: User "jane" cannot get path "/unknown""#,
+        ),
+        ("/both", "500"),
+        ("/down", "503"),
+        ("/forbidden", "500"),
+        // A health check below a path is not the path.
+        (
+            "/readyz/etcd",
+            r#"403 Forbidden: forbidden: User "jane" cannot get path "/readyz/etcd""#,
+        ),
+        ("/readyz", ""),
+        ("/livez", ""),
+        ("/healthz", ""),
+    ] {
+        let result = match authorizer.authorize(&jane, &path(at)).await {
+            Ok(verdict) => verdict.reason.clone(),
+            Err(status) => status.to_string(),
+        };
+        let matches = match expected {
+            "500" | "503" => result.starts_with(expected),
+            _ => result == expected,
+        };
+        assert!(matches, "{at}: {result}");
+    }
+    let as_somebody = Attributes::NonResource {
+        verb: "impersonate-on:user-info:get".to_owned(),
+        path: "/readyz".to_owned(),
+    };
+    assert!(authorizer.authorize(&jane, &as_somebody).await.is_err());
+    let before = server.calls();
+    let masters = user("root", &["devs", "system:masters"]);
+    assert!(
+        authorizer
+            .authorize(&masters, &pods("delete", "x", ""))
+            .await
+            .is_ok()
+    );
+    assert_eq!(server.calls(), before, "system:masters is not asked about");
+}
+
+#[tokio::test]
+async fn decisions_are_shared_and_remembered_but_errors_are_not() {
+    let server = FakeApiServer::new(|_, review| match review["spec"]["user"].as_str() {
+        Some("down") => Err(ReviewError::Timeout),
+        _ => answer(json!({"allowed": true})),
+    });
+    let (authorizer, registry) = authorizer_of(server.clone(), MINUTE);
+    let (jane, attributes) = (user("jane", &[]), pods("list", "", ""));
+    let herd = (0..50).map(|_| authorizer.authorize(&jane, &attributes));
+    assert!(
+        futures::future::join_all(herd)
+            .await
+            .iter()
+            .all(Result::is_ok)
+    );
+    assert_eq!(server.calls(), 1);
+    let down = user("down", &[]);
+    let long = path(&"/x".repeat(5_000));
+    for (who, what, calls) in [
+        (&jane, &attributes, 0),
+        (&user("jane", &["devs"]), &attributes, 1),
+        (&jane, &pods("watch", "", ""), 1),
+        (&down, &attributes, 1),
+        (&down, &attributes, 1),
+        (&jane, &long, 1),
+        (&jane, &long, 1),
+    ] {
+        let before = server.calls();
+        let _ = authorizer.authorize(who, what).await;
+        assert_eq!(server.calls() - before, calls, "{who:?} {what:?}");
+    }
+    let families = registry.gather();
+    let names: Vec<_> = families.iter().map(|f| f.name()).collect();
+    assert_eq!(
+        names,
+        [
+            "apifront_subject_access_review_cache_total",
+            "authorization_attempts_total",
+            "authorization_duration_seconds"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_zero_ttl_remembers_nothing() {
+    let server = FakeApiServer::new(|_, _| answer(json!({"allowed": true})));
+    let (authorizer, _) = authorizer_of(server.clone(), Duration::ZERO);
+    for _ in 0..3 {
+        let _ = authorizer.authorize(&user("jane", &[]), &path("/x")).await;
+    }
+    assert_eq!(server.calls(), 3);
+}
+
+#[tokio::test]
+async fn commands_in_pods_need_create_even_by_get() {
+    let server = FakeApiServer::new(|_, review| {
+        let attributes = &review["spec"]["resourceAttributes"];
+        let creator = review["spec"]["user"] == "creator";
+        answer(json!({"allowed": creator || attributes["verb"] == "get", "reason": "r"}))
+    });
+    let (authorizer, _) = authorizer_of(server, MINUTE);
+    for (who, subresource, verb, expected) in [
+        ("reader", "exec", "get", Some("pods \"x\" is forbidden: r")),
+        (
+            "reader",
+            "attach",
+            "get",
+            Some("pods \"x\" is forbidden: r"),
+        ),
+        (
+            "reader",
+            "portforward",
+            "get",
+            Some("pods \"x\" is forbidden: r"),
+        ),
+        ("reader", "log", "get", None),
+        ("reader", "proxy", "get", None),
+        ("creator", "exec", "get", None),
+        ("creator", "exec", "create", None),
+    ] {
+        let attributes = pods(verb, "x", subresource);
+        let result = authorizer
+            .authorize_request(&user(who, &[]), &attributes)
+            .await;
+        let message = result.err().map(|status| status.message);
+        assert_eq!(message.as_deref(), expected, "{who} {verb} {subresource}");
+    }
+}
+
+/// Grants `verb resource[/subresource]` to anybody, for any name.
+fn granting(grants: &'static [&'static str]) -> Arc<FakeApiServer> {
+    FakeApiServer::new(move |_, review| {
+        let attributes = &review["spec"]["resourceAttributes"];
+        let text = |field: &str| attributes[field].as_str().unwrap_or_default().to_owned();
+        let mut asked = format!("{} {}", text("verb"), text("resource"));
+        if !text("subresource").is_empty() {
+            asked = format!("{asked}/{}", text("subresource"));
+        }
+        if !text("name").is_empty() {
+            asked = format!("{asked} {}", text("name"));
+        }
+        let allowed = grants
+            .iter()
+            .any(|g| asked == *g || asked.starts_with(&format!("{g} ")));
+        answer(json!({ "allowed": allowed }))
+    })
+}
+
+async fn impersonate(
+    server: &Arc<FakeApiServer>,
+    requestor: &UserInfo,
+    wanted: UserInfo,
+) -> Result<Impersonated, Status> {
+    let (authorizer, _) = authorizer_of(server.clone(), MINUTE);
+    Impersonator::new(Arc::new(authorizer))
+        .impersonate(requestor, &Impersonation { wanted }, &pods("list", "", ""))
+        .await
+}
+
+#[tokio::test]
+async fn impersonation_is_authorized_field_by_field() {
+    let jane = user("jane", &["devs"]);
+    let mut whole = user("bob", &["a", "b"]);
+    whole.uid = "7".to_owned();
+    whole
+        .extra
+        .insert("acme.io/k".to_owned(), vec!["v".to_owned()]);
+    let legacy: &[&str] = &[
+        "impersonate users bob",
+        "impersonate groups a",
+        "impersonate groups b",
+        "impersonate uids 7",
+        "impersonate userextras/acme.io/k v",
+    ];
+    let done = impersonate(&granting(legacy), &jane, whole.clone())
+        .await
+        .unwrap();
+    assert_eq!(done.mode, Mode::Legacy);
+    assert_eq!(done.user.groups, ["a", "b", "system:authenticated"]);
+    assert_eq!(
+        (&done.user.uid, &done.user.extra),
+        (&whole.uid, &whole.extra)
+    );
+
+    for (what, grants, wanted, groups) in [
+        (
+            "service accounts have their groups",
+            &["impersonate serviceaccounts sa"] as &[_],
+            user("system:serviceaccount:ns:sa", &[]),
+            &[
+                "system:serviceaccounts",
+                "system:serviceaccounts:ns",
+                "system:authenticated",
+            ] as &[_],
+        ),
+        (
+            "unless groups are asked for",
+            &["impersonate serviceaccounts sa", "impersonate groups"],
+            user("system:serviceaccount:ns:sa", &["a"]),
+            &["a", "system:authenticated"],
+        ),
+        (
+            "anonymous is unauthenticated",
+            &["impersonate users"],
+            user("system:anonymous", &[]),
+            &["system:unauthenticated"],
+        ),
+        (
+            "nobody is both",
+            &["impersonate users", "impersonate groups"],
+            user("bob", &["system:unauthenticated"]),
+            &["system:unauthenticated"],
+        ),
+        (
+            "nodes, constrained",
+            &[
+                "impersonate-on:arbitrary-node:list pods",
+                "impersonate:arbitrary-node nodes n1",
+            ],
+            user("system:node:n1", &[]),
+            &["system:nodes", "system:authenticated"],
+        ),
+        (
+            "legacy gives nodes no group",
+            &["impersonate users system:node:n1"],
+            user("system:node:n1", &[]),
+            &["system:authenticated"],
+        ),
+    ] {
+        let done = impersonate(&granting(grants), &jane, wanted).await.unwrap();
+        assert_eq!(done.user.groups, groups, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn the_first_refusal_is_the_answer() {
+    let jane = user("jane", &[]);
+    let cannot = |what: &str| format!("{what} at the cluster scope");
+    for (grants, wanted, message) in [
+        (
+            &[] as &[_],
+            user("bob", &[]),
+            r#"pods is forbidden: User "jane" cannot impersonate-on:user-info:list resource "pods" in API group "" in the namespace "ns""#.to_owned(),
+        ),
+        (
+            &["impersonate-on:user-info:list pods", "impersonate users"],
+            user("bob", &["system:masters"]),
+            cannot(r#"users.authentication.k8s.io "bob" is forbidden: User "jane" cannot impersonate:user-info resource "users" in API group "authentication.k8s.io""#),
+        ),
+        (
+            &["impersonate-on:user-info:list pods", "impersonate:user-info users", "impersonate:user-info groups"],
+            user("bob", &["system:masters"]),
+            cannot(r#"groups.authentication.k8s.io "system:masters" is forbidden: User "jane" cannot impersonate:user-info resource "groups" in API group "authentication.k8s.io""#)
+                + ": impersonating the system:masters group is not allowed",
+        ),
+    ] {
+        let status = impersonate(&granting(grants), &jane, wanted).await.unwrap_err();
+        assert_eq!((status.code, status.message), (403, message));
+    }
+    let down = FakeApiServer::new(|_, _| Err(ReviewError::Timeout));
+    let status = impersonate(&down, &jane, user("bob", &[]))
+        .await
+        .unwrap_err();
+    assert_eq!(status.code, 503, "not a 403: nobody refused");
+}
+
+#[tokio::test]
+async fn constrained_modes_ask_for_many_at_once_and_are_remembered() {
+    let server = granting(&[
+        "impersonate-on:user-info:list pods",
+        "impersonate:user-info users",
+        "impersonate:user-info groups *",
+        "impersonate users",
+    ]);
+    let (authorizer, _) = authorizer_of(server.clone(), Duration::ZERO);
+    let impersonator = Impersonator::new(Arc::new(authorizer));
+    let wanted = user("bob", &["a", "b", "c", "d"]);
+    let jane = user("jane", &[]);
+    let attributes = pods("list", "", "");
+    let ask = |wanted: UserInfo| {
+        let (impersonator, jane, attributes) = (&impersonator, &jane, &attributes);
+        async move {
+            let asked = Impersonation { wanted };
+            impersonator.impersonate(jane, &asked, attributes).await
+        }
+    };
+    assert_eq!(ask(wanted.clone()).await.unwrap().mode, Mode::UserInfo);
+    assert_eq!(server.calls(), 3);
+    // Only legacy allows a service account's user name that is not one.
+    let odd = user("system:serviceaccount:NS:x", &[]);
+    assert_eq!(ask(odd).await.unwrap().mode, Mode::UserInfo);
+}
+
+#[tokio::test]
+async fn a_pod_acts_as_its_own_node_only() {
+    let server = granting(&[
+        "impersonate-on:associated-node:list pods",
+        "impersonate:associated-node nodes *",
+    ]);
+    let mut agent = user("system:serviceaccount:ns:agent", &[]);
+    let node = "authentication.kubernetes.io/node-name".to_owned();
+    agent.extra.insert(node, vec!["n1".to_owned()]);
+    let done = impersonate(&server, &agent, user("system:node:n1", &[]))
+        .await
+        .unwrap();
+    assert_eq!(done.mode, Mode::AssociatedNode);
+    assert_eq!(
+        done.user,
+        user("system:node:n1", &["system:nodes", "system:authenticated"])
+    );
+    let asked = server.asked.lock().unwrap().clone();
+    assert!(asked.iter().all(|review| {
+        review["spec"]["extra"]
+            == json!({"authentication.kubernetes.io/associated-node-keys":
+                ["authentication.kubernetes.io/node-name"]})
+    }));
+    let other = impersonate(&server, &agent, user("system:node:n2", &[])).await;
+    assert_eq!(other.unwrap_err().code, 403);
+}

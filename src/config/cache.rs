@@ -1,0 +1,106 @@
+//! `cache`: what is served from memory and how fresh it must be.
+
+use std::time::Duration;
+
+use super::ResourcePattern;
+use super::check::Check;
+use super::raw;
+use crate::api::GroupVersionResource;
+
+/// Checked `cache`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cache {
+    pub consistency: Consistency,
+    pub max_staleness: Duration,
+    pub include: Vec<ResourcePattern>,
+    pub exclude: Vec<ResourcePattern>,
+    /// Each names one resource, not all of a group.
+    pub preload: Vec<ResourcePattern>,
+}
+
+/// How a read without a resourceVersion is proven fresh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consistency {
+    /// By an upstream read that began after the request: linearizable.
+    Strict,
+    /// By a probe: stale by milliseconds at most in practice.
+    Fresh,
+    /// By a proof not older than `max_staleness`.
+    Bounded,
+}
+
+impl Consistency {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Strict => "Strict",
+            Self::Fresh => "Fresh",
+            Self::Bounded => "Bounded",
+        }
+    }
+}
+
+impl Cache {
+    /// Whether `gvr` may be served from memory.
+    pub fn caches(&self, gvr: &GroupVersionResource) -> bool {
+        self.include.iter().any(|p| p.matches(gvr)) && !self.exclude.iter().any(|p| p.matches(gvr))
+    }
+
+    pub(super) fn check(raw: &raw::Cache, check: &mut Check) -> Self {
+        let preload = patterns("cache.preload", &raw.preload, &[], check);
+        for (i, pattern) in preload.iter().enumerate() {
+            if !pattern.names_one_resource() {
+                check.error(
+                    &format!("cache.preload[{i}]"),
+                    &pattern.to_string(),
+                    "must name one resource, without *",
+                );
+            }
+        }
+        Self {
+            consistency: check.one_of(
+                "cache.consistency",
+                &raw.consistency,
+                &[
+                    ("Strict", Consistency::Strict),
+                    ("Fresh", Consistency::Fresh),
+                    ("Bounded", Consistency::Bounded),
+                ],
+            ),
+            max_staleness: check.positive_duration(
+                "cache.maxStaleness",
+                &raw.max_staleness,
+                Duration::from_secs(30),
+            ),
+            include: patterns("cache.include", &raw.include, &["*"], check),
+            // Written often, read rarely, and dropped by etcd after an hour.
+            exclude: patterns("cache.exclude", &raw.exclude, &["events"], check),
+            preload,
+        }
+    }
+}
+
+fn patterns(
+    field: &str,
+    raw: &Option<Vec<String>>,
+    default: &[&str],
+    check: &mut Check,
+) -> Vec<ResourcePattern> {
+    let Some(list) = raw else {
+        return default
+            .iter()
+            .filter_map(|p| ResourcePattern::parse(p))
+            .collect();
+    };
+    let mut patterns = Vec::with_capacity(list.len());
+    for (i, text) in list.iter().enumerate() {
+        match ResourcePattern::parse(text) {
+            Some(pattern) => patterns.push(pattern),
+            None => check.error(
+                &format!("{field}[{i}]"),
+                text,
+                "must be like pods, deployments.apps, deployments.v1.apps, *.apps or *",
+            ),
+        }
+    }
+    patterns
+}

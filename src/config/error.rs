@@ -1,0 +1,69 @@
+//! What is wrong with a configuration, all of it at once.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// One wrong value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// `serving.securePort`, or the flag that set it.
+    pub field: String,
+    /// As written; empty when nothing was.
+    pub value: String,
+    /// What would be right.
+    pub problem: String,
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        if !self.value.is_empty() {
+            write!(f, "{:?}: ", self.value)?;
+        }
+        f.write_str(&self.problem)
+    }
+}
+
+/// Everything wrong with one configuration. Never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigErrors {
+    /// `None`: flags alone.
+    pub file: Option<PathBuf>,
+    pub errors: Vec<FieldError>,
+}
+
+impl std::error::Error for ConfigErrors {}
+
+/// One line for each error, each with the file's name.
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, error) in self.errors.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            // A flag is not in the file.
+            match &self.file {
+                Some(file) if !error.field.starts_with("--") => {
+                    write!(f, "{}: {error}", file.display())?;
+                }
+                _ => write!(f, "{error}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ConfigErrors {
+    pub(super) fn one(file: Option<PathBuf>, problem: String) -> Self {
+        Self {
+            file,
+            errors: vec![FieldError {
+                field: String::new(),
+                value: String::new(),
+                problem,
+            }],
+        }
+    }
+}

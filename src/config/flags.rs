@@ -1,0 +1,399 @@
+//! The command line. Names are kube-apiserver's where the meaning is.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use super::check::Shape;
+use super::raw;
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ", Kubernetes v1.36 semantics");
+
+/// Reverse proxy, watch cache and API aggregation layer in front of Kubernetes
+/// API servers.
+///
+/// With --config it stands in front of a cluster for its users. With
+/// --kubeconfig alone it serves you, like `kubectl proxy`, on
+/// http://127.0.0.1:8001. With neither it serves an embedded API server with
+/// sample objects there. A flag overrides its field in the configuration file.
+#[derive(Clone, Debug, Default, PartialEq, Parser)]
+#[command(name = "apifront", version = VERSION, max_term_width = 100)]
+pub struct Flags {
+    /// FrontConfiguration file (YAML), read again when it changes
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Kubeconfig of the cluster behind [upstream.kubeconfig]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<String>,
+
+    /// Context of the kubeconfig [upstream.context; default: its current-context]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+
+    /// Check the configuration, say what is wrong, and exit
+    #[arg(long)]
+    pub validate_only: bool,
+
+    /// IP address of the secure port [serving.bindAddress; default: 0.0.0.0]
+    #[arg(long, value_name = "IP")]
+    pub bind_address: Option<String>,
+
+    /// HTTPS port, 0 for none [serving.securePort; default: 6443, 0 without --config]
+    #[arg(long, value_name = "PORT")]
+    pub secure_port: Option<i64>,
+
+    /// Plain HTTP port on 127.0.0.1, 0 for none [serving.insecurePort; default: 0, 8001
+    /// without --config]
+    #[arg(long, value_name = "PORT")]
+    pub insecure_port: Option<i64>,
+
+    /// Server certificate and intermediates, PEM [serving.tlsCertFile]
+    #[arg(long, value_name = "FILE")]
+    pub tls_cert_file: Option<String>,
+
+    /// Private key of the server certificate, PEM [serving.tlsPrivateKeyFile]
+    #[arg(long, value_name = "FILE")]
+    pub tls_private_key_file: Option<String>,
+
+    /// CAs of client certificates, PEM [authentication.clientCAFile]
+    #[arg(long, value_name = "FILE")]
+    pub client_ca_file: Option<String>,
+
+    /// CAs of a trusted front proxy, PEM [authentication.requestHeader.clientCAFile]
+    #[arg(long, value_name = "FILE")]
+    pub requestheader_client_ca_file: Option<String>,
+
+    /// Common names of the trusted front proxy, comma separated; empty is any
+    /// [authentication.requestHeader.allowedNames]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub requestheader_allowed_names: Option<Vec<String>>,
+
+    /// Headers with the user's name [authentication.requestHeader.usernameHeaders; default:
+    /// X-Remote-User]
+    #[arg(long, value_name = "HEADERS", value_delimiter = ',')]
+    pub requestheader_username_headers: Option<Vec<String>>,
+
+    /// Headers with the user's UID [authentication.requestHeader.uidHeaders; default:
+    /// X-Remote-Uid]
+    #[arg(long, value_name = "HEADERS", value_delimiter = ',')]
+    pub requestheader_uid_headers: Option<Vec<String>>,
+
+    /// Headers with the user's groups [authentication.requestHeader.groupHeaders; default:
+    /// X-Remote-Group]
+    #[arg(long, value_name = "HEADERS", value_delimiter = ',')]
+    pub requestheader_group_headers: Option<Vec<String>>,
+
+    /// Prefixes of headers with the user's extra
+    /// [authentication.requestHeader.extraHeadersPrefixes; default: X-Remote-Extra-]
+    #[arg(long, value_name = "PREFIXES", value_delimiter = ',')]
+    pub requestheader_extra_headers_prefix: Option<Vec<String>>,
+
+    /// Client certificate shown to the upstream as its trusted front proxy, PEM
+    /// [identity.proxyClientCertFile]
+    #[arg(long, value_name = "FILE")]
+    pub proxy_client_cert_file: Option<String>,
+
+    /// Private key of that certificate, PEM [identity.proxyClientKeyFile]
+    #[arg(long, value_name = "FILE")]
+    pub proxy_client_key_file: Option<String>,
+
+    /// Let callers without credentials in as system:anonymous
+    /// [authentication.anonymous.enabled; default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true")]
+    pub anonymous_auth: Option<bool>,
+
+    /// How long a good bearer token is remembered, a duration
+    /// [authentication.tokenReview.successTTL; default: 2m]
+    #[arg(long, value_name = "DURATION")]
+    pub authentication_token_webhook_cache_ttl: Option<String>,
+
+    /// How long an allowance is remembered, a duration
+    /// [authorization.subjectAccessReview.allowTTL; default: 10s]
+    #[arg(long, value_name = "DURATION")]
+    pub authorization_webhook_cache_authorized_ttl: Option<String>,
+
+    /// How long a denial is remembered, a duration
+    /// [authorization.subjectAccessReview.denyTTL; default: 10s]
+    #[arg(long, value_name = "DURATION")]
+    pub authorization_webhook_cache_unauthorized_ttl: Option<String>,
+
+    /// How long requests are still taken after SIGTERM while /readyz fails, a duration
+    /// [serving.shutdownDelayDuration; default: 0s]
+    #[arg(long, value_name = "DURATION")]
+    pub shutdown_delay_duration: Option<String>,
+
+    /// How long /livez forgives checks of the boot sequence, a duration
+    /// [serving.livezGracePeriod; default: 0s]
+    #[arg(long, value_name = "DURATION")]
+    pub livez_grace_period: Option<String>,
+
+    /// Least duration of a watch without timeoutSeconds, in seconds or as a duration
+    /// [serving.minRequestTimeout; default: 1800]
+    #[arg(long, value_name = "SECONDS")]
+    pub min_request_timeout: Option<String>,
+
+    /// Read requests in flight, 0 for no limit [serving.maxRequestsInflight; default: 400]
+    #[arg(long, value_name = "COUNT")]
+    pub max_requests_inflight: Option<i64>,
+
+    /// Writes in flight, 0 for no limit [serving.maxMutatingRequestsInflight; default: 200]
+    #[arg(long, value_name = "COUNT")]
+    pub max_mutating_requests_inflight: Option<i64>,
+
+    /// Requests and watches at a time on one HTTP/2 connection
+    /// [serving.http2MaxStreamsPerConnection; default: 1000]
+    #[arg(long, value_name = "COUNT")]
+    pub http2_max_streams_per_connection: Option<i64>,
+
+    /// Log level: 0 what happens, 2 every request, 4 debug, 6 trace [logging.verbosity;
+    /// default: 0]
+    #[arg(short = 'v', long = "v", value_name = "LEVEL")]
+    pub verbosity: Option<i64>,
+
+    /// Log format: text or json [logging.format; default: text]
+    #[arg(long, value_name = "FORMAT")]
+    pub logging_format: Option<String>,
+}
+
+/// Which flag set which field.
+pub(super) type Overrides = BTreeMap<&'static str, &'static str>;
+
+impl Flags {
+    /// What the process is asked to be. A flag that only means something for
+    /// other people's requests makes a front even without a file, so that it is
+    /// never ignored.
+    pub(super) fn shape(&self) -> Shape {
+        let mut front = raw::FrontConfiguration::default();
+        let overrides = self.apply(&mut front);
+        let for_others = overrides.keys().any(|field| {
+            ["authentication.", "authorization.", "identity."]
+                .iter()
+                .any(|section| field.starts_with(section))
+                || [
+                    "serving.bindAddress",
+                    "serving.securePort",
+                    "serving.tlsCertFile",
+                    "serving.tlsPrivateKeyFile",
+                ]
+                .contains(field)
+        });
+        if self.config.is_some() || for_others {
+            Shape::Front
+        } else if self.kubeconfig.is_some() {
+            Shape::Personal
+        } else {
+            Shape::Demo
+        }
+    }
+
+    /// Lays the flags over the document.
+    pub(super) fn apply(&self, raw: &mut raw::FrontConfiguration) -> Overrides {
+        let mut set = Overrides::new();
+        let serving = &mut raw.serving;
+        let authentication = &mut raw.authentication;
+        let header = &mut authentication.request_header;
+        let review = &mut raw.authorization.subject_access_review;
+        let mut over = Over(&mut set);
+        over.lay(
+            &self.kubeconfig,
+            &mut raw.upstream.kubeconfig,
+            ("upstream.kubeconfig", "--kubeconfig"),
+        );
+        over.lay(
+            &self.context,
+            &mut raw.upstream.context,
+            ("upstream.context", "--context"),
+        );
+        over.lay(
+            &self.bind_address,
+            &mut serving.bind_address,
+            ("serving.bindAddress", "--bind-address"),
+        );
+        over.lay(
+            &self.secure_port,
+            &mut serving.secure_port,
+            ("serving.securePort", "--secure-port"),
+        );
+        over.lay(
+            &self.insecure_port,
+            &mut serving.insecure_port,
+            ("serving.insecurePort", "--insecure-port"),
+        );
+        over.lay(
+            &self.tls_cert_file,
+            &mut serving.tls_cert_file,
+            ("serving.tlsCertFile", "--tls-cert-file"),
+        );
+        over.lay(
+            &self.tls_private_key_file,
+            &mut serving.tls_private_key_file,
+            ("serving.tlsPrivateKeyFile", "--tls-private-key-file"),
+        );
+        over.lay(
+            &self.client_ca_file,
+            &mut authentication.client_ca_file,
+            ("authentication.clientCAFile", "--client-ca-file"),
+        );
+        over.lay(
+            &self.requestheader_client_ca_file,
+            &mut header.client_ca_file,
+            (
+                "authentication.requestHeader.clientCAFile",
+                "--requestheader-client-ca-file",
+            ),
+        );
+        over.lay(
+            &self.requestheader_allowed_names,
+            &mut header.allowed_names,
+            (
+                "authentication.requestHeader.allowedNames",
+                "--requestheader-allowed-names",
+            ),
+        );
+        over.lay(
+            &self.requestheader_username_headers,
+            &mut header.username_headers,
+            (
+                "authentication.requestHeader.usernameHeaders",
+                "--requestheader-username-headers",
+            ),
+        );
+        over.lay(
+            &self.requestheader_uid_headers,
+            &mut header.uid_headers,
+            (
+                "authentication.requestHeader.uidHeaders",
+                "--requestheader-uid-headers",
+            ),
+        );
+        over.lay(
+            &self.requestheader_group_headers,
+            &mut header.group_headers,
+            (
+                "authentication.requestHeader.groupHeaders",
+                "--requestheader-group-headers",
+            ),
+        );
+        over.lay(
+            &self.requestheader_extra_headers_prefix,
+            &mut header.extra_headers_prefixes,
+            (
+                "authentication.requestHeader.extraHeadersPrefixes",
+                "--requestheader-extra-headers-prefix",
+            ),
+        );
+        over.lay(
+            &self.proxy_client_cert_file,
+            &mut raw.identity.proxy_client_cert_file,
+            ("identity.proxyClientCertFile", "--proxy-client-cert-file"),
+        );
+        over.lay(
+            &self.proxy_client_key_file,
+            &mut raw.identity.proxy_client_key_file,
+            ("identity.proxyClientKeyFile", "--proxy-client-key-file"),
+        );
+        over.lay(
+            &self.anonymous_auth,
+            &mut authentication.anonymous.enabled,
+            ("authentication.anonymous.enabled", "--anonymous-auth"),
+        );
+        over.lay(
+            &self.authentication_token_webhook_cache_ttl,
+            &mut authentication.token_review.success_ttl,
+            (
+                "authentication.tokenReview.successTTL",
+                "--authentication-token-webhook-cache-ttl",
+            ),
+        );
+        over.lay(
+            &self.authorization_webhook_cache_authorized_ttl,
+            &mut review.allow_ttl,
+            (
+                "authorization.subjectAccessReview.allowTTL",
+                "--authorization-webhook-cache-authorized-ttl",
+            ),
+        );
+        over.lay(
+            &self.authorization_webhook_cache_unauthorized_ttl,
+            &mut review.deny_ttl,
+            (
+                "authorization.subjectAccessReview.denyTTL",
+                "--authorization-webhook-cache-unauthorized-ttl",
+            ),
+        );
+        over.lay(
+            &self.shutdown_delay_duration,
+            &mut serving.shutdown_delay_duration,
+            ("serving.shutdownDelayDuration", "--shutdown-delay-duration"),
+        );
+        over.lay(
+            &self.livez_grace_period,
+            &mut serving.livez_grace_period,
+            ("serving.livezGracePeriod", "--livez-grace-period"),
+        );
+        // kube-apiserver's flag counts seconds.
+        let min_request_timeout = self.min_request_timeout.as_ref().map(|text| {
+            if text.bytes().all(|b| b.is_ascii_digit()) {
+                format!("{text}s")
+            } else {
+                text.clone()
+            }
+        });
+        over.lay(
+            &min_request_timeout,
+            &mut serving.min_request_timeout,
+            ("serving.minRequestTimeout", "--min-request-timeout"),
+        );
+        over.lay(
+            &self.max_requests_inflight,
+            &mut serving.max_requests_inflight,
+            ("serving.maxRequestsInflight", "--max-requests-inflight"),
+        );
+        over.lay(
+            &self.max_mutating_requests_inflight,
+            &mut serving.max_mutating_requests_inflight,
+            (
+                "serving.maxMutatingRequestsInflight",
+                "--max-mutating-requests-inflight",
+            ),
+        );
+        over.lay(
+            &self.http2_max_streams_per_connection,
+            &mut serving.http2_max_streams_per_connection,
+            (
+                "serving.http2MaxStreamsPerConnection",
+                "--http2-max-streams-per-connection",
+            ),
+        );
+        over.lay(
+            &self.verbosity,
+            &mut raw.logging.verbosity,
+            ("logging.verbosity", "--v"),
+        );
+        over.lay(
+            &self.logging_format,
+            &mut raw.logging.format,
+            ("logging.format", "--logging-format"),
+        );
+        set
+    }
+}
+
+struct Over<'a>(&'a mut Overrides);
+
+impl Over<'_> {
+    fn lay<T: Clone>(
+        &mut self,
+        flag: &Option<T>,
+        field: &mut Option<T>,
+        (path, name): (&'static str, &'static str),
+    ) {
+        if flag.is_some() {
+            field.clone_from(flag);
+            self.0.insert(path, name);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! From a file and flags to a [`Config`] the program can trust.
+//!
+//! ```text
+//! file ─parse─▶ raw::FrontConfiguration ◀─override─ Flags
+//!                      │ check: defaults, limits, cross-checks, all errors at once
+//!                      ▼
+//!                   Config ─swap─▶ Live ─▶ everyone
+//! ```
+//!
+//! A value in the file yields to its flag, and a default to both. On reload the
+//! same flags are laid over the new file again.
+
+pub mod access;
+pub mod aggregation;
+pub mod cache;
+mod check;
+mod duration;
+mod error;
+pub mod flags;
+mod live;
+pub mod observability;
+mod parse;
+pub mod raw;
+mod resource_pattern;
+mod restart;
+pub mod serving;
+mod source;
+#[cfg(test)]
+mod tests;
+mod unsupported;
+pub mod upstream;
+mod watcher;
+
+use std::path::PathBuf;
+
+pub use access::{Access, Authentication, Delegated, Identity};
+pub use cache::{Cache, Consistency};
+pub use duration::{format_duration, parse_duration};
+pub use error::{ConfigErrors, FieldError};
+pub use flags::Flags;
+pub use live::{Live, ReloadMetrics};
+pub use observability::{LogFormat, Logging, Observability};
+pub use resource_pattern::ResourcePattern;
+pub use restart::restart_required;
+pub use serving::{SecureServing, Serving};
+pub use source::Source;
+pub use upstream::Upstream;
+pub use watcher::Watcher;
+
+/// Everything the program is told, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    pub serving: Serving,
+    pub observability: Observability,
+    pub logging: Logging,
+    pub upstream: Upstream,
+    /// `authentication`, `authorization` and `identity`, which only make sense
+    /// together.
+    pub access: Access,
+    pub cache: Cache,
+    pub aggregation: aggregation::Aggregation,
+    pub apis: aggregation::Apis,
+}
+
+/// What kind of process this is, for the log and the banner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Neither a file nor a kubeconfig: an embedded API server with samples.
+    Demo,
+    /// `--kubeconfig` alone, like `kubectl proxy`.
+    Personal,
+    /// In front of a cluster, for its users.
+    Front,
+}
+
+impl Config {
+    pub fn mode(&self) -> Mode {
+        match (&self.access, &self.upstream) {
+            (Access::Delegated(_), _) => Mode::Front,
+            (Access::Owner, Upstream::Embedded) => Mode::Demo,
+            (Access::Owner, _) => Mode::Personal,
+        }
+    }
+
+    /// Every file the configuration names.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        let mut cert = |cert: &upstream::ClientCert| {
+            files.extend([cert.cert_file.clone(), cert.key_file.clone()]);
+        };
+        if let Some(delegated) = self.access.delegated()
+            && let Identity::RequestHeader(proxy) = &delegated.identity
+        {
+            cert(proxy);
+        }
+        if let Upstream::Servers {
+            client_cert: Some(client),
+            ..
+        } = &self.upstream
+        {
+            cert(client);
+        }
+        if let Some(secure) = &self.serving.secure {
+            files.extend([
+                secure.tls_cert_file.clone(),
+                secure.tls_private_key_file.clone(),
+            ]);
+            for sni in &secure.sni_certs {
+                files.extend([sni.cert_file.clone(), sni.key_file.clone()]);
+            }
+        }
+        match &self.upstream {
+            Upstream::Embedded => {}
+            Upstream::Kubeconfig { path, .. } => files.push(path.clone()),
+            Upstream::Servers {
+                ca_file,
+                token_file,
+                ..
+            } => {
+                files.push(ca_file.clone());
+                files.extend(token_file.clone());
+            }
+        }
+        if let Some(delegated) = self.access.delegated() {
+            let authentication = &delegated.authentication;
+            files.extend(authentication.client_ca_file.clone());
+            files.extend(
+                authentication
+                    .request_header
+                    .as_ref()
+                    .map(|h| h.client_ca_file.clone()),
+            );
+        }
+        files
+    }
+}

@@ -1,0 +1,300 @@
+//! The configuration file as written: `FrontConfiguration`.
+//!
+//! Every field is optional here; defaults and limits are applied in one place,
+//! when the file becomes a [`Config`](super::Config). Durations are Go's
+//! (`2m`, `1h30m`, `500ms`) and numbers are wider than allowed, so that what is
+//! wrong with a value is said by the check, with the field's name.
+//! `config/front-configuration.yaml` is the same list with every default.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+pub const API_VERSION: &str = "apifront.dev/v1alpha1";
+pub const KIND: &str = "FrontConfiguration";
+
+/// Where the proxy listens and what a single connection may cost.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Serving {
+    /// IP address of the secure port. Default `0.0.0.0`.
+    pub bind_address: Option<String>,
+    /// Port for HTTPS, 0 for none. Default 6443.
+    pub secure_port: Option<i64>,
+    /// PEM file: server certificate, then its intermediates. Needed with
+    /// `securePort`: no certificate is made up.
+    pub tls_cert_file: Option<String>,
+    /// PEM file: private key of `tlsCertFile`.
+    pub tls_private_key_file: Option<String>,
+    /// Certificates chosen by the name a client asks for. Default none.
+    pub sni_certs: Option<Vec<SniCert>>,
+    /// Port for plain HTTP on 127.0.0.1, 0 for none. Default 0.
+    pub insecure_port: Option<i64>,
+    /// How long requests are still taken after SIGTERM while `/readyz` already
+    /// fails. Duration, default `0s`.
+    pub shutdown_delay_duration: Option<String>,
+    /// How long requests in flight may take once no new ones are accepted.
+    /// Duration, default `60s`.
+    pub shutdown_grace_period: Option<String>,
+    /// How long `/livez` forgives checks of the boot sequence. Duration,
+    /// default `0s`.
+    pub livez_grace_period: Option<String>,
+    /// A watch without `timeoutSeconds` lasts between this and twice this.
+    /// Duration, default `30m`.
+    pub min_request_timeout: Option<String>,
+    /// Time a client has to send its request headers. Duration, default `30s`.
+    pub request_header_timeout: Option<String>,
+    /// Bytes of a request's headers. Default 65536.
+    pub max_request_header_bytes: Option<i64>,
+    /// Bytes of a request body where it must be held in memory. Default
+    /// 3145728, as in kube-apiserver.
+    pub max_request_body_bytes: Option<i64>,
+    /// Requests and watches at a time on one HTTP/2 connection. Default 1000.
+    pub http2_max_streams_per_connection: Option<i64>,
+    /// Read requests in flight, 0 for no limit. Watches do not count.
+    /// Default 400.
+    pub max_requests_inflight: Option<i64>,
+    /// Writes in flight, 0 for no limit. Default 200.
+    pub max_mutating_requests_inflight: Option<i64>,
+}
+
+/// A certificate for some server names.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct SniCert {
+    /// Host names, `*.example.com` allowed. Default: the names in the certificate.
+    pub names: Option<Vec<String>>,
+    /// PEM file: certificate chain.
+    pub cert_file: Option<String>,
+    /// PEM file: private key.
+    pub key_file: Option<String>,
+}
+
+/// The second listener, for metrics and health, and the audit log.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Observability {
+    /// Loopback IP address, because this port is plain HTTP without
+    /// authentication. Default `127.0.0.1`.
+    pub bind_address: Option<String>,
+    /// Port, 0 for none. Default 9443; 0 without a configuration file.
+    pub port: Option<i64>,
+    /// An `audit.k8s.io/v1` Policy. Default none: no audit.
+    pub audit_policy_file: Option<String>,
+    /// Where audit events go, `-` is standard output. Default `-`.
+    pub audit_log_path: Option<String>,
+    /// Show metrics hidden since this version (`1.35`). Default empty.
+    pub show_hidden_metrics_for_version: Option<String>,
+}
+
+/// The log on standard error.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Logging {
+    /// `text` or `json`. Default `text`.
+    pub format: Option<String>,
+    /// 0 what happens, 2 every request too, 4 debug, 6 trace. Default 0.
+    pub verbosity: Option<i64>,
+}
+
+/// The API servers behind: `kubeconfig` or `servers`, not both.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Upstream {
+    /// A kubeconfig file.
+    pub kubeconfig: Option<String>,
+    /// Its context. Default: the file's current-context.
+    pub context: Option<String>,
+    /// URLs of API servers of one cluster: `https://10.0.0.1:6443`.
+    pub servers: Option<Vec<String>>,
+    /// PEM file: CAs that sign `servers`' certificates. Default: the CA of the
+    /// pod's service account if there is one.
+    pub ca_file: Option<String>,
+    /// PEM file: client certificate for `servers`.
+    pub client_cert_file: Option<String>,
+    /// PEM file: private key of `clientCertFile`.
+    pub client_key_file: Option<String>,
+    /// Bearer token for `servers`, read again when it changes.
+    pub token_file: Option<String>,
+    /// Time between `/readyz` probes of each server. Duration, default `10s`.
+    pub health_check_interval: Option<String>,
+    /// Time to connect, TLS included. Duration, default `5s`.
+    pub connect_timeout: Option<String>,
+    /// Time for a request that is neither a watch nor a stream. Duration,
+    /// default `60s`.
+    pub request_timeout: Option<String>,
+}
+
+/// Who a caller is.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Authentication {
+    /// PEM file: CAs of client certificates. Default none.
+    #[serde(rename = "clientCAFile")]
+    pub client_ca_file: Option<String>,
+    pub token_review: TokenReview,
+    pub request_header: RequestHeader,
+    pub anonymous: Anonymous,
+}
+
+/// Bearer tokens, asked of the upstream.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct TokenReview {
+    /// Default true.
+    pub enabled: Option<bool>,
+    /// How long a good token is remembered. Duration, default `2m`.
+    #[serde(rename = "successTTL")]
+    pub success_ttl: Option<String>,
+    /// How long a bad token is remembered. Duration, default `10s`.
+    #[serde(rename = "failureTTL")]
+    pub failure_ttl: Option<String>,
+}
+
+/// A trusted proxy before this one that names the user in headers.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct RequestHeader {
+    /// PEM file: CAs of that proxy's client certificate. Default none: off.
+    #[serde(rename = "clientCAFile")]
+    pub client_ca_file: Option<String>,
+    /// Common names it may have. Default empty: any that the CA signed.
+    pub allowed_names: Option<Vec<String>>,
+    /// Default `[X-Remote-User]`.
+    pub username_headers: Option<Vec<String>>,
+    /// Default `[X-Remote-Uid]`.
+    pub uid_headers: Option<Vec<String>>,
+    /// Default `[X-Remote-Group]`.
+    pub group_headers: Option<Vec<String>>,
+    /// Default `[X-Remote-Extra-]`.
+    pub extra_headers_prefixes: Option<Vec<String>>,
+}
+
+/// Callers without credentials.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Anonymous {
+    /// Let them in as `system:anonymous`. Default false.
+    pub enabled: Option<bool>,
+}
+
+/// What a caller may do.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Authorization {
+    pub subject_access_review: SubjectAccessReview,
+}
+
+/// Decisions, asked of the upstream.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct SubjectAccessReview {
+    /// How long an allowance is remembered. Duration, default `10s`.
+    #[serde(rename = "allowTTL")]
+    pub allow_ttl: Option<String>,
+    /// How long a denial is remembered. Duration, default `10s`.
+    #[serde(rename = "denyTTL")]
+    pub deny_ttl: Option<String>,
+}
+
+/// How the upstream learns who a forwarded request is from.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Identity {
+    /// `RequestHeader`, `Impersonate` or `PassThrough`. Default `RequestHeader`.
+    pub mode: Option<String>,
+    /// PEM file: client certificate the upstream trusts as a front proxy.
+    /// Needed by `RequestHeader`.
+    pub proxy_client_cert_file: Option<String>,
+    /// PEM file: private key of `proxyClientCertFile`.
+    pub proxy_client_key_file: Option<String>,
+}
+
+/// What is served from memory and how fresh it must be.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Cache {
+    /// `Strict`, `Fresh` or `Bounded`, for reads without a resourceVersion.
+    /// Default `Strict`.
+    pub consistency: Option<String>,
+    /// Age of the last proof of freshness after which the cache stops
+    /// answering. Duration, default `30s`.
+    pub max_staleness: Option<String>,
+    /// Bytes, 0 for no limit. Default 0.
+    pub memory_limit: Option<i64>,
+    /// Resources that may be cached: `pods`, `deployments.apps`,
+    /// `deployments.v1.apps`, `*.apps`, `*`. Default `["*"]`.
+    pub include: Option<Vec<String>>,
+    /// Resources that may not, whatever `include` says. Default `["events"]`.
+    pub exclude: Option<Vec<String>>,
+    /// Resources read before `/readyz` succeeds; no `*`. Default none.
+    pub preload: Option<Vec<String>>,
+}
+
+/// Extension API groups.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Aggregation {
+    /// Files with APIService manifests; `*` in names. Default none.
+    pub api_services: Option<Vec<String>>,
+    /// Addresses of services. Default: `https://NAME.NAMESPACE.svc:PORT`.
+    pub backends: Option<Vec<Backend>>,
+}
+
+/// The fixed addresses of one service.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Backend {
+    /// `spec.service.name` of the APIService.
+    pub name: Option<String>,
+    /// `spec.service.namespace` of the APIService.
+    pub namespace: Option<String>,
+    /// URLs: `https://127.0.0.1:8444`.
+    pub servers: Option<Vec<String>>,
+}
+
+/// Which APIs are shown and which carry a warning.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Apis {
+    /// `group/version: false` hides that version. Default empty.
+    pub runtime_config: Option<BTreeMap<String, bool>>,
+    /// More deprecated versions. Default none.
+    pub deprecations: Option<Vec<Deprecation>>,
+}
+
+/// One deprecated kind.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Deprecation {
+    /// `batch/v1beta1`.
+    pub group_version: Option<String>,
+    /// `CronJob`. Default: every kind of the version.
+    pub kind: Option<String>,
+    /// `1.21`.
+    pub deprecated: Option<String>,
+    /// `1.25`.
+    pub removed: Option<String>,
+    /// What to use: `batch/v1 CronJob`.
+    pub replacement: Option<String>,
+}
+
+/// The document.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct FrontConfiguration {
+    /// `apifront.dev/v1alpha1`.
+    pub api_version: Option<String>,
+    /// `FrontConfiguration`.
+    pub kind: Option<String>,
+    pub serving: Serving,
+    pub observability: Observability,
+    pub logging: Logging,
+    pub upstream: Upstream,
+    pub authentication: Authentication,
+    pub authorization: Authorization,
+    pub identity: Identity,
+    pub cache: Cache,
+    pub aggregation: Aggregation,
+    pub apis: Apis,
+}

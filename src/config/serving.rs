@@ -1,0 +1,190 @@
+//! `serving`: listeners and what one connection or request may cost.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::check::Check;
+use super::raw;
+
+/// Checked `serving`. At least one of the two listeners is there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Serving {
+    /// HTTPS.
+    pub secure: Option<SecureServing>,
+    /// Plain HTTP, on loopback.
+    pub insecure: Option<SocketAddr>,
+    pub shutdown_delay_duration: Duration,
+    pub shutdown_grace_period: Duration,
+    pub livez_grace_period: Duration,
+    pub min_request_timeout: Duration,
+    pub request_header_timeout: Duration,
+    pub max_request_header_bytes: usize,
+    pub max_request_body_bytes: usize,
+    pub http2_max_streams_per_connection: u32,
+    /// 0: no limit.
+    pub max_requests_inflight: usize,
+    /// 0: no limit.
+    pub max_mutating_requests_inflight: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SecureServing {
+    pub address: SocketAddr,
+    pub tls_cert_file: PathBuf,
+    pub tls_private_key_file: PathBuf,
+    pub sni_certs: Vec<SniCert>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SniCert {
+    /// Lower case. Empty: the names in the certificate.
+    pub names: Vec<String>,
+    pub cert_file: PathBuf,
+    pub key_file: PathBuf,
+}
+
+/// The ports a process listens on when nothing names one.
+#[derive(Clone, Copy)]
+pub(super) struct DefaultPorts {
+    pub secure: u16,
+    pub insecure: u16,
+}
+
+impl Serving {
+    pub(super) fn check(raw: &raw::Serving, ports: DefaultPorts, check: &mut Check) -> Self {
+        let secure = Self::check_secure(raw, ports.secure, check);
+        let insecure_port = check.port("serving.insecurePort", raw.insecure_port, ports.insecure);
+        let insecure = (insecure_port != 0)
+            .then(|| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), insecure_port));
+        if raw.secure_port.unwrap_or(ports.secure.into()) == 0 && insecure.is_none() {
+            check.error(
+                "serving",
+                "",
+                "nothing to listen on: set securePort or insecurePort",
+            );
+        }
+        Self {
+            secure,
+            insecure,
+            shutdown_delay_duration: check.duration(
+                "serving.shutdownDelayDuration",
+                &raw.shutdown_delay_duration,
+                Duration::ZERO,
+            ),
+            shutdown_grace_period: check.duration(
+                "serving.shutdownGracePeriod",
+                &raw.shutdown_grace_period,
+                Duration::from_secs(60),
+            ),
+            livez_grace_period: check.duration(
+                "serving.livezGracePeriod",
+                &raw.livez_grace_period,
+                Duration::ZERO,
+            ),
+            min_request_timeout: check.positive_duration(
+                "serving.minRequestTimeout",
+                &raw.min_request_timeout,
+                Duration::from_secs(1800),
+            ),
+            request_header_timeout: check.positive_duration(
+                "serving.requestHeaderTimeout",
+                &raw.request_header_timeout,
+                Duration::from_secs(30),
+            ),
+            // Bearer tokens with many groups come close to 16 KiB; nothing
+            // legitimate comes close to 1 MiB.
+            max_request_header_bytes: check.count(
+                "serving.maxRequestHeaderBytes",
+                raw.max_request_header_bytes,
+                64 << 10,
+                4 << 10..=1 << 20,
+            ),
+            // kube-apiserver's MaxRequestBodyBytes; etcd's own limit is below.
+            max_request_body_bytes: check.count(
+                "serving.maxRequestBodyBytes",
+                raw.max_request_body_bytes,
+                3 << 20,
+                1 << 10..=256 << 20,
+            ),
+            http2_max_streams_per_connection: check.count(
+                "serving.http2MaxStreamsPerConnection",
+                raw.http2_max_streams_per_connection,
+                // One client's informers share a connection, and a watch is a
+                // stream for half an hour: kube-apiserver's 100 is too few here.
+                1000,
+                1..=1 << 20,
+            ) as u32,
+            max_requests_inflight: check.count(
+                "serving.maxRequestsInflight",
+                raw.max_requests_inflight,
+                400,
+                0..=1 << 20,
+            ),
+            max_mutating_requests_inflight: check.count(
+                "serving.maxMutatingRequestsInflight",
+                raw.max_mutating_requests_inflight,
+                200,
+                0..=1 << 20,
+            ),
+        }
+    }
+
+    fn check_secure(
+        raw: &raw::Serving,
+        default_port: u16,
+        check: &mut Check,
+    ) -> Option<SecureServing> {
+        let address = check.ip(
+            "serving.bindAddress",
+            &raw.bind_address,
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        );
+        let port = check.port("serving.securePort", raw.secure_port, default_port);
+        let sni_certs = raw
+            .sni_certs
+            .iter()
+            .flatten()
+            .enumerate()
+            .filter_map(|(i, sni)| SniCert::check(&format!("serving.sniCerts[{i}]"), sni, check))
+            .collect();
+        if port == 0 {
+            return None;
+        }
+        let why =
+            format!("needed to serve HTTPS on port {port} (serving.securePort: 0 turns it off)");
+        Some(SecureServing {
+            address: SocketAddr::new(address, port),
+            tls_cert_file: check.needed_file("serving.tlsCertFile", &raw.tls_cert_file, &why)?,
+            tls_private_key_file: check.needed_file(
+                "serving.tlsPrivateKeyFile",
+                &raw.tls_private_key_file,
+                &why,
+            )?,
+            sni_certs,
+        })
+    }
+}
+
+impl SniCert {
+    fn check(field: &str, raw: &raw::SniCert, check: &mut Check) -> Option<Self> {
+        let names = raw.names.clone().unwrap_or_default();
+        for name in &names {
+            let host = name.strip_prefix("*.").unwrap_or(name);
+            if host.is_empty() || host.contains(['*', '/', ':', ' ']) {
+                check.error(
+                    &format!("{field}.names"),
+                    name,
+                    "must be a host name; * only as the whole first label",
+                );
+            }
+        }
+        let cert_file = check.needed_file(&format!("{field}.certFile"), &raw.cert_file, "needed");
+        let key_file = check.needed_file(&format!("{field}.keyFile"), &raw.key_file, "needed");
+        Some(Self {
+            names: names.iter().map(|n| n.to_ascii_lowercase()).collect(),
+            cert_file: cert_file?,
+            key_file: key_file?,
+        })
+    }
+}

@@ -1,0 +1,388 @@
+//! The configuration as users meet it: files, flags, errors, reload.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Parser;
+use prometheus::Registry;
+use tempfile::TempDir;
+
+use super::*;
+
+const MINIMAL: &str = include_str!("../../config/minimal.yaml");
+
+fn shipped(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("config")
+        .join(name)
+}
+
+fn load(args: &[&str]) -> Result<Config, ConfigErrors> {
+    let args = ["apifront"].iter().chain(args);
+    Source::new(Flags::try_parse_from(args).unwrap()).load()
+}
+
+/// Loads `text` as a file; errors come without the file's name.
+fn load_text(text: &str, flags: &[&str]) -> Result<Config, Vec<String>> {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("front.yaml");
+    fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    load(&[&["--config", file], flags].concat())
+        .map_err(|errors| errors.errors.iter().map(ToString::to_string).collect())
+}
+
+/// The minimal file with more under one of its sections.
+fn minimal_with(section: &str, lines: &str) -> String {
+    let header = format!("{section}:\n");
+    if MINIMAL.contains(&header) {
+        MINIMAL.replace(&header, &format!("{header}{lines}\n"))
+    } else {
+        format!("{MINIMAL}{header}{lines}\n")
+    }
+}
+
+#[test]
+fn the_commented_file_holds_the_defaults() {
+    let all = load(&[
+        "--config",
+        shipped("front-configuration.yaml").to_str().unwrap(),
+    ])
+    .unwrap();
+    let minimal = load(&["--config", shipped("minimal.yaml").to_str().unwrap()]).unwrap();
+    assert_eq!(all, minimal);
+    assert_eq!(all.mode(), Mode::Front);
+}
+
+/// Every field's name is in the commented file, set or as an example.
+#[test]
+fn the_commented_file_names_every_field() {
+    let text = fs::read_to_string(shipped("front-configuration.yaml")).unwrap();
+    let uncommented: String = text
+        .lines()
+        .map(|line| {
+            let example = line.trim_start().strip_prefix("# ").filter(|rest| {
+                let key = rest.trim_start_matches("- ").trim_start();
+                let word = key.split(':').next().unwrap_or_default();
+                key.contains(": ") && word.chars().all(|c| c.is_ascii_alphanumeric())
+            });
+            match example {
+                Some(example) => format!("{}\n", example.trim_start_matches("- ").trim_start()),
+                None => format!("{}\n", line.trim_start()),
+            }
+        })
+        .collect();
+    let source = include_str!("raw.rs");
+    let mut renamed = None;
+    for line in source.lines().map(str::trim) {
+        if let Some(name) = line.strip_prefix("#[serde(rename = \"") {
+            renamed = name.strip_suffix("\")]");
+        }
+        let Some((field, _)) = line.strip_prefix("pub ").and_then(|l| l.split_once(": ")) else {
+            continue;
+        };
+        if field.contains(' ') {
+            continue;
+        }
+        let name = match renamed.take() {
+            Some(name) => name.to_owned(),
+            None => camel_case(field),
+        };
+        assert!(
+            uncommented.contains(&format!("\n{name}:")) || uncommented.starts_with(&name),
+            "{name} is missing"
+        );
+    }
+}
+
+fn camel_case(field: &str) -> String {
+    let mut words = field.split('_');
+    let mut name = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let (first, rest) = word.split_at(1);
+        name.push_str(&first.to_ascii_uppercase());
+        name.push_str(rest);
+    }
+    name
+}
+
+#[test]
+fn each_mode_listens_where_it_should() {
+    let demo = load(&[]).unwrap();
+    assert_eq!(demo.mode(), Mode::Demo);
+    assert_eq!(demo.serving.insecure.unwrap().to_string(), "127.0.0.1:8001");
+    assert_eq!(demo.serving.secure, None);
+    assert_eq!(demo.observability.address, None);
+
+    let personal = load(&[
+        "--kubeconfig",
+        "k",
+        "--context",
+        "c",
+        "--insecure-port",
+        "8080",
+    ]);
+    let personal = personal.unwrap();
+    assert_eq!(personal.mode(), Mode::Personal);
+    assert_eq!(
+        personal.serving.insecure.unwrap().to_string(),
+        "127.0.0.1:8080"
+    );
+    assert!(matches!(
+        personal.upstream,
+        Upstream::Kubeconfig { context: Some(c), .. } if c == "c"
+    ));
+
+    // Never a front with half of what it was asked for.
+    let errors = load(&["--kubeconfig", "k", "--client-ca-file", "ca.crt"]).unwrap_err();
+    assert_eq!(
+        errors.to_string().lines().next().unwrap(),
+        "identity.proxyClientCertFile: needed by identity.mode RequestHeader \
+         (other modes are Impersonate and PassThrough)"
+    );
+    let front = load(&[
+        "--kubeconfig=k",
+        "--tls-cert-file=c",
+        "--tls-private-key-file=k",
+        "--proxy-client-cert-file=c",
+        "--proxy-client-key-file=k",
+        "--anonymous-auth",
+    ])
+    .unwrap();
+    assert!(front.access.delegated().unwrap().authentication.anonymous);
+}
+
+#[test]
+fn a_flag_overrides_the_file() {
+    let text = minimal_with("serving", "  securePort: 7443\n  minRequestTimeout: 1h");
+    let config = load_text(&text, &[]).unwrap();
+    assert_eq!(config.serving.secure.unwrap().address.port(), 7443);
+    assert_eq!(
+        config.serving.min_request_timeout,
+        Duration::from_secs(3600)
+    );
+    let flags = ["--secure-port=8443", "--min-request-timeout=60", "-v", "4"];
+    let config = load_text(&text, &flags).unwrap();
+    assert_eq!(config.serving.secure.unwrap().address.port(), 8443);
+    assert_eq!(config.serving.min_request_timeout, Duration::from_secs(60));
+    assert_eq!(config.logging.verbosity, 4);
+}
+
+#[test]
+fn errors_name_field_value_and_what_is_allowed_all_at_once() {
+    let text = minimal_with(
+        "cache",
+        "  consistency: Sometimes\n  maxStaleness: 30\n  exclude: [events, Pods]\n  preload: ['*']",
+    );
+    let errors = load_text(&text, &["--secure-port=70000", "--logging-format=xml"]).unwrap_err();
+    assert_eq!(
+        errors,
+        [
+            r#"--secure-port: "70000": must be between 0 and 65535"#,
+            r#"--logging-format: "xml": must be one of text, json"#,
+            r#"cache.preload[0]: "*": must name one resource, without *"#,
+            r#"cache.consistency: "Sometimes": must be one of Strict, Fresh, Bounded"#,
+            r#"cache.maxStaleness: "30": must be a duration like 2m, 10s, 1h30m or 500ms"#,
+            r#"cache.exclude[1]: "Pods": must be like pods, deployments.apps, deployments.v1.apps, *.apps or *"#,
+        ]
+    );
+}
+
+#[test]
+fn contradictions_are_refused() {
+    let base = "apiVersion: apifront.dev/v1alpha1\nkind: FrontConfiguration\n";
+    let rest = "serving: {securePort: 0, insecurePort: 8001}\nidentity: {mode: Impersonate}\n";
+    for (text, expected) in [
+        ("upstream: {}\n", "upstream: needs kubeconfig or servers"),
+        (
+            "upstream: {kubeconfig: k, servers: ['https://a']}\n",
+            "upstream.kubeconfig: \"k\": cannot be combined with upstream.servers",
+        ),
+        (
+            "upstream: {kubeconfig: k, tokenFile: t}\n",
+            "upstream.tokenFile: \"t\": belongs to upstream.servers; a kubeconfig has its own",
+        ),
+        (
+            "upstream: {servers: ['http://10.0.0.1:6443']}\n",
+            "upstream.servers[0]: \"http://10.0.0.1:6443\": must be https; plain http only to a \
+             loopback address",
+        ),
+        (
+            "upstream: {servers: ['https://a/path']}\n",
+            "upstream.servers[0]: \"https://a/path\": must have neither path nor query",
+        ),
+        (
+            "upstream: {servers: ['https://a'], clientCertFile: c}\n",
+            "upstream.clientKeyFile: needed with upstream.clientCertFile",
+        ),
+        (
+            "upstream: {kubeconfig: k}\nauthentication: {tokenReview: {enabled: false}}\n",
+            "authentication: nobody could log in: set clientCAFile, tokenReview, requestHeader or \
+             anonymous",
+        ),
+        (
+            "upstream: {kubeconfig: k}\nobservability: {bindAddress: 0.0.0.0}\n",
+            "observability.bindAddress: \"0.0.0.0\": must be a loopback address, this port is \
+             plain HTTP without authentication; /metrics and the health paths are on the secure \
+             port too",
+        ),
+    ] {
+        let errors = load_text(&format!("{base}{rest}{text}"), &[]).unwrap_err();
+        assert!(errors.iter().any(|e| e == expected), "{text}: {errors:?}");
+    }
+    let errors = load_text(&format!("{base}upstream: {{kubeconfig: k}}\n"), &[]).unwrap_err();
+    assert!(errors.iter().any(|e| {
+        e == "serving.tlsCertFile: needed to serve HTTPS on port 6443 \
+              (serving.securePort: 0 turns it off)"
+    }));
+    let pass = minimal_with("authentication", "  clientCAFile: ca.crt")
+        .replace("identity:\n", "identity:\n  mode: PassThrough\n");
+    let errors = load_text(&pass, &[]).unwrap_err();
+    assert!(
+        errors
+            .iter()
+            .any(|e| e.starts_with("authentication.clientCAFile: \"ca.crt\": "))
+    );
+}
+
+#[test]
+fn what_is_not_built_is_refused() {
+    for (section, lines, field) in [
+        (
+            "observability",
+            "  auditPolicyFile: p.yaml",
+            "observability.auditPolicyFile",
+        ),
+        (
+            "aggregation",
+            "  apiServices: ['*.yaml']",
+            "aggregation.apiServices",
+        ),
+        ("cache", "  memoryLimit: 1000", "cache.memoryLimit"),
+        (
+            "apis",
+            "  runtimeConfig: {batch/v1beta1: false}",
+            "apis.runtimeConfig",
+        ),
+    ] {
+        assert_eq!(
+            load_text(&minimal_with(section, lines), &[]).unwrap_err(),
+            [format!("{field}: is not supported by this version")]
+        );
+    }
+}
+
+#[test]
+fn a_document_that_does_not_fit_is_explained_section_by_section() {
+    let text = minimal_with("cache", "  consistancy: Strict")
+        .replace("serving:\n", "upsteam: {}\nserving:\n  securePort: many\n");
+    let errors = load_text(&text, &[]).unwrap_err();
+    let all = errors.join("\n");
+    for part in [
+        "cache: unknown field `consistancy`, expected one of `consistency`,",
+        "serving: ",
+        "upsteam: unknown field",
+    ] {
+        assert!(all.contains(part), "{part} not in {all}");
+    }
+    for (text, part) in [
+        ("a: [", "line"),
+        ("", "apiVersion: must be apifront.dev/v1alpha1"),
+        ("kind: FrontConfiguration\nkind: x\n", "duplicate"),
+        (
+            "serving: &a {securePort: 1}\ncache: *a\n",
+            "unknown field `securePort`",
+        ),
+    ] {
+        let errors = load_text(text, &[]).unwrap_err();
+        assert!(
+            errors.iter().any(|e| e.contains(part)),
+            "{text}: {errors:?}"
+        );
+    }
+    let deep = format!("apis: {}{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert!(load_text(&deep, &[]).is_err());
+    assert!(load(&["--config", "/nonexistent"]).is_err());
+}
+
+#[test]
+fn a_restart_is_asked_for_where_one_is_needed() {
+    let old = load_text(MINIMAL, &[]).unwrap();
+    let same = load_text(&minimal_with("logging", "  verbosity: 4"), &[]).unwrap();
+    assert_eq!(restart_required(&old, &same), Vec::<&str>::new());
+    let new = minimal_with("serving", "  securePort: 7443");
+    let new = load_text(&new.replace("upstream.kubeconfig", "other"), &[]).unwrap();
+    assert_eq!(
+        restart_required(&old, &new),
+        ["serving.securePort", "upstream"]
+    );
+}
+
+fn live(source: &Source) -> std::sync::Arc<Live> {
+    let metrics = ReloadMetrics::register(&Registry::new()).unwrap();
+    Live::new(source.load().unwrap(), metrics)
+}
+
+#[test]
+fn a_bad_file_leaves_the_running_configuration() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("front.yaml");
+    fs::write(&file, MINIMAL).unwrap();
+    let flags = Flags::try_parse_from(["apifront", "--config", file.to_str().unwrap()]).unwrap();
+    let source = Source::new(flags);
+    let live = live(&source);
+    let mut generation = live.subscribe();
+
+    fs::write(&file, minimal_with("cache", "  maxStaleness: soon")).unwrap();
+    assert!(live.reload(&source).is_err());
+    assert_eq!(live.load().cache.max_staleness, Duration::from_secs(30));
+    let error = live.last_error().unwrap();
+    assert!(
+        error.contains("front.yaml: cache.maxStaleness: \"soon\": "),
+        "{error}"
+    );
+    assert!(!generation.has_changed().unwrap());
+
+    fs::write(&file, minimal_with("cache", "  maxStaleness: 5s")).unwrap();
+    assert_eq!(live.reload(&source).unwrap(), ["cache"]);
+    assert_eq!(live.load().cache.max_staleness, Duration::from_secs(5));
+    assert_eq!(live.last_error(), None);
+    assert!(generation.has_changed().unwrap());
+    generation.mark_unchanged();
+}
+
+/// A mounted ConfigMap: the file is a link through `..data`, which is replaced.
+#[tokio::test]
+async fn the_symlink_swap_of_a_config_map_is_noticed() {
+    use std::os::unix::fs::symlink;
+    let dir = TempDir::new().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for (version, text) in [("..1", "old"), ("..2", "new")] {
+        fs::create_dir(at(version)).unwrap();
+        fs::write(at(version).join("front.yaml"), text).unwrap();
+    }
+    symlink("..1", at("..data")).unwrap();
+    symlink("..data/front.yaml", at("front.yaml")).unwrap();
+    let mut watcher = Watcher::new(vec![at("front.yaml")]).unwrap();
+
+    // Reading it, or a change of a neighbour, is no change.
+    fs::read(at("front.yaml")).unwrap();
+    fs::write(at("other"), "x").unwrap();
+    let wait = tokio::time::timeout(Duration::from_millis(600), watcher.changed());
+    assert!(wait.await.is_err());
+
+    symlink("..2", at("..data_tmp")).unwrap();
+    fs::rename(at("..data_tmp"), at("..data")).unwrap();
+    let wait = tokio::time::timeout(Duration::from_secs(20), watcher.changed());
+    wait.await.expect("the swap is noticed");
+    assert_eq!(fs::read_to_string(at("front.yaml")).unwrap(), "new");
+}
+
+#[test]
+fn flags_are_consistent() {
+    use clap::CommandFactory;
+    Flags::command().debug_assert();
+    let help = Flags::command().render_long_help().to_string();
+    assert!(help.contains("--requestheader-extra-headers-prefix <PREFIXES>"));
+}

@@ -1,0 +1,159 @@
+//! Notices that a configuration should be read again.
+//!
+//! Kubernetes replaces a mounted ConfigMap or Secret by renaming the `..data`
+//! symlink beside the files, and editors rename a new file over the old one; so
+//! it is the directories that are watched, and a change is a change of what the
+//! paths lead to. `SIGHUP` always is one.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep};
+
+use super::{Live, Source};
+
+/// Writers touch a file several times and a key after its certificate.
+const SETTLE: Duration = Duration::from_millis(250);
+/// For file systems without change notices, as client-go rereads certificates.
+const POLL: Duration = Duration::from_secs(60);
+
+/// What a path leads to: file, inode, size, modification and change time.
+/// `None` while it leads nowhere.
+type Fingerprint = Vec<Option<(PathBuf, u64, u64, i64, i64, i64, i64)>>;
+
+pub struct Watcher {
+    files: Vec<PathBuf>,
+    seen: Fingerprint,
+    directories: BTreeSet<PathBuf>,
+    /// `None` where the kernel has no watches left: polling remains.
+    notices: Option<RecommendedWatcher>,
+    noticed: Arc<Notify>,
+    hangup: Signal,
+    poll: Interval,
+}
+
+impl Watcher {
+    /// Must be called in a tokio runtime. Fails when `SIGHUP` cannot be caught.
+    pub fn new(files: Vec<PathBuf>) -> std::io::Result<Self> {
+        let noticed = Arc::new(Notify::new());
+        let sender = noticed.clone();
+        let notices = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            // Reading the files is an event too; it must not cause another.
+            if !event.is_ok_and(|e| e.kind.is_access()) {
+                sender.notify_one();
+            }
+        });
+        let notices = match notices {
+            Ok(notices) => Some(notices),
+            Err(error) => {
+                tracing::warn!(%error, "cannot watch files, polling every {POLL:?}");
+                None
+            }
+        };
+        let mut poll = interval_at(Instant::now() + POLL, POLL);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut watcher = Self {
+            files: Vec::new(),
+            seen: Vec::new(),
+            directories: BTreeSet::new(),
+            notices,
+            noticed,
+            hangup: signal(SignalKind::hangup())?,
+            poll,
+        };
+        watcher.watch(files);
+        Ok(watcher)
+    }
+
+    /// Replaces the files watched.
+    pub fn watch(&mut self, files: Vec<PathBuf>) {
+        let wanted: BTreeSet<PathBuf> = files.iter().flat_map(|f| directories_of(f)).collect();
+        if let Some(notices) = &mut self.notices {
+            for gone in self.directories.difference(&wanted) {
+                // It may be gone from the disk as well.
+                let _ = notices.unwatch(gone);
+            }
+            for new in wanted.difference(&self.directories) {
+                if let Err(error) = notices.watch(new, RecursiveMode::NonRecursive) {
+                    tracing::warn!(directory = %new.display(), %error, "cannot watch, polling");
+                }
+            }
+        }
+        self.directories = wanted;
+        self.seen = fingerprint(&files);
+        self.files = files;
+    }
+
+    /// Waits until the files have changed and come to rest, or for `SIGHUP`.
+    /// Cancel safe: a change is reported until a call returned for it.
+    pub async fn changed(&mut self) {
+        loop {
+            tokio::select! {
+                _ = self.hangup.recv() => {
+                    self.seen = fingerprint(&self.files);
+                    return;
+                }
+                () = self.noticed.notified() => {}
+                _ = self.poll.tick() => {}
+            }
+            let mut now = fingerprint(&self.files);
+            if now == self.seen {
+                continue;
+            }
+            loop {
+                sleep(SETTLE).await;
+                let later = fingerprint(&self.files);
+                if later == now {
+                    break;
+                }
+                now = later;
+            }
+            self.seen = now;
+            return;
+        }
+    }
+
+    /// Reloads `live` at every change, for ever.
+    pub async fn run(mut self, source: Source, live: Arc<Live>) {
+        loop {
+            self.changed().await;
+            // The result is in the log, the metrics and `live` itself.
+            let _ = live.reload(&source);
+            let files = source.files(&live.load());
+            self.watch(files);
+        }
+    }
+}
+
+/// The directory that holds the path, and the one its links lead to.
+fn directories_of(file: &Path) -> Vec<PathBuf> {
+    let parent = |p: &Path| match p.parent() {
+        Some(dir) if dir.as_os_str().is_empty() => PathBuf::from("."),
+        Some(dir) => dir.to_owned(),
+        None => PathBuf::from("/"),
+    };
+    let mut directories = vec![parent(file)];
+    if let Ok(target) = fs::canonicalize(file) {
+        directories.push(parent(&target));
+    }
+    directories
+}
+
+fn fingerprint(files: &[PathBuf]) -> Fingerprint {
+    files
+        .iter()
+        .map(|file| {
+            let target = fs::canonicalize(file).ok()?;
+            let m = fs::metadata(&target).ok()?;
+            let times = (m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec());
+            Some((target, m.ino(), m.len(), times.0, times.1, times.2, times.3))
+        })
+        .collect()
+}

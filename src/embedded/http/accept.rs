@@ -1,0 +1,215 @@
+//! Which representation a request asks for.
+//!
+//! JSON is the only encoding so far; Table is offered where a renderer exists.
+//! The rules are those of apiserver `handlers/negotiation/negotiate.go`: the
+//! first clause, by descending q, that can be satisfied wins.
+
+use http::{HeaderMap, header::ACCEPT};
+
+use crate::api::{Reason, Status, status::Details};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Media {
+    Json,
+    /// `meta.k8s.io/v1`, or v1beta1.
+    Table(&'static str),
+    /// apidiscovery.k8s.io/v2 APIGroupDiscoveryList.
+    Discovery,
+}
+
+/// What the request's place can offer beside plain JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    Json,
+    Table,
+    /// Lists, whose routes also stream.
+    Collection {
+        table: bool,
+    },
+    Discovery,
+    /// Streams, which name other types in their refusal.
+    Watch {
+        table: bool,
+    },
+}
+
+/// What a real server offers; here only the first of them works.
+const ALL: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+pub fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Media, Status> {
+    // Only the first header line counts, as Go's Header.Get has it.
+    let accept = headers
+        .get(ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    if accept.trim().is_empty() {
+        return Ok(Media::Json);
+    }
+    let mut clauses: Vec<Clause> = accept.split(',').map(Clause::parse).collect();
+    // By q, then exact types before wildcards, otherwise as written.
+    clauses.sort_by(|a, b| {
+        b.quality
+            .total_cmp(&a.quality)
+            .then(a.wildcards().cmp(&b.wildcards()))
+    });
+    clauses
+        .iter()
+        .find_map(|clause| clause.choose(offer))
+        .ok_or_else(|| not_acceptable(&clauses, offer))
+}
+
+/// The router knows the types of a route without their parameters and refuses
+/// first, in words of its own.
+fn not_acceptable(clauses: &[Clause<'_>], offer: Offer) -> Status {
+    if !clauses.iter().any(Clause::is_routed) {
+        let streams = match offer {
+            Offer::Watch { .. } | Offer::Collection { .. } => {
+                ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+            }
+            _ => "",
+        };
+        return Status::failure(
+            406,
+            Reason::NotAcceptable,
+            format!("406: Not Acceptable\n\nAvailable representations: {ALL}{streams}"),
+        )
+        .with_details(Details::default());
+    }
+    let types = match offer {
+        Offer::Watch { .. } => {
+            "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+        }
+        _ => ALL,
+    };
+    Status::failure(
+        406,
+        Reason::NotAcceptable,
+        format!("only the following media types are accepted: {types}"),
+    )
+}
+
+struct Clause<'a> {
+    media_type: &'a str,
+    quality: f32,
+    parameters: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Clause<'a> {
+    fn parse(text: &'a str) -> Self {
+        let mut parts = text.split(';').map(str::trim);
+        let media_type = parts.next().unwrap_or_default();
+        let parameters: Vec<_> = parts.filter_map(|p| p.split_once('=')).collect();
+        let quality = parameters
+            .iter()
+            .find(|(key, _)| *key == "q")
+            .and_then(|(_, value)| value.parse().ok())
+            .unwrap_or(1.0);
+        Self {
+            media_type,
+            quality,
+            parameters,
+        }
+    }
+
+    fn wildcards(&self) -> usize {
+        self.media_type.matches('*').count()
+    }
+
+    fn is_routed(&self) -> bool {
+        ALL.split(", ").any(|known| known == self.media_type)
+            || matches!(self.media_type, "application/*" | "*/*")
+    }
+
+    fn parameter(&self, key: &str) -> &str {
+        self.parameters
+            .iter()
+            .find(|(k, _)| *k == key)
+            .map_or("", |(_, value)| value)
+    }
+
+    fn choose(&self, offer: Offer) -> Option<Media> {
+        if !matches!(
+            self.media_type,
+            "application/json" | "application/*" | "*/*"
+        ) {
+            return None;
+        }
+        let stream = self.parameter("stream");
+        if !stream.is_empty() && !(stream == "watch" && matches!(offer, Offer::Watch { .. })) {
+            return None;
+        }
+        let transform = (
+            self.parameter("as"),
+            self.parameter("g"),
+            self.parameter("v"),
+        );
+        match (transform, offer) {
+            (("", "", ""), _) => Some(Media::Json),
+            (
+                ("Table", "meta.k8s.io", version @ ("v1" | "v1beta1")),
+                Offer::Table | Offer::Collection { table: true } | Offer::Watch { table: true },
+            ) => Some(Media::Table(if version == "v1" {
+                "meta.k8s.io/v1"
+            } else {
+                "meta.k8s.io/v1beta1"
+            })),
+            (("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"), Offer::Discovery) => {
+                Some(Media::Discovery)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+    #[test]
+    fn clauses() {
+        let pick = |accept: &str, offer| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, accept.parse().unwrap());
+            negotiate(&headers, offer).ok()
+        };
+        let both = format!("{TABLE},application/json");
+        for (accept, offer, expected) in [
+            ("", Offer::Json, Some(Media::Json)),
+            ("*/*", Offer::Json, Some(Media::Json)),
+            ("text/html", Offer::Json, None),
+            ("application/vnd.kubernetes.protobuf", Offer::Json, None),
+            (
+                "application/vnd.kubernetes.protobuf,application/json",
+                Offer::Json,
+                Some(Media::Json),
+            ),
+            (TABLE, Offer::Json, None),
+            (TABLE, Offer::Table, Some(Media::Table("meta.k8s.io/v1"))),
+            (&both, Offer::Json, Some(Media::Json)),
+            (
+                "application/json;q=0.1,application/json;as=Table;v=v1;g=meta.k8s.io",
+                Offer::Table,
+                Some(Media::Table("meta.k8s.io/v1")),
+            ),
+            (
+                "application/json;stream=watch",
+                Offer::Watch { table: false },
+                Some(Media::Json),
+            ),
+            (
+                "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json",
+                Offer::Discovery,
+                Some(Media::Discovery),
+            ),
+            (
+                "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json",
+                Offer::Discovery,
+                Some(Media::Json),
+            ),
+        ] {
+            assert_eq!(pick(accept, offer), expected, "{accept} {offer:?}");
+        }
+    }
+}

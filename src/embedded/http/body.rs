@@ -1,0 +1,148 @@
+//! Request bodies: size, media type, and what must be in an object.
+
+use bytes::Bytes;
+use http::{HeaderMap, header::CONTENT_TYPE};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use serde_json::Value;
+
+use super::{call::Call, errors, go_error};
+use crate::api::{GroupVersion, Status};
+
+/// kube-apiserver's `MaxRequestBodyBytes`.
+const LIMIT: usize = 3 * 1024 * 1024;
+
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+pub async fn read(incoming: Incoming) -> Result<Bytes, Status> {
+    match Limited::new(incoming, LIMIT).collect().await {
+        Ok(whole) => Ok(whole.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Status::too_large(format!(
+            "Request entity too large: limit is {LIMIT}"
+        ))),
+        Err(error) => Err(Status::bad_request(error.to_string())),
+    }
+}
+
+/// The media type of the body without its parameters; JSON if none is named.
+pub fn media_type(headers: &HeaderMap) -> &str {
+    headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.split(';').next())
+        .map_or("application/json", str::trim)
+}
+
+/// An object of the resource, or of `kind` and `api_version` if it is one of a
+/// subresource. Errors are those of the real decoder.
+pub async fn object(
+    call: &Call<'_>,
+    incoming: Incoming,
+    kind: &str,
+    api_version: &str,
+) -> Result<Value, Status> {
+    if media_type(&call.head.headers) != "application/json" {
+        return Err(errors::unsupported_media_type(ACCEPTED));
+    }
+    let bytes = read(incoming).await?;
+    let unrecognized = |why: &str| {
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+            excerpt(&bytes)
+        ))
+    };
+    let value: Value = serde_json::from_slice(&bytes).map_err(|error| {
+        unrecognized(&format!(
+            "couldn't get version/kind; json parse error: {}",
+            go_error::syntax(&bytes, &error)
+        ))
+    })?;
+    if !value.is_object() {
+        return Err(unrecognized(&format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            go_error::type_name(&value)
+        )));
+    }
+    let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (given_kind, given_version) = (text("kind"), text("apiVersion"));
+    if call.resource.custom.is_some() {
+        if given_kind.is_empty() {
+            let body = String::from_utf8_lossy(&bytes);
+            return Err(unrecognized(&format!(
+                "Object 'Kind' is missing in '{body}'"
+            )));
+        }
+        if given_version != api_version {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
+            )));
+        }
+    } else {
+        check_type(call, (kind, api_version), (given_kind, given_version))?;
+    }
+    Ok(value)
+}
+
+/// Built-in kinds may leave their type out; a wrong one is refused as the scheme
+/// of the real server would refuse to convert it.
+fn check_type(
+    call: &Call<'_>,
+    (kind, api_version): (&str, &str),
+    (given_kind, given_version): (&str, &str),
+) -> Result<(), Status> {
+    let same_version = given_version.is_empty() || given_version == api_version;
+    if same_version && (given_kind.is_empty() || given_kind == kind) {
+        return Ok(());
+    }
+    let short = given_version.rsplit('/').next().unwrap_or_default();
+    let group = api_version
+        .split_once('/')
+        .map_or("core", |(group, _)| group);
+    let package = group.split('.').next().unwrap_or_default();
+    let registered = GroupVersion::parse(given_version).is_some_and(|gv| {
+        let served = call.server.served();
+        served
+            .in_version(&gv.group, &gv.version)
+            .any(|resource| resource.kind == given_kind)
+    });
+    let why = if registered {
+        format!("converting ({short}.{given_kind}) to ({package}.{kind}): unknown conversion")
+    } else {
+        format!(
+            "no kind {given_kind:?} is registered for version {given_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )
+    };
+    Err(Status::bad_request(format!(
+        "{given_kind} in version {short:?} cannot be handled as a {kind}: {why}"
+    )))
+}
+
+fn excerpt(bytes: &[u8]) -> String {
+    match bytes {
+        [] => "<empty>".to_owned(),
+        [b'{', ..] => String::from_utf8_lossy(bytes).into_owned(),
+        // Data of no known form is shown in hexadecimal.
+        _ => bytes
+            .iter()
+            .take(1024)
+            .map(|b| format!("{b:02x}"))
+            .collect(),
+    }
+}
+
+/// Whether the request only asks what would happen.
+pub fn dry_run(call: &Call<'_>, options: &str) -> Result<bool, Status> {
+    let given: Vec<&str> = call.head.query.all("dryRun").collect();
+    if given.iter().all(|&value| value == "All") {
+        return Ok(!given.is_empty());
+    }
+    let list: Vec<String> = given.iter().map(|v| format!("{v:?}")).collect();
+    let message = format!(
+        "Unsupported value: [{}]: supported values: \"All\"",
+        list.join(",")
+    );
+    Err(errors::invalid_options(
+        options,
+        vec![errors::cause("FieldValueNotSupported", "dryRun", message)],
+    ))
+}

@@ -1,0 +1,305 @@
+//! WATCH: a cursor over a resource's event log, turned into frames.
+//!
+//! ```text
+//! initial events ─▶ end bookmark ─▶ live ─▶ deadline, resource gone, or
+//!   (if asked)        (if asked)     │       history lost: the stream ends
+//!                                    └─ bookmarks every period
+//! ```
+//!
+//! Rules: apiserver `storage/cacher/cache_watcher.go`.
+
+use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::stream;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use rand::Rng;
+use tokio::{sync::watch::Receiver, time::Instant};
+
+use super::{
+    Body, Media, Offer,
+    accept::negotiate,
+    call::Call,
+    list::{Selection, wait_for},
+    list_options::parse_version,
+};
+use crate::{
+    api::{Reason, Status, go_json},
+    embedded::{
+        EmbeddedServer,
+        registry::Resource,
+        storage::{Event, Keyspace, Stored},
+        table::{IncludeObject, TableRequest},
+        view::{self, ListMeta},
+    },
+};
+
+/// Events turned into one chunk at most: bounds what a slow reader holds.
+const BATCH: usize = 100;
+
+/// A watch without timeoutSeconds ends after this long, or up to twice as long
+/// (`--min-request-timeout`).
+const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// Before a watch ends, a bookmark saves its client a relist.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
+pub async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Body>, Status> {
+    let media = negotiate(
+        &call.head.headers,
+        Offer::Watch {
+            table: call.can_render(),
+        },
+    )?;
+    let include_object = call.include_object()?;
+    let options = &selection.options;
+    let requested = parse_version(&options.resource_version)
+        .map_err(|text| Status::failure(500, Reason::Unknown, text))?;
+    let now = Instant::now();
+    let timeout = match options.timeout_seconds {
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
+        _ => MIN_REQUEST_TIMEOUT.mul_f64(rand::rng().random_range(1.0..2.0)),
+    };
+    let keyspace = call.storage().keyspace(&call.group_resource());
+    let mut stream = Stream {
+        server: call.server.clone(),
+        changed: keyspace.subscribe(),
+        keyspace,
+        resource: call.resource.clone(),
+        bookmarks: options.allow_watch_bookmarks,
+        media,
+        include_object,
+        columns_sent: false,
+        initial: VecDeque::new(),
+        end_bookmark: false,
+        error: None,
+        cursor: requested,
+        bookmarked: 0,
+        resource_gone: false,
+        deadline: now + timeout,
+        next_bookmark: now,
+        selection,
+    };
+    stream.schedule_bookmark(now);
+    stream.position(call, requested).await;
+    let frames = stream::unfold(stream, |mut stream| async move {
+        let bytes = stream.next().await?;
+        Some((Ok::<_, Infallible>(Frame::data(bytes)), stream))
+    });
+    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
+    *response.status_mut() = StatusCode::OK;
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    Ok(response)
+}
+
+struct Stream {
+    server: EmbeddedServer,
+    keyspace: Arc<Keyspace>,
+    changed: Receiver<u64>,
+    resource: Arc<Resource>,
+    selection: Selection,
+    bookmarks: bool,
+    media: Media,
+    include_object: IncludeObject,
+    /// Of Tables, only the first event carries the columns.
+    columns_sent: bool,
+    /// Objects of the initial state still to be sent as ADDED.
+    initial: VecDeque<Arc<Stored>>,
+    end_bookmark: bool,
+    /// Sent instead of everything else, then the stream ends.
+    error: Option<Status>,
+    /// Every event up to this revision has been seen.
+    cursor: u64,
+    /// The revision the client knows of from the start or from a bookmark.
+    bookmarked: u64,
+    resource_gone: bool,
+    deadline: Instant,
+    next_bookmark: Instant,
+}
+
+impl Stream {
+    /// Finds where the stream begins.
+    async fn position(&mut self, call: &Call<'_>, requested: u64) {
+        let send_initial = self.selection.options.send_initial_events;
+        if send_initial == Some(true) {
+            if let Err(status) = wait_for(call, requested).await {
+                self.error = Some(status);
+                return;
+            }
+            let snapshot = self.keyspace.snapshot(self.server.storage().revision());
+            self.cursor = snapshot.revision;
+            self.initial = snapshot
+                .objects
+                .iter()
+                .filter(|(key, _)| self.selection.has_key(key))
+                .filter(|(_, object)| self.selection.matches(&self.resource, object))
+                .map(|(_, object)| object.clone())
+                .collect();
+            self.end_bookmark = self.bookmarks;
+        } else if requested == 0 {
+            self.cursor = self.server.storage().revision();
+        } else if let Err(old) = self.keyspace.events_after(requested, 0) {
+            self.error = Some(Status::expired(format!(
+                "too old resource version: {requested} ({})",
+                old.oldest - 1
+            )));
+        }
+        self.bookmarked = self.cursor;
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(status) = self.error.take() {
+            self.resource_gone = true;
+            return Some(self.error_frame(&status));
+        }
+        loop {
+            if !self.initial.is_empty() {
+                return Some(self.initial_frames());
+            }
+            if self.end_bookmark {
+                self.end_bookmark = false;
+                let object = view::bookmark(&self.resource, self.cursor, true);
+                return Some(self.frame("BOOKMARK", object));
+            }
+            if Instant::now() >= self.deadline {
+                return None;
+            }
+            let revision = self.server.storage().revision();
+            // History lost while streaming: the client starts again.
+            let events = self.keyspace.events_after(self.cursor, BATCH).ok()?;
+            match events.last() {
+                Some(last) => {
+                    self.cursor = last.revision;
+                    let frames = self.live_frames(&events);
+                    if !frames.is_empty() {
+                        return Some(frames);
+                    }
+                    continue;
+                }
+                None if self.resource_gone => return None,
+                // The cursor may be in the future; it never moves back.
+                None => self.cursor = self.cursor.max(revision),
+            }
+            if let Some(frame) = self.due_bookmark() {
+                return Some(frame);
+            }
+            tokio::select! {
+                changed = self.changed.changed() => self.resource_gone = changed.is_err(),
+                () = tokio::time::sleep_until(self.next_bookmark.min(self.deadline)) => {}
+            }
+        }
+    }
+
+    fn due_bookmark(&mut self) -> Option<Bytes> {
+        let now = Instant::now();
+        if now < self.next_bookmark {
+            return None;
+        }
+        self.schedule_bookmark(now);
+        let known = self.server.storage().revision().min(self.cursor);
+        if !self.bookmarks || known <= self.bookmarked {
+            return None;
+        }
+        self.bookmarked = known;
+        let object = view::bookmark(&self.resource, known, false);
+        Some(self.frame("BOOKMARK", object))
+    }
+
+    fn schedule_bookmark(&mut self, now: Instant) {
+        let periodic = now + self.server.options().bookmark_period;
+        let last = self.deadline.checked_sub(LAST_BOOKMARK);
+        self.next_bookmark = match last {
+            Some(last) if last > now && last < periodic => last,
+            _ => periodic,
+        };
+    }
+
+    fn initial_frames(&mut self) -> Bytes {
+        let count = self.initial.len().min(BATCH);
+        let objects: Vec<_> = self.initial.drain(..count).collect();
+        let mut out = Vec::new();
+        for object in objects {
+            let object = view::object(&self.resource, &object);
+            out.extend_from_slice(&self.frame("ADDED", object));
+        }
+        out.into()
+    }
+
+    fn live_frames(&mut self, events: &[Event]) -> Bytes {
+        let mut out = Vec::new();
+        for event in events {
+            if let Some((kind, object)) = self.convert(event) {
+                out.extend_from_slice(&self.frame(kind, object));
+            }
+        }
+        out.into()
+    }
+
+    /// An object that leaves the selection is DELETED as it last matched, with
+    /// the revision of the event (`convertToWatchEvent`).
+    fn convert(&self, event: &Event) -> Option<(&'static str, Bytes)> {
+        if !self.selection.has_key(&event.key) {
+            return None;
+        }
+        let passes = |object: &Option<Arc<Stored>>| {
+            object
+                .as_ref()
+                .filter(|object| self.selection.matches(&self.resource, object))
+                .cloned()
+        };
+        let (current, previous) = (passes(&event.current), passes(&event.previous));
+        let view = |object: &Stored| view::object(&self.resource, object);
+        match (current, previous) {
+            (Some(current), None) => Some(("ADDED", view(&current))),
+            (Some(current), Some(_)) => Some(("MODIFIED", view(&current))),
+            (None, Some(previous)) => Some((
+                "DELETED",
+                match &event.removed {
+                    Some(removed) => view(removed),
+                    None => view(&previous.restamped(event.revision)),
+                },
+            )),
+            (None, None) => None,
+        }
+    }
+
+    fn frame(&mut self, kind: &str, object: Bytes) -> Bytes {
+        let object = self.as_table(&object).unwrap_or(object);
+        let mut out = Vec::with_capacity(object.len() + 40);
+        out.extend_from_slice(b"{\"type\":\"");
+        out.extend_from_slice(kind.as_bytes());
+        out.extend_from_slice(b"\",\"object\":");
+        out.extend_from_slice(&object);
+        out.extend_from_slice(b"}\n");
+        out.into()
+    }
+
+    fn error_frame(&self, status: &Status) -> Bytes {
+        let mut out = b"{\"type\":\"ERROR\",\"object\":".to_vec();
+        out.extend_from_slice(&go_json::to_vec(status));
+        out.extend_from_slice(b"}\n");
+        out.into()
+    }
+
+    fn as_table(&mut self, object: &Bytes) -> Option<Bytes> {
+        let Media::Table(api_version) = self.media else {
+            return None;
+        };
+        let table = self.server.tables()?.render(&TableRequest {
+            resource: &self.resource.gvr,
+            columns: self.resource.custom.as_ref().map(|c| &c.columns),
+            objects: std::slice::from_ref(object),
+            metadata: &ListMeta::default(),
+            api_version,
+            include_object: self.include_object,
+            column_definitions: !self.columns_sent,
+        })?;
+        self.columns_sent = true;
+        Some(table.into())
+    }
+}

@@ -1,0 +1,103 @@
+//! `metadata` of objects held as plain JSON.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use rand::Rng;
+use serde_json::{Map, Value};
+
+/// What Kubernetes appends to generateName: no vowels, no lookalikes.
+const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+const RANDOM_LENGTH: usize = 5;
+/// The longest prefix that leaves room for the random part in a label.
+const MAX_PREFIX: usize = 63 - RANDOM_LENGTH;
+
+/// The metadata of `object`, made if it is not there.
+pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
+    }
+    map_at(object, "metadata")
+}
+
+fn map_at<'a>(object: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
+    let slot = &mut object[key];
+    if !slot.is_object() {
+        *slot = Value::Object(Map::new());
+    }
+    match slot {
+        Value::Object(map) => map,
+        _ => unreachable!("made an object just above"),
+    }
+}
+
+pub fn text<'a>(metadata: &'a Map<String, Value>, key: &str) -> &'a str {
+    metadata
+        .get(key)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+pub fn field<'a>(object: &'a Value, key: &str) -> &'a str {
+    object
+        .get("metadata")
+        .and_then(|metadata| metadata.get(key)?.as_str())
+        .unwrap_or_default()
+}
+
+pub fn name(object: &Value) -> &str {
+    field(object, "name")
+}
+
+pub fn namespace(object: &Value) -> &str {
+    field(object, "namespace")
+}
+
+pub fn uid(object: &Value) -> &str {
+    field(object, "uid")
+}
+
+pub fn is_deleting(object: &Value) -> bool {
+    !field(object, "deletionTimestamp").is_empty()
+}
+
+pub fn finalizers(object: &Value) -> Vec<&str> {
+    object
+        .pointer("/metadata/finalizers")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+pub fn has_finalizers(object: &Value) -> bool {
+    !finalizers(object).is_empty()
+}
+
+/// `metav1.Time`: seconds in UTC.
+pub fn now() -> String {
+    timestamp(Utc::now())
+}
+
+pub fn timestamp(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+pub fn generate_name(prefix: &str) -> String {
+    let mut rng = rand::rng();
+    let random = (0..RANDOM_LENGTH).filter_map(|_| {
+        let at = rng.random_range(0..NAME_ALPHABET.len());
+        NAME_ALPHABET.get(at).copied().map(char::from)
+    });
+    prefix.chars().take(MAX_PREFIX).chain(random).collect()
+}
+
+/// Go omits empty maps and lists of metadata.
+pub fn drop_empty(metadata: &mut Map<String, Value>) {
+    metadata.retain(|_, value| match value {
+        Value::Null => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+        Value::String(text) => !text.is_empty(),
+        _ => true,
+    });
+}

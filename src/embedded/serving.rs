@@ -1,0 +1,126 @@
+//! Accepting connections: HTTP/1.1 and h2c with prior knowledge.
+
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use hyper::service::service_fn;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{EmbeddedServer, http};
+
+/// Connections at once; more wait in the listen queue. Far above what a
+/// newcomer's tools or a test open, far below what exhausts descriptors.
+const MAX_CONNECTIONS: usize = 1024;
+
+/// Pause after the system refused to accept (out of descriptors, mostly).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A server that is running. It stops when this is dropped.
+pub struct Handle {
+    address: SocketAddr,
+    stop: CancellationToken,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Handle {
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops accepting, cuts every connection, and returns when the listener is
+    /// closed.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        if let Some(task) = self.task.take() {
+            // A panic of the accept loop ended it too.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl EmbeddedServer {
+    /// Serves on `address` until the handle is stopped or dropped. Port 0 picks
+    /// a free one. Nobody is authenticated: pass a loopback address.
+    pub async fn start(self, address: SocketAddr) -> io::Result<Handle> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(accept(self, listener, stop.clone()));
+        Ok(Handle {
+            address,
+            stop,
+            task: Some(task),
+        })
+    }
+
+    /// Serves the samples, with some activity to watch.
+    pub async fn start_default(address: SocketAddr) -> io::Result<Handle> {
+        let server = Self::with_samples();
+        let handle = server.clone().start(address).await?;
+        server.spawn_activity_until(super::activity::PERIOD, handle.stop.clone());
+        Ok(handle)
+    }
+}
+
+async fn accept(server: EmbeddedServer, listener: TcpListener, stop: CancellationToken) {
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let next = async {
+            let slot = slots.clone().acquire_owned().await.ok();
+            (slot, listener.accept().await)
+        };
+        let (slot, accepted) = tokio::select! {
+            () = stop.cancelled() => return,
+            next = next => next,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let connection = connection(server.clone(), stream, slot);
+                let stop = stop.clone();
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = stop.cancelled() => {}
+                        () = connection => {}
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn connection(
+    server: EmbeddedServer,
+    stream: TcpStream,
+    _slot: Option<OwnedSemaphorePermit>,
+) {
+    // Watch events are small and should not wait for more.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request| {
+        let server = server.clone();
+        async move { Ok::<_, Infallible>(http::serve(server, request).await) }
+    });
+    let result = auto::Builder::new(TokioExecutor::new())
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = result {
+        tracing::debug!(%error, "connection ended");
+    }
+}

@@ -1,0 +1,122 @@
+//! Answers to health paths, to the byte those of kube-apiserver.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+
+use super::{Check, Endpoint};
+use crate::api::Query;
+use crate::api::query::go_quote;
+
+/// An answer in plain text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthResponse {
+    pub status: StatusCode,
+    /// Whether `X-Content-Type-Options: nosniff` is sent: Go's server adds it
+    /// to errors, and kube-apiserver to the summaries.
+    pub nosniff: bool,
+    pub body: Bytes,
+}
+
+impl HealthResponse {
+    pub fn content_type(&self) -> &'static str {
+        "text/plain; charset=utf-8"
+    }
+
+    /// The headers of the answer, Content-Length aside.
+    pub fn headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+        let content_type = HeaderValue::from_static(self.content_type());
+        let nosniff = HeaderValue::from_static("nosniff");
+        [
+            Some((header::CONTENT_TYPE, content_type)),
+            self.nosniff
+                .then_some((header::X_CONTENT_TYPE_OPTIONS, nosniff)),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    fn summary(status: StatusCode, body: impl Into<Bytes>) -> Self {
+        Self {
+            status,
+            nosniff: true,
+            body: body.into(),
+        }
+    }
+}
+
+/// `/readyz`: `ok`, or a line for each check when asked or when one fails.
+pub(super) fn all(
+    endpoint: Endpoint,
+    checks: &[&Check],
+    in_grace: bool,
+    query: &str,
+) -> HealthResponse {
+    let query = Query::parse(query);
+    let mut excluded: BTreeSet<&str> = query.all("exclude").collect();
+    let mut lines = String::new();
+    let mut failed = Vec::new();
+    for check in checks {
+        let name = check.name();
+        if excluded.remove(name) {
+            lines.push_str(&format!("[+]{name} excluded: ok\n"));
+            continue;
+        }
+        match check.look(endpoint, in_grace) {
+            Ok(()) => lines.push_str(&format!("[+]{name} ok\n")),
+            Err(reason) if check.is_informational() => {
+                let reason = reason.replace('\n', "; ");
+                lines.push_str(&format!(
+                    "[+]{name} failed, serving the last good one: {reason}\n"
+                ));
+            }
+            // Whoever may not see the reason may still see the path.
+            Err(reason) => {
+                lines.push_str(&format!("[-]{name} failed: reason withheld\n"));
+                failed.push(format!("{name}: {reason}"));
+            }
+        }
+    }
+    if !excluded.is_empty() {
+        let names: Vec<String> = excluded.into_iter().map(go_quote).collect();
+        lines.push_str(&format!(
+            "warn: some health checks cannot be excluded: no matches for {}\n",
+            names.join(",")
+        ));
+    }
+    let endpoint = endpoint.as_str();
+    if !failed.is_empty() {
+        tracing::debug!(endpoint, failed = failed.join("; "), "health check failed");
+        lines.push_str(&format!("{endpoint} check failed\n"));
+        return HealthResponse::summary(StatusCode::INTERNAL_SERVER_ERROR, lines);
+    }
+    if query.contains("verbose") {
+        lines.push_str(&format!("{endpoint} check passed\n"));
+        return HealthResponse::summary(StatusCode::OK, lines);
+    }
+    HealthResponse::summary(StatusCode::OK, "ok")
+}
+
+/// `/readyz/<check>`, whatever the query.
+pub(super) fn one(
+    endpoint: Endpoint,
+    checks: &[&Check],
+    in_grace: bool,
+    name: &str,
+) -> HealthResponse {
+    let Some(check) = checks.iter().find(|c| c.name() == name) else {
+        return HealthResponse::summary(StatusCode::NOT_FOUND, "404 page not found\n");
+    };
+    match check.look(endpoint, in_grace) {
+        Ok(()) => HealthResponse {
+            status: StatusCode::OK,
+            nosniff: false,
+            body: Bytes::from_static(b"ok"),
+        },
+        Err(reason) => HealthResponse::summary(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("internal server error: {reason}\n"),
+        ),
+    }
+}

@@ -1,0 +1,119 @@
+//! The log on standard error.
+//!
+//! Levels are those of Kubernetes components: `-v` 0 what happens, 2 every
+//! request too, 4 debug, 6 trace. The access log is the target
+//! [`ACCESS`] at level info. No request header is ever a field: what carries
+//! credentials is not ours to write down.
+
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry, fmt};
+
+use crate::config::{LogFormat, Logging};
+
+/// Target of the access log: `tracing::info!(target: logging::ACCESS, …)`.
+pub const ACCESS: &str = "apifront::access";
+
+/// Changes the verbosity of a running process.
+#[derive(Clone)]
+pub struct LogControl(reload::Handle<Targets, Registry>);
+
+impl LogControl {
+    pub fn set_verbosity(&self, verbosity: u8) {
+        // Fails only when the subscriber is gone, and the process with it.
+        let _ = self.0.reload(targets(verbosity));
+    }
+}
+
+/// A subscriber was installed before.
+#[derive(Debug, thiserror::Error)]
+#[error("logging cannot be set up: {0}")]
+pub struct LoggingError(#[from] tracing_subscriber::util::TryInitError);
+
+/// Installs the log of this process, for users of the `log` crate too.
+pub fn init(logging: Logging) -> Result<LogControl, LoggingError> {
+    let (filter, handle) = reload::Layer::new(targets(logging.verbosity));
+    let output = match logging.format {
+        LogFormat::Text => fmt::layer()
+            .with_writer(std::io::stderr)
+            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .boxed(),
+        LogFormat::Json => fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_span_list(false)
+            .with_writer(std::io::stderr)
+            .boxed(),
+    };
+    tracing_subscriber::registry()
+        .with(output.with_filter(filter))
+        .try_init()?;
+    Ok(LogControl(handle))
+}
+
+/// What is logged at a verbosity.
+fn targets(verbosity: u8) -> Targets {
+    let own = match verbosity {
+        0..=3 => LevelFilter::INFO,
+        4..=5 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    // Libraries log each connection that a client drops; that is our job, in
+    // our words. At debug they say what they decided, and only at trace each
+    // frame and poll.
+    let libraries = match verbosity {
+        0..=5 => LevelFilter::WARN,
+        6..=7 => LevelFilter::INFO,
+        _ => LevelFilter::DEBUG,
+    };
+    let access = if verbosity >= 2 {
+        own
+    } else {
+        LevelFilter::WARN
+    };
+    // A client's reset or bad handshake is an `error!` in pingora.
+    let pingora = if verbosity >= 4 {
+        libraries
+    } else {
+        LevelFilter::OFF
+    };
+    Targets::new()
+        .with_default(libraries)
+        .with_target("apifront", own)
+        .with_target(ACCESS, access)
+        .with_target("pingora_core::services::listening", pingora)
+        .with_target("pingora_core::apps", pingora)
+        .with_target("pingora_proxy", pingora)
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn verbosity_opens_targets_in_turn() {
+        for (verbosity, target, level, expected) in [
+            (0, "apifront::reflector", Level::INFO, true),
+            (0, "apifront::reflector", Level::DEBUG, false),
+            (0, ACCESS, Level::INFO, false),
+            (2, ACCESS, Level::INFO, true),
+            (4, "apifront::reflector", Level::DEBUG, true),
+            (6, "apifront::watch", Level::TRACE, true),
+            (0, "hyper_util::client", Level::INFO, false),
+            (0, "rustls::conn", Level::WARN, true),
+            (0, "pingora_proxy", Level::ERROR, false),
+            (4, "pingora_proxy", Level::WARN, true),
+        ] {
+            assert_eq!(
+                targets(verbosity).would_enable(target, &level),
+                expected,
+                "-v {verbosity} {target} {level}"
+            );
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Prometheus metrics: one registry, one struct for each concern, passed to
+//! whoever observes. `docs/metrics.md` lists them.
+//!
+//! Label values come from fixed sets, from the configuration, or from what
+//! discovery knows; never from a URL alone, a user or an object.
+
+mod cache;
+mod flow;
+mod request;
+mod resource;
+mod upstream;
+mod verb;
+
+pub use cache::{CacheMetrics, CacheResult, CachedResource};
+pub use flow::FlowMetrics;
+pub use request::RequestMetrics;
+pub use resource::{LongRunning, Outcome, ResourceMetrics, WatchEvents};
+pub use upstream::{UpstreamKind, UpstreamMetrics};
+pub use verb::{DryRun, Scope, Verb};
+
+use bytes::Bytes;
+use prometheus::{Encoder, IntGauge, Opts, Registry, TextEncoder};
+
+/// The Content-Type of kube-apiserver's `/metrics` for a client without a
+/// preference.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
+
+/// Everything that is counted.
+pub struct Metrics {
+    pub registry: Registry,
+    pub requests: RequestMetrics,
+    pub cache: CacheMetrics,
+    pub upstream: UpstreamMetrics,
+    pub flow: FlowMetrics,
+}
+
+impl Metrics {
+    pub fn new() -> prometheus::Result<Self> {
+        let registry = Registry::new();
+        #[cfg(target_os = "linux")]
+        registry.register(Box::new(
+            prometheus::process_collector::ProcessCollector::for_self(),
+        ))?;
+        let build = IntGauge::with_opts(
+            Opts::new(
+                "apifront_build_info",
+                "1, labelled with this program's version.",
+            )
+            .const_label("version", env!("CARGO_PKG_VERSION")),
+        )?;
+        build.set(1);
+        registry.register(Box::new(build))?;
+        Ok(Self {
+            requests: RequestMetrics::register(&registry)?,
+            cache: CacheMetrics::register(&registry)?,
+            upstream: UpstreamMetrics::register(&registry)?,
+            flow: FlowMetrics::register(&registry)?,
+            registry,
+        })
+    }
+
+    /// The text exposition of everything registered.
+    pub fn encode(&self) -> prometheus::Result<Bytes> {
+        let mut out = Vec::with_capacity(64 << 10);
+        TextEncoder::new().encode(&self.registry.gather(), &mut out)?;
+        Ok(out.into())
+    }
+}
+
+/// Creates a vector and registers it.
+macro_rules! registered {
+    ($registry:expr, $type:ident, $name:expr, $help:expr, $labels:expr) => {{
+        let metric = prometheus::$type::new(prometheus::Opts::new($name, $help), $labels)?;
+        $registry.register(Box::new(metric.clone()))?;
+        metric
+    }};
+    ($registry:expr, HistogramVec, $name:expr, $help:expr, $labels:expr, $buckets:expr) => {{
+        let options = prometheus::HistogramOpts::new($name, $help).buckets($buckets);
+        let metric = prometheus::HistogramVec::new(options, $labels)?;
+        $registry.register(Box::new(metric.clone()))?;
+        metric
+    }};
+}
+use registered;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::api::GroupVersionResource;
+
+    #[test]
+    fn a_request_appears_as_in_kube_apiserver() {
+        let metrics = Metrics::new().unwrap();
+        let pods = GroupVersionResource::new("", "v1", "pods");
+        metrics.requests.resource(&pods, "", true).observe(
+            Verb::List,
+            Scope::Cluster,
+            DryRun::No,
+            Outcome {
+                code: 200,
+                elapsed: Duration::from_millis(3),
+                response_bytes: 2_000,
+            },
+        );
+        let text = String::from_utf8(metrics.encode().unwrap().to_vec()).unwrap();
+        for line in [
+            r#"apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="pods",scope="cluster",subresource="",verb="LIST",version="v1"} 1"#,
+            r#"apiserver_request_duration_seconds_bucket{component="apiserver",dry_run="",group="",resource="pods",scope="cluster",subresource="",verb="LIST",version="v1",le="0.005"} 1"#,
+            r#"apiserver_response_sizes_bucket{component="apiserver",group="",resource="pods",scope="cluster",subresource="",verb="LIST",version="v1",le="1000"} 0"#,
+            r#"apiserver_tls_handshake_errors_total 0"#,
+            concat!(
+                "apifront_build_info{version=\"",
+                env!("CARGO_PKG_VERSION"),
+                "\"} 1"
+            ),
+            "# TYPE process_resident_memory_bytes gauge",
+        ] {
+            assert!(text.lines().any(|l| l == line), "no {line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn names_from_urls_are_no_labels() {
+        let metrics = Metrics::new().unwrap();
+        for name in ["a", "b"] {
+            let gvr = GroupVersionResource::new("made.up", "v1", name);
+            let resource = metrics.requests.resource(&gvr, name, false);
+            resource.abort(Verb::Get, Scope::Resource);
+        }
+        let text = String::from_utf8(metrics.encode().unwrap().to_vec()).unwrap();
+        assert!(!text.contains("made.up"));
+        assert!(text.contains(
+            r#"apiserver_request_aborts_total{group="",resource="",scope="resource",subresource="",verb="GET",version=""} 2"#
+        ));
+    }
+
+    #[test]
+    fn long_running_requests_are_counted_while_they_run() {
+        let metrics = Metrics::new().unwrap();
+        let pods = GroupVersionResource::new("", "v1", "pods");
+        let resource = metrics.requests.resource(&pods, "", true);
+        let line = |n: u32| {
+            format!(
+                "apiserver_longrunning_requests{{component=\"apiserver\",group=\"\",resource=\"pods\",\
+                 scope=\"cluster\",subresource=\"\",verb=\"WATCH\",version=\"v1\"}} {n}\n"
+            )
+        };
+        let text = || String::from_utf8(metrics.encode().unwrap().to_vec()).unwrap();
+        let guard = resource.long_running(Verb::Watch, Scope::Cluster);
+        assert!(text().contains(&line(1)));
+        drop(guard);
+        assert!(text().contains(&line(0)));
+    }
+}

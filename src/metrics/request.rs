@@ -1,0 +1,197 @@
+//! Requests, under kube-apiserver's names, so that its dashboards and alerts
+//! work here.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Registry};
+
+use super::{ResourceMetrics, registered};
+use crate::api::GroupVersionResource;
+
+const DURATION_BUCKETS: [f64; 23] = [
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,
+    10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
+];
+
+/// Resources and subresources with series of their own. A large cluster with
+/// many CRDs has 2,000; further ones are counted without a name.
+const MAX_RESOURCES: usize = 8192;
+
+/// The vectors, from which [`ResourceMetrics`] take their series.
+#[derive(Clone)]
+pub(super) struct Vectors {
+    pub total: IntCounterVec,
+    pub duration: HistogramVec,
+    pub sli_duration: HistogramVec,
+    pub sizes: HistogramVec,
+    pub long_running: IntGaugeVec,
+    pub terminations: IntCounterVec,
+    pub aborts: IntCounterVec,
+    pub watch_events: IntCounterVec,
+    pub watch_event_sizes: HistogramVec,
+    pub watch_list_duration: HistogramVec,
+}
+
+pub struct RequestMetrics {
+    vectors: Vectors,
+    by_resource: RwLock<HashMap<GroupVersionResource, HashMap<String, Arc<ResourceMetrics>>>>,
+    unknown: Arc<ResourceMetrics>,
+    /// Handshakes that failed on the secure port.
+    pub tls_handshake_errors: IntCounter,
+}
+
+impl RequestMetrics {
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let seven = [
+            "verb",
+            "group",
+            "version",
+            "resource",
+            "subresource",
+            "scope",
+            "component",
+        ];
+        let with = |more: &[&'static str]| [&seven[..], more].concat();
+        let gvr = ["group", "version", "resource"];
+        let doubling = |first: f64, factor: f64, count: i32| -> Vec<f64> {
+            (0..count).map(|n| first * factor.powi(n)).collect()
+        };
+        let vectors = Vectors {
+            total: registered!(
+                registry,
+                IntCounterVec,
+                "apiserver_request_total",
+                "Requests by verb, resource, scope and response code.",
+                &with(&["dry_run", "code"])
+            ),
+            duration: registered!(
+                registry,
+                HistogramVec,
+                "apiserver_request_duration_seconds",
+                "Time from a request's arrival to the end of its response.",
+                &with(&["dry_run"]),
+                DURATION_BUCKETS.to_vec()
+            ),
+            sli_duration: registered!(
+                registry,
+                HistogramVec,
+                "apiserver_request_sli_duration_seconds",
+                "The same, for service level indicators.",
+                &seven,
+                DURATION_BUCKETS[2..].to_vec()
+            ),
+            sizes: registered!(
+                registry,
+                HistogramVec,
+                "apiserver_response_sizes",
+                "Bytes of responses to GET and LIST.",
+                &seven,
+                doubling(1000.0, 10.0, 7)
+            ),
+            long_running: registered!(
+                registry,
+                IntGaugeVec,
+                "apiserver_longrunning_requests",
+                "Watches and streams open now.",
+                &seven
+            ),
+            terminations: registered!(
+                registry,
+                IntCounterVec,
+                "apiserver_request_terminations_total",
+                "Requests ended in self-defence.",
+                &with(&["code"])
+            ),
+            aborts: registered!(
+                registry,
+                IntCounterVec,
+                "apiserver_request_aborts_total",
+                "Responses broken off.",
+                &seven[..6]
+            ),
+            watch_events: registered!(
+                registry,
+                IntCounterVec,
+                "apiserver_watch_events_total",
+                "Events sent to watchers.",
+                &gvr
+            ),
+            watch_event_sizes: registered!(
+                registry,
+                HistogramVec,
+                "apiserver_watch_events_sizes",
+                "Bytes of events sent to watchers.",
+                &gvr,
+                doubling(1024.0, 2.0, 8)
+            ),
+            watch_list_duration: registered!(
+                registry,
+                HistogramVec,
+                "apiserver_watch_list_duration_seconds",
+                "Time until a watch with initial events has sent their end bookmark.",
+                &["group", "version", "resource", "scope"],
+                [&DURATION_BUCKETS[2..], &[90.0, 120.0, 180.0, 300.0]].concat()
+            ),
+        };
+        let tls_handshake_errors = IntCounter::new(
+            "apiserver_tls_handshake_errors_total",
+            "Connections dropped because the TLS handshake failed.",
+        )?;
+        registry.register(Box::new(tls_handshake_errors.clone()))?;
+        Ok(Self {
+            unknown: Arc::new(ResourceMetrics::new(vectors.clone(), None, "", "apiserver")),
+            vectors,
+            by_resource: RwLock::default(),
+            tls_handshake_errors,
+        })
+    }
+
+    /// The series of a resource. `known` says that discovery knows both names;
+    /// otherwise they stand in nobody's label. Callers on a hot path keep the
+    /// result.
+    pub fn resource(
+        &self,
+        gvr: &GroupVersionResource,
+        subresource: &str,
+        known: bool,
+    ) -> Arc<ResourceMetrics> {
+        if !known {
+            return self.unknown.clone();
+        }
+        if let Some(found) = self
+            .by_resource
+            .read()
+            .get(gvr)
+            .and_then(|subresources| subresources.get(subresource))
+        {
+            return found.clone();
+        }
+        let mut by_resource = self.by_resource.write();
+        let count: usize = by_resource.values().map(HashMap::len).sum();
+        if count >= MAX_RESOURCES {
+            return self.unknown.clone();
+        }
+        by_resource
+            .entry(gvr.clone())
+            .or_default()
+            .entry(subresource.to_owned())
+            .or_insert_with(|| {
+                Arc::new(ResourceMetrics::new(
+                    self.vectors.clone(),
+                    Some(gvr),
+                    subresource,
+                    "apiserver",
+                ))
+            })
+            .clone()
+    }
+
+    /// The series of what is no resource. kube-apiserver puts the paths
+    /// `/healthz`, `/livez` and `/readyz` into `subresource`; hence the
+    /// lifetime: a path from a request cannot be passed.
+    pub fn path(&self, path: &'static str) -> ResourceMetrics {
+        ResourceMetrics::new(self.vectors.clone(), None, path, "")
+    }
+}

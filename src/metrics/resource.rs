@@ -1,0 +1,199 @@
+//! The series of one resource, looked up once.
+//!
+//! A label set of nine strings costs more to hash than a small answer to send.
+//! So a resource's bundle is an array over verb, scope and dry run, whose cells
+//! are filled when first used.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use prometheus::{Histogram, IntCounter, IntGauge};
+
+use super::request::Vectors;
+use super::{DryRun, Scope, Verb};
+use crate::api::GroupVersionResource;
+
+const CELLS: usize = Verb::COUNT * Scope::COUNT * DryRun::COUNT;
+
+pub struct ResourceMetrics {
+    vectors: Vectors,
+    group: String,
+    version: String,
+    resource: String,
+    subresource: String,
+    component: &'static str,
+    cells: [OnceLock<Box<Series>>; CELLS],
+    watch_events: OnceLock<WatchEvents>,
+}
+
+/// Of one verb, scope and dry run.
+struct Series {
+    /// By response code: few, so a list.
+    total: RwLock<Vec<(u16, IntCounter)>>,
+    duration: Histogram,
+    sli_duration: Histogram,
+    /// GET and LIST only.
+    sizes: Option<Histogram>,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    pub code: u16,
+    /// Since the request arrived.
+    pub elapsed: Duration,
+    /// Of the body.
+    pub response_bytes: u64,
+}
+
+/// What watchers of a resource were sent.
+#[derive(Clone)]
+pub struct WatchEvents {
+    events: IntCounter,
+    sizes: Histogram,
+}
+
+impl WatchEvents {
+    pub fn sent(&self, bytes: usize) {
+        self.events.inc();
+        self.sizes.observe(bytes as f64);
+    }
+}
+
+/// Counts a long-running request until dropped.
+pub struct LongRunning(IntGauge);
+
+impl Drop for LongRunning {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl ResourceMetrics {
+    pub(super) fn new(
+        vectors: Vectors,
+        gvr: Option<&GroupVersionResource>,
+        subresource: &str,
+        component: &'static str,
+    ) -> Self {
+        let name =
+            |of: fn(&GroupVersionResource) -> &String| gvr.map(of).cloned().unwrap_or_default();
+        Self {
+            vectors,
+            group: name(|g| &g.group),
+            version: name(|g| &g.version),
+            resource: name(|g| &g.resource),
+            subresource: subresource.to_owned(),
+            component,
+            cells: [const { OnceLock::new() }; CELLS],
+            watch_events: OnceLock::new(),
+        }
+    }
+
+    /// A request has ended; watches too.
+    pub fn observe(&self, verb: Verb, scope: Scope, dry_run: DryRun, outcome: Outcome) {
+        let index =
+            (verb as usize * Scope::COUNT + scope as usize) * DryRun::COUNT + dry_run as usize;
+        let Some(cell) = self.cells.get(index) else {
+            return;
+        };
+        let series = cell.get_or_init(|| Box::new(self.series(verb, scope, dry_run)));
+        let seconds = outcome.elapsed.as_secs_f64();
+        series.duration.observe(seconds);
+        series.sli_duration.observe(seconds);
+        if let Some(sizes) = &series.sizes {
+            sizes.observe(outcome.response_bytes as f64);
+        }
+        let code = outcome.code;
+        if let Some((_, counter)) = series.total.read().iter().find(|(c, _)| *c == code) {
+            counter.inc();
+            return;
+        }
+        let seven = self.seven(verb, scope);
+        let label = code_label(code);
+        let labels = [&seven[..], &[dry_run.as_str(), &label]].concat();
+        let counter = self.vectors.total.with_label_values(&labels);
+        counter.inc();
+        let mut total = series.total.write();
+        // An upstream may answer with any number; those share one series.
+        if (100..600).contains(&code) && !total.iter().any(|(c, _)| *c == code) {
+            total.push((code, counter));
+        }
+    }
+
+    pub fn long_running(&self, verb: Verb, scope: Scope) -> LongRunning {
+        let gauge = self
+            .vectors
+            .long_running
+            .with_label_values(&self.seven(verb, scope));
+        gauge.inc();
+        LongRunning(gauge)
+    }
+
+    /// The request was refused or cut short to protect the server.
+    pub fn termination(&self, verb: Verb, scope: Scope, code: u16) {
+        let seven = self.seven(verb, scope);
+        let code = code_label(code);
+        let labels = [&seven[..], &[code.as_str()]].concat();
+        self.vectors.terminations.with_label_values(&labels).inc();
+    }
+
+    /// The response was broken off.
+    pub fn abort(&self, verb: Verb, scope: Scope) {
+        let seven = self.seven(verb, scope);
+        self.vectors.aborts.with_label_values(&seven[..6]).inc();
+    }
+
+    /// A watch has sent all its initial events.
+    pub fn watch_list(&self, scope: Scope, elapsed: Duration) {
+        self.vectors
+            .watch_list_duration
+            .with_label_values(&[&self.group, &self.version, &self.resource, scope.as_str()])
+            .observe(elapsed.as_secs_f64());
+    }
+
+    /// For a watcher to keep.
+    pub fn watch_events(&self) -> &WatchEvents {
+        self.watch_events.get_or_init(|| {
+            let gvr = [&self.group, &self.version, &self.resource];
+            WatchEvents {
+                events: self.vectors.watch_events.with_label_values(&gvr),
+                sizes: self.vectors.watch_event_sizes.with_label_values(&gvr),
+            }
+        })
+    }
+
+    fn series(&self, verb: Verb, scope: Scope, dry_run: DryRun) -> Series {
+        let seven = self.seven(verb, scope);
+        let eight = [&seven[..], &[dry_run.as_str()]].concat();
+        Series {
+            total: RwLock::default(),
+            duration: self.vectors.duration.with_label_values(&eight),
+            sli_duration: self.vectors.sli_duration.with_label_values(&seven),
+            sizes: matches!(verb, Verb::Get | Verb::List)
+                .then(|| self.vectors.sizes.with_label_values(&seven)),
+        }
+    }
+
+    /// In the order the vectors were made with.
+    fn seven(&self, verb: Verb, scope: Scope) -> [&str; 7] {
+        [
+            verb.as_str(),
+            &self.group,
+            &self.version,
+            &self.resource,
+            &self.subresource,
+            scope.as_str(),
+            self.component,
+        ]
+    }
+}
+
+fn code_label(code: u16) -> String {
+    if (100..600).contains(&code) {
+        code.to_string()
+    } else {
+        "other".to_owned()
+    }
+}

@@ -1,0 +1,105 @@
+//! Requests this process makes.
+
+use std::time::Duration;
+
+use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec, Registry};
+
+use super::registered;
+
+/// From a cached discovery document to a slow LIST.
+const BUCKETS: [f64; 13] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0,
+];
+
+/// What a request upstream is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpstreamKind {
+    /// A client's, passed on.
+    Forward,
+    /// A reflector's.
+    List,
+    /// A reflector's; its duration is that until the response began.
+    Watch,
+    /// One read that answers many clients.
+    SharedRead,
+    TokenReview,
+    SubjectAccessReview,
+    Discovery,
+    Health,
+}
+
+impl UpstreamKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::SharedRead => "shared_read",
+            Self::TokenReview => "token_review",
+            Self::SubjectAccessReview => "subject_access_review",
+            Self::Discovery => "discovery",
+            Self::Health => "health",
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct UpstreamMetrics {
+    requests: IntCounterVec,
+    duration: HistogramVec,
+    healthy: IntGaugeVec,
+}
+
+impl UpstreamMetrics {
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            requests: registered!(
+                registry,
+                IntCounterVec,
+                "apifront_upstream_requests_total",
+                "Requests to upstream servers by purpose and class of the response code.",
+                &["kind", "code_class"]
+            ),
+            duration: registered!(
+                registry,
+                HistogramVec,
+                "apifront_upstream_request_duration_seconds",
+                "Time from the start of an upstream request to its response headers.",
+                &["kind"],
+                BUCKETS.to_vec()
+            ),
+            healthy: registered!(
+                registry,
+                IntGaugeVec,
+                "apifront_upstream_healthy",
+                "Whether a configured server passed its last health check.",
+                &["server"]
+            ),
+        })
+    }
+
+    /// `code` is `None` when no response came.
+    pub fn observe(&self, kind: UpstreamKind, code: Option<u16>, elapsed: Duration) {
+        let class = match code {
+            Some(100..200) => "1xx",
+            Some(200..300) => "2xx",
+            Some(300..400) => "3xx",
+            Some(400..500) => "4xx",
+            Some(_) => "5xx",
+            None => "error",
+        };
+        self.requests
+            .with_label_values(&[kind.as_str(), class])
+            .inc();
+        self.duration
+            .with_label_values(&[kind.as_str()])
+            .observe(elapsed.as_secs_f64());
+    }
+
+    /// `server` is a configured address.
+    pub fn healthy(&self, server: &str, healthy: bool) {
+        self.healthy
+            .with_label_values(&[server])
+            .set(healthy.into());
+    }
+}

@@ -1,0 +1,168 @@
+//! The Accept header as `goautoneg` and go-restful read it: no case folding, no
+//! quoting, and an order that is not what RFC 9110 says, because its comparison
+//! is not a consistent one.
+
+/// Go's `sort.Sort` is an insertion sort up to this length. The comparison
+/// below is no order, so for longer headers the outcome depends on the inside
+/// of Go's sort: those requests are left to the API server.
+const MAX_CLAUSES: usize = 12;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clause<'a> {
+    pub kind: &'a str,
+    pub subtype: &'a str,
+    pub quality: f32,
+    /// In the order written; a later one of the same name replaces an earlier.
+    pub params: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Clause<'a> {
+    pub fn param(&self, name: &str) -> Option<&'a str> {
+        let last = self.params.iter().rev().find(|(k, _)| *k == name);
+        last.map(|(_, v)| *v)
+    }
+
+    pub fn matches(&self, kind: &str, subtype: &str) -> bool {
+        (self.kind == kind && (self.subtype == subtype || self.subtype == "*"))
+            || (self.kind == "*" && self.subtype == "*")
+    }
+
+    /// Whether this clause moves before `other`.
+    fn precedes(&self, other: &Self) -> bool {
+        self.quality > other.quality
+            || (self.kind != "*" && other.kind == "*")
+            || (self.subtype != "*" && other.subtype == "*")
+    }
+}
+
+/// The clauses in the order they are tried; `None` if that cannot be told.
+pub fn parse(header: &str) -> Option<Vec<Clause<'_>>> {
+    let mut clauses = Vec::new();
+    for part in header.split(',') {
+        if let Some(clause) = parse_clause(part)? {
+            clauses.push(clause);
+        }
+    }
+    if clauses.len() > MAX_CLAUSES {
+        return None;
+    }
+    for i in 1..clauses.len() {
+        let mut j = i;
+        while let [before @ .., last] = clauses.get_mut(..=j)? {
+            match before.last_mut() {
+                Some(previous) if last.precedes(previous) => {
+                    std::mem::swap(previous, last);
+                    j -= 1;
+                }
+                _ => break,
+            }
+        }
+    }
+    Some(clauses)
+}
+
+/// `Some(None)` for a clause that is skipped.
+fn parse_clause(part: &str) -> Option<Option<Clause<'_>>> {
+    let part = part.trim_matches(' ');
+    let (media, params) = part.split_once(';').unwrap_or((part, ""));
+    let (kind, rest) = media.split_once('/').unwrap_or((media, ""));
+    let kind = kind.trim_matches(' ');
+    let subtype = match rest {
+        "" if kind == "*" => "*",
+        "" => return Some(None),
+        // A slash at the very end is forgiven, one before more text is not.
+        rest => match rest.split_once('/') {
+            Some((subtype, "")) => subtype.trim_matches(' '),
+            Some(_) => return Some(None),
+            None => rest.trim_matches(' '),
+        },
+    };
+    let mut clause = Clause {
+        kind,
+        subtype,
+        quality: 1.0,
+        params: Vec::new(),
+    };
+    for param in params.split(';') {
+        let Some((name, value)) = param.split_once('=') else {
+            continue;
+        };
+        let value = match value.split_once('=') {
+            Some((value, "")) => value,
+            Some(_) => continue,
+            None => value,
+        };
+        if value.is_empty() && !param.ends_with("==") {
+            continue;
+        }
+        match name.trim_matches(' ') {
+            "q" => clause.quality = quality(value)?,
+            name => clause.params.push((name, value.trim_matches(' '))),
+        }
+    }
+    Some(Some(clause))
+}
+
+/// `strconv.ParseFloat`; what it refuses counts as 0. `None` for the forms
+/// that Go's parser has and Rust's has not.
+fn quality(value: &str) -> Option<f32> {
+    if value.contains("0x") || value.contains("0X") || value.contains('_') {
+        return None;
+    }
+    Some(value.parse().unwrap_or(0.0))
+}
+
+/// go-restful's own filter, before any handler of a built-in resource: one of
+/// the types must be named exactly, or `*/*`. Parameters and weights are not
+/// looked at.
+pub fn route_matches(header: &str, produced: &[&str]) -> bool {
+    header.is_empty()
+        || header.split(',').any(|part| {
+            let media = part.split(';').next().unwrap_or_default();
+            let media = media.trim_matches(' ');
+            media == "*/*" || produced.contains(&media)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(header: &str) -> String {
+        parse(header)
+            .unwrap()
+            .iter()
+            .map(|c| format!("{}/{}", c.kind, c.subtype))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn order_is_goautonegs() {
+        for (header, expected) in [
+            ("a/b;q=0.1,c/d", "c/d a/b"),
+            ("a/b,c/d", "a/b c/d"),
+            ("*/*,a/b;q=0.1", "a/b */*"),
+            ("a/b;q=0.1,*/*", "*/* a/b"),
+            ("a/*,a/b", "a/b a/*"),
+            ("a,b/c/d,*,e/f/", "e/f */*"),
+            ("a/b;q=x,c/d;q=0.001", "c/d a/b"),
+            (",,a/b", "a/b"),
+        ] {
+            assert_eq!(order(header), expected, "{header}");
+        }
+        assert_eq!(parse(&"a/b,".repeat(13)), None);
+        assert_eq!(parse("a/b;q=0x1p-2"), None);
+    }
+
+    #[test]
+    fn parameters() {
+        let clauses = parse("a/b; as=Table ;g=x;g=y;bad;c=;d=e=f; q=0.5").unwrap();
+        let clause = clauses.first().unwrap();
+        assert_eq!(clause.param("as"), Some("Table"));
+        assert_eq!(clause.param("g"), Some("y"));
+        assert_eq!(clause.param("c"), None);
+        assert_eq!(clause.param("d"), None);
+        assert_eq!(clause.quality, 0.5);
+    }
+}

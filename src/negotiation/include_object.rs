@@ -1,0 +1,44 @@
+//! `includeObject`: what each row of a Table carries of its object.
+
+use crate::api::{Query, query::go_quote};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum IncludeObject {
+    None,
+    #[default]
+    Metadata,
+    Object,
+}
+
+impl IncludeObject {
+    /// The error is the text a `400 BadRequest` shows.
+    pub fn from_query(query: &Query) -> Result<Self, String> {
+        match query.get("includeObject").unwrap_or_default() {
+            "" | "Metadata" => Ok(Self::Metadata),
+            "None" => Ok(Self::None),
+            "Object" => Ok(Self::Object),
+            other => Err(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {}: \
+                 must be 'Metadata', 'Object', 'None', or empty",
+                go_quote(other)
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values() {
+        let parse = |raw| IncludeObject::from_query(&Query::parse(raw));
+        assert_eq!(parse(""), Ok(IncludeObject::Metadata));
+        assert_eq!(parse("includeObject=Object"), Ok(IncludeObject::Object));
+        assert_eq!(
+            parse("includeObject=x").unwrap_err(),
+            "Unable to convert to Table as requested: includeObject: Invalid value: \"x\": \
+             must be 'Metadata', 'Object', 'None', or empty"
+        );
+    }
+}

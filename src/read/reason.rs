@@ -1,0 +1,79 @@
+//! Why a read is not answered from the cache.
+
+use crate::reflector::Unavailable;
+
+/// One name per cause; metric label, log field and debug header use the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BypassReason {
+    /// Path or request form that only upstream's router can judge.
+    UnusualRequest,
+    /// Query parameters that do not decode or may not be combined: upstream has
+    /// the error text.
+    InvalidOptions,
+    /// `resourceVersion` unset: the most recent state is asked for, and the
+    /// consistency mode has upstream answer that.
+    MostRecent,
+    /// The state could not be proven recent.
+    NotProvenFresh,
+    /// An exact version is asked for.
+    ExactVersion,
+    /// A page of a list, or a list that needs pages.
+    Chunked,
+    /// A version that the cache has not reached.
+    FutureVersion,
+    /// Events older than the history.
+    HistoryTooShort,
+    /// A field selector on a field the cache does not index.
+    FieldSelector,
+    /// A representation the cache does not make.
+    Representation,
+    /// The bookmark of this resource has not been learnt.
+    NoBookmark,
+    /// A watch over WebSocket or by a legacy path.
+    WatchProtocol,
+    /// Configuration keeps the resource out of the cache.
+    Excluded,
+    /// The first list of the resource is under way.
+    Filling,
+    /// Upstream does not let apifront list and watch the resource.
+    NotWatchable,
+    /// More resources than the cache takes.
+    TooManyResources,
+    /// Upstream was lost longer ago than `cache.maxStaleness`.
+    Stale,
+}
+
+impl BypassReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UnusualRequest => "unusual_request",
+            Self::InvalidOptions => "invalid_options",
+            Self::MostRecent => "most_recent",
+            Self::NotProvenFresh => "not_proven_fresh",
+            Self::ExactVersion => "exact_version",
+            Self::Chunked => "chunked",
+            Self::FutureVersion => "future_version",
+            Self::HistoryTooShort => "history_too_short",
+            Self::FieldSelector => "field_selector",
+            Self::Representation => "representation",
+            Self::NoBookmark => "no_bookmark",
+            Self::WatchProtocol => "watch_protocol",
+            Self::Excluded => "excluded",
+            Self::Filling => "filling",
+            Self::NotWatchable => "not_watchable",
+            Self::TooManyResources => "too_many_resources",
+            Self::Stale => "stale",
+        }
+    }
+}
+
+impl From<Unavailable> for BypassReason {
+    fn from(unavailable: Unavailable) -> Self {
+        match unavailable {
+            Unavailable::Excluded => Self::Excluded,
+            Unavailable::Filling => Self::Filling,
+            Unavailable::Refused => Self::NotWatchable,
+            Unavailable::Full => Self::TooManyResources,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! All cached resources: a reflector is started when one is first asked for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use parking_lot::RwLock;
+use tokio::task::JoinSet;
+
+use super::entry::Entry;
+use super::{discovery, run};
+use crate::api::GroupVersionResource;
+use crate::config::ResourcePattern;
+use crate::metrics::Metrics;
+use crate::upstream::Upstream;
+
+/// Resources watched at most. A cluster with more CustomResourceDefinitions
+/// than this has the rest answered upstream.
+const MAX_RESOURCES: usize = 4096;
+
+/// How long a resource that upstream refuses is not asked for again.
+pub(super) const REFUSAL: Duration = Duration::from_secs(10);
+
+/// Why a resource cannot be read from the cache now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// Configuration keeps it out.
+    Excluded,
+    /// Its first list is under way.
+    Filling,
+    /// Upstream does not let us list and watch it.
+    Refused,
+    /// There are too many resources.
+    Full,
+}
+
+/// Which resources may be cached.
+pub trait Selection: Send + Sync {
+    fn allows(&self, gvr: &GroupVersionResource) -> bool;
+}
+
+pub struct Cache {
+    entries: RwLock<HashMap<GroupVersionResource, Arc<Entry>>>,
+    upstream: Arc<ArcSwap<Upstream>>,
+    metrics: Arc<Metrics>,
+    tasks: parking_lot::Mutex<JoinSet<()>>,
+}
+
+impl Cache {
+    pub fn new(upstream: Arc<ArcSwap<Upstream>>, metrics: Arc<Metrics>) -> Self {
+        Self {
+            entries: RwLock::default(),
+            upstream,
+            metrics,
+            tasks: parking_lot::Mutex::default(),
+        }
+    }
+
+    /// The entry of a resource that can be read. The first question for a
+    /// resource starts its reflector.
+    pub fn lookup(
+        &self,
+        gvr: &GroupVersionResource,
+        selection: &dyn Selection,
+    ) -> Result<Arc<Entry>, Unavailable> {
+        if !selection.allows(gvr) {
+            return Err(Unavailable::Excluded);
+        }
+        let known = self.entries.read().get(gvr).cloned();
+        let now = Instant::now();
+        match known {
+            Some(entry) if entry.store().is_some() => Ok(entry),
+            Some(entry) => match entry.refused_until() {
+                Some(until) if until > now => Err(Unavailable::Refused),
+                Some(_) => self.start(gvr, now),
+                None => Err(Unavailable::Filling),
+            },
+            None => self.start(gvr, now),
+        }
+    }
+
+    /// Starts a resource without serving from it yet. A version that is not
+    /// given is the one upstream prefers, whenever upstream can be asked.
+    pub async fn preload(&self, pattern: &ResourcePattern, selection: &dyn Selection) {
+        let gvr = match pattern {
+            ResourcePattern::Exact(gvr) => gvr.clone(),
+            ResourcePattern::GroupResource { group, resource } => {
+                let version = discovery::preferred_version(&self.upstream, group).await;
+                GroupVersionResource::new(group, &version, resource)
+            }
+            ResourcePattern::All | ResourcePattern::Group(_) => return,
+        };
+        if let Err(Unavailable::Excluded | Unavailable::Full) = self.lookup(&gvr, selection) {
+            tracing::warn!(resource = %gvr, "cannot be preloaded: excluded from the cache");
+        }
+    }
+
+    fn start(&self, gvr: &GroupVersionResource, now: Instant) -> Result<Arc<Entry>, Unavailable> {
+        let mut entries = self.entries.write();
+        if let Some(entry) = entries.get(gvr)
+            && entry.refused_until().is_none_or(|until| until > now)
+        {
+            // Another request was first.
+            return Err(Unavailable::Filling);
+        }
+        if entries.len() >= MAX_RESOURCES {
+            entries.retain(|_, e| e.refused_until().is_none());
+            if entries.len() >= MAX_RESOURCES {
+                return Err(Unavailable::Full);
+            }
+        }
+        let entry = Arc::new(Entry::new(gvr.clone(), now));
+        entries.insert(gvr.clone(), entry.clone());
+        let mut tasks = self.tasks.lock();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(run::run(entry, self.upstream.clone(), self.metrics.clone()));
+        Err(Unavailable::Filling)
+    }
+
+    /// Every resource known, for metrics and debugging.
+    pub fn entries(&self) -> Vec<Arc<Entry>> {
+        self.entries.read().values().cloned().collect()
+    }
+
+    pub fn upstream(&self) -> Arc<Upstream> {
+        self.upstream.load_full()
+    }
+
+    /// Asks upstream for its current version of a resource: one no older than
+    /// etcd's when this was called. `None` where upstream cannot tell.
+    pub async fn current_version(&self, gvr: &GroupVersionResource) -> Option<u64> {
+        let upstream = self.upstream.load_full();
+        super::bookmark::probe(&upstream, gvr, true)
+            .await
+            .map(|(_, version)| version)
+    }
+}

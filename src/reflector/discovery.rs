@@ -1,0 +1,86 @@
+//! What discovery says of one resource.
+
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::list::{ListError, message};
+use crate::api::GroupVersionResource;
+use crate::upstream::Upstream;
+
+#[derive(Deserialize)]
+struct ResourceList {
+    #[serde(default)]
+    resources: Vec<ApiResource>,
+}
+
+#[derive(Deserialize)]
+struct ApiResource {
+    name: String,
+    namespaced: bool,
+    verbs: Vec<String>,
+}
+
+/// Whether the resource is namespaced; a refusal if it cannot be watched.
+pub(super) async fn namespaced(
+    upstream: &Upstream,
+    gvr: &GroupVersionResource,
+) -> Result<bool, ListError> {
+    let response = upstream.get(&gvr.group_version().path()).await?;
+    let status = response.status();
+    let body = response
+        .into_body()
+        .collect_bytes()
+        .await
+        .map_err(|e| ListError::Body(e.to_string()))?;
+    if !status.is_success() {
+        return Err(ListError::Failed {
+            status,
+            message: message(&body),
+        });
+    }
+    let list: ResourceList = serde_json::from_slice(&body)?;
+    list.resources
+        .into_iter()
+        .find(|r| r.name == gvr.resource && r.verbs.iter().any(|v| v == "watch"))
+        .map(|r| r.namespaced)
+        .ok_or_else(|| ListError::Refused {
+            status: StatusCode::METHOD_NOT_ALLOWED,
+            message: "not watchable".to_owned(),
+        })
+}
+
+/// Between questions while upstream does not answer.
+const RETRY: Duration = Duration::from_secs(1);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Group {
+    preferred_version: GroupVersion,
+}
+
+#[derive(Deserialize)]
+struct GroupVersion {
+    version: String,
+}
+
+/// The version of a group that upstream prefers; waits until it says so.
+pub(super) async fn preferred_version(upstream: &ArcSwap<Upstream>, group: &str) -> String {
+    if group.is_empty() {
+        return "v1".to_owned();
+    }
+    loop {
+        let asked = async {
+            let current = upstream.load_full();
+            let response = current.get(&format!("/apis/{group}")).await.ok()?;
+            let body = response.into_body().collect_bytes().await.ok()?;
+            serde_json::from_slice::<Group>(&body).ok()
+        };
+        if let Some(group) = asked.await {
+            return group.preferred_version.version;
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}

@@ -1,0 +1,15 @@
+//! The same object in the shapes clients ask for: list and single envelopes,
+//! watch frames, indented JSON, Tables and PartialObjectMetadata.
+
+pub mod bookmark;
+pub mod envelope;
+pub mod error;
+pub mod partial;
+pub mod pretty;
+pub mod resource_version;
+pub mod scan;
+pub mod table;
+
+pub use bookmark::BookmarkTemplate;
+pub use envelope::{Envelope, EventType, Form, ListMeta};
+pub use table::{NotPrintable, Printer, TableOptions};

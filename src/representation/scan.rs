@@ -1,0 +1,353 @@
+//! A forward-only scanner over JSON bytes: finds where values lie without
+//! building them. Objects are spliced and looked into on every path of the
+//! proxy, and nobody there needs a tree.
+//!
+//! It is made for valid JSON, which is what API servers send. On anything else
+//! it gives `None` or an error, or a wrong span inside the bytes: it never
+//! panics and never recurses.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// The bytes are not JSON of the expected shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed JSON")]
+pub struct Malformed;
+
+/// A key, without its quotes and with its escapes, and where the value lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member<'a> {
+    pub key: &'a [u8],
+    /// Of the value in the scanned bytes.
+    pub span: Range<usize>,
+    pub value: &'a [u8],
+}
+
+/// The members of the object that `json` is, in their order.
+pub fn members(json: &[u8]) -> Members<'_> {
+    Members(Items::new(json, b'{', b'}'))
+}
+
+/// The elements of the array that `json` is: where they lie, and their bytes.
+pub fn elements(json: &[u8]) -> Elements<'_> {
+    Elements(Items::new(json, b'[', b']'))
+}
+
+/// The span of the value that a path of keys leads to.
+pub fn find(json: &[u8], path: &[&str]) -> Option<Range<usize>> {
+    let mut span = 0..json.len();
+    for key in path {
+        let inside = json.get(span.clone())?;
+        let found = members(inside)
+            .map_while(Result::ok)
+            .find(|m| m.key == key.as_bytes())?;
+        span = span.start + found.span.start..span.start + found.span.end;
+    }
+    Some(span)
+}
+
+/// The bytes of the value that a path of keys leads to.
+pub fn get<'a>(json: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
+    json.get(find(json, path)?)
+}
+
+/// The value of a JSON string, without its quotes and escapes.
+pub fn text(value: &[u8]) -> Option<Cow<'_, str>> {
+    let inside = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    if inside.contains(&b'\\') {
+        return serde_json::from_slice(value).ok().map(Cow::Owned);
+    }
+    std::str::from_utf8(inside).ok().map(Cow::Borrowed)
+}
+
+/// The string at a path of keys.
+pub fn text_at<'a>(json: &'a [u8], path: &[&str]) -> Option<Cow<'a, str>> {
+    text(get(json, path)?)
+}
+
+/// A field as selectors see it: `spec.nodeName`, `spec.unschedulable`. Strings
+/// are unescaped, booleans and numbers are as written; null, objects, arrays
+/// and absent fields have no value.
+pub fn field_value(json: &[u8], field: &str) -> Option<String> {
+    let mut at = json;
+    for key in field.split('.') {
+        at = get(at, &[key])?;
+    }
+    match at.first()? {
+        b'"' => text(at).map(Cow::into_owned),
+        b't' | b'f' | b'-' | b'0'..=b'9' => std::str::from_utf8(at).ok().map(str::to_owned),
+        _ => None,
+    }
+}
+
+/// Iterator of [`members`].
+pub struct Members<'a>(Items<'a>);
+
+impl<'a> Iterator for Members<'a> {
+    type Item = Result<Member<'a>, Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.step(|json, at| {
+            let key_end = skip_string(json, at)?;
+            let key = json.get(at + 1..key_end - 1)?;
+            let colon = skip_space(json, key_end);
+            if json.get(colon) != Some(&b':') {
+                return None;
+            }
+            let start = skip_space(json, colon + 1);
+            let span = start..skip_value(json, start)?;
+            let value = json.get(span.clone())?;
+            Some((span.end, Member { key, span, value }))
+        })
+    }
+}
+
+/// Iterator of [`elements`].
+pub struct Elements<'a>(Items<'a>);
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Result<(Range<usize>, &'a [u8]), Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.step(|json, at| {
+            let span = at..skip_value(json, at)?;
+            Some((span.end, (span.clone(), json.get(span)?)))
+        })
+    }
+}
+
+/// What objects and arrays have in common: items between brackets and commas.
+struct Items<'a> {
+    json: &'a [u8],
+    at: usize,
+    close: u8,
+    state: State,
+}
+
+#[derive(PartialEq)]
+enum State {
+    /// Not opened: holds the bracket that must come.
+    Before(u8),
+    /// After the opening bracket.
+    First,
+    /// After an item.
+    Later,
+    Done,
+}
+
+impl<'a> Items<'a> {
+    fn new(json: &'a [u8], open: u8, close: u8) -> Self {
+        Self {
+            json,
+            at: 0,
+            close,
+            state: State::Before(open),
+        }
+    }
+
+    fn step<T>(
+        &mut self,
+        item: impl FnOnce(&'a [u8], usize) -> Option<(usize, T)>,
+    ) -> Option<Result<T, Malformed>> {
+        if self.state == State::Done {
+            return None;
+        }
+        match self.advance(item) {
+            Some(Some(found)) => {
+                self.state = State::Later;
+                Some(Ok(found))
+            }
+            Some(None) => {
+                self.state = State::Done;
+                None
+            }
+            None => {
+                self.state = State::Done;
+                Some(Err(Malformed))
+            }
+        }
+    }
+
+    /// `Some(None)` at the closing bracket.
+    fn advance<T>(
+        &mut self,
+        item: impl FnOnce(&'a [u8], usize) -> Option<(usize, T)>,
+    ) -> Option<Option<T>> {
+        self.at = skip_space(self.json, self.at);
+        if let State::Before(open) = self.state {
+            if self.json.get(self.at) != Some(&open) {
+                return None;
+            }
+            self.at = skip_space(self.json, self.at + 1);
+            self.state = State::First;
+        }
+        match *self.json.get(self.at)? {
+            c if c == self.close => return Some(None),
+            b',' if self.state == State::Later => self.at = skip_space(self.json, self.at + 1),
+            _ if self.state == State::First => {}
+            _ => return None,
+        }
+        let (end, found) = item(self.json, self.at)?;
+        self.at = end;
+        Some(Some(found))
+    }
+}
+
+fn skip_space(json: &[u8], mut at: usize) -> usize {
+    while matches!(json.get(at), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+        at += 1;
+    }
+    at
+}
+
+/// The end of the string whose opening quote is at `at`.
+fn skip_string(json: &[u8], at: usize) -> Option<usize> {
+    if json.get(at) != Some(&b'"') {
+        return None;
+    }
+    let mut at = at + 1;
+    loop {
+        match json.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+}
+
+/// The end of the value that starts at `at`.
+fn skip_value(json: &[u8], at: usize) -> Option<usize> {
+    match json.get(at)? {
+        b'"' => skip_string(json, at),
+        b'{' | b'[' => {
+            let (mut at, mut depth) = (at, 0usize);
+            loop {
+                match json.get(at)? {
+                    b'"' => at = skip_string(json, at)?,
+                    b'{' | b'[' => {
+                        depth += 1;
+                        at += 1;
+                    }
+                    b'}' | b']' => {
+                        depth -= 1;
+                        at += 1;
+                        if depth == 0 {
+                            return Some(at);
+                        }
+                    }
+                    _ => at += 1,
+                }
+            }
+        }
+        b't' | b'f' | b'n' | b'-' | b'0'..=b'9' => {
+            let rest = json.get(at..)?;
+            let length = rest
+                .iter()
+                .position(|b| !matches!(b, b'a'..=b'z' | b'E' | b'-' | b'+' | b'.' | b'0'..=b'9'))
+                .unwrap_or(rest.len());
+            Some(at + length)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const POD: &[u8] = br#" {"metadata":{"name":"a\"}","labels":{"x":"1"}},"n":[1,{"a":[]},"]"],"spec":{"on":true,"no":null,"count":-1.5e3,"s":"\u003c"}} "#;
+
+    #[test]
+    fn values_are_found_by_path() {
+        for (path, expected) in [
+            (vec!["metadata", "labels"], Some(r#"{"x":"1"}"#)),
+            (vec!["metadata", "name"], Some(r#""a\"}""#)),
+            (vec!["spec", "count"], Some("-1.5e3")),
+            (vec!["n"], Some(r#"[1,{"a":[]},"]"]"#)),
+            (vec!["n", "a"], None),
+            (vec!["nope"], None),
+        ] {
+            let got = get(POD, &path).map(|v| std::str::from_utf8(v).unwrap());
+            assert_eq!(got, expected, "{path:?}");
+        }
+        let items: Vec<_> = elements(get(POD, &["n"]).unwrap())
+            .map(|e| e.unwrap().1)
+            .collect();
+        assert_eq!(items, [&b"1"[..], br#"{"a":[]}"#, br#""]""#]);
+    }
+
+    #[test]
+    fn fields_read_as_selectors_see_them() {
+        for (field, expected) in [
+            ("metadata.name", Some("a\"}")),
+            ("spec.on", Some("true")),
+            ("spec.count", Some("-1.5e3")),
+            ("spec.s", Some("<")),
+            ("spec.no", None),
+            ("spec", None),
+            ("spec.s.x", None),
+        ] {
+            assert_eq!(field_value(POD, field).as_deref(), expected, "{field}");
+        }
+    }
+
+    #[test]
+    fn malformed_input_ends() {
+        for bad in [
+            "",
+            "{",
+            "{\"a",
+            "{\"a\\",
+            "{\"a\":",
+            "{\"a\":1 2}",
+            "{,}",
+            "[1",
+            "x",
+            "{\"a\":}",
+        ] {
+            let json = bad.as_bytes();
+            assert!(members(json).any(|m| m.is_err()), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_serde(json in any_json()) {
+            let bytes = serde_json::to_vec_pretty(&json).unwrap();
+            let found: Result<Vec<_>, _> = members(&bytes).collect();
+            let object = json.as_object().unwrap();
+            let found = found.unwrap();
+            prop_assert_eq!(found.len(), object.len());
+            for member in found {
+                let key = text(&[b"\"", member.key, b"\""].concat()).unwrap().into_owned();
+                let value: serde_json::Value = serde_json::from_slice(member.value).unwrap();
+                prop_assert_eq!(Some(&value), object.get(&key));
+            }
+        }
+
+        #[test]
+        fn never_panics(bytes in proptest::collection::vec(prop_oneof![Just(b'{'), Just(b'}'), Just(b'['), Just(b']'), Just(b'"'), Just(b':'), Just(b','), Just(b'\\'), any::<u8>()], 0..40)) {
+            let _ = members(&bytes).count() + elements(&bytes).count();
+            let _ = find(&bytes, &["", "a"]);
+        }
+    }
+
+    fn any_json() -> impl Strategy<Value = serde_json::Value> {
+        use serde_json::Value;
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            ".{0,6}".prop_map(Value::from),
+        ];
+        let value = leaf.prop_recursive(3, 16, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::hash_map(".{0,3}", inner, 0..4).prop_map(Value::from_iter),
+            ]
+        });
+        proptest::collection::hash_map(".{0,3}", value, 0..5).prop_map(Value::from_iter)
+    }
+}

@@ -1,0 +1,77 @@
+//! Namespaces, config maps, secrets, service accounts, and kinds without a
+//! printer: a name, an age, and little besides.
+
+use super::NotPrintable;
+use super::age::Moment;
+use super::row::{Cell, Row};
+use crate::representation::scan;
+
+pub fn print_namespace(object: &[u8]) -> Result<Row, NotPrintable> {
+    let phase = scan::text_at(object, &["status", "phase"]).unwrap_or_default();
+    Ok(Row::new(vec![
+        name(object)?,
+        Cell::text(&phase),
+        age(object)?,
+    ]))
+}
+
+pub fn print_config_map(object: &[u8]) -> Result<Row, NotPrintable> {
+    let count = keys(object, "data")? + keys(object, "binaryData")?;
+    Ok(Row::new(vec![
+        name(object)?,
+        Cell::integer(count),
+        age(object)?,
+    ]))
+}
+
+pub fn print_secret(object: &[u8]) -> Result<Row, NotPrintable> {
+    let kind = scan::text_at(object, &["type"]).unwrap_or_default();
+    Ok(Row::new(vec![
+        name(object)?,
+        Cell::text(&kind),
+        Cell::integer(keys(object, "data")?),
+        age(object)?,
+    ]))
+}
+
+pub fn print_service_account(object: &[u8]) -> Result<Row, NotPrintable> {
+    Ok(Row::new(vec![name(object)?, age(object)?]))
+}
+
+/// Name and Created At. A time that is not set prints as Go's zero time.
+pub fn print_default(object: &[u8]) -> Result<Row, NotPrintable> {
+    let created = match scan::get(object, &["metadata", "creationTimestamp"]) {
+        None | Some(b"null") => "0001-01-01T00:00:00Z".into(),
+        Some(json) => scan::text(json).ok_or(NotPrintable)?,
+    };
+    Ok(Row::new(vec![name(object)?, Cell::text(&created)]))
+}
+
+pub fn name(object: &[u8]) -> Result<Cell, NotPrintable> {
+    match scan::get(object, &["metadata", "name"]) {
+        None => Ok(Cell::text("")),
+        Some(json) => Ok(Cell::text(&scan::text(json).ok_or(NotPrintable)?)),
+    }
+}
+
+pub fn age(object: &[u8]) -> Result<Cell, NotPrintable> {
+    match scan::get(object, &["metadata", "creationTimestamp"]) {
+        None | Some(b"null") => Ok(Cell::age(None)),
+        Some(json) => {
+            let text = scan::text(json).ok_or(NotPrintable)?;
+            Ok(Cell::age(Moment::parse(&text)?))
+        }
+    }
+}
+
+/// How many keys a map has.
+fn keys(object: &[u8], map: &str) -> Result<i64, NotPrintable> {
+    let mut count = 0;
+    if let Some(json) = scan::get(object, &[map]).filter(|json| *json != b"null") {
+        for member in scan::members(json) {
+            member.map_err(|_| NotPrintable)?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}

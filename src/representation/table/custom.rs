@@ -1,0 +1,272 @@
+//! Custom resources: the `additionalPrinterColumns` of their definition, read
+//! as apiextensions-apiserver's `tableconvertor` does.
+
+use serde::{Deserialize, Serialize};
+
+use super::age::Moment;
+use super::json_path::JsonPath;
+use super::row::{Cell, Row};
+use super::{NotPrintable, Printer, Source, columns, core};
+use crate::api::go_json;
+use crate::representation::scan;
+
+/// A column as a CustomResourceDefinition has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CustomColumn {
+    pub name: String,
+    pub r#type: String,
+    pub format: String,
+    pub description: String,
+    pub priority: i32,
+    pub json_path: String,
+}
+
+/// `metav1.TableColumnDefinition`.
+#[derive(Serialize)]
+struct Definition<'a> {
+    name: &'a str,
+    r#type: &'a str,
+    format: &'a str,
+    description: &'a str,
+    priority: i32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    path: JsonPath,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Integer,
+    Number,
+    Boolean,
+    Date,
+    /// No value is of an unknown type.
+    Unknown,
+}
+
+impl Kind {
+    fn parse(text: &str) -> Self {
+        match text {
+            "string" => Self::Text,
+            "integer" => Self::Integer,
+            "number" => Self::Number,
+            "boolean" => Self::Boolean,
+            "date" => Self::Date,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Integers up to this are the same as floating-point numbers.
+const EXACT_INTEGERS: u64 = 1 << 53;
+
+pub fn printer(given: &[CustomColumn]) -> Option<Printer> {
+    let age = [CustomColumn {
+        name: "Age".to_owned(),
+        r#type: "date".to_owned(),
+        description: columns::creation_timestamp_description(),
+        json_path: ".metadata.creationTimestamp".to_owned(),
+        ..CustomColumn::default()
+    }];
+    let given = if given.is_empty() { &age } else { given };
+
+    let mut definitions = vec![columns::name_column().to_owned()];
+    let mut parsed = Vec::new();
+    for column in given {
+        parsed.push(Column {
+            path: JsonPath::parse(&column.json_path)?,
+            kind: Kind::parse(&column.r#type),
+        });
+        let default = format!(
+            "Custom resource definition column (in JSONPath format): {}",
+            column.json_path
+        );
+        let definition = go_json::to_vec(&Definition {
+            name: &column.name,
+            r#type: &column.r#type,
+            format: &column.format,
+            description: if column.description.is_empty() {
+                &default
+            } else {
+                &column.description
+            },
+            priority: column.priority,
+        });
+        definitions.push(String::from_utf8(definition).ok()?);
+    }
+    Some(Printer {
+        columns: format!("[{}]", definitions.join(",")),
+        source: Source::Custom(parsed),
+    })
+}
+
+pub fn row(columns: &[Column], object: &[u8]) -> Result<Row, NotPrintable> {
+    let mut cells = vec![core::name(object)?];
+    for column in columns {
+        cells.push(match column.path.first(object) {
+            Ok(Some(value)) => cell(column.kind, value)?,
+            Ok(None) | Err(_) => Cell::null(),
+        });
+    }
+    Ok(Row::new(cells))
+}
+
+fn cell(kind: Kind, value: &[u8]) -> Result<Cell, NotPrintable> {
+    let first = value.first().ok_or(NotPrintable)?;
+    let is_number = matches!(first, b'-' | b'0'..=b'9');
+    match kind {
+        Kind::Text => text_cell(value),
+        Kind::Integer if is_number => Ok(Cell::integer(integer(value)?)),
+        Kind::Number if is_number => number_cell(value),
+        Kind::Boolean if matches!(first, b't' | b'f') => json_cell(value),
+        Kind::Date if *first == b'"' => date_cell(&scan::text(value).ok_or(NotPrintable)?),
+        _ => Ok(Cell::null()),
+    }
+}
+
+fn json_cell(value: &[u8]) -> Result<Cell, NotPrintable> {
+    let json = std::str::from_utf8(value).map_err(|_| NotPrintable)?;
+    Ok(Cell::Fixed(json.into()))
+}
+
+/// What Go's `fmt.Fprint` writes of a scalar; objects and lists are JSON.
+fn text_cell(value: &[u8]) -> Result<Cell, NotPrintable> {
+    let json = std::str::from_utf8(value).map_err(|_| NotPrintable)?;
+    match value.first() {
+        Some(b'"') => Ok(Cell::text(&scan::text(value).ok_or(NotPrintable)?)),
+        Some(b'n') => Ok(Cell::text("<no value>")),
+        Some(b't' | b'f' | b'{' | b'[') => Ok(Cell::text(json)),
+        // Larger ones have become floating-point numbers on the server.
+        _ if is_integer(value) => integer(value).map(|_| Cell::text(json)),
+        // The two ways Go writes floats agree on numbers of medium size.
+        _ => {
+            let size = float(value)?.abs();
+            let medium = size == 0.0 || (1e-4..1e21).contains(&size);
+            let plain = !value.contains(&b'e') && !value.contains(&b'E');
+            if medium && plain {
+                Ok(Cell::text(json))
+            } else {
+                Err(NotPrintable)
+            }
+        }
+    }
+}
+
+fn number_cell(value: &[u8]) -> Result<Cell, NotPrintable> {
+    if is_integer(value) && integer(value)?.unsigned_abs() > EXACT_INTEGERS {
+        return Err(NotPrintable);
+    }
+    json_cell(value)
+}
+
+fn is_integer(value: &[u8]) -> bool {
+    value.iter().all(|b| b.is_ascii_digit() || *b == b'-')
+}
+
+fn float(value: &[u8]) -> Result<f64, NotPrintable> {
+    let text = std::str::from_utf8(value).map_err(|_| NotPrintable)?;
+    text.parse().map_err(|_| NotPrintable)
+}
+
+/// The number without its fraction.
+fn integer(value: &[u8]) -> Result<i64, NotPrintable> {
+    if is_integer(value) {
+        let text = std::str::from_utf8(value).map_err(|_| NotPrintable)?;
+        return text.parse().map_err(|_| NotPrintable);
+    }
+    let float = float(value)?;
+    // Beyond this Go's conversion is not defined.
+    if float.abs() >= 9e18 {
+        return Err(NotPrintable);
+    }
+    #[allow(clippy::cast_possible_truncation)] // that is what is wanted
+    Ok(float as i64)
+}
+
+fn date_cell(text: &str) -> Result<Cell, NotPrintable> {
+    if matches!(text, "" | "null") {
+        return Ok(Cell::age(None));
+    }
+    // Go and we agree on this shape; what only resembles a date we leave.
+    let digits = text.bytes().take(4).filter(u8::is_ascii_digit).count();
+    match Moment::parse(text) {
+        Ok(moment) if has_go_shape(text) => Ok(Cell::age(moment)),
+        Err(_) if digits < 4 || !text.contains('T') => Ok(Cell::text("<invalid>")),
+        _ => Err(NotPrintable),
+    }
+}
+
+/// `2006-01-02T15:04:05`, perhaps a fraction, `Z` or an offset of hours.
+fn has_go_shape(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
+    separators.iter().all(|(at, c)| bytes.get(*at) == Some(c))
+        && bytes.get(17) != Some(&b'6')
+        && (text.ends_with('Z')
+            || text.contains("+0")
+            || text.contains("+1")
+            || text.contains("-0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn show(kind: Kind, value: &str) -> String {
+        match cell(kind, value.as_bytes()) {
+            Ok(Cell::Fixed(json)) => json.into_string(),
+            Ok(Cell::Age(_)) => "age".to_owned(),
+            Ok(Cell::Mixed(_)) => "mixed".to_owned(),
+            Err(NotPrintable) => "?".to_owned(),
+        }
+    }
+
+    #[test]
+    fn values_become_cells_by_column_type() {
+        for (kind, value, expected) in [
+            (Kind::Text, "\"a\\u003cb\"", "\"a\\u003cb\""),
+            (Kind::Text, "1.5", "\"1.5\""),
+            (Kind::Text, "1e-7", "?"),
+            (Kind::Text, "100000000000000000000", "?"),
+            (Kind::Text, "null", "\"\\u003cno value\\u003e\""),
+            (Kind::Text, "{\"a\":1}", "\"{\\\"a\\\":1}\""),
+            (Kind::Integer, "3.7", "3"),
+            (Kind::Integer, "-3.7", "-3"),
+            (Kind::Integer, "\"x\"", "null"),
+            (Kind::Integer, "99999999999999999999", "?"),
+            (Kind::Number, "2", "2"),
+            (Kind::Number, "1.5", "1.5"),
+            (Kind::Number, "9007199254740993", "?"),
+            (Kind::Boolean, "true", "true"),
+            (Kind::Boolean, "\"yes\"", "null"),
+            (Kind::Date, "\"2026-11-21T00:00:00Z\"", "age"),
+            (Kind::Date, "\"\"", "\"\\u003cunknown\\u003e\""),
+            (Kind::Date, "\"bad\"", "\"\\u003cinvalid\\u003e\""),
+            (Kind::Date, "\"2026-11-21T0:00:00Z\"", "?"),
+            (Kind::Date, "5", "null"),
+            (Kind::Unknown, "5", "null"),
+        ] {
+            assert_eq!(show(kind, value), expected, "{kind:?} {value}");
+        }
+    }
+
+    #[test]
+    fn strange_paths_make_no_printer() {
+        let column = |path: &str| CustomColumn {
+            json_path: path.to_owned(),
+            ..CustomColumn::default()
+        };
+        assert!(printer(&[column(".a"), column("..b")]).is_none());
+        assert!(
+            printer(&[])
+                .unwrap()
+                .columns
+                .contains("\"name\":\"Age\",\"type\":\"date\"")
+        );
+    }
+}

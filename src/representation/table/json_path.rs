@@ -1,0 +1,296 @@
+//! The part of client-go's JSONPath that printer columns are written in:
+//! `.a.b`, `.a\.b`, `['a']`, `[0]`, `[-1]`, `[*]`, `[?(@.type=="Ready")]`.
+//! Any other path is refused: its resource is printed by the API server.
+
+use crate::representation::scan;
+
+/// Paths longer than this are nobody's column.
+const MAX_STEPS: usize = 32;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Field(String),
+    /// Negative ones count from the end.
+    Index(i64),
+    All,
+    Filter {
+        fields: Vec<String>,
+        equal: bool,
+        value: Literal,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Literal {
+    Text(String),
+    Bool(bool),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonPath(Vec<Step>);
+
+/// Upstream's evaluation ends in an error, which a column shows as null.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoResult;
+
+impl JsonPath {
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut rest = text.strip_prefix('$').unwrap_or(text);
+        let mut steps = Vec::new();
+        while !rest.is_empty() {
+            rest = parse_step(rest, &mut steps)?;
+            if steps.len() > MAX_STEPS {
+                return None;
+            }
+        }
+        (!steps.is_empty()).then_some(Self(steps))
+    }
+
+    /// The first value found.
+    pub fn first<'a>(&self, json: &'a [u8]) -> Result<Option<&'a [u8]>, NoResult> {
+        let mut values = vec![json];
+        for step in &self.0 {
+            values = step.walk(&values)?;
+        }
+        Ok(values.first().copied())
+    }
+}
+
+fn parse_step<'a>(text: &'a str, steps: &mut Vec<Step>) -> Option<&'a str> {
+    if let Some(rest) = text.strip_prefix('.') {
+        let (name, rest) = field(rest)?;
+        steps.push(Step::Field(name));
+        return Some(rest);
+    }
+    if let Some(rest) = text.strip_prefix("[?(") {
+        let (step, rest) = filter(rest)?;
+        steps.push(step);
+        return Some(rest);
+    }
+    let (inside, rest) = text.strip_prefix('[')?.split_once(']')?;
+    if inside == "*" {
+        steps.push(Step::All);
+    } else if let Some(quoted) = inside.strip_prefix('\'').and_then(|i| i.strip_suffix('\'')) {
+        // A dot inside the quotes divides, too: it is read as a path again.
+        let mut quoted = format!(".{quoted}");
+        while !quoted.is_empty() {
+            let (name, rest) = field(quoted.strip_prefix('.')?)?;
+            steps.push(Step::Field(name));
+            quoted = rest.to_owned();
+        }
+    } else {
+        let digits = inside.strip_prefix('-').unwrap_or(inside);
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        steps.push(Step::Index(inside.parse().ok()?));
+    }
+    Some(rest)
+}
+
+/// A name up to what ends one; a backslash takes the next character as it is.
+fn field(text: &str) -> Option<(String, &str)> {
+    let mut name = String::new();
+    let mut chars = text.char_indices();
+    let mut end = text.len();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => match chars.next()?.1 {
+                '\\' => return None,
+                c => name.push(c),
+            },
+            '.' | '[' => {
+                end = at;
+                break;
+            }
+            ' ' | '\t' | '\r' | '\n' | ',' | ']' | '$' | '@' | '{' | '}' => return None,
+            c => name.push(c),
+        }
+    }
+    (!name.is_empty() && name != "*").then(|| (name, text.get(end..).unwrap_or_default()))
+}
+
+/// What follows `[?(`: `@.a.b=="text")]`.
+fn filter(text: &str) -> Option<(Step, &str)> {
+    let at = text.find(['=', '!'])?;
+    let (left, rest) = text.split_at(at);
+    let (equal, rest) = match rest.strip_prefix("==") {
+        Some(rest) => (true, rest),
+        None => (false, rest.strip_prefix("!=")?),
+    };
+    let mut fields = Vec::new();
+    let mut left = left.trim_matches(' ').strip_prefix('@')?;
+    while !left.is_empty() {
+        let (name, rest) = field(left.strip_prefix('.')?)?;
+        fields.push(name);
+        left = rest;
+    }
+    let rest = rest.trim_start_matches(' ');
+    let (value, rest) = if let Some(quote @ ('"' | '\'')) = rest.chars().next() {
+        let (value, rest) = rest.strip_prefix(quote)?.split_once(quote)?;
+        if value.contains(['\\', '"', '\'']) {
+            return None;
+        }
+        (Literal::Text(value.to_owned()), rest)
+    } else if let Some(rest) = rest.strip_prefix("true") {
+        (Literal::Bool(true), rest)
+    } else {
+        (Literal::Bool(false), rest.strip_prefix("false")?)
+    };
+    let rest = rest.trim_start_matches(' ').strip_prefix(")]")?;
+    let step = Step::Filter {
+        fields,
+        equal,
+        value,
+    };
+    Some((step, rest))
+}
+
+impl Step {
+    fn walk<'a>(&self, values: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, NoResult> {
+        let mut found = Vec::new();
+        for value in values {
+            match self {
+                Self::Field(name) => found.extend(member(value, name)),
+                Self::Filter {
+                    fields,
+                    equal,
+                    value: literal,
+                } => {
+                    for element in array(value)?.ok_or(NoResult)? {
+                        if literal.compare(element, fields)? == Some(*equal) {
+                            found.push(element);
+                        }
+                    }
+                }
+                Self::Index(index) => {
+                    let Some(elements) = array(value)? else {
+                        continue;
+                    };
+                    let length = i64::try_from(elements.len()).map_err(|_| NoResult)?;
+                    let index = if *index < 0 { index + length } else { *index };
+                    let index = usize::try_from(index).map_err(|_| NoResult)?;
+                    found.push(elements.get(index).ok_or(NoResult)?);
+                }
+                Self::All => {
+                    let Some(elements) = array(value)? else {
+                        continue;
+                    };
+                    // Upstream stops at an empty array, whatever comes after.
+                    if elements.is_empty() {
+                        return Ok(found);
+                    }
+                    found.extend(elements);
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Literal {
+    /// Whether the field of an element equals the literal; `None` if there is
+    /// no such field. Values of another type cannot be compared.
+    fn compare(&self, element: &[u8], fields: &[String]) -> Result<Option<bool>, NoResult> {
+        let mut value = element;
+        for field in fields {
+            match member(value, field) {
+                Some(inner) => value = inner,
+                None => return Ok(None),
+            }
+        }
+        match (self, value) {
+            (Self::Text(literal), [b'"', ..]) => {
+                Ok(Some(scan::text(value).ok_or(NoResult)? == literal.as_str()))
+            }
+            (Self::Bool(literal), b"true") => Ok(Some(*literal)),
+            (Self::Bool(literal), b"false") => Ok(Some(!*literal)),
+            _ => Err(NoResult),
+        }
+    }
+}
+
+/// A member of an object; keys may be written with escapes.
+fn member<'a>(json: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    scan::members(json)
+        .map_while(Result::ok)
+        .find(|m| {
+            m.key == name.as_bytes()
+                || m.key.contains(&b'\\')
+                    && scan::text(&[b"\"", m.key, b"\""].concat()).as_deref() == Some(name)
+        })
+        .map(|m| m.value)
+}
+
+/// The elements of an array; `None` for null, an error for anything else.
+fn array(json: &[u8]) -> Result<Option<Vec<&[u8]>>, NoResult> {
+    match json.first() {
+        Some(b'[') => {
+            let elements = scan::elements(json).map(|e| e.map(|(_, bytes)| bytes));
+            let elements = elements.collect::<Result<_, _>>().map_err(|_| NoResult)?;
+            Ok(Some(elements))
+        }
+        Some(b'n') => Ok(None),
+        _ => Err(NoResult),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JSON: &str = r#"{"a":{"b":[{"t":"x","v":1,"on":true},{"t":"y","v":2,"on":false}],"c.d":"e","n":null,"empty":[]},"s":"text"}"#;
+
+    #[test]
+    fn paths_find_their_first_value() {
+        for (path, expected) in [
+            (".a.b[0].v", Ok(Some("1"))),
+            (".a.b[-1].v", Ok(Some("2"))),
+            ("$.a.b[*].t", Ok(Some("\"x\""))),
+            (r#".a.b[?(@.t=="y")].v"#, Ok(Some("2"))),
+            (r#".a.b[?( @.t == 'y' )].v"#, Ok(Some("2"))),
+            (r#".a.b[?(@.t!="x")].v"#, Ok(Some("2"))),
+            (".a.b[?(@.on==false)].v", Ok(Some("2"))),
+            (r#".a.b[?(@.z=="y")].v"#, Ok(None)),
+            (r#".a.b[?(@.v=="y")].v"#, Err(NoResult)),
+            (r".a.c\.d", Ok(Some("\"e\""))),
+            (r".a['c\.d']", Ok(Some("\"e\""))),
+            ("['a'].n", Ok(Some("null"))),
+            (".a.n.x", Ok(None)),
+            (".a.n[0]", Ok(None)),
+            (r#".a.n[?(@.a=="b")]"#, Err(NoResult)),
+            (".a.empty[0]", Err(NoResult)),
+            (".a.empty[*]", Ok(None)),
+            (".s.x", Ok(None)),
+            (".s[0]", Err(NoResult)),
+        ] {
+            let got = JsonPath::parse(path).unwrap().first(JSON.as_bytes());
+            let got = got.map(|v| v.map(|v| std::str::from_utf8(v).unwrap()));
+            assert_eq!(got, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn other_paths_are_refused() {
+        for path in [
+            "",
+            ".",
+            "a",
+            "..a",
+            ".*",
+            ".a.*",
+            ".a[0:2]",
+            ".a[0,1]",
+            ".a[",
+            ".a[]",
+            ".a b",
+            "{.a}",
+            ".a[?(@.b)]",
+            ".a[?(@.b>1)]",
+            ".a[?(@.b==1)]",
+            r#".a["b"]"#,
+        ] {
+            assert_eq!(JsonPath::parse(path), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What the printers read of every object.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+
+use super::age::Moment;
+use super::row::Cell;
+
+/// Reads null as the empty value: Go writes nil slices and maps that way.
+pub fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Reads a `metav1.Time` or `MicroTime`, null included.
+pub fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Moment>, D::Error> {
+    match Option::<String>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(text) => Moment::parse(&text).map_err(serde::de::Error::custom),
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Meta {
+    pub name: String,
+    #[serde(deserialize_with = "moment")]
+    pub creation_timestamp: Option<Moment>,
+    #[serde(deserialize_with = "moment")]
+    pub deletion_timestamp: Option<Moment>,
+    #[serde(deserialize_with = "nullable")]
+    pub labels: BTreeMap<String, String>,
+    #[serde(deserialize_with = "nullable")]
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl Meta {
+    pub fn age(&self) -> Cell {
+        Cell::age(self.creation_timestamp)
+    }
+}
+
+/// An object of metadata, spec and status, each read as far as a printer cares.
+#[derive(Debug, Default, Deserialize)]
+#[serde(
+    default,
+    bound = "Spec: Default + Deserialize<'de>, Status: Default + Deserialize<'de>"
+)]
+pub struct Object<Spec, Status> {
+    pub metadata: Meta,
+    pub spec: Spec,
+    pub status: Status,
+}
+
+/// A pod template, of workloads.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PodTemplate {
+    pub spec: PodTemplateSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodTemplateSpec {
+    #[serde(deserialize_with = "nullable")]
+    pub containers: Vec<Container>,
+    #[serde(deserialize_with = "nullable")]
+    pub node_selector: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Container {
+    pub name: String,
+    pub image: String,
+    pub restart_policy: Option<String>,
+}
+
+impl PodTemplate {
+    /// The Containers and Images cells.
+    pub fn container_cells(&self) -> [Cell; 2] {
+        let joined = |text: fn(&Container) -> &str| {
+            let all: Vec<&str> = self.spec.containers.iter().map(text).collect();
+            Cell::text(&all.join(","))
+        };
+        [joined(|c| &c.name), joined(|c| &c.image)]
+    }
+}

@@ -1,0 +1,241 @@
+//! `as=Table`: what `kubectl get` shows, printed by the server.
+//!
+//! A [`Printer`] makes [`Row`]s exactly as kube-apiserver's printers do
+//! (`pkg/printers/internalversion`, and `tableconvertor` of custom resources).
+//! A kind without a printer here, and an object with something a printer does
+//! not know for certain, is asked of the API server: nothing is guessed.
+
+mod age;
+mod columns;
+mod custom;
+mod json_path;
+mod meta;
+mod row;
+mod selector;
+
+mod core;
+mod events;
+mod jobs;
+mod networking;
+mod nodes;
+mod pods;
+mod policy;
+mod services;
+mod storage;
+mod workloads;
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+
+pub use age::{Moment, human_duration};
+pub use custom::CustomColumn;
+pub use row::{Cell, Piece, Row};
+
+use super::envelope::{Envelope, Form, ListMeta};
+use super::{partial, scan};
+use crate::api::GroupVersionResource;
+use crate::negotiation::{IncludeObject, MetaVersion};
+
+/// The object holds what only its server can print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the object cannot be printed with certainty")]
+pub struct NotPrintable;
+
+impl From<serde_json::Error> for NotPrintable {
+    fn from(_: serde_json::Error) -> Self {
+        Self
+    }
+}
+
+impl From<chrono::ParseError> for NotPrintable {
+    fn from(_: chrono::ParseError) -> Self {
+        Self
+    }
+}
+
+type PrintRow = fn(&[u8]) -> Result<Row, NotPrintable>;
+
+/// Prints the objects of one resource.
+#[derive(Clone, Debug)]
+pub struct Printer {
+    /// `columnDefinitions`, a JSON array.
+    columns: String,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    BuiltIn(PrintRow),
+    Custom(Vec<custom::Column>),
+}
+
+/// How a client wants its Table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TableOptions {
+    pub version: MetaVersion,
+    pub include: IncludeObject,
+}
+
+impl Printer {
+    /// The printer of a built-in resource, if we have it.
+    pub fn builtin(gvr: &GroupVersionResource) -> Option<&'static Self> {
+        columns::printer(gvr)
+    }
+
+    /// The printer of a custom resource, from the `additionalPrinterColumns` of
+    /// its version. `None` if one of them is beyond our JSONPath.
+    pub fn from_crd_columns(columns: &[CustomColumn]) -> Option<Self> {
+        custom::printer(columns)
+    }
+
+    /// Name and Created At: what servers show of kinds that have no printer.
+    /// For servers of our own; what another server shows, it knows.
+    pub fn default_columns() -> &'static Self {
+        columns::default_printer()
+    }
+
+    /// This printer under the columns of a server's own Table, as their
+    /// descriptions differ between versions. `None` if that Table has other
+    /// columns than we print: the server is of a version we do not know.
+    pub fn with_columns_of(&self, table: &[u8]) -> Option<Self> {
+        let columns = scan::get(table, &["columnDefinitions"])?;
+        let shape = |json: &[u8]| -> Option<Vec<Vec<u8>>> {
+            let mut all = Vec::new();
+            for column in scan::elements(json) {
+                let (_, column) = column.ok()?;
+                let part = |key| scan::get(column, &[key]).map(<[u8]>::to_vec);
+                all.push(
+                    [
+                        part("name")?,
+                        part("type")?,
+                        part("format")?,
+                        part("priority")?,
+                    ]
+                    .concat(),
+                );
+            }
+            Some(all)
+        };
+        if shape(columns)? != shape(self.columns.as_bytes())? {
+            return None;
+        }
+        Some(Self {
+            columns: String::from_utf8(columns.to_vec()).ok()?,
+            source: self.source.clone(),
+        })
+    }
+
+    /// The cells of an object, whole or as it stands in a list.
+    pub fn row(&self, object: &[u8]) -> Result<Row, NotPrintable> {
+        match &self.source {
+            Source::BuiltIn(print) => print(object),
+            Source::Custom(columns) => custom::row(columns, object),
+        }
+    }
+
+    /// The body of a LIST.
+    pub fn list<'a>(
+        &self,
+        meta: &ListMeta,
+        fragments: impl Iterator<Item = &'a Bytes>,
+        envelope: &Envelope,
+        options: TableOptions,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<u8>, NotPrintable> {
+        let mut out = self.prefix(&meta.to_json(Form::Struct), options.version, true);
+        for (i, fragment) in fragments.enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            let row = self.row(fragment)?;
+            write_row(&row, fragment, envelope, options, now, &mut out)?;
+        }
+        out.extend_from_slice(b"]}\n");
+        Ok(out)
+    }
+
+    /// The body of a GET.
+    pub fn single(
+        &self,
+        fragment: &Bytes,
+        envelope: &Envelope,
+        options: TableOptions,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<u8>, NotPrintable> {
+        let mut out = self.event_object(fragment, envelope, options, true, now)?;
+        out.push(b'\n');
+        Ok(out)
+    }
+
+    /// The object of a watch event, bookmarks included: a Table of one row. Only
+    /// the first event of a watch tells the columns.
+    pub fn event_object(
+        &self,
+        fragment: &Bytes,
+        envelope: &Envelope,
+        options: TableOptions,
+        first: bool,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<u8>, NotPrintable> {
+        let version = scan::text_at(fragment, &["metadata", "resourceVersion"]);
+        let meta = ListMeta::at(version.unwrap_or_default());
+        let mut out = self.prefix(&meta.to_json(Form::Struct), options.version, first);
+        let row = self.row(fragment)?;
+        write_row(&row, fragment, envelope, options, now, &mut out)?;
+        out.extend_from_slice(b"]}");
+        Ok(out)
+    }
+
+    /// What stands before the first row of a list. After the last one stands
+    /// `]}` and a newline.
+    pub fn list_prefix(&self, meta: &ListMeta, version: MetaVersion) -> Vec<u8> {
+        self.prefix(&meta.to_json(Form::Struct), version, true)
+    }
+
+    fn prefix(&self, meta: &str, version: MetaVersion, columns: bool) -> Vec<u8> {
+        let columns = if columns { &self.columns } else { "null" };
+        format!(
+            "{{\"kind\":\"Table\",\"apiVersion\":\"{}\",\"metadata\":{meta},\"columnDefinitions\":{columns},\"rows\":[",
+            version.api_version()
+        )
+        .into_bytes()
+    }
+}
+
+/// One row with what it carries of its object.
+pub fn write_row(
+    row: &Row,
+    fragment: &Bytes,
+    envelope: &Envelope,
+    options: TableOptions,
+    now: DateTime<Utc>,
+    out: &mut Vec<u8>,
+) -> Result<(), NotPrintable> {
+    // The bookmark that ends the initial events is known by its annotation, so
+    // its row has the metadata even where none was asked for.
+    let include = match options.include {
+        IncludeObject::None if ends_initial_events(fragment) => IncludeObject::Metadata,
+        include => include,
+    };
+    match include {
+        IncludeObject::None => row.write(now, &[b"null"], out),
+        IncludeObject::Object => {
+            let [prefix, rest] = envelope.object_parts(fragment);
+            row.write(now, &[&prefix, &rest], out);
+        }
+        IncludeObject::Metadata => {
+            let object =
+                partial::object(fragment, envelope, options.version).ok_or(NotPrintable)?;
+            row.write(now, &[&object], out);
+        }
+    }
+    Ok(())
+}
+
+fn ends_initial_events(object: &[u8]) -> bool {
+    let annotation = ["metadata", "annotations", "k8s.io/initial-events-end"];
+    scan::get(object, &annotation) == Some(b"\"true\"")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! Ingresses, their classes, and network policies.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use super::NotPrintable;
+use super::meta::{Meta, Object, nullable};
+use super::row::{Cell, Row};
+use super::selector::{Selector, format_selector};
+
+/// How many hosts a cell lists before it counts the rest.
+const SHOWN_HOSTS: usize = 3;
+
+const DEFAULT_CLASS_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct IngressSpec {
+    ingress_class_name: Option<String>,
+    #[serde(deserialize_with = "nullable")]
+    rules: Vec<Rule>,
+    #[serde(deserialize_with = "nullable")]
+    tls: Vec<serde::de::IgnoredAny>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Rule {
+    host: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct IngressStatus {
+    load_balancer: LoadBalancer,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct LoadBalancer {
+    #[serde(deserialize_with = "nullable")]
+    ingress: Vec<Address>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Address {
+    ip: String,
+    hostname: String,
+}
+
+pub fn print_ingress(object: &[u8]) -> Result<Row, NotPrintable> {
+    let ingress: Object<IngressSpec, IngressStatus> = serde_json::from_slice(object)?;
+    let spec = &ingress.spec;
+    let addresses: BTreeSet<&str> = ingress
+        .status
+        .load_balancer
+        .ingress
+        .iter()
+        .map(|a| if a.ip.is_empty() { &a.hostname } else { &a.ip })
+        .filter(|address| !address.is_empty())
+        .map(String::as_str)
+        .collect();
+    let addresses: Vec<&str> = addresses.into_iter().collect();
+    let ports = if spec.tls.is_empty() { "80" } else { "80, 443" };
+    Ok(Row::new(vec![
+        Cell::text(&ingress.metadata.name),
+        Cell::text(spec.ingress_class_name.as_deref().unwrap_or("<none>")),
+        Cell::text(&hosts(&spec.rules)),
+        Cell::text(&addresses.join(",")),
+        Cell::text(ports),
+        ingress.metadata.age(),
+    ]))
+}
+
+/// The first hosts; a rule after the list is full, with a host or without,
+/// makes it tell how many rules there are beyond those shown.
+fn hosts(rules: &[Rule]) -> String {
+    let mut shown = Vec::new();
+    let mut more = false;
+    for rule in rules {
+        more |= shown.len() == SHOWN_HOSTS;
+        if !more && !rule.host.is_empty() {
+            shown.push(rule.host.as_str());
+        }
+    }
+    if shown.is_empty() {
+        return "*".to_owned();
+    }
+    let hosts = shown.join(",");
+    if more {
+        format!("{hosts} + {} more...", rules.len() - SHOWN_HOSTS)
+    } else {
+        hosts
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ClassSpec {
+    controller: String,
+    parameters: Option<Parameters>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Parameters {
+    api_group: Option<String>,
+    kind: String,
+    name: String,
+}
+
+pub fn print_ingress_class(object: &[u8]) -> Result<Row, NotPrintable> {
+    let class: Object<ClassSpec, serde::de::IgnoredAny> = serde_json::from_slice(object)?;
+    let is_default = class
+        .metadata
+        .annotations
+        .get(DEFAULT_CLASS_ANNOTATION)
+        .is_some_and(|value| value == "true");
+    let suffix = if is_default { " (default)" } else { "" };
+    let parameters = match &class.spec.parameters {
+        None => "<none>".to_owned(),
+        Some(p) => match &p.api_group {
+            Some(group) => format!("{}.{group}/{}", p.kind, p.name),
+            None => format!("{}/{}", p.kind, p.name),
+        },
+    };
+    Ok(Row::new(vec![
+        Cell::text(&format!("{}{suffix}", class.metadata.name)),
+        Cell::text(&class.spec.controller),
+        Cell::text(&parameters),
+        class.metadata.age(),
+    ]))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NetworkPolicy {
+    metadata: Meta,
+    spec: PolicySpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PolicySpec {
+    #[serde(deserialize_with = "nullable")]
+    pod_selector: Selector,
+}
+
+pub fn print_network_policy(object: &[u8]) -> Result<Row, NotPrintable> {
+    let policy: NetworkPolicy = serde_json::from_slice(object)?;
+    Ok(Row::new(vec![
+        Cell::text(&policy.metadata.name),
+        Cell::text(&format_selector(Some(&policy.spec.pod_selector))?),
+        policy.metadata.age(),
+    ]))
+}

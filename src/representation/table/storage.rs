@@ -1,0 +1,168 @@
+//! Volumes, claims and storage classes.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::NotPrintable;
+use super::meta::{Meta, Object, nullable};
+use super::row::{Cell, Row};
+
+/// Older than the field `storageClassName`, and asked first.
+const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+
+const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+];
+
+/// Access modes, in the order they are listed.
+const ACCESS_MODES: [(&str, &str); 4] = [
+    ("ReadWriteOnce", "RWO"),
+    ("ReadOnlyMany", "ROX"),
+    ("ReadWriteMany", "RWX"),
+    ("ReadWriteOncePod", "RWOP"),
+];
+
+/// Spec of a volume or of a claim.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    volume_name: String,
+    volume_mode: Option<String>,
+    storage_class_name: Option<String>,
+    volume_attributes_class_name: Option<String>,
+    persistent_volume_reclaim_policy: String,
+    claim_ref: Option<ClaimRef>,
+    #[serde(deserialize_with = "nullable")]
+    access_modes: Vec<String>,
+    #[serde(deserialize_with = "nullable")]
+    capacity: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ClaimRef {
+    namespace: String,
+    name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    phase: String,
+    reason: String,
+    #[serde(deserialize_with = "nullable")]
+    access_modes: Vec<String>,
+    #[serde(deserialize_with = "nullable")]
+    capacity: BTreeMap<String, String>,
+}
+
+type Volume = Object<Spec, Status>;
+
+pub fn print_persistent_volume(object: &[u8]) -> Result<Row, NotPrintable> {
+    let volume: Volume = serde_json::from_slice(object)?;
+    let spec = &volume.spec;
+    let claim = spec
+        .claim_ref
+        .as_ref()
+        .map(|claim| format!("{}/{}", claim.namespace, claim.name));
+    Ok(Row::new(vec![
+        Cell::text(&volume.metadata.name),
+        Cell::text(size(&spec.capacity)),
+        Cell::text(&access_modes(&spec.access_modes)),
+        Cell::text(&spec.persistent_volume_reclaim_policy),
+        Cell::text(phase(&volume)),
+        Cell::text(claim.as_deref().unwrap_or_default()),
+        Cell::text(class(&volume)),
+        or_unset(spec.volume_attributes_class_name.as_deref()),
+        Cell::text(&volume.status.reason),
+        volume.metadata.age(),
+        or_unset(spec.volume_mode.as_deref()),
+    ]))
+}
+
+pub fn print_persistent_volume_claim(object: &[u8]) -> Result<Row, NotPrintable> {
+    let claim: Volume = serde_json::from_slice(object)?;
+    let spec = &claim.spec;
+    let (capacity, modes) = if spec.volume_name.is_empty() {
+        ("", String::new())
+    } else {
+        let status = &claim.status;
+        (size(&status.capacity), access_modes(&status.access_modes))
+    };
+    Ok(Row::new(vec![
+        Cell::text(&claim.metadata.name),
+        Cell::text(phase(&claim)),
+        Cell::text(&spec.volume_name),
+        Cell::text(capacity),
+        Cell::text(&modes),
+        Cell::text(class(&claim)),
+        or_unset(spec.volume_attributes_class_name.as_deref()),
+        claim.metadata.age(),
+        or_unset(spec.volume_mode.as_deref()),
+    ]))
+}
+
+/// Quantities come from the server in their canonical form; none is zero.
+fn size(capacity: &BTreeMap<String, String>) -> &str {
+    capacity.get("storage").map_or("0", String::as_str)
+}
+
+fn access_modes(modes: &[String]) -> String {
+    let listed: Vec<&str> = ACCESS_MODES
+        .iter()
+        .filter(|(mode, _)| modes.iter().any(|m| m == mode))
+        .map(|(_, short)| *short)
+        .collect();
+    listed.join(",")
+}
+
+fn phase(volume: &Volume) -> &str {
+    match volume.metadata.deletion_timestamp {
+        Some(_) => "Terminating",
+        None => &volume.status.phase,
+    }
+}
+
+fn class(volume: &Volume) -> &str {
+    match volume.metadata.annotations.get(CLASS_ANNOTATION) {
+        Some(class) => class,
+        None => volume
+            .spec
+            .storage_class_name
+            .as_deref()
+            .unwrap_or_default(),
+    }
+}
+
+fn or_unset(text: Option<&str>) -> Cell {
+    Cell::text(text.unwrap_or("<unset>"))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StorageClass {
+    metadata: Meta,
+    provisioner: String,
+    reclaim_policy: Option<String>,
+    volume_binding_mode: Option<String>,
+    allow_volume_expansion: Option<bool>,
+}
+
+pub fn print_storage_class(object: &[u8]) -> Result<Row, NotPrintable> {
+    let class: StorageClass = serde_json::from_slice(object)?;
+    let annotations = &class.metadata.annotations;
+    let is_default = DEFAULT_CLASS_ANNOTATIONS
+        .iter()
+        .any(|a| annotations.get(*a).is_some_and(|v| v == "true"));
+    let suffix = if is_default { " (default)" } else { "" };
+    Ok(Row::new(vec![
+        Cell::text(&format!("{}{suffix}", class.metadata.name)),
+        Cell::text(&class.provisioner),
+        Cell::text(class.reclaim_policy.as_deref().unwrap_or("Delete")),
+        Cell::text(class.volume_binding_mode.as_deref().unwrap_or("Immediate")),
+        Cell::boolean(class.allow_volume_expansion.unwrap_or(false)),
+        class.metadata.age(),
+    ]))
+}

@@ -1,0 +1,132 @@
+//! What makes pods and keeps them: deployments, replica sets, stateful sets,
+//! daemon sets, replication controllers.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::NotPrintable;
+use super::meta::{Object, PodTemplate, nullable};
+use super::row::{Cell, Row};
+use super::selector::{Selector, format_labels, format_selector};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    replicas: Option<i64>,
+    selector: Option<Selector>,
+    template: PodTemplate,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    replicas: i64,
+    ready_replicas: i64,
+    updated_replicas: i64,
+    available_replicas: i64,
+    desired_number_scheduled: i64,
+    current_number_scheduled: i64,
+    number_ready: i64,
+    updated_number_scheduled: i64,
+    number_available: i64,
+}
+
+type Workload = Object<Spec, Status>;
+
+pub fn print_deployment(object: &[u8]) -> Result<Row, NotPrintable> {
+    let Workload {
+        metadata,
+        spec,
+        status,
+    } = serde_json::from_slice(object)?;
+    let desired = spec.replicas.unwrap_or(0);
+    let [containers, images] = spec.template.container_cells();
+    // Unlike the others, an empty selector is printed as nothing.
+    let selector = spec
+        .selector
+        .map_or_else(|| Ok(String::new()), |s| s.text())?;
+    Ok(Row::new(vec![
+        Cell::text(&metadata.name),
+        Cell::text(&format!("{}/{desired}", status.ready_replicas)),
+        Cell::integer(status.updated_replicas),
+        Cell::integer(status.available_replicas),
+        metadata.age(),
+        containers,
+        images,
+        Cell::text(&selector),
+    ]))
+}
+
+pub fn print_replica_set(object: &[u8]) -> Result<Row, NotPrintable> {
+    let set: Workload = serde_json::from_slice(object)?;
+    let [containers, images] = set.spec.template.container_cells();
+    Ok(Row::new(vec![
+        Cell::text(&set.metadata.name),
+        Cell::integer(set.spec.replicas.unwrap_or(0)),
+        Cell::integer(set.status.replicas),
+        Cell::integer(set.status.ready_replicas),
+        set.metadata.age(),
+        containers,
+        images,
+        Cell::text(&format_selector(set.spec.selector.as_ref())?),
+    ]))
+}
+
+pub fn print_stateful_set(object: &[u8]) -> Result<Row, NotPrintable> {
+    let set: Workload = serde_json::from_slice(object)?;
+    let desired = set.spec.replicas.unwrap_or(0);
+    let [containers, images] = set.spec.template.container_cells();
+    Ok(Row::new(vec![
+        Cell::text(&set.metadata.name),
+        Cell::text(&format!("{}/{desired}", set.status.ready_replicas)),
+        set.metadata.age(),
+        containers,
+        images,
+    ]))
+}
+
+pub fn print_daemon_set(object: &[u8]) -> Result<Row, NotPrintable> {
+    let set: Workload = serde_json::from_slice(object)?;
+    let [containers, images] = set.spec.template.container_cells();
+    let status = &set.status;
+    Ok(Row::new(vec![
+        Cell::text(&set.metadata.name),
+        Cell::integer(status.desired_number_scheduled),
+        Cell::integer(status.current_number_scheduled),
+        Cell::integer(status.number_ready),
+        Cell::integer(status.updated_number_scheduled),
+        Cell::integer(status.number_available),
+        Cell::text(&format_labels(&set.spec.template.spec.node_selector)),
+        set.metadata.age(),
+        containers,
+        images,
+        Cell::text(&format_selector(set.spec.selector.as_ref())?),
+    ]))
+}
+
+/// A replication controller selects by plain labels.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ControllerSpec {
+    replicas: Option<i64>,
+    #[serde(deserialize_with = "nullable")]
+    selector: BTreeMap<String, String>,
+    #[serde(deserialize_with = "nullable")]
+    template: PodTemplate,
+}
+
+pub fn print_replication_controller(object: &[u8]) -> Result<Row, NotPrintable> {
+    let rc: Object<ControllerSpec, Status> = serde_json::from_slice(object)?;
+    let [containers, images] = rc.spec.template.container_cells();
+    Ok(Row::new(vec![
+        Cell::text(&rc.metadata.name),
+        Cell::integer(rc.spec.replicas.unwrap_or(0)),
+        Cell::integer(rc.status.replicas),
+        Cell::integer(rc.status.ready_replicas),
+        rc.metadata.age(),
+        containers,
+        images,
+        Cell::text(&format_labels(&rc.spec.selector)),
+    ]))
+}

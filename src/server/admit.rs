@@ -1,0 +1,92 @@
+//! From a request's credentials to the identity it goes on with.
+
+use http::HeaderMap;
+
+use super::front::{Delegated, Front, Gate};
+use super::personal;
+use crate::api::{Reason, Status, UserInfo};
+use crate::authn::{Impersonation, Peer};
+use crate::identity::{self, Caller};
+use crate::request::RequestInfo;
+
+/// A caller who may go on.
+pub(super) struct Admitted {
+    /// `None`: apifront's own user, whom upstream knows.
+    pub(super) user: Option<UserInfo>,
+    /// The caller asks upstream to act as somebody else, and upstream decides.
+    pub(super) impersonates_upstream: bool,
+    /// What makes the caller known upstream.
+    pub(super) identity: HeaderMap,
+}
+
+pub(super) async fn admit(
+    front: &Front,
+    headers: &HeaderMap,
+    authority: Option<&str>,
+    peer: &Peer,
+    info: &RequestInfo,
+) -> Result<Admitted, Status> {
+    match &front.gate {
+        Gate::Owner => owner(headers, authority),
+        Gate::Delegated(gate) => delegated(gate, headers, peer, info).await,
+    }
+}
+
+fn owner(
+    headers: &HeaderMap,
+    authority: Option<&str>,
+) -> Result<Admitted, Status> {
+    if !personal::is_local(headers, authority) {
+        return Err(Status::failure(
+            403,
+            Reason::Forbidden,
+            "this listener answers only requests to localhost, from no foreign web page",
+        ));
+    }
+    let impersonation = Impersonation::from_headers(headers)?;
+    let caller = Caller {
+        user: &UserInfo::default(),
+        token: None,
+        impersonation: impersonation.as_ref(),
+    };
+    Ok(Admitted {
+        user: None,
+        impersonates_upstream: impersonation.is_some(),
+        identity: identity_headers(identity::Mode::Personal, caller)?,
+    })
+}
+
+async fn delegated(
+    gate: &Delegated,
+    headers: &HeaderMap,
+    peer: &Peer,
+    info: &RequestInfo,
+) -> Result<Admitted, Status> {
+    let caller = gate.authenticator.authenticate(headers, peer).await?;
+    let impersonation = Impersonation::from_headers(headers)?;
+    let mut user = caller.user;
+    if let Some(impersonation) = &impersonation {
+        user = gate
+            .impersonator
+            .impersonate(&user, impersonation, &info.attributes())
+            .await?
+            .user;
+    }
+    let caller = Caller {
+        user: &user,
+        token: caller.token.as_deref(),
+        impersonation: impersonation.as_ref(),
+    };
+    let identity = identity_headers(gate.forward_as, caller)?;
+    Ok(Admitted {
+        user: Some(user),
+        impersonates_upstream: false,
+        identity,
+    })
+}
+
+fn identity_headers(mode: identity::Mode, caller: Caller<'_>) -> Result<HeaderMap, Status> {
+    let mut headers = HeaderMap::new();
+    identity::apply(mode, caller, &mut headers)?;
+    Ok(headers)
+}

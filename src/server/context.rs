@@ -1,0 +1,185 @@
+//! What is known of a request while it is on its way.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::HeaderMap;
+use http::header::HeaderValue;
+use pingora_proxy::Session;
+
+use super::admit;
+use super::cached::{self, Outcome};
+use super::drain::OpenRequest;
+use super::front::Front;
+use super::respond::{AUDIT_ID, Answer};
+use crate::api::{Query, Status, UserInfo};
+use crate::authn::Peer;
+use crate::flow::{Admitted, RequestKind, TooManyRequests};
+use crate::metrics::LongRunning;
+use crate::read::BypassReason;
+use crate::request::{RequestInfo, RequestInfoError};
+use crate::upstream::Endpoint;
+
+/// An Audit-ID longer than this is replaced, as kube-apiserver does.
+const MAX_AUDIT_ID: usize = 64;
+
+/// How the cache took part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CacheResult {
+    /// Not a request the cache could ever answer.
+    NotAsked,
+    Hit,
+    Bypass(BypassReason),
+}
+
+pub struct RequestContext {
+    pub(super) started: Instant,
+    pub(super) front: Arc<Front>,
+    pub(super) client: Option<IpAddr>,
+    pub(super) query: Query,
+    /// `None` until, and unless, the request was understood.
+    pub(super) info: Option<RequestInfo>,
+    pub(super) user: Option<UserInfo>,
+    /// Upstream is asked to act as somebody else, and decides that.
+    pub(super) impersonates_upstream: bool,
+    pub(super) cache: CacheResult,
+    pub(super) audit_id: HeaderValue,
+    pub(super) forward: Forward,
+    /// 0 until something was answered.
+    pub(super) code: u16,
+    pub(super) response_bytes: usize,
+    /// The request was handed to a task that records it itself.
+    pub(super) detached: bool,
+    pub(super) guards: Guards,
+}
+
+/// A forwarded request's way upstream.
+#[derive(Default)]
+pub(super) struct Forward {
+    /// Headers that make the caller known upstream, in place of the caller's.
+    pub(super) identity: HeaderMap,
+    /// API servers already tried.
+    pub(super) tried: Vec<Arc<Endpoint>>,
+    pub(super) long_running: bool,
+}
+
+/// What ends with the request, however it ends: kept only to be dropped.
+#[derive(Default)]
+pub(super) struct Guards {
+    pub(super) in_flight: Option<Admitted>,
+    pub(super) long_running: Option<LongRunning>,
+    #[expect(dead_code, reason = "counts the request as open until dropped")]
+    pub(super) open: Option<OpenRequest>,
+}
+
+impl RequestContext {
+    pub(super) fn new(front: Arc<Front>) -> Self {
+        Self {
+            started: Instant::now(),
+            guards: Guards {
+                open: Some(front.drain.open()),
+                ..Guards::default()
+            },
+            front,
+            client: None,
+            query: Query::default(),
+            info: None,
+            user: None,
+            impersonates_upstream: false,
+            cache: CacheResult::NotAsked,
+            audit_id: HeaderValue::from_static(""),
+            forward: Forward::default(),
+            code: 0,
+            response_bytes: 0,
+            detached: false,
+        }
+    }
+
+    /// Reads method, path and query.
+    pub(super) fn read(&mut self, session: &Session) -> Result<(), Answer> {
+        // The context is made when the connection begins to wait for a request.
+        self.started = Instant::now();
+        let request = session.req_header();
+        self.audit_id = audit_id(&request.headers);
+        self.client = session
+            .client_addr()
+            .and_then(|a| a.as_inet())
+            .map(|a| a.ip());
+        self.query = Query::parse(request.uri.query().unwrap_or_default());
+        let path = request.uri.path();
+        match RequestInfo::parse(&request.method, path, &self.query) {
+            Ok(info) => self.info = Some(info),
+            Err(error) => return Err(self.unreadable(error, &request.headers, path)),
+        }
+        Ok(())
+    }
+
+    fn unreadable(&self, error: RequestInfoError, headers: &HeaderMap, path: &str) -> Answer {
+        let status = match error {
+            RequestInfoError::BadEscape => Status::bad_request(error.to_string()),
+            RequestInfoError::NoKind => Status::failure(
+                500,
+                crate::api::Reason::Unknown,
+                format!("{error}, {path}"),
+            ),
+        };
+        Answer::from_status(&status, headers, &self.query)
+    }
+
+    /// Authentication, limits, impersonation. An answer is a refusal.
+    pub(super) async fn enter(&mut self, session: &Session) -> Option<Answer> {
+        let request = session.req_header();
+        let info = self.info.as_ref()?;
+        let unknown = Peer::unknown();
+        let peer = session
+            .digest()
+            .and_then(|d| d.ssl_digest.as_ref())
+            .and_then(|ssl| ssl.extension.get::<Peer>())
+            .unwrap_or(&unknown);
+        let authority = request.uri.authority().map(|a| a.as_str());
+        let admitted = admit::admit(&self.front, &request.headers, authority, peer, info).await;
+        let admitted = match admitted {
+            Ok(admitted) => admitted,
+            Err(status) => {
+                return Some(Answer::from_status(&status, &request.headers, &self.query));
+            }
+        };
+        let kind = RequestKind::of(&info.verb);
+        let long_running = info.is_long_running();
+        self.user = admitted.user;
+        self.impersonates_upstream = admitted.impersonates_upstream;
+        self.forward.identity = admitted.identity;
+        // apifront's own user is whoever started it.
+        let user = self.user.as_ref()?;
+        match self.front.limits.admit(kind, long_running, user) {
+            Ok(in_flight) => {
+                self.guards.in_flight = Some(in_flight);
+                None
+            }
+            Err(TooManyRequests) => Some(Answer::too_many_requests()),
+        }
+    }
+
+    pub(super) async fn ask_cache(&self, session: &Session) -> Outcome {
+        let Some(info) = &self.info else {
+            return Outcome::NotAsked;
+        };
+        // Cached bytes are what apifront's user may see, not somebody else.
+        if self.impersonates_upstream {
+            return Outcome::Bypass(BypassReason::UnusualRequest);
+        }
+        let headers = &session.req_header().headers;
+        cached::answer(&self.front, info, &self.query, headers, self.user.as_ref()).await
+    }
+}
+
+/// The caller's, if it sent a usable one.
+fn audit_id(headers: &HeaderMap) -> HeaderValue {
+    headers
+        .get(AUDIT_ID)
+        .filter(|id| !id.is_empty() && id.len() <= MAX_AUDIT_ID)
+        .cloned()
+        .or_else(|| HeaderValue::try_from(uuid::Uuid::new_v4().to_string()).ok())
+        .unwrap_or(HeaderValue::from_static("unknown"))
+}

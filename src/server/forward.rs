@@ -1,0 +1,169 @@
+//! Passing a request on to an API server.
+
+use http::header::HOST;
+use http::{Method, StatusCode};
+use pingora_core::ErrorSource;
+use pingora_core::upstreams::peer::HttpPeer;
+use pingora_core::{Error, ErrorType, Result};
+use pingora_http::RequestHeader;
+use pingora_proxy::{FailToProxy, Session};
+
+use super::context::RequestContext;
+use super::record::Finished;
+use super::respond::{self, AUDIT_ID, Answer};
+use crate::api::Status;
+use crate::identity;
+use crate::upstream::Purpose;
+
+/// kube-apiserver's audit log takes its source addresses from here.
+pub(super) const X_FORWARDED_FOR: &str = "x-forwarded-for";
+
+/// A hint for clients while no API server can be reached.
+const RETRY_AFTER_SECONDS: u32 = 1;
+
+pub(super) fn begin(session: &Session, ctx: &mut RequestContext) {
+    ctx.forward.long_running = ctx.info.as_ref().is_some_and(|i| i.is_long_running());
+    if ctx.forward.long_running {
+        ctx.guards.long_running = Finished::new(session, ctx).long_running();
+    }
+}
+
+/// The next API server to try.
+pub(super) async fn peer(session: &mut Session, ctx: &mut RequestContext) -> Result<Box<HttpPeer>> {
+    let upstream = ctx.front.cache.upstream();
+    let Some(endpoint) = upstream.pick(&ctx.forward.tried) else {
+        return Error::e_explain(ErrorType::ConnectError, "no API server left to try");
+    };
+    ctx.forward.tried.push(endpoint.clone());
+    let address = endpoint.address().await.map_err(|error| {
+        upstream.report_failure(&endpoint);
+        let mut failed = Error::because(ErrorType::ConnectError, "cannot look up", error);
+        failed.set_retry(true);
+        failed
+    })?;
+    let purpose = if ctx.forward.long_running {
+        // A watch may be silent for as long as it likes.
+        session.set_read_timeout(None);
+        Purpose::LongRunning
+    } else {
+        Purpose::Short
+    };
+    Ok(Box::new(endpoint.forward.peer(address, purpose)))
+}
+
+/// Replaces the caller's credentials by what makes him known upstream.
+pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContext) -> Result<()> {
+    let Some(endpoint) = ctx.forward.tried.last() else {
+        return Error::e_explain(ErrorType::InternalError, "no API server chosen");
+    };
+    let own = endpoint.forward.headers.headers().await.map_err(|error| {
+        Error::because(ErrorType::InternalError, "no credentials for upstream", error)
+    })?;
+    let mut kept = request.headers.clone();
+    identity::strip(&mut kept, ctx.front.gate.front_proxy());
+    let changed: Vec<_> = request
+        .headers
+        .keys()
+        .filter(|name| !request.headers.get_all(*name).iter().eq(kept.get_all(*name)))
+        .cloned()
+        .collect();
+    for name in changed {
+        request.remove_header(&name);
+        for value in kept.get_all(&name) {
+            request.append_header(&name, value)?;
+        }
+    }
+    for (name, value) in ctx.forward.identity.iter().chain(&own) {
+        request.append_header(name, value)?;
+    }
+    request.insert_header(HOST, endpoint.name.as_str())?;
+    request.insert_header(AUDIT_ID, &ctx.audit_id)?;
+    if let Some(address) = ctx.client {
+        request.append_header(X_FORWARDED_FOR, address.to_string())?;
+    }
+    Ok(())
+}
+
+/// Connecting sent nothing: any request may try the next server.
+pub(super) fn could_not_connect(ctx: &mut RequestContext, mut error: Box<Error>) -> Box<Error> {
+    if let Some(endpoint) = ctx.forward.tried.last() {
+        ctx.front.cache.upstream().report_failure(endpoint);
+        tracing::warn!(server = %endpoint.name, %error, "cannot connect to the API server");
+    }
+    error.set_retry(true);
+    error
+}
+
+/// The connection broke after the request was, perhaps, sent. Reads are asked
+/// again; anything else may have had its effect.
+pub(super) fn broke_off(
+    session: &Session,
+    ctx: &mut RequestContext,
+    mut error: Box<Error>,
+    client_reused: bool,
+) -> Box<Error> {
+    let method = &session.req_header().method;
+    let repeatable = matches!(*method, Method::GET | Method::HEAD)
+        && session.as_ref().response_written().is_none()
+        && !session.as_ref().retry_buffer_truncated()
+        && error.esource() == &ErrorSource::Upstream;
+    if client_reused && repeatable {
+        // An idle connection that the server closed says nothing about it.
+        ctx.forward.tried.pop();
+    }
+    error.set_retry(repeatable);
+    error
+}
+
+/// Says what went wrong, as a Status.
+pub(super) async fn failed(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    error: &Error,
+) -> FailToProxy {
+    let no_answer = FailToProxy {
+        error_code: 0,
+        can_reuse_downstream: false,
+    };
+    if session.as_ref().response_written().is_some() {
+        tracing::warn!(%error, "answer broke off");
+        return no_answer;
+    }
+    let status = match error.esource() {
+        ErrorSource::Downstream => {
+            tracing::debug!(%error, "client went away");
+            return no_answer;
+        }
+        _ => status(error),
+    };
+    tracing::warn!(%error, code = status.code, "request could not be forwarded");
+    let answer = Answer::from_status(&status, &session.req_header().headers, &ctx.query);
+    ctx.code = status.code;
+    session.set_keepalive(None);
+    match respond::send(session, answer, ctx).await {
+        Ok(bytes) => ctx.response_bytes = bytes,
+        Err(error) => tracing::debug!(%error, "error answer not sent"),
+    }
+    FailToProxy {
+        error_code: status.code,
+        can_reuse_downstream: false,
+    }
+}
+
+fn status(error: &Error) -> Status {
+    match error.etype() {
+        ErrorType::InvalidHTTPHeader if error.esource() != &ErrorSource::Upstream => {
+            Status::bad_request("the request cannot be forwarded: malformed header")
+        }
+        ErrorType::HTTPStatus(code) => {
+            let text = StatusCode::from_u16(*code)
+                .ok()
+                .and_then(|c| c.canonical_reason())
+                .unwrap_or("request failed");
+            Status::failure(*code, crate::api::Reason::Unknown, text)
+        }
+        ErrorType::InternalError => Status::internal_error("the request could not be forwarded"),
+        _ => Status::service_unavailable("the API server cannot be reached")
+            .with_retry_after(RETRY_AFTER_SECONDS),
+    }
+}

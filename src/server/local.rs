@@ -1,0 +1,54 @@
+//! Paths that apifront answers for itself: health and metrics.
+
+use std::time::Instant;
+
+use http::{Method, StatusCode};
+use pingora_proxy::Session;
+
+use super::context::RequestContext;
+use super::front::{Front, Gate};
+use super::respond::Answer;
+use crate::metrics::CONTENT_TYPE;
+
+/// `/livez`, `/readyz`, `/healthz` and their checks, for everybody.
+pub(super) fn health(session: &Session, ctx: &RequestContext) -> Option<Answer> {
+    let request = session.req_header();
+    let query = request.uri.query().unwrap_or_default();
+    answer_health(&ctx.front, request.uri.path(), query)
+}
+
+pub(super) fn answer_health(front: &Front, path: &str, query: &str) -> Option<Answer> {
+    let response = front.health.respond(path, query, Instant::now())?;
+    Some(Answer {
+        status: response.status,
+        headers: response.headers().collect(),
+        body: vec![response.body],
+    })
+}
+
+/// `/metrics`, for whom upstream allows to get that path.
+pub(super) async fn own_paths(session: &Session, ctx: &RequestContext) -> Option<Answer> {
+    let info = ctx.info.as_ref()?;
+    if info.path != "/metrics" || info.method != Method::GET {
+        return None;
+    }
+    if let (Some(user), Gate::Delegated(gate)) = (&ctx.user, &ctx.front.gate)
+        && let Err(status) = gate.authorizer.authorize(user, &info.attributes()).await
+    {
+        let headers = &session.req_header().headers;
+        return Some(Answer::from_status(&status, headers, &ctx.query));
+    }
+    Some(answer_metrics(&ctx.front))
+}
+
+pub(super) fn answer_metrics(front: &Front) -> Answer {
+    front.observe_cache();
+    match front.metrics.encode() {
+        Ok(text) => Answer::new(StatusCode::OK, CONTENT_TYPE, vec![text]),
+        Err(error) => Answer::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "text/plain; charset=utf-8",
+            vec![format!("{error}\n").into()],
+        ),
+    }
+}

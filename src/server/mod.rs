@@ -1,0 +1,28 @@
+//! The listening side: pingora services, the way of a request, TLS, reload and
+//! shutdown. The only module that knows all others. Start at `proxy.rs`.
+
+mod admit;
+mod build;
+mod cached;
+mod context;
+mod detached;
+mod drain;
+mod forward;
+mod framing;
+mod front;
+mod header_deadline;
+mod listen;
+mod local;
+mod observe;
+mod personal;
+mod proxy;
+mod record;
+mod respond;
+mod run;
+pub mod tls;
+mod upgrade;
+mod watch_stream;
+
+pub use build::BuildError;
+pub use listen::ListenError;
+pub use run::{Apifront, StartError};

@@ -1,0 +1,188 @@
+//! The way of a request, top to bottom. This file is the table of contents;
+//! the steps are in the files it names.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use bytes::Bytes;
+use pingora_core::upstreams::peer::HttpPeer;
+use pingora_core::{Error, Result};
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_proxy::{FailToProxy, ProxyHttp, Session};
+
+use super::cached::Outcome;
+use super::context::{CacheResult, RequestContext};
+use super::front::Front;
+use super::header_deadline::HeaderRead;
+use super::respond::Answer;
+use super::{forward, framing, local, record, respond, upgrade, watch_stream};
+
+pub(super) struct Proxy {
+    /// Replaced as a whole by a reload.
+    pub(super) front: Arc<ArcSwap<Front>>,
+}
+
+#[async_trait]
+impl ProxyHttp for Proxy {
+    type CTX = RequestContext;
+
+    fn new_ctx(&self) -> RequestContext {
+        RequestContext::new(self.front.load_full())
+    }
+
+    /// The request header has been read: its deadline is met.
+    fn on_connection_reuse(
+        &self,
+        _session: &mut Session,
+        _ctx: &mut RequestContext,
+        user_context: Box<dyn std::any::Any + Send + Sync>,
+    ) {
+        if let Ok(read) = user_context.downcast::<HeaderRead>() {
+            read.done();
+        }
+    }
+
+    /// Everything apifront answers itself. `Ok(true)`: answered.
+    async fn request_filter(&self, session: &mut Session, ctx: &mut RequestContext) -> Result<bool> {
+        // What two parsers could read differently is refused before anything.
+        if let Some(answer) = framing::refuse(session, &ctx.front.config.serving) {
+            session.set_keepalive(None);
+            return self.finish(session, ctx, answer).await;
+        }
+        if let Err(answer) = ctx.read(session) {
+            return self.finish(session, ctx, answer).await;
+        }
+        // Health must answer even when nobody can be asked who is asking.
+        if let Some(answer) = local::health(session, ctx) {
+            return self.finish(session, ctx, answer).await;
+        }
+        if let Some(answer) = ctx.enter(session).await {
+            return self.finish(session, ctx, answer).await;
+        }
+        if let Some(answer) = local::own_paths(session, ctx).await {
+            return self.finish(session, ctx, answer).await;
+        }
+        match ctx.ask_cache(session).await {
+            Outcome::Answer(answer) => {
+                ctx.cache = CacheResult::Hit;
+                return self.finish(session, ctx, answer).await;
+            }
+            Outcome::Watch(watch) => {
+                ctx.cache = CacheResult::Hit;
+                watch_stream::start(session, ctx, *watch).await?;
+                return Ok(true);
+            }
+            Outcome::Refused(status) => {
+                let answer = Answer::from_status(&status, &session.req_header().headers, &ctx.query);
+                return self.finish(session, ctx, answer).await;
+            }
+            Outcome::Bypass(reason) => ctx.cache = CacheResult::Bypass(reason),
+            Outcome::NotAsked => {}
+        }
+        forward::begin(session, ctx);
+        if upgrade::is_upgrade(session.req_header()) {
+            return match upgrade::tunnel(session, ctx).await? {
+                Some(answer) => self.finish(session, ctx, answer).await,
+                None => Ok(true),
+            };
+        }
+        Ok(false)
+    }
+
+    async fn upstream_peer(
+        &self,
+        session: &mut Session,
+        ctx: &mut RequestContext,
+    ) -> Result<Box<HttpPeer>> {
+        forward::peer(session, ctx).await
+    }
+
+    async fn upstream_request_filter(
+        &self,
+        _session: &mut Session,
+        request: &mut RequestHeader,
+        ctx: &mut RequestContext,
+    ) -> Result<()> {
+        forward::rewrite(request, ctx).await
+    }
+
+    /// An empty last piece would be sent as a second terminating chunk, which
+    /// poisons the upstream connection (pingora issue 935).
+    async fn request_body_filter(
+        &self,
+        _session: &mut Session,
+        body: &mut Option<Bytes>,
+        end_of_stream: bool,
+        _ctx: &mut RequestContext,
+    ) -> Result<()> {
+        if end_of_stream && body.as_ref().is_some_and(Bytes::is_empty) {
+            *body = None;
+        }
+        Ok(())
+    }
+
+    async fn response_filter(
+        &self,
+        session: &mut Session,
+        response: &mut ResponseHeader,
+        ctx: &mut RequestContext,
+    ) -> Result<()> {
+        ctx.code = response.status.as_u16();
+        respond::debug_header(response, session.req_header(), ctx.cache)
+    }
+
+    fn fail_to_connect(
+        &self,
+        _session: &mut Session,
+        _peer: &HttpPeer,
+        ctx: &mut RequestContext,
+        error: Box<Error>,
+    ) -> Box<Error> {
+        forward::could_not_connect(ctx, error)
+    }
+
+    fn error_while_proxy(
+        &self,
+        _peer: &HttpPeer,
+        session: &mut Session,
+        error: Box<Error>,
+        ctx: &mut RequestContext,
+        client_reused: bool,
+    ) -> Box<Error> {
+        forward::broke_off(session, ctx, error, client_reused)
+    }
+
+    async fn fail_to_proxy(
+        &self,
+        session: &mut Session,
+        error: &Error,
+        ctx: &mut RequestContext,
+    ) -> FailToProxy {
+        forward::failed(session, ctx, error).await
+    }
+
+    async fn logging(&self, session: &mut Session, error: Option<&Error>, ctx: &mut RequestContext) {
+        if !ctx.detached {
+            record::request(session, ctx, error);
+        }
+    }
+
+    /// The log lines here are ours.
+    fn suppress_error_log(&self, _: &Session, _: &RequestContext, _: &Error) -> bool {
+        true
+    }
+}
+
+impl Proxy {
+    async fn finish(
+        &self,
+        session: &mut Session,
+        ctx: &mut RequestContext,
+        answer: Answer,
+    ) -> Result<bool> {
+        ctx.code = answer.status.as_u16();
+        ctx.response_bytes = respond::send(session, answer, ctx).await?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,256 @@
+//! What is written down of a request when it has ended: metrics and the access
+//! log.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::Method;
+use http::header::CONTENT_TYPE;
+use pingora_core::Error;
+use pingora_proxy::Session;
+
+use super::context::{CacheResult, RequestContext};
+use crate::api::{GroupVersionResource, UserInfo};
+use crate::metrics::{
+    self, CachedResource, DryRun, Outcome, ResourceMetrics, Scope, UpstreamKind, Verb,
+};
+use crate::request::RequestInfo;
+
+const APPLY_PATCH: &[u8] = b"application/apply-patch+yaml";
+const CONNECT: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+
+/// A request as its record needs it, independent of the session.
+pub(super) struct Finished {
+    started: Instant,
+    method: Method,
+    /// Path and query, without what the query may hold of secrets: nothing in
+    /// the Kubernetes API does.
+    uri: String,
+    user: Option<UserInfo>,
+    code: u16,
+    cache: CacheResult,
+    forwarded: bool,
+    labels: Labels,
+    series: Option<Arc<ResourceMetrics>>,
+    cached: Option<Arc<CachedResource>>,
+    metrics: Arc<metrics::Metrics>,
+    end: &'static str,
+}
+
+#[derive(Clone, Copy)]
+struct Labels {
+    verb: Verb,
+    scope: Scope,
+    dry_run: DryRun,
+    /// The lower-case verb of the cache's own metric.
+    read: &'static str,
+}
+
+/// Counts what one watcher is sent, and the watcher itself.
+pub(super) struct Watching {
+    events: Option<metrics::WatchEvents>,
+    cached: Option<Arc<CachedResource>>,
+    _long_running: Option<metrics::LongRunning>,
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        if let Some(cached) = &self.cached {
+            cached.watchers.dec();
+        }
+    }
+}
+
+impl Watching {
+    /// A batch of whole frames.
+    pub(super) fn sent(&self, bytes: usize, events: usize) {
+        if let Some(counted) = &self.events
+            && events > 0
+        {
+            for _ in 0..events {
+                counted.sent(bytes / events);
+            }
+        }
+    }
+}
+
+impl Finished {
+    pub(super) fn new(session: &Session, ctx: &RequestContext) -> Self {
+        let request = session.req_header();
+        let apply = request
+            .headers
+            .get(CONTENT_TYPE)
+            .is_some_and(|v| v.as_bytes().starts_with(APPLY_PATCH));
+        let known = |info: &RequestInfo| {
+            info.is_resource_request && ctx.front.known.is_known(&info.gvr, ctx.code)
+        };
+        let series = ctx.info.as_ref().map(|info| {
+            ctx.front
+                .metrics
+                .requests
+                .resource(&info.gvr, &info.subresource, known(info))
+        });
+        let cached = ctx
+            .info
+            .as_ref()
+            .filter(|info| known(info))
+            .map(|info| ctx.front.metrics.cache.resource(&info.gvr));
+        Self {
+            started: ctx.started,
+            method: request.method.clone(),
+            uri: request.uri.to_string(),
+            user: ctx.user.clone(),
+            code: ctx.code,
+            cache: ctx.cache,
+            forwarded: !ctx.forward.tried.is_empty(),
+            labels: Labels::of(ctx, apply),
+            series,
+            cached,
+            metrics: ctx.front.metrics.clone(),
+            end: "",
+        }
+    }
+
+    /// Counts among the long-running requests until dropped.
+    pub(super) fn long_running(&self) -> Option<metrics::LongRunning> {
+        let Labels { verb, scope, .. } = self.labels;
+        self.series.as_ref().map(|s| s.long_running(verb, scope))
+    }
+
+    /// For a watch served here: counts from now until dropped.
+    pub(super) fn watching(&self) -> Watching {
+        if let Some(cached) = &self.cached {
+            cached.watchers.inc();
+        }
+        Watching {
+            events: self.series.as_ref().map(|s| s.watch_events().clone()),
+            cached: self.cached.clone(),
+            _long_running: self.long_running(),
+        }
+    }
+
+    /// How a stream ended.
+    pub(super) fn ended(&mut self, end: &'static str) {
+        self.end = end;
+    }
+
+    pub(super) fn record(self, response_bytes: usize) {
+        let Labels {
+            verb,
+            scope,
+            dry_run,
+            read,
+        } = self.labels;
+        let elapsed = self.started.elapsed();
+        if let Some(series) = &self.series {
+            series.observe(
+                verb,
+                scope,
+                dry_run,
+                Outcome {
+                    code: self.code,
+                    elapsed,
+                    response_bytes: u64::try_from(response_bytes).unwrap_or(u64::MAX),
+                },
+            );
+        }
+        let (result, reason) = match self.cache {
+            CacheResult::NotAsked => (None, ""),
+            CacheResult::Hit => (Some(metrics::CacheResult::Hit), ""),
+            CacheResult::Bypass(reason) => {
+                (Some(metrics::CacheResult::Bypass), reason.as_str())
+            }
+        };
+        if let (Some(cached), Some(result)) = (&self.cached, result) {
+            cached.request(read, result, reason);
+        }
+        if self.forwarded {
+            let code = (self.code != 0).then_some(self.code);
+            self.metrics
+                .upstream
+                .observe(UpstreamKind::Forward, code, elapsed);
+        }
+        tracing::info!(
+            target: "apifront::access",
+            method = %self.method,
+            uri = self.uri,
+            user = self.user.as_ref().map(|u| u.name.as_str()),
+            code = self.code,
+            cache = result.map(metrics::CacheResult::as_str),
+            reason = (!reason.is_empty()).then_some(reason),
+            end = (!self.end.is_empty()).then_some(self.end),
+            bytes = response_bytes,
+            took = ?elapsed,
+        );
+    }
+}
+
+impl Labels {
+    fn of(ctx: &RequestContext, apply: bool) -> Self {
+        let dry_run = DryRun::of(ctx.query.all("dryRun"));
+        let Some(info) = &ctx.info else {
+            return Self {
+                verb: Verb::Other,
+                scope: Scope::None,
+                dry_run,
+                read: "",
+            };
+        };
+        let scope = Scope::of(
+            info.is_resource_request,
+            &info.verb,
+            &info.namespace,
+            &info.name,
+        );
+        let watch = info.verb == "watch" || ctx.query.truthy("watch");
+        let connect =
+            info.is_resource_request && CONNECT.contains(&info.subresource.as_str());
+        Self {
+            verb: Verb::of(&info.method, scope, watch, apply, connect),
+            scope,
+            dry_run,
+            read: match info.verb.as_str() {
+                "get" => "get",
+                "list" => "list",
+                "watch" => "watch",
+                _ => "",
+            },
+        }
+    }
+}
+
+/// Records a request that pingora saw to its end.
+pub(super) fn request(session: &Session, ctx: &mut RequestContext, error: Option<&Error>) {
+    if ctx.code == 0 {
+        // Nothing was answered: the client went away.
+        ctx.code = if error.is_some() { 499 } else { 0 };
+    }
+    let bytes = if ctx.response_bytes > 0 {
+        ctx.response_bytes
+    } else {
+        session.as_ref().body_bytes_sent()
+    };
+    Finished::new(session, ctx).record(bytes);
+}
+
+/// The resources that exist, as far as answers have shown. A name out of a URL
+/// becomes a metric label only when it is one of them.
+#[derive(Default)]
+pub struct KnownResources(parking_lot::RwLock<std::collections::HashSet<GroupVersionResource>>);
+
+/// More resources than any cluster has; others are counted without a name.
+const MAX_KNOWN: usize = 10_000;
+
+impl KnownResources {
+    /// A success proves that the resource exists.
+    fn is_known(&self, gvr: &GroupVersionResource, code: u16) -> bool {
+        if self.0.read().contains(gvr) {
+            return true;
+        }
+        if !(200..300).contains(&code) {
+            return false;
+        }
+        let mut known = self.0.write();
+        known.len() < MAX_KNOWN && known.insert(gvr.clone())
+    }
+}

@@ -1,0 +1,140 @@
+//! Writing the answers that apifront makes itself.
+
+use bytes::Bytes;
+use http::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, StatusCode};
+use pingora_core::Result;
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_proxy::Session;
+
+use super::context::{CacheResult, RequestContext};
+use crate::api::{Query, Status};
+use crate::flow;
+use crate::negotiation;
+use crate::representation::error::encode_status;
+
+pub(super) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+/// A whole answer. The body is a list of pieces, none of which is copied.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<Bytes>,
+}
+
+impl Answer {
+    pub(super) fn new(status: StatusCode, content_type: &'static str, body: Vec<Bytes>) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        Self {
+            status,
+            headers,
+            body,
+        }
+    }
+
+    /// A Status in the encoding its reader negotiated.
+    pub(super) fn from_status(status: &Status, request: &HeaderMap, query: &Query) -> Self {
+        let encoding = negotiation::error_encoding(request, query);
+        let (content_type, body) = encode_status(status, encoding);
+        let mut answer = Self::new(status.http_status(), content_type, vec![body]);
+        if status.retry_after() > 0 {
+            answer
+                .headers
+                .insert(RETRY_AFTER, HeaderValue::from(status.retry_after()));
+        }
+        if status.code == 403 {
+            answer
+                .headers
+                .insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        }
+        answer
+    }
+
+    /// What kube-apiserver's in-flight filter says.
+    pub(super) fn too_many_requests() -> Self {
+        let body = vec![flow::TOO_MANY_REQUESTS_BODY.into()];
+        let mut answer = Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            flow::TOO_MANY_REQUESTS_TYPE,
+            body,
+        );
+        let headers = &mut answer.headers;
+        headers.insert(RETRY_AFTER, HeaderValue::from_static(flow::RETRY_AFTER));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        answer
+    }
+
+    fn length(&self) -> usize {
+        self.body.iter().map(Bytes::len).sum()
+    }
+}
+
+/// The headers kube-apiserver puts on every answer.
+pub(super) fn common_headers(
+    header: &mut ResponseHeader,
+    request: &RequestHeader,
+    ctx: &RequestContext,
+) -> Result<()> {
+    header.insert_header(AUDIT_ID, &ctx.audit_id)?;
+    if !header.headers.contains_key(CACHE_CONTROL) {
+        header.insert_header(CACHE_CONTROL, "no-cache, private")?;
+    }
+    debug_header(header, request, ctx.cache)
+}
+
+/// Tells who asks with `X-Apifront-Debug: cache` how the cache took part.
+pub(super) fn debug_header(
+    header: &mut ResponseHeader,
+    request: &RequestHeader,
+    cache: CacheResult,
+) -> Result<()> {
+    let asked = request
+        .headers
+        .get("x-apifront-debug")
+        .is_some_and(|v| v == "cache");
+    let text = match cache {
+        _ if !asked => return Ok(()),
+        CacheResult::NotAsked => return Ok(()),
+        CacheResult::Hit => "hit".to_owned(),
+        CacheResult::Bypass(reason) => format!("bypass; reason={}", reason.as_str()),
+    };
+    header.insert_header("x-apifront-cache", text)
+}
+
+/// Sends an answer; returns the bytes of its body.
+pub(super) async fn send(
+    session: &mut Session,
+    answer: Answer,
+    ctx: &RequestContext,
+) -> Result<usize> {
+    let length = answer.length();
+    let mut header = ResponseHeader::build(answer.status, Some(answer.headers.len() + 3))?;
+    for (name, value) in &answer.headers {
+        header.append_header(name, value)?;
+    }
+    header.insert_header(CONTENT_LENGTH, length.to_string())?;
+    common_headers(&mut header, session.req_header(), ctx)?;
+    // An unread body would be taken for the next request. Short ones are read,
+    // so that the connection lives on.
+    if !session.as_mut().is_body_done() {
+        let _drained = session.as_mut().drain_request_body().await;
+    }
+    let head_only = session.req_header().method == http::Method::HEAD || length == 0;
+    session
+        .write_response_header(Box::new(header), head_only)
+        .await?;
+    if head_only {
+        return Ok(0);
+    }
+    let mut pieces = answer.body.into_iter().filter(|b| !b.is_empty()).peekable();
+    while let Some(piece) = pieces.next() {
+        let last = pieces.peek().is_none();
+        session.write_response_body(Some(piece), last).await?;
+    }
+    Ok(length)
+}

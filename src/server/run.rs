@@ -1,0 +1,376 @@
+//! Start, reload, stop.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use bytes::Bytes;
+use pingora_core::apps::http_app::HttpServer;
+use pingora_core::protocols::http::v2::server::default_h2_options;
+use pingora_core::server::configuration::ServerConf;
+use pingora_proxy::http_proxy;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::build::{self, AccessControl, BuildError};
+use super::drain::Drain;
+use super::front::{Front, Gate};
+use super::header_deadline::HeaderDeadline;
+use super::listen::{self, ListenError, Listener};
+use super::observe::Observe;
+use super::proxy::Proxy;
+use super::record::KnownResources;
+use super::tls::{self, AnyClientCertificate, ServerCertificates};
+use crate::authn::AuthnMetrics;
+use crate::authz::AuthzMetrics;
+use crate::config::{self, Config, Live, ResourcePattern};
+use crate::embedded::EmbeddedServer;
+use crate::flow::InFlight;
+use crate::health::{Check, Health};
+use crate::metrics::Metrics;
+use crate::reflector::Cache;
+use crate::upstream::Upstream;
+use crate::upstream::review::{ReviewClient, ReviewError};
+
+/// The sample objects of the embedded server change this often, so that a
+/// watch has something to show.
+const ACTIVITY: Duration = Duration::from_secs(5);
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error("upstream: {0}")]
+    Upstream(#[from] crate::upstream::SettingsError),
+    #[error("metrics: {0}")]
+    Metrics(#[from] prometheus::Error),
+    #[error("TLS: {0}")]
+    Tls(String),
+    #[error("embedded API server: {0}")]
+    Embedded(std::io::Error),
+}
+
+/// A running server.
+pub struct Apifront {
+    front: Arc<ArcSwap<Front>>,
+    drain: Arc<Drain>,
+    health: Arc<Health>,
+    shutdown: watch::Sender<bool>,
+    listeners: Vec<JoinHandle<()>>,
+    background: JoinSet<()>,
+    embedded: Option<crate::embedded::Handle>,
+    pub secure_address: Option<SocketAddr>,
+    pub insecure_address: Option<SocketAddr>,
+    pub observability_address: Option<SocketAddr>,
+}
+
+/// What a reload works on.
+struct Parts {
+    front: Arc<ArcSwap<Front>>,
+    upstream: Arc<ArcSwap<Upstream>>,
+    access: AccessControl,
+    certificates: Option<Arc<ServerCertificates>>,
+    embedded: Option<SocketAddr>,
+}
+
+impl Apifront {
+    /// Binds, connects and serves; returns once requests are accepted.
+    pub async fn start(live: Arc<Live>, metrics: Arc<Metrics>) -> Result<Self, StartError> {
+        let config: Arc<Config> = live.load().clone();
+        // Ports first: a taken one is the commonest mistake.
+        let bind = |address: Option<SocketAddr>| address.map(Listener::bind).transpose();
+        let secure = bind(config.serving.secure.as_ref().map(|s| s.address))?;
+        let insecure = bind(config.serving.insecure)?;
+        let observability = bind(config.observability.address)?;
+
+        let embedded = start_embedded(&config).await?;
+        let embedded_address = embedded.as_ref().map(|e| e.address());
+        let settings = build::upstream(&config, embedded_address).await?;
+        let upstream = Arc::new(ArcSwap::from_pointee(Upstream::new(&settings)?));
+        let reviews = Arc::new(CurrentUpstream(upstream.clone()));
+        let access = AccessControl::new(
+            reviews,
+            AuthnMetrics::register(&metrics.registry)?,
+            AuthzMetrics::register(&metrics.registry)?,
+        );
+        let drain = Arc::new(Drain::default());
+        let cache = Arc::new(Cache::new(upstream.clone(), metrics.clone()));
+        let health = health(&live, &cache, &upstream);
+        let gate = access.gate(&config.access)?;
+        let certificates = server_certificates(&config)?;
+        let limits = Arc::new(InFlight::new(
+            config.serving.max_requests_inflight,
+            config.serving.max_mutating_requests_inflight,
+            metrics.flow.clone(),
+        ));
+        let front = Arc::new(ArcSwap::from_pointee(Front {
+            config: config.clone(),
+            gate,
+            cache,
+            health: health.clone(),
+            metrics,
+            limits: limits.clone(),
+            drain: drain.clone(),
+            known: Arc::new(KnownResources::default()),
+        }));
+
+        let mut background = JoinSet::new();
+        let parts = Parts {
+            front: front.clone(),
+            upstream: upstream.clone(),
+            access,
+            certificates: certificates.clone(),
+            embedded: embedded_address,
+        };
+        background.spawn(check_health(upstream.clone()));
+        background.spawn(limits.run());
+        background.spawn(parts.reload_forever(live));
+        preload(&front.load());
+
+        let (shutdown, stop) = watch::channel(false);
+        let mut server = Self {
+            secure_address: secure.as_ref().map(|l| l.address),
+            insecure_address: insecure.as_ref().map(|l| l.address),
+            observability_address: observability.as_ref().map(|l| l.address),
+            front: front.clone(),
+            drain,
+            health,
+            shutdown,
+            listeners: Vec::new(),
+            background,
+            embedded,
+        };
+        if let (Some(listener), Some(certificates)) = (secure, certificates) {
+            let tls = tls_settings(&config, certificates)?;
+            let app = proxy_app(&front, &config);
+            server
+                .listeners
+                .push(listener.serve("secure", app, Some(tls), stop.clone()));
+        }
+        if let Some(listener) = insecure {
+            let app = proxy_app(&front, &config);
+            server
+                .listeners
+                .push(listener.serve("insecure", app, None, stop.clone()));
+        }
+        if let Some(listener) = observability {
+            let app = HttpServer::new_app(Observe { front });
+            server
+                .listeners
+                .push(listener.serve("observability", app, None, stop));
+        }
+        Ok(server)
+    }
+
+    /// Stops in order: not ready at once; after `shutdownDelayDuration` no new
+    /// connections and the streams end; then, within `shutdownGracePeriod`,
+    /// whatever is still open. Returns how many requests had to be cut off.
+    pub async fn stop(mut self) -> usize {
+        let serving = self.front.load().config.serving.clone();
+        self.health.shut_down();
+        tracing::info!(delay = ?serving.shutdown_delay_duration, "shutting down");
+        tokio::time::sleep(serving.shutdown_delay_duration).await;
+        // Receivers are gone only when the listeners already are.
+        let _stopped = self.shutdown.send(true);
+        self.drain.stop();
+        for listener in self.listeners.drain(..) {
+            if let Err(error) = listener.await {
+                tracing::warn!(%error, "listener ended badly");
+            }
+        }
+        let cut_off = self.drain.wait(serving.shutdown_grace_period).await;
+        if cut_off > 0 {
+            tracing::warn!(requests = cut_off, "cut off");
+        }
+        self.background.shutdown().await;
+        if let Some(embedded) = self.embedded.take() {
+            embedded.stop().await;
+        }
+        cut_off
+    }
+}
+
+fn health(live: &Arc<Live>, cache: &Arc<Cache>, upstream: &Arc<ArcSwap<Upstream>>) -> Arc<Health> {
+    let config = live.load();
+    let health = Health::new(Instant::now(), config.serving.livez_grace_period);
+    let upstream = upstream.clone();
+    let reachable = move || {
+        let upstream = upstream.load();
+        upstream
+            .any_healthy()
+            .then_some(())
+            .ok_or_else(|| "no API server is healthy".to_owned())
+    };
+    health.register(Check::new("upstream", reachable).readyz_only());
+    let preloaded: Vec<_> = config.cache.preload.clone();
+    let cache = cache.clone();
+    let synced = move || {
+        let entries = cache.entries();
+        let filled = |pattern: &ResourcePattern| {
+            entries
+                .iter()
+                .any(|e| pattern.matches(&e.gvr) && e.store().is_some())
+        };
+        let missing: Vec<String> = preloaded
+            .iter()
+            .filter(|pattern| !filled(pattern))
+            .map(ToString::to_string)
+            .collect();
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("not filled yet: {}", missing.join(", ")))
+        }
+    };
+    health.register(Check::new("cache-sync", synced).readyz_only());
+    let live = live.clone();
+    let reloaded = move || live.last_error().map_or(Ok(()), Err);
+    health.register(Check::new("config", reloaded).informational());
+    Arc::new(health)
+}
+
+/// Reviews go to whatever upstream is current.
+struct CurrentUpstream(Arc<ArcSwap<Upstream>>);
+
+#[async_trait]
+impl ReviewClient for CurrentUpstream {
+    async fn create_review(
+        &self,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(http::StatusCode, Bytes), ReviewError> {
+        self.0.load_full().create_review(path, body).await
+    }
+}
+
+async fn start_embedded(config: &Config) -> Result<Option<crate::embedded::Handle>, StartError> {
+    if config.upstream != config::Upstream::Embedded {
+        return Ok(None);
+    }
+    let server = EmbeddedServer::with_samples();
+    server.spawn_activity(ACTIVITY);
+    server
+        .start(SocketAddr::from(([127, 0, 0, 1], 0)))
+        .await
+        .map(Some)
+        .map_err(StartError::Embedded)
+}
+
+fn server_certificates(config: &Config) -> Result<Option<Arc<ServerCertificates>>, StartError> {
+    let Some(secure) = &config.serving.secure else {
+        return Ok(None);
+    };
+    let (default, named) = build::certificate_files(secure);
+    let loaded = ServerCertificates::load(&default, &named).map_err(BuildError::from)?;
+    Ok(Some(Arc::new(loaded)))
+}
+
+fn tls_settings(
+    config: &Config,
+    certificates: Arc<ServerCertificates>,
+) -> Result<pingora_core::listeners::tls::TlsSettings, StartError> {
+    let mut bundles = Vec::new();
+    if let Some(delegated) = config.access.delegated() {
+        let settings = build::authn(&delegated.authentication)?;
+        bundles.extend(settings.client_ca);
+        bundles.extend(settings.request_header.map(|r| r.client_ca));
+    }
+    let clients = AnyClientCertificate::new(bundles.iter().map(Arc::as_ref));
+    tls::settings(certificates, Arc::new(clients)).map_err(|e| StartError::Tls(e.to_string()))
+}
+
+fn proxy_app(
+    front: &Arc<ArcSwap<Front>>,
+    config: &Config,
+) -> HeaderDeadline<pingora_proxy::HttpProxy<Proxy>> {
+    let conf = ServerConf {
+        // Connections to a few API servers carry everything.
+        upstream_keepalive_pool_size: UPSTREAM_POOL,
+        ..ServerConf::default()
+    };
+    let proxy = http_proxy(
+        &Arc::new(conf),
+        Proxy {
+            front: front.clone(),
+        },
+    );
+    let mut h2 = default_h2_options();
+    h2.max_concurrent_streams(config.serving.http2_max_streams_per_connection);
+    HeaderDeadline::new(
+        proxy,
+        config.serving.request_header_timeout,
+        h2,
+        listen::server_options(),
+    )
+}
+
+/// Idle upstream connections kept. pingora's 128 would close connections at
+/// every burst of concurrent requests.
+const UPSTREAM_POOL: usize = 1024;
+
+/// Starts what the configuration wants filled before it is asked for.
+fn preload(front: &Front) {
+    for pattern in front.config.cache.preload.clone() {
+        let (cache, config) = (front.cache.clone(), front.config.clone());
+        tokio::spawn(async move { cache.preload(&pattern, config.as_ref()).await });
+    }
+}
+
+/// Health checks of whatever upstream is current.
+async fn check_health(upstream: Arc<ArcSwap<Upstream>>) {
+    loop {
+        let current = upstream.load_full();
+        current.check_health().await;
+        tokio::time::sleep(current.health_check_pause()).await;
+    }
+}
+
+impl Parts {
+    async fn reload_forever(self, live: Arc<Live>) {
+        let mut generation = live.subscribe();
+        while generation.changed().await.is_ok() {
+            let config: Arc<Config> = live.load().clone();
+            if let Err(error) = self.reload(config).await {
+                tracing::error!(%error, "configuration not applied, the running one stays");
+                live.report_error(error.to_string());
+            }
+        }
+    }
+
+    /// Builds everything new before anything is swapped.
+    async fn reload(&self, config: Arc<Config>) -> Result<(), StartError> {
+        let settings = build::upstream(&config, self.embedded).await?;
+        let upstream = Upstream::new(&settings)?;
+        if let (Some(certificates), Some(secure)) = (&self.certificates, &config.serving.secure) {
+            let (default, named) = build::certificate_files(secure);
+            certificates
+                .reload(&default, &named)
+                .map_err(BuildError::from)?;
+        }
+        let gate: Gate = self.access.gate(&config.access)?;
+        let old = self.front.load_full();
+        let front = Front {
+            config,
+            gate,
+            cache: old.cache.clone(),
+            health: old.health.clone(),
+            metrics: old.metrics.clone(),
+            limits: old.limits.clone(),
+            drain: old.drain.clone(),
+            known: old.known.clone(),
+        };
+        let serving = &front.config.serving;
+        front.limits.set_limits(
+            serving.max_requests_inflight,
+            serving.max_mutating_requests_inflight,
+        );
+        self.upstream.store(Arc::new(upstream));
+        preload(&front);
+        self.front.store(Arc::new(front));
+        Ok(())
+    }
+}

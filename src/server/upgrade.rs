@@ -1,0 +1,165 @@
+//! Upgrade requests: the client's connection joined to one upstream.
+
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderMap, Request, Response, StatusCode, Version};
+use http_body_util::BodyExt;
+use pingora_core::{Error, ErrorType, Result};
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_proxy::Session;
+use tokio::io::{AsyncWriteExt, BufWriter};
+
+use super::context::{Guards, RequestContext};
+use super::detached::take_stream;
+use super::forward::X_FORWARDED_FOR;
+use super::record::Finished;
+use super::respond::{AUDIT_ID, Answer, common_headers};
+use crate::api::Status;
+use crate::identity;
+use crate::upstream::tunnel::{self, Answer as Upgraded};
+
+/// HTTP/1.1 alone has upgrades.
+pub(super) fn is_upgrade(request: &RequestHeader) -> bool {
+    request.version == Version::HTTP_11
+        && request.headers.contains_key(UPGRADE)
+        && request
+            .headers
+            .get_all(CONNECTION)
+            .iter()
+            .flat_map(|v| v.as_bytes().split(|b| *b == b','))
+            .any(|token| token.trim_ascii().eq_ignore_ascii_case(b"upgrade"))
+}
+
+/// Asks upstream to upgrade, and on its yes lets the two connections talk in a
+/// task of its own. `Some`: there is an error to answer.
+pub(super) async fn tunnel(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+) -> Result<Option<Answer>> {
+    let request = match upstream_request(session.req_header(), ctx) {
+        Ok(request) => request,
+        Err(error) => {
+            let status = Status::bad_request(format!("the request cannot be forwarded: {error}"));
+            return Ok(Some(answer(&status, session, ctx)));
+        }
+    };
+    let upstream = ctx.front.cache.upstream();
+    match upstream.upgrade(request).await {
+        Ok(Upgraded::Switched(response, upgrade)) => switch(session, ctx, response, upgrade).await,
+        Ok(Upgraded::Declined(response)) => {
+            decline(session, ctx, response).await?;
+            Ok(None)
+        }
+        Err(error) => {
+            tracing::warn!(%error, "upgrade failed");
+            let status = Status::service_unavailable(error.to_string());
+            Ok(Some(answer(&status, session, ctx)))
+        }
+    }
+}
+
+fn answer(status: &Status, session: &Session, ctx: &RequestContext) -> Answer {
+    Answer::from_status(status, &session.req_header().headers, &ctx.query)
+}
+
+fn upstream_request(request: &RequestHeader, ctx: &RequestContext) -> http::Result<Request<()>> {
+    let mut headers: HeaderMap = request.headers.clone();
+    identity::strip(&mut headers, ctx.front.gate.front_proxy());
+    for (name, value) in &ctx.forward.identity {
+        headers.append(name, value.clone());
+    }
+    headers.insert(AUDIT_ID, ctx.audit_id.clone());
+    if let Some(address) = ctx.client {
+        headers.append(X_FORWARDED_FOR, address.to_string().parse()?);
+    }
+    let path = request
+        .uri
+        .path_and_query()
+        .map_or("/", |p| p.as_str());
+    let mut upstream = Request::builder()
+        .method(request.method.clone())
+        .uri(path)
+        .body(())?;
+    *upstream.headers_mut() = headers;
+    Ok(upstream)
+}
+
+async fn switch(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    response: Response<()>,
+    upgrade: hyper::upgrade::OnUpgrade,
+) -> Result<Option<Answer>> {
+    ctx.code = StatusCode::SWITCHING_PROTOCOLS.as_u16();
+    let finished = Finished::new(session, ctx);
+    let guards: Guards = std::mem::take(&mut ctx.guards);
+    let Some(mut client) = take_stream(session) else {
+        return Error::e_explain(ErrorType::InternalError, "upgrade on a shared connection");
+    };
+    ctx.detached = true;
+    let head = response_head(&response);
+    let mut stopping = ctx.front.drain.stopping();
+    tokio::spawn(async move {
+        let _guards = guards;
+        let talk = async {
+            let mut buffered = BufWriter::new(&mut client);
+            buffered.write_all(&head).await?;
+            buffered.flush().await?;
+            tunnel::join(client, upgrade).await
+        };
+        tokio::select! {
+            joined = talk => {
+                if let Err(error) = joined {
+                    tracing::debug!(%error, "tunnel broke off");
+                }
+            }
+            _ = stopping.wait_for(|stop| *stop) => {}
+        }
+        finished.record(0);
+    });
+    Ok(None)
+}
+
+fn response_head(response: &Response<()>) -> Vec<u8> {
+    let mut head = b"HTTP/1.1 101 Switching Protocols\r\n".to_vec();
+    for (name, value) in response.headers() {
+        // Neither belongs to a 101 (RFC 9110, 8.6).
+        if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
+            continue;
+        }
+        head.extend_from_slice(name.as_str().as_bytes());
+        head.extend_from_slice(b": ");
+        head.extend_from_slice(value.as_bytes());
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// Passes on an ordinary answer, and closes: what follows on a connection that
+/// wished to upgrade is not to be trusted (CVE-2020-8559).
+async fn decline(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    response: Response<hyper::body::Incoming>,
+) -> Result<()> {
+    session.set_keepalive(None);
+    ctx.code = response.status().as_u16();
+    let (head, mut body) = response.into_parts();
+    let mut header = ResponseHeader::build(head.status, Some(head.headers.len() + 2))?;
+    for (name, value) in &head.headers {
+        header.append_header(name, value)?;
+    }
+    if !head.headers.contains_key(CONTENT_LENGTH) {
+        header.insert_header(TRANSFER_ENCODING, "chunked")?;
+    }
+    common_headers(&mut header, session.req_header(), ctx)?;
+    session.write_response_header(Box::new(header), false).await?;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| Error::because(ErrorType::ReadError, "upstream", e))?;
+        if let Ok(data) = frame.into_data() {
+            ctx.response_bytes += data.len();
+            session.write_response_body(Some(data), false).await?;
+        }
+    }
+    session.write_response_body(None, true).await
+}

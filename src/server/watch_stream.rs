@@ -1,0 +1,118 @@
+//! Writing a watch to its client, in a task of its own.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
+use http::{StatusCode, Version};
+use pingora_core::Result;
+use pingora_core::protocols::http::ServerSession;
+use pingora_http::ResponseHeader;
+use pingora_proxy::Session;
+use tokio::sync::watch::Receiver;
+
+use super::context::RequestContext;
+use super::detached::take_session;
+use super::record::Finished;
+use super::respond::common_headers;
+use crate::watch::Watch;
+
+/// A client that takes no byte for this long is given up: its events would
+/// pile up in the history, and it can resume from there.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How a watch's connection came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamEnd {
+    /// The watch itself says why.
+    Watch(crate::watch::WatchEnd),
+    ClientGone,
+    ShuttingDown,
+}
+
+impl StreamEnd {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Watch(end) => end.as_str(),
+            Self::ClientGone => "client_gone",
+            Self::ShuttingDown => "shutting_down",
+        }
+    }
+}
+
+/// Writes batches until the watch, the client or apifront ends, and ends the
+/// stream in order where there is still somebody to tell. `sent` hears of each
+/// batch: its bytes and events.
+pub(super) async fn run(
+    session: &mut ServerSession,
+    watch: &mut Watch,
+    stopping: &mut Receiver<bool>,
+    mut sent: impl FnMut(usize, usize),
+) -> StreamEnd {
+    let end = loop {
+        let batch = tokio::select! {
+            biased;
+            _ = stopping.wait_for(|stop| *stop) => break StreamEnd::ShuttingDown,
+            // Resolves when the client hangs up; it has nothing more to say.
+            _ = session.read_body_or_idle(true) => break StreamEnd::ClientGone,
+            batch = watch.next() => batch,
+        };
+        match batch {
+            Ok((frames, events)) => {
+                sent(frames.len(), events);
+                if session.write_response_body(frames, false).await.is_err() {
+                    break StreamEnd::ClientGone;
+                }
+            }
+            Err(end) => break StreamEnd::Watch(end),
+        }
+    };
+    if end != StreamEnd::ClientGone
+        && session
+            .write_response_body(Bytes::new(), true)
+            .await
+            .is_err()
+    {
+        return StreamEnd::ClientGone;
+    }
+    end
+}
+
+/// Sends the header and hands the stream to a task of its own.
+pub(super) async fn start(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    mut watch: Watch,
+) -> Result<()> {
+    ctx.code = 200;
+    let http11 = session.req_header().version == Version::HTTP_11;
+    let mut header = ResponseHeader::build(StatusCode::OK, Some(5))?;
+    header.insert_header(CONTENT_TYPE, watch.content_type())?;
+    if http11 {
+        header.insert_header(TRANSFER_ENCODING, "chunked")?;
+    }
+    common_headers(&mut header, session.req_header(), ctx)?;
+    session.set_write_timeout(Some(WRITE_TIMEOUT));
+    session.write_response_header(Box::new(header), false).await?;
+
+    let mut finished = Finished::new(session, ctx);
+    let watching = finished.watching();
+    let guards = std::mem::take(&mut ctx.guards);
+    let mut stopping = ctx.front.drain.stopping();
+    let mut taken = take_session(session);
+    ctx.detached = true;
+    tokio::spawn(async move {
+        let _guards = guards;
+        let mut bytes = 0;
+        let end = run(&mut taken, &mut watch, &mut stopping, |sent, events| {
+            bytes += sent;
+            watching.sent(sent, events);
+        })
+        .await;
+        finished.ended(end.as_str());
+        finished.record(bytes);
+        // An HTTP/1 connection ends with its watch: pingora has let go of it.
+        taken.shutdown().await;
+    });
+    Ok(())
+}

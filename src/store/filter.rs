@@ -1,0 +1,68 @@
+//! Which objects a request selects.
+
+use super::{FieldTable, Scope, StoredObject};
+use crate::api::{FieldSelector, LabelSelector};
+
+/// Scope and selectors of one LIST or WATCH, checked against what the cache
+/// can decide.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    pub scope: Scope,
+    /// Set when the request can match one name only.
+    pub name: Option<String>,
+    labels: LabelSelector,
+    fields: FieldSelector,
+    table: FieldTable,
+}
+
+/// The selector names a field this cache does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    pub field: String,
+}
+
+impl Filter {
+    pub fn new(
+        namespace: &str,
+        labels: LabelSelector,
+        fields: FieldSelector,
+        table: FieldTable,
+    ) -> Result<Self, Unsupported> {
+        for requirement in &fields.requirements {
+            let label = requirement.field.as_str();
+            let known = matches!(label, "metadata.name" | "metadata.namespace")
+                || table.index(label).is_some();
+            if !known {
+                return Err(Unsupported {
+                    field: label.to_owned(),
+                });
+            }
+        }
+        Ok(Self {
+            scope: Scope::from_namespace(namespace),
+            name: fields.required("metadata.name").map(str::to_owned),
+            labels,
+            fields,
+            table,
+        })
+    }
+
+    /// True when every object of the scope is selected.
+    pub fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    pub fn matches(&self, object: &StoredObject) -> bool {
+        self.scope.contains(&object.key)
+            && self.labels.matches(&object.labels)
+            && self.fields.matches(|field| match field {
+                "metadata.name" => object.key.name(),
+                "metadata.namespace" => object.key.namespace(),
+                label => self
+                    .table
+                    .index(label)
+                    .and_then(|i| object.fields.get(i))
+                    .map_or("", |value| value),
+            })
+    }
+}

@@ -1,0 +1,25 @@
+//! The watch cache's state of one resource: a persistent ordered snapshot and
+//! the log of what changed.
+//!
+//! One writer (a reflector) publishes; any number of readers pull, from a
+//! [`Snapshot`] or with a [`Cursor`] over the log. The store knows no HTTP, no
+//! watcher and no clock of its own.
+
+mod event;
+mod fields;
+mod filter;
+mod key;
+mod log;
+mod object;
+mod resync;
+mod snapshot;
+mod state;
+
+pub use event::{Change, Event};
+pub use fields::{FieldTable, field_table};
+pub use filter::{Filter, Unsupported};
+pub use key::ObjectKey;
+pub use log::{Cursor, Evicted, HISTORY_AGE, HISTORY_BYTES};
+pub use object::{MalformedObject, StoredObject};
+pub use snapshot::{Scope, Snapshot};
+pub use state::{Progress, Resource, Store};

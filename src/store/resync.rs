@@ -1,0 +1,84 @@
+//! The difference between what the cache holds and a fresh list, as events.
+//!
+//! When upstream's history is lost, watchers stay connected: they get what
+//! changed meanwhile, once, in version order. The versions of deletions are not
+//! known any more. Each gets one that no listed object has: every change has a
+//! version of its own upstream, so unused ones between the last seen version
+//! and the list's exist for all of them. The lowest are taken, so that a client
+//! that goes on at the API server itself sees a deletion twice rather than
+//! never.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use super::{Change, ObjectKey, StoredObject};
+
+/// A change found by comparing. For a deletion `object` is the last state.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) change: Change,
+    pub(super) resource_version: u64,
+    pub(super) object: Arc<StoredObject>,
+    pub(super) previous: Option<Arc<StoredObject>>,
+}
+
+/// Events that lead from `old`, last seen at `seen`, to `new`, listed at
+/// `listed`, ordered by version.
+pub(super) fn difference(
+    old: &OrdMap<ObjectKey, Arc<StoredObject>>,
+    seen: u64,
+    new: &HashMap<ObjectKey, Arc<StoredObject>>,
+    listed: u64,
+) -> Vec<Found> {
+    let mut found = Vec::new();
+    // Deletions with the version they must come before, if their name was taken
+    // again.
+    let mut deleted: Vec<(u64, Arc<StoredObject>)> = Vec::new();
+    let mut used = BTreeSet::new();
+
+    for (key, object) in new {
+        let before = old.get(key);
+        let (change, previous) = match before {
+            Some(b) if b.resource_version == object.resource_version => continue,
+            Some(b) if b.uid != object.uid => {
+                deleted.push((object.resource_version, b.clone()));
+                (Change::Added, None)
+            }
+            Some(b) => (Change::Modified, Some(b.clone())),
+            None => (Change::Added, None),
+        };
+        used.insert(object.resource_version);
+        found.push(Found {
+            change,
+            resource_version: object.resource_version,
+            object: object.clone(),
+            previous,
+        });
+    }
+    for (key, object) in old {
+        if !new.contains_key(key) {
+            deleted.push((u64::MAX, object.clone()));
+        }
+    }
+
+    deleted.sort_by(|a, b| (a.0, &a.1.key).cmp(&(b.0, &b.1.key)));
+    let mut free = seen;
+    for (before, object) in deleted {
+        free += 1;
+        while used.contains(&free) {
+            free += 1;
+        }
+        let resource_version = free.min(listed).min(before.saturating_sub(1)).max(seen);
+        found.push(Found {
+            change: Change::Deleted,
+            resource_version,
+            previous: Some(object.clone()),
+            object,
+        });
+    }
+    // A deletion that ties with another change comes first.
+    found.sort_by_key(|f| (f.resource_version, f.change != Change::Deleted));
+    found
+}

@@ -1,0 +1,266 @@
+//! The store itself: publish on one side, pull on the other.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use bytes::Bytes;
+use imbl::OrdMap;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
+
+use super::log::Log;
+use super::resync::difference;
+use super::{
+    Change, Cursor, Event, Evicted, FieldTable, MalformedObject, ObjectKey, Snapshot,
+    StoredObject,
+};
+use crate::api::GroupVersionResource;
+use crate::representation::resource_version::with_resource_version;
+use crate::representation::table::Printer;
+use crate::representation::{BookmarkTemplate, Envelope};
+
+/// What a store holds objects of.
+#[derive(Clone, Debug)]
+pub struct Resource {
+    pub gvr: GroupVersionResource,
+    pub namespaced: bool,
+    /// How the server writes objects and lists of the resource.
+    pub envelope: Envelope,
+    pub fields: FieldTable,
+    /// How the server writes an otherwise empty object, learnt from it.
+    pub bookmark: Option<BookmarkTemplate>,
+}
+
+/// How far the store is: what readers wait on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    pub resource_version: u64,
+    /// The resource is gone: nothing more will come.
+    pub closed: bool,
+}
+
+pub struct Store {
+    pub resource: Resource,
+    published: ArcSwap<Snapshot>,
+    log: RwLock<Log>,
+    progress: watch::Sender<Progress>,
+    /// Prints Tables as upstream does, where that is known. Not part of
+    /// `resource`: a changed CustomResourceDefinition brings another.
+    printer: ArcSwapOption<Printer>,
+    /// Serializes writers. There is one, the reflector, but a type should not
+    /// depend on that.
+    writer: Mutex<()>,
+}
+
+impl Store {
+    /// A store filled from a complete list at `resource_version`.
+    pub fn new(resource: Resource, objects: Vec<StoredObject>, resource_version: u64) -> Self {
+        let log = Log::new(resource_version);
+        let mut bytes = 0;
+        let objects: OrdMap<_, _> = objects
+            .into_iter()
+            .map(|o| {
+                bytes += o.size();
+                (o.key.clone(), Arc::new(o))
+            })
+            .collect();
+        let snapshot = Snapshot {
+            resource_version,
+            cursor: log.end(),
+            objects,
+            bytes,
+        };
+        let (progress, _) = watch::channel(Progress {
+            resource_version,
+            closed: false,
+        });
+        Self {
+            resource,
+            published: ArcSwap::from_pointee(snapshot),
+            log: RwLock::new(log),
+            progress,
+            printer: ArcSwapOption::empty(),
+            writer: Mutex::new(()),
+        }
+    }
+
+    pub fn printer(&self) -> Option<Arc<Printer>> {
+        self.printer.load_full()
+    }
+
+    pub fn set_printer(&self, printer: Option<Printer>) {
+        self.printer.store(printer.map(Arc::new));
+    }
+
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.published.load_full()
+    }
+
+    /// Where a watch from `version` starts.
+    pub fn position(&self, version: u64) -> Result<Cursor, Evicted> {
+        self.log.read().position(version)
+    }
+
+    /// Up to `limit` events, oldest first; the cursor moves past them.
+    pub fn read(&self, cursor: &mut Cursor, limit: usize) -> Result<Vec<Arc<Event>>, Evicted> {
+        self.log.read().read(cursor, limit)
+    }
+
+    /// Wakes its holder after every publication.
+    pub fn subscribe(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    pub fn progress(&self) -> Progress {
+        *self.progress.borrow()
+    }
+
+    /// Bytes of the event history, roughly.
+    pub fn history_bytes(&self) -> usize {
+        self.log.read().bytes()
+    }
+
+    /// Applies one watch event of upstream. `item` is the object as a list
+    /// item. An event at or below the current version changes nothing: it was
+    /// seen before.
+    pub fn apply(
+        &self,
+        deleted: bool,
+        item: Bytes,
+        now: Instant,
+    ) -> Result<(), MalformedObject> {
+        let object = StoredObject::parse(item, &self.resource.fields)?;
+        let _writer = self.writer.lock();
+        let current = self.published.load_full();
+        if object.resource_version <= current.resource_version {
+            return Ok(());
+        }
+        let previous = current.objects.get(&object.key).cloned();
+        let change = match (deleted, &previous) {
+            (true, None) => {
+                // Nobody here has seen it; only time has passed.
+                self.publish(&current, current.objects.clone(), object.resource_version, vec![], now);
+                return Ok(());
+            }
+            (true, Some(_)) => Change::Deleted,
+            (false, None) => Change::Added,
+            (false, Some(_)) => Change::Modified,
+        };
+        let object = Arc::new(object);
+        let mut objects = current.objects.clone();
+        if change == Change::Deleted {
+            objects.remove(&object.key);
+        } else {
+            objects.insert(object.key.clone(), object.clone());
+        }
+        let version = object.resource_version;
+        let event = Event::new(change, version, object, previous, now);
+        self.publish(&current, objects, version, vec![event], now);
+        Ok(())
+    }
+
+    /// Upstream says that nothing happened up to `version`.
+    pub fn advance(&self, version: u64, now: Instant) {
+        let _writer = self.writer.lock();
+        let current = self.published.load_full();
+        if version > current.resource_version {
+            self.publish(&current, current.objects.clone(), version, vec![], now);
+        }
+    }
+
+    /// Replaces everything by a list made at `version`. Watchers get the
+    /// difference as events. A list older than what was already served means
+    /// that upstream was restored from a backup: then history ends here, and
+    /// watchers with it.
+    pub fn replace(&self, listed: Vec<StoredObject>, version: u64, now: Instant) {
+        let _writer = self.writer.lock();
+        let current = self.published.load_full();
+        let new: HashMap<_, _> = listed
+            .into_iter()
+            .map(|o| (o.key.clone(), Arc::new(o)))
+            .collect();
+        if version < current.resource_version {
+            self.log.write().reset(version);
+            self.publish(&current, new.into_iter().collect(), version, vec![], now);
+            return;
+        }
+        let events = difference(&current.objects, current.resource_version, &new, version)
+            .into_iter()
+            .map(|found| {
+                let object = if found.change == Change::Deleted {
+                    Arc::new(self.restamped(&found.object, found.resource_version))
+                } else {
+                    found.object
+                };
+                Event::new(
+                    found.change,
+                    found.resource_version,
+                    object,
+                    found.previous,
+                    now,
+                )
+            })
+            .collect();
+        // Objects of an unchanged version keep the list's bytes: a changed
+        // CustomResourceDefinition changes what the same version looks like.
+        self.publish(&current, new.into_iter().collect(), version, events, now);
+    }
+
+    /// Ends every watch: the resource is not served any more.
+    pub fn close(&self) {
+        self.progress.send_modify(|p| p.closed = true);
+    }
+
+    fn restamped(&self, object: &StoredObject, version: u64) -> StoredObject {
+        let item = with_resource_version(&object.item, version)
+            .unwrap_or_else(|| object.item.clone());
+        object.stamped(version, item)
+    }
+
+    fn publish(
+        &self,
+        current: &Snapshot,
+        objects: OrdMap<ObjectKey, Arc<StoredObject>>,
+        version: u64,
+        events: Vec<Event>,
+        now: Instant,
+    ) {
+        let bytes = size_after(current, &objects, &events);
+        let cursor = {
+            let mut log = self.log.write();
+            for event in events {
+                log.append(Arc::new(event), now);
+            }
+            log.end()
+        };
+        // The log first: whoever sees the snapshot can read on from it.
+        self.published.store(Arc::new(Snapshot {
+            resource_version: version,
+            cursor,
+            objects,
+            bytes,
+        }));
+        self.progress.send_modify(|p| p.resource_version = version);
+    }
+}
+
+fn size_after(
+    current: &Snapshot,
+    objects: &OrdMap<ObjectKey, Arc<StoredObject>>,
+    events: &[Event],
+) -> usize {
+    match events {
+        [] if objects.len() == current.objects.len() => current.bytes,
+        [event] => {
+            let gone = event.previous.as_ref().map_or(0, |o| o.size());
+            let come = match event.change {
+                Change::Deleted => 0,
+                Change::Added | Change::Modified => event.object.size(),
+            };
+            (current.bytes + come).saturating_sub(gone)
+        }
+        _ => objects.values().map(|o| o.size()).sum(),
+    }
+}

@@ -1,0 +1,43 @@
+//! The headers that prove who we are upstream.
+
+use http::{HeaderMap, Request, Response};
+use kube::client::{Body, ConfigExt};
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, ServiceBuilder, ServiceExt};
+
+/// Gives the credential headers of a kubeconfig user, fresh for each request:
+/// `Authorization` (token, token file, exec plugin, basic) and the kubeconfig's
+/// own impersonation. kube's request layers do the work; the innermost service
+/// hands back what they added instead of sending anything.
+#[derive(Clone)]
+pub struct HeaderSource(Option<BoxCloneSyncService<Request<Body>, Response<HeaderMap>, BoxError>>);
+
+impl HeaderSource {
+    pub(super) fn new(config: &kube::Config) -> Result<Self, kube::Error> {
+        let auth = config.auth_layer()?;
+        let plain = auth.is_none() && config.auth_info.impersonate.is_none();
+        if plain {
+            return Ok(Self(None));
+        }
+        let echo = tower::service_fn(|request: Request<Body>| async move {
+            Ok::<_, BoxError>(Response::new(request.into_parts().0.headers))
+        });
+        let service = ServiceBuilder::new()
+            .map_err(BoxError::from)
+            .option_layer(auth)
+            .layer(config.extra_headers_layer()?)
+            .service(echo);
+        Ok(Self(Some(BoxCloneSyncService::new(service))))
+    }
+
+    /// The headers to add to a request; often none.
+    pub async fn headers(&self) -> Result<HeaderMap, BoxError> {
+        match &self.0 {
+            None => Ok(HeaderMap::new()),
+            Some(service) => {
+                let request = Request::new(Body::empty());
+                service.clone().oneshot(request).await.map(Response::into_body)
+            }
+        }
+    }
+}

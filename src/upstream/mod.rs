@@ -1,0 +1,19 @@
+//! The API servers behind us: where they are, how we prove who we are, and the
+//! requests apifront makes there itself.
+
+mod credentials;
+mod endpoint;
+mod exec;
+mod health_check;
+mod pool;
+pub mod review;
+mod reviews;
+mod settings;
+mod transport;
+pub mod tunnel;
+
+pub use credentials::HeaderSource;
+pub use endpoint::Endpoint;
+pub use pool::{Upstream, UpstreamError};
+pub use settings::{Credentials, Server, Settings, SettingsError};
+pub use transport::{Purpose, Transport};

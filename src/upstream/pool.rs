@@ -1,0 +1,145 @@
+//! All API servers: which one a request goes to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::header::ACCEPT;
+use kube::client::Body;
+
+use super::{Endpoint, Settings, SettingsError};
+use crate::config::upstream::Timing;
+
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamError {
+    #[error("{server}: {error}")]
+    Request {
+        server: String,
+        error: Box<kube::Error>,
+    },
+    #[error("{server}: no answer within {after:?}")]
+    Timeout { server: String, after: Duration },
+    #[error("no API server is configured")]
+    NoServers,
+    #[error("cannot build the request: {0}")]
+    Build(#[from] http::Error),
+}
+
+pub struct Upstream {
+    endpoints: Vec<Arc<Endpoint>>,
+    turn: AtomicUsize,
+    pub(super) timing: Timing,
+}
+
+impl Upstream {
+    pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
+        let endpoints = (0..)
+            .zip(&settings.servers)
+            .map(|(index, server)| Endpoint::new(server, index, settings.timing).map(Arc::new))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            endpoints,
+            turn: AtomicUsize::new(0),
+            timing: settings.timing,
+        })
+    }
+
+    pub fn endpoints(&self) -> &[Arc<Endpoint>] {
+        &self.endpoints
+    }
+
+    pub fn any_healthy(&self) -> bool {
+        self.endpoints.iter().any(|e| e.is_healthy())
+    }
+
+    /// The next API server in turn: healthy before unhealthy, untried before
+    /// tried. `None` when all were tried.
+    pub fn pick(&self, tried: &[Arc<Endpoint>]) -> Option<Arc<Endpoint>> {
+        let start = self.turn.fetch_add(1, Ordering::Relaxed);
+        let candidates = (0..self.endpoints.len())
+            .filter_map(|i| self.endpoints.get((start + i) % self.endpoints.len()))
+            .filter(|e| !tried.iter().any(|t| Arc::ptr_eq(t, e)));
+        candidates
+            .clone()
+            .find(|e| e.is_healthy())
+            .or_else(|| candidates.clone().next())
+            .cloned()
+    }
+
+    /// A connection failed: others are asked first until a check passes.
+    pub fn report_failure(&self, endpoint: &Endpoint) {
+        endpoint.set_healthy(false);
+    }
+
+    /// GETs `path_and_query` with apifront's own credentials. The answer's
+    /// head is bounded in time, its body is not: it may be a watch.
+    pub async fn get(&self, path_and_query: &str) -> Result<http::Response<Body>, UpstreamError> {
+        self.get_as(path_and_query, "application/json").await
+    }
+
+    /// As [`Upstream::get`], in another representation.
+    pub async fn get_as(
+        &self,
+        path_and_query: &str,
+        accept: &str,
+    ) -> Result<http::Response<Body>, UpstreamError> {
+        self.send(|| {
+            http::Request::get(path_and_query)
+                .header(ACCEPT, accept)
+                .body(Body::empty())
+        })
+        .await
+    }
+
+    /// POSTs JSON with apifront's own credentials.
+    pub async fn post(
+        &self,
+        path: &str,
+        body: &[u8],
+    ) -> Result<http::Response<Body>, UpstreamError> {
+        self.send(|| {
+            http::Request::post(path)
+                .header(ACCEPT, "application/json")
+                .header(http::header::CONTENT_TYPE, "application/json")
+                .body(Body::from(body.to_vec()))
+        })
+        .await
+    }
+
+    /// Asks one server after the other: what apifront sends itself are reads
+    /// and reviews, which change nothing and may be asked again.
+    async fn send(
+        &self,
+        request: impl Fn() -> Result<http::Request<Body>, http::Error>,
+    ) -> Result<http::Response<Body>, UpstreamError> {
+        let mut tried = Vec::new();
+        let mut last = UpstreamError::NoServers;
+        while let Some(endpoint) = self.pick(&tried) {
+            match self.timed(&endpoint, request()?).await {
+                Ok(response) => return Ok(response),
+                Err(error) => {
+                    self.report_failure(&endpoint);
+                    last = error;
+                }
+            }
+            tried.push(endpoint);
+        }
+        Err(last)
+    }
+
+    async fn timed(
+        &self,
+        endpoint: &Endpoint,
+        request: http::Request<Body>,
+    ) -> Result<http::Response<Body>, UpstreamError> {
+        let after = self.timing.request_timeout;
+        tokio::time::timeout(after, endpoint.send(request))
+            .await
+            .unwrap_or_else(|_| {
+                Err(UpstreamError::Timeout {
+                    server: endpoint.name.clone(),
+                    after,
+                })
+            })
+    }
+}

@@ -1,0 +1,147 @@
+//! Asking an API server who a token belongs to and what a user may do:
+//! TokenReview and SubjectAccessReview are both "POST an object, read its
+//! status".
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::StatusCode;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+
+use crate::api::Status;
+
+/// The timeout of client-go's delegating authenticator and authorizer.
+pub const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Reviews of one kind on their way at a time. A flood of unknown tokens or
+/// users waits here, and is answered 503 after [`REVIEW_TIMEOUT`], instead of
+/// becoming a flood upstream.
+pub const MAX_CONCURRENT_REVIEWS: usize = 64;
+
+/// How much of an unexpected answer an error quotes.
+const MAX_QUOTED: usize = 256;
+
+/// POSTs review objects to the API server.
+#[async_trait]
+pub trait ReviewClient: Send + Sync {
+    /// Sends `body`, a JSON review object, to `path` and returns the status
+    /// code and the body of the answer, whatever the code.
+    async fn create_review(
+        &self,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), ReviewError>;
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ReviewError {
+    #[error("no API server could be asked: {0}")]
+    Unavailable(String),
+    #[error("the API server did not answer within {} s", REVIEW_TIMEOUT.as_secs())]
+    Timeout,
+    #[error("the API server answered {code}: {body}")]
+    Refused { code: StatusCode, body: String },
+    #[error("the API server's answer cannot be read: {0}")]
+    Malformed(String),
+}
+
+impl ReviewError {
+    /// 503 where trying again may help, 500 where an administrator must.
+    pub fn to_status(&self) -> Status {
+        let transient = match self {
+            Self::Unavailable(_) | Self::Timeout => true,
+            Self::Refused { code, .. } => matches!(code.as_u16(), 429 | 502 | 503 | 504),
+            Self::Malformed(_) => false,
+        };
+        if transient {
+            Status::service_unavailable(self.to_string()).with_retry_after(1)
+        } else {
+            Status::internal_error(self)
+        }
+    }
+}
+
+/// Creates `object` and reads the answer as `T`, within [`REVIEW_TIMEOUT`],
+/// the wait for one of `permits` included.
+pub async fn create<T: DeserializeOwned>(
+    client: &dyn ReviewClient,
+    permits: &Semaphore,
+    path: &str,
+    object: &impl Serialize,
+) -> Result<T, ReviewError> {
+    let body = serde_json::to_vec(object).map_err(|e| ReviewError::Malformed(e.to_string()))?;
+    let asked = async {
+        let _permit = permits
+            .acquire()
+            .await
+            .map_err(|e| ReviewError::Unavailable(e.to_string()))?;
+        client.create_review(path, body.into()).await
+    };
+    let (code, body) = tokio::time::timeout(REVIEW_TIMEOUT, asked)
+        .await
+        .map_err(|_| ReviewError::Timeout)??;
+    if !code.is_success() {
+        let quoted = body.get(..MAX_QUOTED).unwrap_or(&body);
+        return Err(ReviewError::Refused {
+            code,
+            body: String::from_utf8_lossy(quoted).trim_end().to_owned(),
+        });
+    }
+    serde_json::from_slice(&body).map_err(|e| ReviewError::Malformed(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Answers(u16, &'static str);
+
+    #[async_trait]
+    impl ReviewClient for Answers {
+        async fn create_review(
+            &self,
+            _: &str,
+            _: Bytes,
+        ) -> Result<(StatusCode, Bytes), ReviewError> {
+            match self.0 {
+                0 => std::future::pending().await,
+                1 => Err(ReviewError::Unavailable("connection refused".into())),
+                code => Ok((
+                    StatusCode::from_u16(code).unwrap(),
+                    Bytes::from_static(self.1.as_bytes()),
+                )),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_say_whether_trying_again_helps() {
+        for (client, code, retry_after) in [
+            (Answers(0, ""), 503, 1),
+            (Answers(1, ""), 503, 1),
+            (Answers(429, "slow down"), 503, 1),
+            (Answers(504, ""), 503, 1),
+            (Answers(403, "not you"), 500, 0),
+            (Answers(201, "<html>"), 500, 0),
+        ] {
+            let permits = Semaphore::new(1);
+            let error = create::<serde_json::Value>(&client, &permits, "/x", &())
+                .await
+                .unwrap_err();
+            let status = error.to_status();
+            assert_eq!(
+                (status.code, status.retry_after()),
+                (code, retry_after),
+                "{error}"
+            );
+        }
+        let permits = Semaphore::new(1);
+        let answer: u8 = create(&Answers(201, "7"), &permits, "/x", &())
+            .await
+            .unwrap();
+        assert_eq!(answer, 7);
+    }
+}

@@ -1,0 +1,28 @@
+//! TokenReviews and SubjectAccessReviews over the pool.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::Upstream;
+use super::review::{REVIEW_TIMEOUT, ReviewClient, ReviewError};
+
+#[async_trait]
+impl ReviewClient for Upstream {
+    async fn create_review(
+        &self,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(http::StatusCode, Bytes), ReviewError> {
+        let ask = async {
+            let response = self.post(path, &body).await.map_err(|e| e.to_string())?;
+            let status = response.status();
+            let body = response.into_body().collect_bytes().await.map_err(|e| e.to_string())?;
+            Ok((status, body))
+        };
+        match tokio::time::timeout(REVIEW_TIMEOUT, ask).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(ReviewError::Unavailable(error)),
+            Err(_) => Err(ReviewError::Timeout),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Upgraded connections: exec, attach and port-forward, WebSocket watches.
+//!
+//! pingora's own upgrade path is not used: it drops SPDY by default and loses
+//! tunnels whose 101 comes early (pingora issue 946). Here the request goes
+//! over a connection of its own; after a 101 the two byte streams are joined,
+//! either half can close on its own.
+
+use std::time::Duration;
+
+use http::header::{CONNECTION, HOST};
+use http::{Request, Response, StatusCode};
+use http_body_util::Empty;
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::{Endpoint, Upstream};
+
+/// TCP and TLS together.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Until the first byte of the answer. A kubelet may pull its container
+/// runtime out of bed; kube-apiserver itself waits without limit.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+
+#[derive(Debug, thiserror::Error)]
+pub enum TunnelError {
+    #[error("cannot connect to {server}: {error}")]
+    Connect {
+        server: String,
+        error: std::io::Error,
+    },
+    #[error("{server} did not accept the connection within {CONNECT_TIMEOUT:?}")]
+    ConnectTimeout { server: String },
+    #[error("{server}: {error}")]
+    Http {
+        server: String,
+        error: hyper::Error,
+    },
+    #[error("{server} did not answer within {ANSWER_TIMEOUT:?}")]
+    AnswerTimeout { server: String },
+    #[error("no API server is configured")]
+    NoServers,
+    #[error("no credentials for the API server: {0}")]
+    Credentials(tower::BoxError),
+}
+
+/// What upstream said to the wish to upgrade.
+pub enum Answer {
+    /// 101: join the client's connection to this.
+    Switched(Response<()>, hyper::upgrade::OnUpgrade),
+    /// Anything else is an ordinary response.
+    Declined(Response<Incoming>),
+}
+
+impl Upstream {
+    /// Asks an API server to upgrade. Servers that cannot be connected to are
+    /// passed over; once the request is sent, its answer is final.
+    pub async fn upgrade(&self, request: Request<()>) -> Result<Answer, TunnelError> {
+        let mut tried = Vec::new();
+        let mut last = TunnelError::NoServers;
+        while let Some(endpoint) = self.pick(&tried) {
+            match connect(&endpoint).await {
+                Ok(stream) => return ask(&endpoint, stream, request).await,
+                Err(error) => {
+                    self.report_failure(&endpoint);
+                    last = error;
+                }
+            }
+            tried.push(endpoint);
+        }
+        Err(last)
+    }
+}
+
+trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+async fn connect(endpoint: &Endpoint) -> Result<Box<dyn Io>, TunnelError> {
+    let connect = async {
+        let tcp = TcpStream::connect(endpoint.address().await?).await?;
+        tcp.set_nodelay(true)?;
+        let stream: Box<dyn Io> = match &endpoint.forward.tls {
+            None => Box::new(tcp),
+            Some(config) => {
+                let config = http1_only(config);
+                let name = endpoint.forward.server_name.clone();
+                Box::new(TlsConnector::from(config).connect(name, tcp).await?)
+            }
+        };
+        Ok(stream)
+    };
+    match tokio::time::timeout(CONNECT_TIMEOUT, connect).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) => Err(TunnelError::Connect {
+            server: endpoint.name.clone(),
+            error,
+        }),
+        Err(_) => Err(TunnelError::ConnectTimeout {
+            server: endpoint.name.clone(),
+        }),
+    }
+}
+
+/// Upgrades exist in HTTP/1.1 alone.
+fn http1_only(config: &Arc<ClientConfig>) -> Arc<ClientConfig> {
+    let mut config = ClientConfig::clone(config);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Arc::new(config)
+}
+
+async fn ask(
+    endpoint: &Endpoint,
+    stream: Box<dyn Io>,
+    request: Request<()>,
+) -> Result<Answer, TunnelError> {
+    let failed = |error| TunnelError::Http {
+        server: endpoint.name.clone(),
+        error,
+    };
+    let (mut sender, connection) = http1::Builder::new()
+        .preserve_header_case(true)
+        .title_case_headers(true)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(failed)?;
+    tokio::spawn(connection.with_upgrades());
+
+    let (mut head, ()) = request.into_parts();
+    let own = endpoint
+        .forward
+        .headers
+        .headers()
+        .await
+        .map_err(TunnelError::Credentials)?;
+    for (name, value) in &own {
+        head.headers.append(name, value.clone());
+    }
+    if let Ok(host) = endpoint.name.parse() {
+        head.headers.insert(HOST, host);
+    }
+    let request = Request::from_parts(head, Empty::<Bytes>::new());
+    let mut response = tokio::time::timeout(ANSWER_TIMEOUT, sender.send_request(request))
+        .await
+        .map_err(|_| TunnelError::AnswerTimeout {
+            server: endpoint.name.clone(),
+        })?
+        .map_err(failed)?;
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().remove(CONNECTION);
+        return Ok(Answer::Declined(response));
+    }
+    let upgrade = hyper::upgrade::on(&mut response);
+    Ok(Answer::Switched(response.map(drop), upgrade))
+}
+
+/// Joins the two streams until both directions have ended. Each direction
+/// closes on its own, so that what is left of the other still arrives.
+pub async fn join<C>(mut client: C, upgrade: hyper::upgrade::OnUpgrade) -> std::io::Result<(u64, u64)>
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+{
+    let upgraded = upgrade.await.map_err(std::io::Error::other)?;
+    copy_bidirectional(&mut client, &mut TokioIo::new(upgraded)).await
+}

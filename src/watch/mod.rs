@@ -1,0 +1,9 @@
+//! WATCH from the store: a cursor over the log, turned into frames.
+
+mod frames;
+mod session;
+mod transition;
+
+pub use frames::{JsonFrames, PartialFrames, TableFrames};
+pub use session::{Encoding, Watch, WatchEnd, WatchOptions};
+pub use transition::transition;

@@ -1,0 +1,294 @@
+//! One watch, as a sequence of byte batches. Does no I/O of its own: whoever
+//! holds it writes what it gives.
+//!
+//! ```text
+//! initial events ─▶ end bookmark ─▶ log events, a bookmark each minute ─▶ end
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::watch as progress;
+use tokio::time::Instant;
+
+use super::transition;
+use crate::representation::EventType;
+use crate::representation::resource_version::with_resource_version;
+use crate::store::{Change, Cursor, Event, Evicted, Filter, Progress, Snapshot, Store, StoredObject};
+
+/// kube-apiserver's bookmark period.
+const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+
+/// A watch with a deadline gets its last bookmark this long before it.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+
+/// Events are handed out in batches of about this size: small enough to share
+/// the thread, large enough to write well.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// Events taken from the log at a time.
+const BATCH_EVENTS: usize = 100;
+
+/// How events become bytes, for one watcher.
+pub trait Encoding: Send {
+    /// A whole frame. `None` if the object cannot be written in this
+    /// representation: the watch ends.
+    fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes>;
+
+    /// Like `event`, for what all watchers of this encoding get alike.
+    fn shared(&mut self, seen: EventType, event: &Event) -> Option<Bytes> {
+        self.event(seen, &event.object)
+    }
+
+    fn content_type(&self) -> &'static str;
+
+    /// `None` if bookmarks of this resource cannot be written.
+    fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes>;
+}
+
+#[derive(Clone, Debug)]
+pub struct WatchOptions {
+    pub filter: Filter,
+    pub bookmarks: bool,
+    /// After this the watch ends cleanly.
+    pub lasts: Duration,
+}
+
+/// Why there are no more events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchEnd {
+    /// Its time is up.
+    Timeout,
+    /// The watcher was too slow: what it needed is no longer in the history.
+    FellBehind,
+    /// The resource is not served any more.
+    Closed,
+    /// An object has no form in the representation asked for.
+    NotEncodable,
+}
+
+impl WatchEnd {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::FellBehind => "fell_behind",
+            Self::Closed => "closed",
+            Self::NotEncodable => "not_encodable",
+        }
+    }
+}
+
+pub struct Watch {
+    store: Arc<Store>,
+    encoding: Box<dyn Encoding>,
+    options: WatchOptions,
+    /// Initial events not yet handed out.
+    initial: VecDeque<Arc<StoredObject>>,
+    /// The version of the end bookmark still owed.
+    owed_end: Option<u64>,
+    cursor: Cursor,
+    /// Events at or below this version are known to the client.
+    after: u64,
+    /// The version the watch started at: bookmarks go above it.
+    started_at: u64,
+    progress: progress::Receiver<Progress>,
+    deadline: Instant,
+    next_bookmark: Instant,
+}
+
+impl Watch {
+    /// Events after `version`.
+    pub fn from_version(
+        store: Arc<Store>,
+        version: u64,
+        options: WatchOptions,
+        encoding: Box<dyn Encoding>,
+    ) -> Result<Self, Evicted> {
+        let cursor = store.position(version)?;
+        Ok(Self::new(store, cursor, version, options, encoding))
+    }
+
+    /// The objects of `snapshot` as ADDED events, then what came after it.
+    pub fn with_initial_events(
+        store: Arc<Store>,
+        snapshot: &Snapshot,
+        options: WatchOptions,
+        encoding: Box<dyn Encoding>,
+    ) -> Self {
+        let initial = snapshot
+            .iter(&options.filter.scope)
+            .filter(|object| options.filter.matches(object))
+            .cloned()
+            .collect();
+        let version = snapshot.resource_version;
+        let owed_end = options.bookmarks.then_some(version);
+        let mut watch = Self::new(store, snapshot.cursor, version, options, encoding);
+        watch.initial = initial;
+        watch.owed_end = owed_end;
+        watch
+    }
+
+    fn new(
+        store: Arc<Store>,
+        cursor: Cursor,
+        version: u64,
+        options: WatchOptions,
+        encoding: Box<dyn Encoding>,
+    ) -> Self {
+        let now = Instant::now();
+        let deadline = now + options.lasts;
+        Self {
+            progress: store.subscribe(),
+            store,
+            encoding,
+            options,
+            initial: VecDeque::new(),
+            owed_end: None,
+            cursor,
+            after: version,
+            started_at: version,
+            deadline,
+            next_bookmark: next_bookmark(now, deadline),
+        }
+    }
+
+    pub fn content_type(&self) -> &'static str {
+        self.encoding.content_type()
+    }
+
+    /// The next batch of whole frames, and how many events it holds. Waits
+    /// until there is one. Cancel-safe: a batch is lost only if it was
+    /// returned.
+    pub async fn next(&mut self) -> Result<(Bytes, usize), WatchEnd> {
+        loop {
+            // Seen before looking, so that nothing published later is missed.
+            let closed = self.progress.borrow_and_update().closed;
+            if let Some(batch) = self.ready()? {
+                return Ok(batch);
+            }
+            if closed {
+                return Err(WatchEnd::Closed);
+            }
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(self.deadline) => return Err(WatchEnd::Timeout),
+                changed = self.progress.changed() => {
+                    if changed.is_err() {
+                        return Err(WatchEnd::Closed);
+                    }
+                }
+                () = tokio::time::sleep_until(self.next_bookmark), if self.options.bookmarks => {
+                    self.next_bookmark = next_bookmark(Instant::now(), self.deadline);
+                    if let Some(frame) = self.bookmark() {
+                        return Ok((frame, 1));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What can be handed out now.
+    fn ready(&mut self) -> Result<Option<(Bytes, usize)>, WatchEnd> {
+        let mut batch = Batch::default();
+        while let Some(object) = self.initial.pop_front() {
+            let frame = self.encoding.event(EventType::Added, &object);
+            batch.push(frame.ok_or(WatchEnd::NotEncodable)?);
+            if batch.is_full() {
+                return Ok(batch.finish());
+            }
+        }
+        if let Some(version) = self.owed_end.take() {
+            let frame = self.encoding.bookmark(version, true);
+            batch.push(frame.ok_or(WatchEnd::NotEncodable)?);
+        }
+        while !batch.is_full() {
+            let events = self
+                .store
+                .read(&mut self.cursor, BATCH_EVENTS)
+                .map_err(|Evicted { .. }| WatchEnd::FellBehind)?;
+            if events.is_empty() {
+                break;
+            }
+            for event in events {
+                if let Some(frame) = self.frame(&event)? {
+                    batch.push(frame);
+                }
+            }
+        }
+        Ok(batch.finish())
+    }
+
+    fn frame(&mut self, event: &Event) -> Result<Option<Bytes>, WatchEnd> {
+        if event.resource_version <= self.after {
+            return Ok(None);
+        }
+        let Some(seen) = transition(event, &self.options.filter) else {
+            return Ok(None);
+        };
+        let left = seen == EventType::Deleted && event.change != Change::Deleted;
+        let frame = match (&event.previous, left) {
+            (Some(previous), true) => {
+                let version = event.resource_version;
+                with_resource_version(&previous.item, version)
+                    .map(|item| previous.stamped(version, item))
+                    .and_then(|object| self.encoding.event(seen, &object))
+            }
+            _ => self.encoding.shared(seen, event),
+        };
+        frame.map(Some).ok_or(WatchEnd::NotEncodable)
+    }
+
+    fn bookmark(&mut self) -> Option<Bytes> {
+        let version = self.store.progress().resource_version;
+        // Nothing happened since the watch began: the client knows as much.
+        if version <= self.started_at {
+            return None;
+        }
+        self.encoding.bookmark(version, false)
+    }
+}
+
+fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
+    let regular = now + BOOKMARK_PERIOD;
+    match deadline.checked_sub(BOOKMARK_BEFORE_END) {
+        Some(last) if last > now => regular.min(last),
+        Some(_) | None => regular,
+    }
+}
+
+/// One frame goes out as it is, shared; several are joined.
+#[derive(Default)]
+struct Batch {
+    first: Option<Bytes>,
+    joined: BytesMut,
+    events: usize,
+}
+
+impl Batch {
+    fn push(&mut self, frame: Bytes) {
+        self.events += 1;
+        match self.first.take() {
+            None if self.joined.is_empty() => self.first = Some(frame),
+            None => self.joined.extend_from_slice(&frame),
+            Some(first) => {
+                self.joined.extend_from_slice(&first);
+                self.joined.extend_from_slice(&frame);
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.joined.len() >= BATCH_BYTES
+    }
+
+    fn finish(self) -> Option<(Bytes, usize)> {
+        let events = self.events;
+        match self.first {
+            Some(first) => Some((first, events)),
+            None if self.joined.is_empty() => None,
+            None => Some((self.joined.freeze(), events)),
+        }
+    }
+}
