@@ -306,6 +306,15 @@ impl Client {
         ))
     }
 
+    /// A TLS connection that has agreed on `protocol`.
+    pub async fn tls_stream(
+        &self,
+        protocol: &[u8],
+    ) -> anyhow::Result<tokio_rustls::client::TlsStream<TcpStream>> {
+        let tls = self.tls.as_ref().expect("TLS");
+        handshake(tls, TcpStream::connect(self.address).await?, protocol).await
+    }
+
     /// DER of the certificate the server shows.
     pub async fn served_certificate(&self) -> anyhow::Result<Vec<u8>> {
         let tls = self.tls.as_ref().expect("TLS");

@@ -9,6 +9,8 @@ mod health;
 mod herd;
 mod identity;
 mod kubectl;
+mod malformed;
+mod personal;
 mod reload;
 mod restart;
 mod streams;

@@ -1,0 +1,62 @@
+# What people and CI run; nothing is only in CI. `make help` lists it.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Build output stays out of the tree: a checkout is small, copies of it share
+# what was built, and nothing that walks the tree trips over gigabytes.
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/apifront
+export CARGO_TARGET_DIR ?= $(CACHE)/target
+
+# Each test has its processes to wait for, so a few more than there are cores.
+TEST_THREADS ?= 4
+TEST_ARGS ?=
+
+SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/harness/*.sh tests/*.sh tools/*.sh)
+GO_FOLDERS := $(wildcard tests tools)
+
+.PHONY: help
+help: ## Lists these targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+
+# The dev profile: its own code unoptimized, dependencies at opt-level 1. The
+# release profile (fat LTO) takes several times as long to build and shows a
+# newcomer nothing more; ARGS go to the binary.
+.PHONY: run
+run: ## Builds and starts apifront on http://127.0.0.1:8001 with an embedded API server
+	cargo run --quiet -- $(ARGS)
+
+.PHONY: test
+test: test-servers ## Runs all tests, those against a real kube-apiserver included
+	cargo test --lib --bins --tests --no-fail-fast -- --test-threads=$(TEST_THREADS) $(TEST_ARGS)
+
+.PHONY: test-servers
+test-servers: ## Builds the real servers that the tests run against (Go; minutes when cold)
+	tests/kubernetes/build.sh
+
+.PHONY: lint
+lint: ## Checks format, clippy, scripts, Go files and, if installed, dependencies
+	cargo fmt --all --check
+	cargo clippy --all-targets -- -D warnings
+	for script in $(SCRIPTS); do bash -n "$$script"; done
+	if command -v gofmt >/dev/null; then \
+	  unformatted=$$(gofmt -l $(GO_FOLDERS)); \
+	  [ -z "$$unformatted" ] || { echo "gofmt: $$unformatted"; exit 1; }; \
+	else echo "gofmt is not installed: Go files not checked"; fi
+	if command -v cargo-deny >/dev/null; then cargo deny --offline check licenses bans sources; \
+	else echo "cargo-deny is not installed: licences and bans of dependencies not checked"; fi
+
+.PHONY: bench
+bench: test-servers ## Runs the benchmarks: ours and the peer's in one run
+	cargo bench $(ARGS)
+
+.PHONY: fmt
+fmt: ## Formats Rust and Go files
+	cargo fmt --all
+	if command -v gofmt >/dev/null; then gofmt -w $(GO_FOLDERS); fi
+
+.PHONY: deps
+deps: ## Downloads what the build and the tests need, for work without a network
+	cargo fetch --locked
+	for module in tests/kubernetes tests/kwok; do (cd $$module && go mod download); done

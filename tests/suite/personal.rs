@@ -1,0 +1,74 @@
+//! `apifront --kubeconfig FILE`: like `kubectl proxy`, for one user on
+//! loopback.
+
+use http::Method;
+
+use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::client::{Client, Protocol};
+use crate::harness::cluster::Cluster;
+use crate::harness::kubeconfig::{self, Credential};
+use crate::harness::kubectl::Kubectl;
+use crate::harness::process;
+
+/// One test: the process has a port of its own for observability, at its
+/// default.
+#[tokio::test]
+async fn acts_as_the_user_of_the_kubeconfig() {
+    if oracle() {
+        return;
+    }
+    let cluster = Cluster::shared();
+    let folder = process::temporary_folder("personal");
+    let server = cluster.server_url();
+    let who = Credential::Token("token-of-root");
+    let config = kubeconfig::write(&folder, "token", &server, Some(cluster.ca()), who);
+    let front = Apifront::personal(&config).await;
+    let plain = Client::plain(front.address);
+    assert!(front.address.ip().is_loopback());
+
+    // What the user sees, cached and not.
+    let direct = cluster.client(None).token("token-of-root");
+    for path in ["/version", "/api/v1/namespaces/default", "/apis/apps"] {
+        let (expected, got) = (
+            direct.over(Protocol::Http1).get(path).await,
+            plain.get(path).await,
+        );
+        assert_eq!(got.text(), expected.text(), "{path}");
+    }
+    plain
+        .get("/api/v1/namespaces?resourceVersion=0")
+        .await
+        .expect(200);
+
+    // kubectl needs nothing but the address.
+    let url = format!("http://{}", front.address);
+    let none = kubeconfig::write(&folder, "plain", &url, None, Credential::None);
+    let printed = Kubectl::new(&none)
+        .run(&["get", "namespaces", "-o", "name"])
+        .await
+        .ok();
+    assert!(printed.contains("namespace/default\n"), "{printed}");
+
+    // A page in a browser is not the user.
+    for headers in [
+        &[("host", "attacker.example.test")][..],
+        &[("origin", "https://attacker.example.test")],
+        &[
+            ("host", "attacker.example.test:8001"),
+            ("origin", "http://attacker.example.test:8001"),
+        ],
+    ] {
+        let answer = plain
+            .send(Method::GET, "/api/v1/secrets", headers, "")
+            .await;
+        assert_eq!(answer.status, 403, "{headers:?}: {}", answer.text());
+    }
+    // Nor are headers.
+    let spoofed = [("x-remote-user", "nobody"), ("x-remote-group", "nothing")];
+    let path = "/api/v1/namespaces?resourceVersion=0";
+    plain
+        .send(Method::GET, path, &spoofed, "")
+        .await
+        .expect(200);
+    front.stop().await;
+}
