@@ -16,6 +16,19 @@ macro_rules! conformance {
                 super::$test(crate::harness::subject::Subject::apifront().await).await;
             })+
         }
+        mod embedded {
+            $(#[tokio::test]
+            async fn $test() {
+                super::$test(crate::harness::subject::Subject::embedded().await).await;
+            })+
+        }
+        mod apifront_before_embedded {
+            $(#[tokio::test]
+            async fn $test() {
+                let subject = crate::harness::subject::Subject::apifront_before_embedded();
+                super::$test(subject.await).await;
+            })+
+        }
     };
 }
 
