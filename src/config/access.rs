@@ -237,6 +237,7 @@ impl Identity {
         let mode = check.one_of(
             "identity.mode",
             &raw.mode,
+            IdentityMode::RequestHeader,
             &[
                 ("RequestHeader", IdentityMode::RequestHeader),
                 ("Impersonate", IdentityMode::Impersonate),

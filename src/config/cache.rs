@@ -60,6 +60,7 @@ impl Cache {
             consistency: check.one_of(
                 "cache.consistency",
                 &raw.consistency,
+                Consistency::Strict,
                 &[
                     ("Strict", Consistency::Strict),
                     ("Fresh", Consistency::Fresh),

@@ -214,27 +214,21 @@ impl Check {
         }
     }
 
-    /// The choice `raw` names; the first when it names none.
+    /// The choice `raw` names.
     pub(super) fn one_of<T: Copy>(
         &mut self,
         field: &str,
         raw: &Option<String>,
+        default: T,
         choices: &[(&str, T)],
     ) -> T {
-        let chosen = match raw {
-            None => choices.first(),
-            Some(text) => choices.iter().find(|(name, _)| name == text),
-        };
-        if let Some((_, choice)) = chosen {
+        let Some(text) = raw else { return default };
+        if let Some((_, choice)) = choices.iter().find(|(name, _)| name == text) {
             return *choice;
         }
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        self.error(
-            field,
-            raw.as_deref().unwrap_or_default(),
-            &format!("must be one of {}", names.join(", ")),
-        );
-        choices[0].1
+        self.error(field, text, &format!("must be one of {}", names.join(", ")));
+        default
     }
 
     /// Header names, in lower case.

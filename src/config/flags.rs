@@ -246,7 +246,7 @@ impl Flags {
             ),
         );
         over.lay(
-            &self.requestheader_allowed_names,
+            &listed(&self.requestheader_allowed_names),
             &mut header.allowed_names,
             (
                 "authentication.requestHeader.allowedNames",
@@ -254,7 +254,7 @@ impl Flags {
             ),
         );
         over.lay(
-            &self.requestheader_username_headers,
+            &listed(&self.requestheader_username_headers),
             &mut header.username_headers,
             (
                 "authentication.requestHeader.usernameHeaders",
@@ -262,7 +262,7 @@ impl Flags {
             ),
         );
         over.lay(
-            &self.requestheader_uid_headers,
+            &listed(&self.requestheader_uid_headers),
             &mut header.uid_headers,
             (
                 "authentication.requestHeader.uidHeaders",
@@ -270,7 +270,7 @@ impl Flags {
             ),
         );
         over.lay(
-            &self.requestheader_group_headers,
+            &listed(&self.requestheader_group_headers),
             &mut header.group_headers,
             (
                 "authentication.requestHeader.groupHeaders",
@@ -278,7 +278,7 @@ impl Flags {
             ),
         );
         over.lay(
-            &self.requestheader_extra_headers_prefix,
+            &listed(&self.requestheader_extra_headers_prefix),
             &mut header.extra_headers_prefixes,
             (
                 "authentication.requestHeader.extraHeadersPrefixes",
@@ -380,6 +380,12 @@ impl Flags {
         );
         set
     }
+}
+
+/// An empty value is an empty list, as in kube-apiserver.
+fn listed(flag: &Option<Vec<String>>) -> Option<Vec<String>> {
+    let list = flag.as_ref()?;
+    Some(list.iter().filter(|s| !s.is_empty()).cloned().collect())
 }
 
 struct Over<'a>(&'a mut Overrides);

@@ -94,7 +94,10 @@ impl Live {
         let new = match source.load() {
             Ok(new) => new,
             Err(errors) => {
-                tracing::error!(%errors, "configuration not reloaded, the running one stays");
+                tracing::error!(
+                    errors = errors.to_string().replace('\n', "; "),
+                    "configuration not reloaded, the running one stays"
+                );
                 *self.last_error.lock() = Some(errors.to_string());
                 self.metrics.observe(false);
                 return Err(errors);

@@ -57,6 +57,7 @@ impl Logging {
             format: check.one_of(
                 "logging.format",
                 &raw.format,
+                LogFormat::Text,
                 &[("text", LogFormat::Text), ("json", LogFormat::Json)],
             ),
             verbosity: check.count("logging.verbosity", raw.verbosity, 0, 0..=10) as u8,

@@ -1,6 +1,5 @@
 //! YAML text to [`raw::FrontConfiguration`].
 
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::FieldError;
@@ -19,13 +18,13 @@ fn options() -> serde_saphyr::Options {
             max_aliases: 256,
         },
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::Error,
-        // `on` and `yes` are strings in YAML 1.2, as in sigs.k8s.io/yaml.
+        // As in YAML 1.2, `on` and `yes` are words.
         strict_booleans: true,
         with_snippet: false,
     }
 }
 
-/// One error for each section that does not fit, the first with its place.
+/// The document, or everything in it that does not fit.
 pub(super) fn parse(text: &str) -> Result<FrontConfiguration, Vec<FieldError>> {
     let config = match serde_saphyr::from_str_with_options::<FrontConfiguration>(text, options()) {
         Ok(config) => config,
@@ -51,48 +50,111 @@ pub(super) fn parse(text: &str) -> Result<FrontConfiguration, Vec<FieldError>> {
     }
 }
 
-/// serde stops at the first thing it does not like. Reading section by section
-/// finds one in each, and where each of them is.
+/// serde stops at the first thing it does not like. Every field is optional, so
+/// a document with one value alone tells whether that value fits: asked for each
+/// in turn, all errors are found, with their fields.
 fn explain(text: &str, error: &serde_saphyr::Error) -> Vec<FieldError> {
-    let first = vec![FieldError {
+    let Ok(document) = serde_saphyr::from_str_with_options::<Value>(text, options()) else {
+        // Not YAML, or more than the budget.
+        return vec![unplaced(error)];
+    };
+    let mut errors: Vec<FieldError> = Vec::new();
+    visit(&document, &mut Vec::new(), &mut |path, value| {
+        let alone = path
+            .iter()
+            .rev()
+            .fold(value.clone(), |inner, step| match step {
+                Step::Key(key) => Value::Object([((*key).to_owned(), inner)].into_iter().collect()),
+                Step::Item(_) => Value::Array(vec![inner]),
+            });
+        let Err(problem) = serde_json::from_value::<FrontConfiguration>(alone) else {
+            return;
+        };
+        let error = field_error(path, value, problem.to_string());
+        if !errors.contains(&error) {
+            errors.push(error);
+        }
+    });
+    // What only YAML can get wrong, such as a field twice, has no field here.
+    if errors.is_empty() {
+        errors.push(unplaced(error));
+    }
+    if let ([only], Some(place)) = (errors.as_mut_slice(), error.location())
+        && !only.field.is_empty()
+    {
+        let (line, column) = (place.line(), place.column());
+        only.problem
+            .push_str(&format!(" (line {line}, column {column})"));
+    }
+    errors
+}
+
+fn unplaced(error: &serde_saphyr::Error) -> FieldError {
+    FieldError {
         field: String::new(),
         value: String::new(),
         problem: error.to_string(),
-    }];
-    let Ok(Value::Object(document)) = serde_saphyr::from_str_with_options::<Value>(text, options())
-    else {
-        return first;
-    };
-    let mut errors = Vec::new();
-    for (key, value) in document {
-        let problem = match key.as_str() {
-            "apiVersion" | "kind" => fits::<String>(value),
-            "serving" => fits::<raw::Serving>(value),
-            "observability" => fits::<raw::Observability>(value),
-            "logging" => fits::<raw::Logging>(value),
-            "upstream" => fits::<raw::Upstream>(value),
-            "authentication" => fits::<raw::Authentication>(value),
-            "authorization" => fits::<raw::Authorization>(value),
-            "identity" => fits::<raw::Identity>(value),
-            "cache" => fits::<raw::Cache>(value),
-            "aggregation" => fits::<raw::Aggregation>(value),
-            "apis" => fits::<raw::Apis>(value),
-            _ => Some("unknown field".to_owned()),
-        };
-        if let Some(problem) = problem {
-            errors.push(FieldError {
-                field: key,
-                value: String::new(),
-                problem,
-            });
-        }
     }
-    // What only YAML can get wrong (an alias, a duplicate key) has no section.
-    if errors.is_empty() { first } else { errors }
 }
 
-fn fits<T: DeserializeOwned>(value: Value) -> Option<String> {
-    serde_json::from_value::<T>(value)
-        .err()
-        .map(|error| error.to_string())
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Key(&'a str),
+    Item(usize),
+}
+
+/// Calls `leaf` with each value that holds no other. The depth is bounded by
+/// [`MAX_DEPTH`].
+fn visit<'a>(
+    value: &'a Value,
+    path: &mut Vec<Step<'a>>,
+    leaf: &mut impl FnMut(&[Step<'a>], &'a Value),
+) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            for (key, value) in fields {
+                path.push(Step::Key(key));
+                visit(value, path, leaf);
+                path.pop();
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for (i, value) in items.iter().enumerate() {
+                path.push(Step::Item(i));
+                visit(value, path, leaf);
+                path.pop();
+            }
+        }
+        leaf_value => leaf(path, leaf_value),
+    }
+}
+
+fn field_error(path: &[Step<'_>], value: &Value, problem: String) -> FieldError {
+    let mut field = String::new();
+    for step in path {
+        match step {
+            Step::Key(key) => {
+                if !field.is_empty() {
+                    field.push('.');
+                }
+                field.push_str(key);
+                // What is below an unknown field is not the error.
+                if problem.starts_with(&format!("unknown field `{key}`")) {
+                    break;
+                }
+            }
+            Step::Item(i) => field.push_str(&format!("[{i}]")),
+        }
+    }
+    let value = match value {
+        _ if problem.starts_with("unknown field") => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Null | Value::Array(_) | Value::Object(_) => String::new(),
+    };
+    FieldError {
+        field,
+        value,
+        problem,
+    }
 }

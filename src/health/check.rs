@@ -88,7 +88,8 @@ impl Check {
         self
     }
 
-    /// Shown by `/readyz?verbose`, with its reason, and fails nothing.
+    /// Shown by `/readyz?verbose`, where it fails nothing, and by
+    /// `/readyz/<check>`, which has its reason.
     pub fn informational(mut self) -> Self {
         self.readyz_only = true;
         self.weight = Weight::Informs;

@@ -21,6 +21,14 @@ use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 
+/// The check that at least one API server answers.
+pub const UPSTREAM: &str = "upstream";
+/// The check that preloaded resources are in memory: kube-apiserver's name for
+/// its own caches.
+pub const INFORMER_SYNC: &str = "informer-sync";
+/// The check that the configuration on disk is the one in force.
+pub const CONFIG: &str = "config";
+
 /// The checks of this process.
 pub struct Health {
     checks: RwLock<Vec<Check>>,
@@ -143,7 +151,7 @@ mod tests {
                 concat!(
                     "[+]ping excluded: ok\n[+]log ok\n[+]upstream ok\n",
                     "[+]poststarthook/start-cache ok\n",
-                    "[+]config failed, serving the last good one: bad file\n",
+                    "[+]config failed but not needed: reason withheld\n",
                     "[+]shutdown ok\n",
                     "warn: some health checks cannot be excluded: no matches for ",
                     "\"\",\"a\\\"b\",\"zz\"\n",
@@ -158,7 +166,7 @@ mod tests {
                 concat!(
                     "[+]ping excluded: ok\n[+]log ok\n[-]upstream failed: reason withheld\n",
                     "[-]poststarthook/start-cache failed: reason withheld\n",
-                    "[+]config failed, serving the last good one: bad file\n",
+                    "[+]config failed but not needed: reason withheld\n",
                     "[+]shutdown ok\n",
                     "warn: some health checks cannot be excluded: no matches for \"qq\"\n",
                     "readyz check failed\n",
@@ -197,6 +205,13 @@ mod tests {
                 "",
                 500,
                 "internal server error: no healthy server of 2\n",
+            ),
+            (
+                &good,
+                "/readyz/config",
+                "",
+                500,
+                "internal server error: bad file\n",
             ),
             (&good, "/livez/upstream", "", 404, "404 page not found\n"),
             (&good, "/livez/", "", 404, "404 page not found\n"),

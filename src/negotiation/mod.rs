@@ -78,6 +78,18 @@ pub enum Transform {
     PartialObjectMetadataList(MetaVersion),
 }
 
+impl Transform {
+    /// Whether a LIST, or else a GET, can be answered so. If not, upstream
+    /// answers 406 and names the Go type of what was asked for.
+    pub fn suits(self, list: bool) -> bool {
+        match self {
+            Self::None | Self::Table(_) => true,
+            Self::PartialObjectMetadata(_) => !list,
+            Self::PartialObjectMetadataList(_) => list,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Representation {
     pub media_type: MediaType,

@@ -11,75 +11,75 @@ use super::{core, events, jobs, networking, nodes, pods, policy, services, stora
 use crate::api::GroupVersionResource;
 
 /// `GroupVersionResource`s as configuration writes them, with their printers.
-/// Roles, definitions and the like have no printer of their own upstream.
-const BUILT_IN: [(&str, PrintRow); 32] = [
+/// `None`: no printer upstream either, which shows Name and Created At.
+const BUILT_IN: [(&str, Option<PrintRow>); 32] = [
     (
         "clusterrolebindings.v1.rbac.authorization.k8s.io",
-        policy::print_role_binding,
+        Some(policy::print_role_binding),
     ),
-    (
-        "clusterroles.v1.rbac.authorization.k8s.io",
-        core::print_default,
-    ),
-    ("configmaps.v1", core::print_config_map),
-    ("cronjobs.v1.batch", jobs::print_cron_job),
-    (
-        "customresourcedefinitions.v1.apiextensions.k8s.io",
-        core::print_default,
-    ),
-    ("daemonsets.v1.apps", workloads::print_daemon_set),
-    ("deployments.v1.apps", workloads::print_deployment),
-    ("endpoints.v1", services::print_endpoints),
+    ("clusterroles.v1.rbac.authorization.k8s.io", None),
+    ("configmaps.v1", Some(core::print_config_map)),
+    ("cronjobs.v1.batch", Some(jobs::print_cron_job)),
+    ("customresourcedefinitions.v1.apiextensions.k8s.io", None),
+    ("daemonsets.v1.apps", Some(workloads::print_daemon_set)),
+    ("deployments.v1.apps", Some(workloads::print_deployment)),
+    ("endpoints.v1", Some(services::print_endpoints)),
     (
         "endpointslices.v1.discovery.k8s.io",
-        services::print_endpoint_slice,
+        Some(services::print_endpoint_slice),
     ),
-    ("events.v1", events::print),
+    ("events.v1", Some(events::print)),
     (
         "ingressclasses.v1.networking.k8s.io",
-        networking::print_ingress_class,
+        Some(networking::print_ingress_class),
     ),
-    ("ingresses.v1.networking.k8s.io", networking::print_ingress),
-    ("jobs.v1.batch", jobs::print_job),
-    ("leases.v1.coordination.k8s.io", policy::print_lease),
-    ("limitranges.v1", core::print_default),
-    ("namespaces.v1", core::print_namespace),
+    (
+        "ingresses.v1.networking.k8s.io",
+        Some(networking::print_ingress),
+    ),
+    ("jobs.v1.batch", Some(jobs::print_job)),
+    ("leases.v1.coordination.k8s.io", Some(policy::print_lease)),
+    ("limitranges.v1", None),
+    ("namespaces.v1", Some(core::print_namespace)),
     (
         "networkpolicies.v1.networking.k8s.io",
-        networking::print_network_policy,
+        Some(networking::print_network_policy),
     ),
-    ("nodes.v1", nodes::print),
+    ("nodes.v1", Some(nodes::print)),
     (
         "persistentvolumeclaims.v1",
-        storage::print_persistent_volume_claim,
+        Some(storage::print_persistent_volume_claim),
     ),
-    ("persistentvolumes.v1", storage::print_persistent_volume),
+    (
+        "persistentvolumes.v1",
+        Some(storage::print_persistent_volume),
+    ),
     (
         "poddisruptionbudgets.v1.policy",
-        policy::print_disruption_budget,
+        Some(policy::print_disruption_budget),
     ),
-    ("pods.v1", pods::print),
+    ("pods.v1", Some(pods::print)),
     (
         "priorityclasses.v1.scheduling.k8s.io",
-        policy::print_priority_class,
+        Some(policy::print_priority_class),
     ),
-    ("replicasets.v1.apps", workloads::print_replica_set),
+    ("replicasets.v1.apps", Some(workloads::print_replica_set)),
     (
         "replicationcontrollers.v1",
-        workloads::print_replication_controller,
+        Some(workloads::print_replication_controller),
     ),
     (
         "rolebindings.v1.rbac.authorization.k8s.io",
-        policy::print_role_binding,
+        Some(policy::print_role_binding),
     ),
-    ("roles.v1.rbac.authorization.k8s.io", core::print_default),
-    ("secrets.v1", core::print_secret),
-    ("serviceaccounts.v1", core::print_service_account),
-    ("services.v1", services::print_service),
-    ("statefulsets.v1.apps", workloads::print_stateful_set),
+    ("roles.v1.rbac.authorization.k8s.io", None),
+    ("secrets.v1", Some(core::print_secret)),
+    ("serviceaccounts.v1", Some(core::print_service_account)),
+    ("services.v1", Some(services::print_service)),
+    ("statefulsets.v1.apps", Some(workloads::print_stateful_set)),
     (
         "storageclasses.v1.storage.k8s.io",
-        storage::print_storage_class,
+        Some(storage::print_storage_class),
     ),
 ];
 
@@ -92,9 +92,9 @@ static COLUMNS: LazyLock<Columns> =
     LazyLock::new(|| serde_json::from_str(include_str!("columns.json")).unwrap_or_default());
 
 static PRINTERS: LazyLock<HashMap<&str, Printer>> = LazyLock::new(|| {
-    let printer = |(name, print): &(&'static str, PrintRow)| {
+    let printer = |(name, print): &(&'static str, Option<PrintRow>)| {
         let columns = COLUMNS.get(*name)?.get().to_owned();
-        let source = Source::BuiltIn(*print);
+        let source = print.map_or(Source::Default, Source::BuiltIn);
         Some((*name, Printer { columns, source }))
     };
     BUILT_IN.iter().filter_map(printer).collect()
@@ -102,7 +102,7 @@ static PRINTERS: LazyLock<HashMap<&str, Printer>> = LazyLock::new(|| {
 
 static DEFAULT_PRINTER: LazyLock<Printer> = LazyLock::new(|| Printer {
     columns: definitions(DEFAULT).to_owned(),
-    source: Source::BuiltIn(core::print_default),
+    source: Source::Default,
 });
 
 /// The recorded column definitions of a resource.

@@ -67,6 +67,8 @@ pub struct Printer {
 enum Source {
     BuiltIn(PrintRow),
     Custom(Vec<custom::Column>),
+    /// Name and Created At.
+    Default,
 }
 
 /// How a client wants its Table.
@@ -130,6 +132,7 @@ impl Printer {
         match &self.source {
             Source::BuiltIn(print) => print(object),
             Source::Custom(columns) => custom::row(columns, object),
+            Source::Default => core::print_default(object),
         }
     }
 
@@ -142,7 +145,9 @@ impl Printer {
         options: TableOptions,
         now: DateTime<Utc>,
     ) -> Result<Vec<u8>, NotPrintable> {
-        let mut out = self.prefix(&meta.to_json(Form::Struct), options.version, true);
+        let mut fragments = fragments.peekable();
+        let empty = fragments.peek().is_none();
+        let mut out = self.list_prefix(meta, options.version, empty);
         for (i, fragment) in fragments.enumerate() {
             if i > 0 {
                 out.push(b',');
@@ -150,7 +155,7 @@ impl Printer {
             let row = self.row(fragment)?;
             write_row(&row, fragment, envelope, options, now, &mut out)?;
         }
-        out.extend_from_slice(b"]}\n");
+        out.extend_from_slice(self.list_suffix(empty));
         Ok(out)
     }
 
@@ -186,10 +191,29 @@ impl Printer {
         Ok(out)
     }
 
-    /// What stands before the first row of a list. After the last one stands
-    /// `]}` and a newline.
-    pub fn list_prefix(&self, meta: &ListMeta, version: MetaVersion) -> Vec<u8> {
-        self.prefix(&meta.to_json(Form::Struct), version, true)
+    /// What stands before the first row of a list.
+    pub fn list_prefix(&self, meta: &ListMeta, version: MetaVersion, empty: bool) -> Vec<u8> {
+        let mut out = self.prefix(&meta.to_json(Form::Struct), version, true);
+        if self.writes_null(empty) {
+            out.truncate(out.len().saturating_sub(1));
+            out.extend_from_slice(b"null");
+        }
+        out
+    }
+
+    /// What stands after the last row of a list.
+    pub fn list_suffix(&self, empty: bool) -> &'static [u8] {
+        if self.writes_null(empty) {
+            b"}\n"
+        } else {
+            b"]}\n"
+        }
+    }
+
+    /// Upstream's default printer leaves the rows of an empty list nil; the
+    /// others make an empty slice.
+    fn writes_null(&self, empty: bool) -> bool {
+        empty && matches!(self.source, Source::Default)
     }
 
     fn prefix(&self, meta: &str, version: MetaVersion, columns: bool) -> Vec<u8> {

@@ -161,6 +161,25 @@ fn lists() {
     }
 }
 
+/// As kube-apiserver does, with and without a printer.
+#[test]
+fn empty_lists() {
+    let roles = builtin("rbac.authorization.k8s.io", "v1", "roles");
+    for (printer, end) in [
+        (builtin("", "v1", "pods"), "],\"rows\":[]}\n"),
+        (Printer::from_crd_columns(&[]).unwrap(), "],\"rows\":[]}\n"),
+        (roles, "],\"rows\":null}\n"),
+    ] {
+        let envelope = Envelope::new(Form::Struct, "v1", "K", "KList");
+        let meta = ListMeta::at(5);
+        let none = std::iter::empty();
+        let got = printer
+            .list(&meta, none, &envelope, DEFAULT, Utc::now())
+            .unwrap();
+        assert!(got.ends_with(end.as_bytes()));
+    }
+}
+
 #[test]
 fn single_objects() {
     for recording in recordings() {
