@@ -137,7 +137,8 @@ impl<'a> Clause<'a> {
             return None;
         }
         let stream = self.parameter("stream");
-        if !stream.is_empty() && !(stream == "watch" && matches!(offer, Offer::Watch)) {
+        let streams = stream.is_empty() || (stream == "watch" && offer == Offer::Watch);
+        if !streams {
             return None;
         }
         let transform = (
