@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use crate::api::{GroupVersionResource, ResourceVersion};
 use crate::representation::{Envelope, Form};
 use crate::store::{FieldTable, MalformedObject, StoredObject};
+use crate::metrics::UpstreamKind;
 use crate::upstream::{Upstream, UpstreamError};
 
 /// Objects per page, as client-go's pager asks for.
@@ -138,7 +139,7 @@ async fn page(
             percent_encoding::NON_ALPHANUMERIC,
         ));
     }
-    let response = upstream.get(&path).await?;
+    let response = upstream.get(UpstreamKind::List, &path).await?;
     let status = response.status();
     let warnings = response
         .headers()

@@ -2,7 +2,7 @@
 //! are too large to look at.
 
 use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, Version};
 use pingora_proxy::Session;
 
 use super::respond::Answer;
@@ -21,6 +21,13 @@ pub(super) fn refuse(session: &Session, serving: &Serving) -> Option<Answer> {
         return Some(plain(
             StatusCode::BAD_REQUEST,
             "400 Bad Request: both Content-Length and Transfer-Encoding",
+        ));
+    }
+    // RFC 9112, 3.2; HTTP/2 has :authority.
+    if request.version == Version::HTTP_11 && !headers.contains_key(HOST) {
+        return Some(plain(
+            StatusCode::BAD_REQUEST,
+            "400 Bad Request: missing required Host header",
         ));
     }
     if headers.get_all(HOST).iter().count() > 1 {

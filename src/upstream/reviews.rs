@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::Upstream;
+use crate::metrics::UpstreamKind;
 use super::review::{REVIEW_TIMEOUT, ReviewClient, ReviewError};
 
 #[async_trait]
@@ -13,8 +14,13 @@ impl ReviewClient for Upstream {
         path: &str,
         body: Bytes,
     ) -> Result<(http::StatusCode, Bytes), ReviewError> {
+        let kind = if path.ends_with("/tokenreviews") {
+            UpstreamKind::TokenReview
+        } else {
+            UpstreamKind::SubjectAccessReview
+        };
         let ask = async {
-            let response = self.post(path, &body).await.map_err(|e| e.to_string())?;
+            let response = self.post(kind, path, &body).await.map_err(|e| e.to_string())?;
             let status = response.status();
             let body = response.into_body().collect_bytes().await.map_err(|e| e.to_string())?;
             Ok((status, body))
