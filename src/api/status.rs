@@ -126,7 +126,13 @@ pub struct Status {
 
 impl std::fmt::Display for Status {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}: {}", self.code, self.reason.as_str(), self.message)
+        write!(
+            f,
+            "{} {}: {}",
+            self.code,
+            self.reason.as_str(),
+            self.message
+        )
     }
 }
 

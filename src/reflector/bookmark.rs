@@ -55,5 +55,8 @@ pub(super) async fn probe(
             Frame::Object { .. } | Frame::Error(_) => None,
         }
     };
-    tokio::time::timeout(PROBE_TIMEOUT, ask).await.ok().flatten()
+    tokio::time::timeout(PROBE_TIMEOUT, ask)
+        .await
+        .ok()
+        .flatten()
 }

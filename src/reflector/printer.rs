@@ -24,7 +24,13 @@ pub(super) async fn learn(
         Form::Map => custom(upstream, gvr).await,
     }?;
     let one = format!("{}?limit=1", gvr.path());
-    let table = success(upstream.get_as(UpstreamKind::Discovery, &one, TABLE).await.ok()?).await?;
+    let table = success(
+        upstream
+            .get_as(UpstreamKind::Discovery, &one, TABLE)
+            .await
+            .ok()?,
+    )
+    .await?;
     printer.with_columns_of(&table)
 }
 

@@ -21,8 +21,8 @@ use serde::Deserialize;
 use tokio::sync::watch::Receiver;
 
 use super::bookmark;
-use super::discovery;
 use super::cache::REFUSAL;
+use super::discovery;
 use super::entry::Entry;
 use super::frames::{Frame, Frames};
 use super::list::{self, ListError, Listed};
@@ -143,7 +143,7 @@ pub(super) async fn run(
                     WatchEnd::Refused => {
                         tracing::info!(resource = %entry.gvr, "no longer cached");
                         entry.refuse(Instant::now() + REFUSAL);
-                    metrics.cache.forget(&entry.gvr);
+                        metrics.cache.forget(&entry.gvr);
                         Next::Stop
                     }
                     WatchEnd::Unusable => {
@@ -181,11 +181,7 @@ async fn pause(failures: &mut u32) {
 }
 
 /// Lists, and publishes into the store or as a new one.
-async fn fill(
-    entry: &Entry,
-    upstream: &Upstream,
-    fields: &FieldTable,
-) -> Result<(), ListError> {
+async fn fill(entry: &Entry, upstream: &Upstream, fields: &FieldTable) -> Result<(), ListError> {
     let started = Instant::now();
     let Listed {
         envelope,

@@ -98,8 +98,8 @@ impl RequestContext {
         }
     }
 
-    /// Reads method, path and query.
-    pub(super) fn read(&mut self, session: &Session) -> Result<(), Answer> {
+    /// Reads method, path and query. An answer is a refusal.
+    pub(super) fn read(&mut self, session: &Session) -> Option<Answer> {
         // The context is made when the connection begins to wait for a request.
         self.started = Instant::now();
         let request = session.req_header();
@@ -112,19 +112,17 @@ impl RequestContext {
         let path = request.uri.path();
         match RequestInfo::parse(&request.method, path, &self.query) {
             Ok(info) => self.info = Some(info),
-            Err(error) => return Err(self.unreadable(error, &request.headers, path)),
+            Err(error) => return Some(self.unreadable(error, &request.headers, path)),
         }
-        Ok(())
+        None
     }
 
     fn unreadable(&self, error: RequestInfoError, headers: &HeaderMap, path: &str) -> Answer {
         let status = match error {
             RequestInfoError::BadEscape => Status::bad_request(error.to_string()),
-            RequestInfoError::NoKind => Status::failure(
-                500,
-                crate::api::Reason::Unknown,
-                format!("{error}, {path}"),
-            ),
+            RequestInfoError::NoKind => {
+                Status::failure(500, crate::api::Reason::Unknown, format!("{error}, {path}"))
+            }
         };
         Answer::from_status(&status, headers, &self.query)
     }

@@ -58,14 +58,24 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
         return Error::e_explain(ErrorType::InternalError, "no API server chosen");
     };
     let own = endpoint.forward.headers.headers().await.map_err(|error| {
-        Error::because(ErrorType::InternalError, "no credentials for upstream", error)
+        Error::because(
+            ErrorType::InternalError,
+            "no credentials for upstream",
+            error,
+        )
     })?;
     let mut kept = request.headers.clone();
     identity::strip(&mut kept, ctx.front.gate.front_proxy());
     let changed: Vec<_> = request
         .headers
         .keys()
-        .filter(|name| !request.headers.get_all(*name).iter().eq(kept.get_all(*name)))
+        .filter(|name| {
+            !request
+                .headers
+                .get_all(*name)
+                .iter()
+                .eq(kept.get_all(*name))
+        })
         .cloned()
         .collect();
     for name in changed {

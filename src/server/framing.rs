@@ -14,7 +14,10 @@ pub(super) fn refuse(session: &Session, serving: &Serving) -> Option<Answer> {
     let request = session.req_header();
     let headers = &request.headers;
     if request.method == Method::CONNECT {
-        return Some(plain(StatusCode::METHOD_NOT_ALLOWED, "405 Method Not Allowed"));
+        return Some(plain(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "405 Method Not Allowed",
+        ));
     }
     // RFC 9112, 6.1: both together is an attempt at request smuggling.
     if headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING) {

@@ -44,13 +44,17 @@ impl ProxyHttp for Proxy {
     }
 
     /// Everything apifront answers itself. `Ok(true)`: answered.
-    async fn request_filter(&self, session: &mut Session, ctx: &mut RequestContext) -> Result<bool> {
+    async fn request_filter(
+        &self,
+        session: &mut Session,
+        ctx: &mut RequestContext,
+    ) -> Result<bool> {
         // What two parsers could read differently is refused before anything.
         if let Some(answer) = framing::refuse(session, &ctx.front.config.serving) {
             session.set_keepalive(None);
             return self.finish(session, ctx, answer).await;
         }
-        if let Err(answer) = ctx.read(session) {
+        if let Some(answer) = ctx.read(session) {
             return self.finish(session, ctx, answer).await;
         }
         // Health must answer even when nobody can be asked who is asking.
@@ -170,7 +174,12 @@ impl ProxyHttp for Proxy {
         forward::failed(session, ctx, error).await
     }
 
-    async fn logging(&self, session: &mut Session, error: Option<&Error>, ctx: &mut RequestContext) {
+    async fn logging(
+        &self,
+        session: &mut Session,
+        error: Option<&Error>,
+        ctx: &mut RequestContext,
+    ) {
         if !ctx.detached {
             record::request(session, ctx, error);
         }

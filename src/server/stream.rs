@@ -121,10 +121,7 @@ fn upstream_request(request: &RequestHeader, ctx: &RequestContext) -> http::Resu
     if let Some(address) = ctx.client {
         headers.append(X_FORWARDED_FOR, address.to_string().parse()?);
     }
-    let path = request
-        .uri
-        .path_and_query()
-        .map_or("/", |p| p.as_str());
+    let path = request.uri.path_and_query().map_or("/", |p| p.as_str());
     let mut upstream = Request::builder()
         .method(request.method.clone())
         .uri(path)
@@ -132,7 +129,6 @@ fn upstream_request(request: &RequestHeader, ctx: &RequestContext) -> http::Resu
     *upstream.headers_mut() = headers;
     Ok(upstream)
 }
-
 
 /// Sends the head of upstream's answer on, and hands back its body.
 pub(super) async fn send_head(
@@ -153,7 +149,9 @@ pub(super) async fn send_head(
         header.insert_header(TRANSFER_ENCODING, "chunked")?;
     }
     debug_header(&mut header, request, ctx.cache)?;
-    session.write_response_header(Box::new(header), false).await?;
+    session
+        .write_response_header(Box::new(header), false)
+        .await?;
     Ok(body)
 }
 

@@ -31,10 +31,7 @@ pub enum AloneError {
     #[error("{server} did not accept the connection within {after:?}")]
     ConnectTimeout { server: String, after: Duration },
     #[error("{server}: {error}")]
-    Http {
-        server: String,
-        error: hyper::Error,
-    },
+    Http { server: String, error: hyper::Error },
     #[error("no API server is configured")]
     NoServers,
     #[error("no credentials for the API server: {0}")]
@@ -137,7 +134,10 @@ async fn ask(
 
 /// Joins the two streams until both directions have ended. Each direction
 /// closes on its own, so that what is left of the other still arrives.
-pub async fn join<C>(mut client: C, upgrade: hyper::upgrade::OnUpgrade) -> std::io::Result<(u64, u64)>
+pub async fn join<C>(
+    mut client: C,
+    upgrade: hyper::upgrade::OnUpgrade,
+) -> std::io::Result<(u64, u64)>
 where
     C: AsyncRead + AsyncWrite + Unpin,
 {

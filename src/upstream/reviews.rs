@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::Upstream;
-use crate::metrics::UpstreamKind;
 use super::review::{REVIEW_TIMEOUT, ReviewClient, ReviewError};
+use crate::metrics::UpstreamKind;
 
 #[async_trait]
 impl ReviewClient for Upstream {
@@ -20,9 +20,16 @@ impl ReviewClient for Upstream {
             UpstreamKind::SubjectAccessReview
         };
         let ask = async {
-            let response = self.post(kind, path, &body).await.map_err(|e| e.to_string())?;
+            let response = self
+                .post(kind, path, &body)
+                .await
+                .map_err(|e| e.to_string())?;
             let status = response.status();
-            let body = response.into_body().collect_bytes().await.map_err(|e| e.to_string())?;
+            let body = response
+                .into_body()
+                .collect_bytes()
+                .await
+                .map_err(|e| e.to_string())?;
             Ok((status, body))
         };
         match tokio::time::timeout(REVIEW_TIMEOUT, ask).await {
