@@ -28,7 +28,7 @@ use super::list::{self, ListError, Listed};
 use super::printer;
 use crate::metrics::Metrics;
 use crate::representation::Form;
-use crate::store::{FieldTable, Resource, Store, field_table};
+use crate::store::{FieldTable, Presentation, Resource, Store, field_table};
 use crate::upstream::Upstream;
 
 /// First and longest pause after a failure. Watchers keep being served
@@ -40,6 +40,10 @@ const WATCH_SECONDS: std::ops::Range<u64> = 300..600;
 
 /// A watch that ends this long before its time was ended by something.
 const EARLY: Duration = Duration::from_secs(30);
+
+/// A resource that stays forbidden for this long is given up, and its watchers
+/// are closed.
+const FORBIDDEN_FOR: Duration = Duration::from_secs(30);
 
 /// What comes next.
 enum Next {
@@ -80,13 +84,18 @@ pub(super) async fn run(
         next = match next {
             Next::List => match fill(&entry, &upstream, &fields).await {
                 Ok(()) => Next::Watch,
-                Err(ListError::Refused { status, message }) => {
+                Err(ListError::Refused { status, message })
+                    if entry.store().is_none()
+                        || status == StatusCode::NOT_FOUND
+                        || entry.disconnected_for(Instant::now()) > FORBIDDEN_FOR =>
+                {
                     tracing::info!(resource = %entry.gvr, %status, message, "not cached");
                     entry.refuse(Instant::now() + REFUSAL);
                     metrics.cache.forget(&entry.gvr);
                     Next::Stop
                 }
                 Err(error) => {
+                    entry.disconnected(Instant::now());
                     tracing::warn!(resource = %entry.gvr, %error, "list failed");
                     restarted("list_failed");
                     pause(&mut failures).await;
@@ -157,12 +166,18 @@ async fn fill(
         envelope,
         resource_version,
         objects,
+        warnings,
     } = list::list(upstream, &entry.gvr, fields).await?;
     let count = objects.len();
-    let printer = printer::learn(upstream, &entry.gvr, envelope.form).await;
+    let presentation = Presentation {
+        printer: printer::learn(upstream, &entry.gvr, envelope.form)
+            .await
+            .map(Arc::new),
+        warnings,
+    };
     match entry.store() {
         Some(store) => {
-            store.set_printer(printer);
+            store.present(presentation);
             store.replace(objects, resource_version, Instant::now());
         }
         None => {
@@ -175,7 +190,7 @@ async fn fill(
                 bookmark: bookmark.map(|(template, _)| template),
             };
             let store = Store::new(resource, objects, resource_version);
-            store.set_printer(printer);
+            store.present(presentation);
             entry.fill(Arc::new(store));
         }
     }
@@ -203,7 +218,12 @@ async fn watch(entry: &Entry, store: &Store, upstream: &Upstream) -> WatchEnd {
     match response.status() {
         StatusCode::OK => {}
         StatusCode::GONE => return WatchEnd::Expired,
-        StatusCode::NOT_FOUND | StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED => {
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => return WatchEnd::Refused,
+        // So it is for a moment while an API server starts, too: RBAC comes
+        // later than its first answers.
+        StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED
+            if entry.disconnected_for(Instant::now()) > FORBIDDEN_FOR =>
+        {
             return WatchEnd::Refused;
         }
         status => {

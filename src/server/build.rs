@@ -151,6 +151,16 @@ pub(super) fn authn(authentication: &access::Authentication) -> Result<AuthnSett
     })
 }
 
+/// Every authority that client certificates may come from.
+pub(super) fn client_authorities(access: &Access) -> Result<Vec<Arc<CaBundle>>, BuildError> {
+    let Some(delegated) = access.delegated() else {
+        return Ok(Vec::new());
+    };
+    let settings = authn(&delegated.authentication)?;
+    let front_proxy = settings.request_header.map(|r| r.client_ca);
+    Ok(settings.client_ca.into_iter().chain(front_proxy).collect())
+}
+
 /// The parts that keep what they learnt across reloads.
 #[derive(Clone)]
 pub(super) struct AccessControl {

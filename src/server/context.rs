@@ -8,7 +8,7 @@ use http::HeaderMap;
 use http::header::HeaderValue;
 use pingora_proxy::Session;
 
-use super::admit;
+use super::admit::{self, Refused};
 use super::cached::{self, Outcome};
 use super::drain::OpenRequest;
 use super::front::Front;
@@ -62,6 +62,8 @@ pub(super) struct Forward {
     /// API servers already tried.
     pub(super) tried: Vec<Arc<Endpoint>>,
     pub(super) long_running: bool,
+    /// An API server was asked, or was to be.
+    pub(super) attempted: bool,
 }
 
 /// What ends with the request, however it ends: kept only to be dropped.
@@ -141,8 +143,12 @@ impl RequestContext {
         let admitted = admit::admit(&self.front, &request.headers, authority, peer, info).await;
         let admitted = match admitted {
             Ok(admitted) => admitted,
-            Err(status) => {
-                return Some(Answer::from_status(&status, &request.headers, &self.query));
+            Err(refused) => {
+                let answer = Answer::from_status(refused.status(), &request.headers, &self.query);
+                return Some(match refused {
+                    Refused::Caller(_) => answer,
+                    Refused::Impersonation(_) => answer.without_sniffing(),
+                });
             }
         };
         let kind = RequestKind::of(&info.verb);

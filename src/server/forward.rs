@@ -19,7 +19,7 @@ use crate::upstream::Purpose;
 pub(super) const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// A hint for clients while no API server can be reached.
-const RETRY_AFTER_SECONDS: u32 = 1;
+pub(super) const RETRY_AFTER_SECONDS: u32 = 1;
 
 pub(super) fn begin(session: &Session, ctx: &mut RequestContext) {
     ctx.forward.long_running = ctx.info.as_ref().is_some_and(|i| i.is_long_running());
@@ -34,6 +34,7 @@ pub(super) async fn peer(session: &mut Session, ctx: &mut RequestContext) -> Res
     let Some(endpoint) = upstream.pick(&ctx.forward.tried) else {
         return Error::e_explain(ErrorType::ConnectError, "no API server left to try");
     };
+    ctx.forward.attempted = true;
     ctx.forward.tried.push(endpoint.clone());
     let address = endpoint.address().await.map_err(|error| {
         upstream.report_failure(&endpoint);

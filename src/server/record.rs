@@ -102,7 +102,7 @@ impl Finished {
             user: ctx.user.clone(),
             code: ctx.code,
             cache: ctx.cache,
-            forwarded: !ctx.forward.tried.is_empty(),
+            forwarded: ctx.forward.attempted,
             labels: Labels::of(ctx, apply),
             series,
             cached,

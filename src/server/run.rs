@@ -74,6 +74,7 @@ struct Parts {
     upstream: Arc<ArcSwap<Upstream>>,
     access: AccessControl,
     certificates: Option<Arc<ServerCertificates>>,
+    clients: Arc<AnyClientCertificate>,
     embedded: Option<SocketAddr>,
 }
 
@@ -102,6 +103,8 @@ impl Apifront {
         let health = health(&live, &cache, &upstream);
         let gate = access.gate(&config.access)?;
         let certificates = server_certificates(&config)?;
+        let bundles = build::client_authorities(&config.access)?;
+        let clients = Arc::new(AnyClientCertificate::new(bundles.iter().map(Arc::as_ref)));
         let limits = Arc::new(InFlight::new(
             config.serving.max_requests_inflight,
             config.serving.max_mutating_requests_inflight,
@@ -124,6 +127,7 @@ impl Apifront {
             upstream: upstream.clone(),
             access,
             certificates: certificates.clone(),
+            clients: clients.clone(),
             embedded: embedded_address,
         };
         background.spawn(check_health(upstream.clone()));
@@ -145,7 +149,7 @@ impl Apifront {
             embedded,
         };
         if let (Some(listener), Some(certificates)) = (secure, certificates) {
-            let tls = tls_settings(&config, certificates)?;
+            let tls = tls_settings(certificates, clients)?;
             let app = proxy_app(&front, &config);
             server
                 .listeners
@@ -270,17 +274,10 @@ fn server_certificates(config: &Config) -> Result<Option<Arc<ServerCertificates>
 }
 
 fn tls_settings(
-    config: &Config,
     certificates: Arc<ServerCertificates>,
+    clients: Arc<AnyClientCertificate>,
 ) -> Result<pingora_core::listeners::tls::TlsSettings, StartError> {
-    let mut bundles = Vec::new();
-    if let Some(delegated) = config.access.delegated() {
-        let settings = build::authn(&delegated.authentication)?;
-        bundles.extend(settings.client_ca);
-        bundles.extend(settings.request_header.map(|r| r.client_ca));
-    }
-    let clients = AnyClientCertificate::new(bundles.iter().map(Arc::as_ref));
-    tls::settings(certificates, Arc::new(clients)).map_err(|e| StartError::Tls(e.to_string()))
+    tls::settings(certificates, clients).map_err(|e| StartError::Tls(e.to_string()))
 }
 
 fn proxy_app(
@@ -352,6 +349,8 @@ impl Parts {
                 .map_err(BuildError::from)?;
         }
         let gate: Gate = self.access.gate(&config.access)?;
+        let bundles = build::client_authorities(&config.access)?;
+        self.clients.reload(bundles.iter().map(Arc::as_ref));
         let old = self.front.load_full();
         let front = Front {
             config,

@@ -1,18 +1,22 @@
 //! Which representation a request asks for.
 //!
-//! JSON is the only encoding so far; Table is offered where a renderer exists.
+//! JSON is the only encoding so far.
 //! The rules are those of apiserver `handlers/negotiation/negotiate.go`: the
 //! first clause, by descending q, that can be satisfied wins.
 
 use http::{HeaderMap, header::ACCEPT};
 
-use crate::api::{Reason, Status, status::Details};
+use crate::{
+    api::{Reason, Status, status::Details},
+    negotiation::MetaVersion,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     Json,
-    /// `meta.k8s.io/v1`, or v1beta1.
-    Table(&'static str),
+    Table(MetaVersion),
+    Metadata(MetaVersion),
+    MetadataList(MetaVersion),
     /// apidiscovery.k8s.io/v2 APIGroupDiscoveryList.
     Discovery,
 }
@@ -20,17 +24,15 @@ pub enum Media {
 /// What the request's place can offer beside plain JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
+    /// Nothing: errors, answers of subresources.
     Json,
-    Table,
+    /// Objects in every shape.
+    Object,
     /// Lists, whose routes also stream.
-    Collection {
-        table: bool,
-    },
+    Collection,
     Discovery,
     /// Streams, which name other types in their refusal.
-    Watch {
-        table: bool,
-    },
+    Watch,
 }
 
 /// What a real server offers; here only the first of them works.
@@ -63,7 +65,7 @@ pub fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Media, Status> {
 fn not_acceptable(clauses: &[Clause<'_>], offer: Offer) -> Status {
     if !clauses.iter().any(Clause::is_routed) {
         let streams = match offer {
-            Offer::Watch { .. } | Offer::Collection { .. } => {
+            Offer::Watch | Offer::Collection => {
                 ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
             }
             _ => "",
@@ -76,7 +78,7 @@ fn not_acceptable(clauses: &[Clause<'_>], offer: Offer) -> Status {
         .with_details(Details::default());
     }
     let types = match offer {
-        Offer::Watch { .. } => {
+        Offer::Watch => {
             "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
         }
         _ => ALL,
@@ -135,7 +137,8 @@ impl<'a> Clause<'a> {
             return None;
         }
         let stream = self.parameter("stream");
-        if !stream.is_empty() && !(stream == "watch" && matches!(offer, Offer::Watch { .. })) {
+        let streams = stream.is_empty() || (stream == "watch" && offer == Offer::Watch);
+        if !streams {
             return None;
         }
         let transform = (
@@ -145,14 +148,19 @@ impl<'a> Clause<'a> {
         );
         match (transform, offer) {
             (("", "", ""), _) => Some(Media::Json),
-            (
-                ("Table", "meta.k8s.io", version @ ("v1" | "v1beta1")),
-                Offer::Table | Offer::Collection { table: true } | Offer::Watch { table: true },
-            ) => Some(Media::Table(if version == "v1" {
-                "meta.k8s.io/v1"
-            } else {
-                "meta.k8s.io/v1beta1"
-            })),
+            ((shape, "meta.k8s.io", version), Offer::Object | Offer::Collection | Offer::Watch) => {
+                let version = match version {
+                    "v1" => MetaVersion::V1,
+                    "v1beta1" => MetaVersion::V1Beta1,
+                    _ => return None,
+                };
+                match shape {
+                    "Table" => Some(Media::Table(version)),
+                    "PartialObjectMetadata" => Some(Media::Metadata(version)),
+                    "PartialObjectMetadataList" => Some(Media::MetadataList(version)),
+                    _ => None,
+                }
+            }
             (("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"), Offer::Discovery) => {
                 Some(Media::Discovery)
             }
@@ -186,16 +194,16 @@ mod tests {
                 Some(Media::Json),
             ),
             (TABLE, Offer::Json, None),
-            (TABLE, Offer::Table, Some(Media::Table("meta.k8s.io/v1"))),
+            (TABLE, Offer::Object, Some(Media::Table(MetaVersion::V1))),
             (&both, Offer::Json, Some(Media::Json)),
             (
                 "application/json;q=0.1,application/json;as=Table;v=v1;g=meta.k8s.io",
-                Offer::Table,
-                Some(Media::Table("meta.k8s.io/v1")),
+                Offer::Object,
+                Some(Media::Table(MetaVersion::V1)),
             ),
             (
                 "application/json;stream=watch",
-                Offer::Watch { table: false },
+                Offer::Watch,
                 Some(Media::Json),
             ),
             (

@@ -14,7 +14,7 @@ use super::{
     create::is_definition,
     errors,
     list::{self, Selection},
-    list_options, ok,
+    list_options, ready,
     update::ATTEMPTS,
 };
 use crate::{
@@ -91,7 +91,7 @@ pub async fn collection(call: &Call<'_>, incoming: Incoming) -> Result<Response<
             _ => {}
         }
     }
-    Ok(ok(view::list(&call.resource, &items, &meta)))
+    Ok(ready(view::list(&call.resource, &items, &meta)))
 }
 
 /// The body wins over the query, as in the real server.

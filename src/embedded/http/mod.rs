@@ -246,7 +246,7 @@ impl Head {
     }
 }
 
-/// 200 with JSON that is ready to send.
-fn ok(json: Vec<u8>) -> Response<Body> {
-    json_bytes(StatusCode::OK, json)
+/// 200 with JSON that is ready to send, its newline included.
+fn ready(json: Vec<u8>) -> Response<Body> {
+    with_type(StatusCode::OK, "application/json", json)
 }
