@@ -17,6 +17,8 @@ use crate::metrics::{
 use crate::request::RequestInfo;
 
 const APPLY_PATCH: &[u8] = b"application/apply-patch+yaml";
+/// kube-apiserver counts these, alone among what is no resource, by their path.
+const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 const CONNECT: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// A request as its record needs it, independent of the session.
@@ -96,12 +98,14 @@ impl Finished {
         let known = |info: &RequestInfo| {
             info.is_resource_request && ctx.front.known.is_known(&info.gvr, ctx.code)
         };
-        let series = ctx.info.as_ref().map(|info| {
-            ctx.front
-                .metrics
-                .requests
-                .resource(&info.gvr, &info.subresource, known(info))
-        });
+        let requests = &ctx.front.metrics.requests;
+        let series =
+            ctx.info.as_ref().map(
+                |info| match HEALTH.iter().find(|path| **path == info.path) {
+                    Some(path) => Arc::new(requests.path(path)),
+                    None => requests.resource(&info.gvr, &info.subresource, known(info)),
+                },
+            );
         let cached = ctx
             .info
             .as_ref()

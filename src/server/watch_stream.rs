@@ -106,13 +106,18 @@ pub(super) async fn start(
     tokio::spawn(async move {
         let _guards = guards;
         let mut bytes = 0;
-        let end = run(&mut taken, &mut watch, &mut stopping, |sent, events, begun| {
-            bytes += sent;
-            watching.sent(sent, events);
-            if begun && std::mem::take(&mut initial) {
-                watching.initial_events_sent();
-            }
-        })
+        let end = run(
+            &mut taken,
+            &mut watch,
+            &mut stopping,
+            |sent, events, begun| {
+                bytes += sent;
+                watching.sent(sent, events);
+                if begun && std::mem::take(&mut initial) {
+                    watching.initial_events_sent();
+                }
+            },
+        )
         .await;
         finished.ended(end.as_str());
         finished.record(bytes);
