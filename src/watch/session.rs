@@ -156,6 +156,11 @@ impl Watch {
         }
     }
 
+    /// Whether all initial events have been handed out.
+    pub fn has_begun(&self) -> bool {
+        self.initial.is_empty() && self.owed_end.is_none()
+    }
+
     pub fn content_type(&self) -> &'static str {
         self.encoding.content_type()
     }
