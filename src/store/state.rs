@@ -13,8 +13,7 @@ use tokio::sync::watch;
 use super::log::Log;
 use super::resync::difference;
 use super::{
-    Change, Cursor, Event, Evicted, FieldTable, MalformedObject, ObjectKey, Snapshot,
-    StoredObject,
+    Change, Cursor, Event, Evicted, FieldTable, MalformedObject, ObjectKey, Snapshot, StoredObject,
 };
 use crate::api::GroupVersionResource;
 use crate::representation::resource_version::with_resource_version;
@@ -68,7 +67,7 @@ impl Store {
             .collect();
         let snapshot = Snapshot {
             resource_version,
-            cursor: log.end(),
+            cursor: log.end(resource_version),
             objects,
             bytes,
         };
@@ -125,12 +124,7 @@ impl Store {
     /// Applies one watch event of upstream. `item` is the object as a list
     /// item. An event at or below the current version changes nothing: it was
     /// seen before.
-    pub fn apply(
-        &self,
-        deleted: bool,
-        item: Bytes,
-        now: Instant,
-    ) -> Result<(), MalformedObject> {
+    pub fn apply(&self, deleted: bool, item: Bytes, now: Instant) -> Result<(), MalformedObject> {
         let object = StoredObject::parse(item, &self.resource.fields)?;
         let _writer = self.writer.lock();
         let current = self.published.load_full();
@@ -141,7 +135,13 @@ impl Store {
         let change = match (deleted, &previous) {
             (true, None) => {
                 // Nobody here has seen it; only time has passed.
-                self.publish(&current, current.objects.clone(), object.resource_version, vec![], now);
+                self.publish(
+                    &current,
+                    current.objects.clone(),
+                    object.resource_version,
+                    vec![],
+                    now,
+                );
                 return Ok(());
             }
             (true, Some(_)) => Change::Deleted,
@@ -171,22 +171,29 @@ impl Store {
     }
 
     /// Replaces everything by a list made at `version`. Watchers get the
-    /// difference as events. A list older than what was already served means
-    /// that upstream was restored from a backup: then history ends here, and
-    /// watchers with it.
+    /// difference as events. A list that is no later state of what was served
+    /// means that upstream was restored from a backup: then history ends here,
+    /// and watchers with it.
     pub fn replace(&self, listed: Vec<StoredObject>, version: u64, now: Instant) {
         let _writer = self.writer.lock();
         let current = self.published.load_full();
+        let seen = current.resource_version;
         let new: HashMap<_, _> = listed
             .into_iter()
             .map(|o| (o.key.clone(), Arc::new(o)))
             .collect();
-        if version < current.resource_version {
+        let found = (seen <= version)
+            .then(|| difference(&current.objects, seen, &new, version))
+            .flatten();
+        // Objects of an unchanged version keep the list's bytes: a changed
+        // CustomResourceDefinition changes what the same version looks like.
+        let objects = new.into_iter().collect();
+        let Some(found) = found else {
             self.log.write().reset(version);
-            self.publish(&current, new.into_iter().collect(), version, vec![], now);
+            self.publish(&current, objects, version, vec![], now);
             return;
-        }
-        let events = difference(&current.objects, current.resource_version, &new, version)
+        };
+        let events = found
             .into_iter()
             .map(|found| {
                 let object = if found.change == Change::Deleted {
@@ -203,9 +210,8 @@ impl Store {
                 )
             })
             .collect();
-        // Objects of an unchanged version keep the list's bytes: a changed
-        // CustomResourceDefinition changes what the same version looks like.
-        self.publish(&current, new.into_iter().collect(), version, events, now);
+        self.log.write().resync(seen, version);
+        self.publish(&current, objects, version, events, now);
     }
 
     /// Ends every watch: the resource is not served any more.
@@ -214,8 +220,8 @@ impl Store {
     }
 
     fn restamped(&self, object: &StoredObject, version: u64) -> StoredObject {
-        let item = with_resource_version(&object.item, version)
-            .unwrap_or_else(|| object.item.clone());
+        let item =
+            with_resource_version(&object.item, version).unwrap_or_else(|| object.item.clone());
         object.stamped(version, item)
     }
 
@@ -231,9 +237,10 @@ impl Store {
         let cursor = {
             let mut log = self.log.write();
             for event in events {
-                log.append(Arc::new(event), now);
+                log.append(Arc::new(event));
             }
-            log.end()
+            log.evict(now);
+            log.end(version)
         };
         // The log first: whoever sees the snapshot can read on from it.
         self.published.store(Arc::new(Snapshot {
@@ -252,7 +259,7 @@ fn size_after(
     events: &[Event],
 ) -> usize {
     match events {
-        [] if objects.len() == current.objects.len() => current.bytes,
+        [] if objects.ptr_eq(&current.objects) => current.bytes,
         [event] => {
             let gone = event.previous.as_ref().map_or(0, |o| o.size());
             let come = match event.change {
