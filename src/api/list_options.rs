@@ -59,7 +59,7 @@ impl ListOptions {
 
 fn integer(query: &Query, key: &str) -> Result<Option<i64>, String> {
     match query.get(key) {
-        None | Some("") => Ok(None),
+        None => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|_| {
             format!(
                 "strconv.ParseInt: parsing {}: invalid syntax",

@@ -12,14 +12,15 @@ const MAX_PREFIX: usize = 63 - RANDOM_LENGTH;
 
 /// The metadata of `object`, made if it is not there.
 pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
-    if !object.is_object() {
-        *object = Value::Object(Map::new());
-    }
-    map_at(object, "metadata")
+    map_at(as_map(object), "metadata")
 }
 
-fn map_at<'a>(object: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
-    let slot = &mut object[key];
+/// The object at `key`, made if it is missing or something else.
+pub fn map_at<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    as_map(map.entry(key).or_insert(Value::Null))
+}
+
+fn as_map(slot: &mut Value) -> &mut Map<String, Value> {
     if !slot.is_object() {
         *slot = Value::Object(Map::new());
     }

@@ -24,14 +24,14 @@ mod samples;
 mod serving;
 pub mod storage;
 mod strategic;
-pub mod table;
-pub mod view;
+mod table;
+mod view;
 
 use std::{sync::Arc, time::Duration};
 
 pub use serving::Handle;
 
-use self::{registry::Registry, storage::Storage, table::TableRenderer};
+use self::{registry::Registry, storage::Storage};
 
 /// What a caller may choose.
 #[derive(Clone, Debug)]
@@ -60,7 +60,6 @@ struct Inner {
     storage: Storage,
     registry: Registry,
     options: Options,
-    tables: Option<Arc<dyn TableRenderer>>,
 }
 
 impl Default for EmbeddedServer {
@@ -72,16 +71,14 @@ impl Default for EmbeddedServer {
 impl EmbeddedServer {
     /// A server with the namespaces every cluster has and nothing else.
     pub fn new() -> Self {
-        Self::with(Options::default(), None)
+        Self::with_options(Options::default())
     }
 
-    /// `tables` renders Tables; without it clients get plain objects.
-    pub fn with(options: Options, tables: Option<Arc<dyn TableRenderer>>) -> Self {
+    pub fn with_options(options: Options) -> Self {
         let server = Self(Arc::new(Inner {
             storage: Storage::new(options.history_events),
             registry: Registry::default(),
             options,
-            tables,
         }));
         server.create_system_namespaces();
         server
@@ -108,9 +105,5 @@ impl EmbeddedServer {
 
     fn served(&self) -> Arc<registry::Served> {
         self.0.registry.served()
-    }
-
-    fn tables(&self) -> Option<&dyn TableRenderer> {
-        self.0.tables.as_deref()
     }
 }

@@ -1,44 +1,96 @@
-//! The seam where Tables come from.
-//!
-//! The server negotiates and finds the objects; a [`TableRenderer`] makes
-//! `meta.k8s.io/v1 Table` of them. Without one, a clause that asks for Tables is
-//! passed over and clients get plain JSON, if they accept it.
+//! Objects in the two shapes a server makes of them: rows of a Table and
+//! PartialObjectMetadata.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::Value;
+use chrono::Utc;
 
-use super::view::ListMeta;
-use crate::api::GroupVersionResource;
+use super::{
+    registry::Resource,
+    storage::Stored,
+    view::{envelope, item},
+};
+use crate::{
+    negotiation::{IncludeObject, MetaVersion},
+    representation::{ListMeta, NotPrintable, Printer, TableOptions, partial},
+};
 
-/// The `includeObject` parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IncludeObject {
-    None,
-    Metadata,
-    Object,
+/// Who prints a resource; kinds without a printer show name and age.
+fn printer(resource: &Resource) -> &Printer {
+    resource
+        .custom
+        .as_ref()
+        .and_then(|custom| custom.printer.as_ref())
+        .or_else(|| Printer::builtin(&resource.gvr))
+        .unwrap_or_else(|| Printer::default_columns())
 }
 
-/// What a Table is made of.
-pub struct TableRequest<'a> {
-    pub resource: &'a GroupVersionResource,
-    /// `additionalPrinterColumns` of a custom resource, null if it declares
-    /// none; `None` for built-in resources.
-    pub columns: Option<&'a Value>,
-    /// Whole objects, with kind and apiVersion, in JSON.
-    pub objects: &'a [Bytes],
-    pub metadata: &'a ListMeta,
-    /// `meta.k8s.io/v1` or `meta.k8s.io/v1beta1`.
-    pub api_version: &'a str,
-    pub include_object: IncludeObject,
-    /// False in watch events after the first, which repeat no columns.
-    pub column_definitions: bool,
+/// The Table of a list.
+pub fn list(
+    resource: &Resource,
+    items: &[Arc<Stored>],
+    meta: &ListMeta,
+    options: TableOptions,
+) -> Result<Vec<u8>, NotPrintable> {
+    let fragments: Vec<Bytes> = items.iter().map(|stored| item(resource, stored)).collect();
+    printer(resource).list(
+        meta,
+        fragments.iter(),
+        &envelope(resource),
+        options,
+        Utc::now(),
+    )
 }
 
-pub trait TableRenderer: Send + Sync {
-    /// Whether this resource can be shown; asked during negotiation.
-    fn supports(&self, resource: &GroupVersionResource) -> bool;
+/// The Table of one object, whole or as a list item.
+pub fn single(
+    resource: &Resource,
+    object: &Bytes,
+    options: TableOptions,
+) -> Result<Vec<u8>, NotPrintable> {
+    printer(resource).single(object, &envelope(resource), options, Utc::now())
+}
 
-    /// The Table in JSON, without a final newline; `None` if an object cannot
-    /// be read, and then it is sent as it is.
-    fn render(&self, request: &TableRequest<'_>) -> Option<Vec<u8>>;
+/// The Table in a watch event; only the `first` tells the columns.
+pub fn event(
+    resource: &Resource,
+    object: &Bytes,
+    version: MetaVersion,
+    include: IncludeObject,
+    first: bool,
+) -> Option<Bytes> {
+    let options = TableOptions { version, include };
+    printer(resource)
+        .event_object(object, &envelope(resource), options, first, Utc::now())
+        .ok()
+        .map(Bytes::from)
+}
+
+/// PartialObjectMetadata of one object.
+pub fn metadata(resource: &Resource, object: &Bytes, version: MetaVersion) -> Option<Bytes> {
+    partial::object(object, &envelope(resource), version)
+}
+
+/// PartialObjectMetadataList.
+pub fn metadata_list(
+    resource: &Resource,
+    items: &[Arc<Stored>],
+    meta: &ListMeta,
+    version: MetaVersion,
+) -> Option<Vec<u8>> {
+    let envelope = envelope(resource);
+    let mut out = partial::list_prefix(meta, version, items.is_empty()).to_vec();
+    for (i, stored) in items.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(&partial::object(
+            &item(resource, stored),
+            &envelope,
+            version,
+        )?);
+    }
+    out.extend_from_slice(&partial::list_suffix(items.is_empty()));
+    Some(out)
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{encoding, registry::Resource, storage::Stored};
-use crate::api::go_json;
+use crate::representation::{Envelope, Form, ListMeta};
 
 /// The object as an item of a list: built-in kinds leave kind and apiVersion
 /// out there.
@@ -74,57 +74,32 @@ fn in_version<'a>(resource: &Resource, value: &'a Value) -> Cow<'a, Value> {
     Cow::Owned(value)
 }
 
-/// What a list says of itself.
-#[derive(Clone, Debug, Default)]
-pub struct ListMeta {
-    pub revision: u64,
-    /// Empty on the last page.
-    pub continue_token: String,
-    pub remaining: Option<usize>,
+/// What stands around the objects of a resource.
+pub fn envelope(resource: &Resource) -> Envelope {
+    let form = if resource.custom.is_some() {
+        Form::Map
+    } else {
+        Form::Struct
+    };
+    Envelope::new(
+        form,
+        &resource.api_version(),
+        &resource.kind,
+        &resource.list_kind,
+    )
 }
 
+/// The body of a LIST.
 pub fn list(resource: &Resource, items: &[Arc<Stored>], meta: &ListMeta) -> Vec<u8> {
-    let api_version = go_json::to_vec(&resource.api_version());
-    let kind = go_json::to_vec(&resource.list_kind);
-    let token = go_json::to_vec(&meta.continue_token);
-    let mut out = Vec::new();
-    let custom = resource.custom.is_some();
-    if custom {
-        out.extend([b"{\"apiVersion\":", &api_version[..], b",\"items\":["].concat());
-    } else {
-        out.extend([b"{\"kind\":", &kind[..], b",\"apiVersion\":", &api_version].concat());
-        out.extend(format!(",\"metadata\":{{\"resourceVersion\":\"{}\"", meta.revision).bytes());
-        if !meta.continue_token.is_empty() {
-            out.extend([b",\"continue\":", &token[..]].concat());
-        }
-        if let Some(remaining) = meta.remaining {
-            out.extend(format!(",\"remainingItemCount\":{remaining}").bytes());
-        }
-        out.extend_from_slice(b"},\"items\":[");
-    }
+    let envelope = envelope(resource);
+    let mut out = envelope.list_prefix(meta).to_vec();
     for (i, stored) in items.iter().enumerate() {
         if i > 0 {
             out.push(b',');
         }
         out.extend_from_slice(&item(resource, stored));
     }
-    if custom {
-        out.extend(
-            [
-                b"],\"kind\":",
-                &kind[..],
-                b",\"metadata\":{\"continue\":",
-                &token,
-            ]
-            .concat(),
-        );
-        if let Some(remaining) = meta.remaining {
-            out.extend(format!(",\"remainingItemCount\":{remaining}").bytes());
-        }
-        out.extend(format!(",\"resourceVersion\":\"{}\"}}}}", meta.revision).bytes());
-    } else {
-        out.extend_from_slice(b"]}");
-    }
+    out.extend_from_slice(&envelope.list_suffix(meta));
     out
 }
 

@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 use http::StatusCode;
+use http::header::WARNING;
 use http_body_util::{BodyExt, Limited};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::api::{GroupVersionResource, ResourceVersion};
+use crate::metrics::UpstreamKind;
 use crate::representation::{Envelope, Form};
 use crate::store::{FieldTable, MalformedObject, StoredObject};
 use crate::upstream::{Upstream, UpstreamError};
@@ -44,6 +46,8 @@ pub(super) struct Listed {
     pub(super) envelope: Envelope,
     pub(super) resource_version: u64,
     pub(super) objects: Vec<StoredObject>,
+    /// The `Warning` headers of the answer.
+    pub(super) warnings: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -74,11 +78,11 @@ pub(super) async fn list(
     let mut listed: Option<Listed> = None;
     let mut token = String::new();
     loop {
-        let body = page(upstream, gvr, &token).await?;
+        let (warnings, body) = page(upstream, gvr, &token).await?;
         let page: Page = serde_json::from_slice(&body)?;
         let into = match &mut listed {
             Some(listed) => listed,
-            none => none.insert(head(&page, &body)?),
+            none => none.insert(head(&page, &body, warnings)?),
         };
         for item in page.items.iter().flatten() {
             // Its own allocation: a slice would keep the whole page alive.
@@ -93,7 +97,7 @@ pub(super) async fn list(
     listed.ok_or(ListError::Form)
 }
 
-fn head(page: &Page, body: &[u8]) -> Result<Listed, ListError> {
+fn head(page: &Page, body: &[u8], warnings: Vec<String>) -> Result<Listed, ListError> {
     let form = Form::detect(body).ok_or(ListError::Form)?;
     // A CustomResourceDefinition may name its list kind freely; its items say
     // what they are.
@@ -110,14 +114,19 @@ fn head(page: &Page, body: &[u8]) -> Result<Listed, ListError> {
         .and_then(|item| serde_json::from_str::<Kind>(item.get()).ok())
         .map(|k| k.kind)
         .filter(|kind| !kind.is_empty());
-    let kind = item_kind
-        .unwrap_or_else(|| page.kind.strip_suffix("List").unwrap_or(&page.kind).to_owned());
+    let kind = item_kind.unwrap_or_else(|| {
+        page.kind
+            .strip_suffix("List")
+            .unwrap_or(&page.kind)
+            .to_owned()
+    });
     Ok(Listed {
         envelope: Envelope::new(form, &page.api_version, &kind, &page.kind),
         resource_version: ResourceVersion::parse(&page.metadata.resource_version)
             .map_err(ListError::Version)?
             .0,
         objects: Vec::new(),
+        warnings,
     })
 }
 
@@ -125,7 +134,7 @@ async fn page(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
     token: &str,
-) -> Result<Bytes, ListError> {
+) -> Result<(Vec<String>, Bytes), ListError> {
     let mut path = format!("{}?limit={PAGE_SIZE}", gvr.path());
     if !token.is_empty() {
         path.push_str("&continue=");
@@ -134,15 +143,21 @@ async fn page(
             percent_encoding::NON_ALPHANUMERIC,
         ));
     }
-    let response = upstream.get(&path).await?;
+    let response = upstream.get(UpstreamKind::List, &path).await?;
     let status = response.status();
+    let warnings = response
+        .headers()
+        .get_all(WARNING)
+        .iter()
+        .filter_map(|v| v.to_str().ok().map(str::to_owned))
+        .collect();
     let body = Limited::new(response.into_body(), MAX_PAGE_BYTES)
         .collect()
         .await
         .map_err(|e| ListError::Body(e.to_string()))?
         .to_bytes();
     if status.is_success() {
-        return Ok(body);
+        return Ok((warnings, body));
     }
     let message = message(&body);
     Err(match status {

@@ -18,17 +18,18 @@ use bytes::Bytes;
 use http::StatusCode;
 use rand::Rng;
 use serde::Deserialize;
+use tokio::sync::watch::Receiver;
 
 use super::bookmark;
-use super::discovery;
 use super::cache::REFUSAL;
+use super::discovery;
 use super::entry::Entry;
 use super::frames::{Frame, Frames};
 use super::list::{self, ListError, Listed};
 use super::printer;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, UpstreamKind};
 use crate::representation::Form;
-use crate::store::{FieldTable, Resource, Store, field_table};
+use crate::store::{FieldTable, Presentation, Resource, Store, field_table};
 use crate::upstream::Upstream;
 
 /// First and longest pause after a failure. Watchers keep being served
@@ -41,11 +42,25 @@ const WATCH_SECONDS: std::ops::Range<u64> = 300..600;
 /// A watch that ends this long before its time was ended by something.
 const EARLY: Duration = Duration::from_secs(30);
 
+/// A resource that stays forbidden for this long is given up, and its watchers
+/// are closed.
+const FORBIDDEN_FOR: Duration = Duration::from_secs(30);
+
 /// What comes next.
 enum Next {
     List,
     Watch,
     Stop,
+}
+
+impl Next {
+    fn as_str(&self) -> &'static str {
+        match self {
+            Self::List => "listing",
+            Self::Watch => "watching",
+            Self::Stop => "stopped",
+        }
+    }
 }
 
 /// Why a watch ended.
@@ -55,6 +70,8 @@ enum WatchEnd {
     Early,
     Expired,
     Refused,
+    /// There is another upstream.
+    Replaced,
     /// Upstream sent what cannot be cached: a fresh list decides.
     Unusable,
     Failed,
@@ -64,6 +81,7 @@ pub(super) async fn run(
     entry: Arc<Entry>,
     upstream: Arc<ArcSwap<Upstream>>,
     metrics: Arc<Metrics>,
+    mut replaced: Receiver<u64>,
 ) {
     let fields = field_table(&entry.gvr);
     // Only what could be listed has series: it exists.
@@ -77,16 +95,25 @@ pub(super) async fn run(
     let mut failures = 0;
     loop {
         let upstream = upstream.load_full();
+        if entry.store().is_some() {
+            let series = metrics.cache.resource(&entry.gvr);
+            series.reflector_state(next.as_str());
+        }
         next = match next {
             Next::List => match fill(&entry, &upstream, &fields).await {
                 Ok(()) => Next::Watch,
-                Err(ListError::Refused { status, message }) => {
+                Err(ListError::Refused { status, message })
+                    if entry.store().is_none()
+                        || status == StatusCode::NOT_FOUND
+                        || entry.disconnected_for(Instant::now()) > FORBIDDEN_FOR =>
+                {
                     tracing::info!(resource = %entry.gvr, %status, message, "not cached");
                     entry.refuse(Instant::now() + REFUSAL);
                     metrics.cache.forget(&entry.gvr);
                     Next::Stop
                 }
                 Err(error) => {
+                    entry.disconnected(Instant::now());
                     tracing::warn!(resource = %entry.gvr, %error, "list failed");
                     restarted("list_failed");
                     pause(&mut failures).await;
@@ -95,7 +122,10 @@ pub(super) async fn run(
             },
             Next::Watch => {
                 let Some(store) = entry.store() else { return };
-                let end = watch(&entry, &store, &upstream).await;
+                let end = tokio::select! {
+                    end = watch(&entry, &store, &upstream) => end,
+                    Ok(()) = replaced.changed() => WatchEnd::Replaced,
+                };
                 tracing::debug!(resource = %entry.gvr, ?end, "watch ended");
                 match end {
                     WatchEnd::TimeUp => {
@@ -106,10 +136,14 @@ pub(super) async fn run(
                         restarted("expired");
                         Next::List
                     }
+                    WatchEnd::Replaced => {
+                        restarted("upstream_replaced");
+                        Next::List
+                    }
                     WatchEnd::Refused => {
                         tracing::info!(resource = %entry.gvr, "no longer cached");
                         entry.refuse(Instant::now() + REFUSAL);
-                    metrics.cache.forget(&entry.gvr);
+                        metrics.cache.forget(&entry.gvr);
                         Next::Stop
                     }
                     WatchEnd::Unusable => {
@@ -147,22 +181,24 @@ async fn pause(failures: &mut u32) {
 }
 
 /// Lists, and publishes into the store or as a new one.
-async fn fill(
-    entry: &Entry,
-    upstream: &Upstream,
-    fields: &FieldTable,
-) -> Result<(), ListError> {
+async fn fill(entry: &Entry, upstream: &Upstream, fields: &FieldTable) -> Result<(), ListError> {
     let started = Instant::now();
     let Listed {
         envelope,
         resource_version,
         objects,
+        warnings,
     } = list::list(upstream, &entry.gvr, fields).await?;
     let count = objects.len();
-    let printer = printer::learn(upstream, &entry.gvr, envelope.form).await;
+    let presentation = Presentation {
+        printer: printer::learn(upstream, &entry.gvr, envelope.form)
+            .await
+            .map(Arc::new),
+        warnings,
+    };
     match entry.store() {
         Some(store) => {
-            store.set_printer(printer);
+            store.present(presentation);
             store.replace(objects, resource_version, Instant::now());
         }
         None => {
@@ -175,7 +211,7 @@ async fn fill(
                 bookmark: bookmark.map(|(template, _)| template),
             };
             let store = Store::new(resource, objects, resource_version);
-            store.set_printer(printer);
+            store.present(presentation);
             entry.fill(Arc::new(store));
         }
     }
@@ -193,7 +229,7 @@ async fn watch(entry: &Entry, store: &Store, upstream: &Upstream) -> WatchEnd {
         entry.gvr.path(),
         store.progress().resource_version,
     );
-    let response = match upstream.get(&path).await {
+    let response = match upstream.get(UpstreamKind::Watch, &path).await {
         Ok(response) => response,
         Err(error) => {
             tracing::warn!(resource = %entry.gvr, %error, "watch failed");
@@ -203,7 +239,12 @@ async fn watch(entry: &Entry, store: &Store, upstream: &Upstream) -> WatchEnd {
     match response.status() {
         StatusCode::OK => {}
         StatusCode::GONE => return WatchEnd::Expired,
-        StatusCode::NOT_FOUND | StatusCode::FORBIDDEN | StatusCode::METHOD_NOT_ALLOWED => {
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => return WatchEnd::Refused,
+        // So it is for a moment while an API server starts, too: RBAC comes
+        // later than its first answers.
+        StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED
+            if entry.disconnected_for(Instant::now()) > FORBIDDEN_FOR =>
+        {
             return WatchEnd::Refused;
         }
         status => {

@@ -19,31 +19,51 @@ pub(super) struct Admitted {
     pub(super) identity: HeaderMap,
 }
 
+/// Why a caller may not go on.
+pub(super) enum Refused {
+    Caller(Status),
+    /// kube-apiserver's impersonation filter guards its answers against
+    /// sniffing.
+    Impersonation(Status),
+}
+
+impl Refused {
+    pub(super) fn status(&self) -> &Status {
+        match self {
+            Self::Caller(status) | Self::Impersonation(status) => status,
+        }
+    }
+}
+
+impl From<Status> for Refused {
+    fn from(status: Status) -> Self {
+        Self::Caller(status)
+    }
+}
+
 pub(super) async fn admit(
     front: &Front,
     headers: &HeaderMap,
     authority: Option<&str>,
     peer: &Peer,
     info: &RequestInfo,
-) -> Result<Admitted, Status> {
+) -> Result<Admitted, Refused> {
     match &front.gate {
         Gate::Owner => owner(headers, authority),
         Gate::Delegated(gate) => delegated(gate, headers, peer, info).await,
     }
 }
 
-fn owner(
-    headers: &HeaderMap,
-    authority: Option<&str>,
-) -> Result<Admitted, Status> {
+fn owner(headers: &HeaderMap, authority: Option<&str>) -> Result<Admitted, Refused> {
     if !personal::is_local(headers, authority) {
         return Err(Status::failure(
             403,
             Reason::Forbidden,
             "this listener answers only requests to localhost, from no foreign web page",
-        ));
+        )
+        .into());
     }
-    let impersonation = Impersonation::from_headers(headers)?;
+    let impersonation = Impersonation::from_headers(headers).map_err(Refused::Impersonation)?;
     let caller = Caller {
         user: &UserInfo::default(),
         token: None,
@@ -61,9 +81,9 @@ async fn delegated(
     headers: &HeaderMap,
     peer: &Peer,
     info: &RequestInfo,
-) -> Result<Admitted, Status> {
+) -> Result<Admitted, Refused> {
     let caller = gate.authenticator.authenticate(headers, peer).await?;
-    let impersonation = Impersonation::from_headers(headers)?;
+    let impersonation = Impersonation::from_headers(headers).map_err(Refused::Impersonation)?;
     let mut user = caller.user;
     if let Some(impersonation) = &impersonation {
         user = gate

@@ -20,15 +20,13 @@ use crate::representation::table::TableOptions;
 use crate::representation::{Form, pretty};
 use crate::request::RequestInfo;
 use crate::store::{Filter, Store};
-use crate::watch::{
-    Encoding, JsonFrames, PartialFrames, TableFrames, Watch, WatchOptions,
-};
+use crate::watch::{Encoding, JsonFrames, PartialFrames, TableFrames, Watch, WatchOptions};
 
 pub(super) enum Outcome {
     Answer(Answer),
-    Watch(Box<Watch>),
+    Watch(Box<Watch>, Vec<String>),
     /// 403 and the like.
-    Refused(Status),
+    Refused(Status, Vec<String>),
     /// Upstream answers.
     Bypass(BypassReason),
     /// The cache has no part in such requests.
@@ -72,7 +70,7 @@ pub(super) async fn answer(
     if let (Some(user), Gate::Delegated(gate)) = (user, &front.gate)
         && let Err(status) = gate.authorizer.authorize(user, &info.attributes()).await
     {
-        return Outcome::Refused(status);
+        return Outcome::Refused(status, Vec::new());
     }
     match serve(front, info, query, headers, plan).await {
         Ok(outcome) => outcome,
@@ -143,20 +141,21 @@ async fn serve(
         front.config.cache.max_staleness,
     )
     .await?;
+    let warnings = store.presentation().warnings.clone();
     match plan {
         Plan::Get(_) => {
             let found = get(info, namespace, &store, &shape)?;
             Ok(match found {
-                Some(body) => json(vec![body], representation),
+                Some(body) => json(vec![body], representation, headers, &warnings).await,
                 None => {
                     let resource = info.gvr.group_resource();
-                    Outcome::Refused(Status::not_found(&resource, &info.name))
+                    Outcome::Refused(Status::not_found(&resource, &info.name), warnings)
                 }
             })
         }
         Plan::List(options, plan) => {
             let body = list(namespace, options, plan, &store, &shape)?;
-            Ok(json(body, representation))
+            Ok(json(body, representation, headers, &warnings).await)
         }
         Plan::Watch(options, plan) => watch(
             namespace,
@@ -165,7 +164,8 @@ async fn serve(
             store,
             shape,
             front.config.serving.min_request_timeout,
-        ),
+        )
+        .map(|watch| Outcome::Watch(Box::new(watch), warnings)),
     }
 }
 
@@ -228,7 +228,8 @@ fn shape(
                 version,
                 include: include.map_err(|_| BypassReason::InvalidOptions)?,
             };
-            let printer = store.printer().ok_or(BypassReason::Representation)?;
+            let printer = store.presentation().printer.clone();
+            let printer = printer.ok_or(BypassReason::Representation)?;
             Ok(Shape::Table(printer, options))
         }
         Transform::PartialObjectMetadata(version) if !is_list => Ok(Shape::Partial(version)),
@@ -239,13 +240,24 @@ fn shape(
     }
 }
 
-fn json(body: Vec<Bytes>, representation: Representation) -> Outcome {
+/// A body on its way out: indented and compressed where the client wants that.
+async fn json(
+    body: Vec<Bytes>,
+    representation: Representation,
+    headers: &HeaderMap,
+    warnings: &[String],
+) -> Outcome {
     let body = if representation.pretty {
         vec![pretty::indent(&body.concat()).into()]
     } else {
         body
     };
-    Outcome::Answer(Answer::new(StatusCode::OK, "application/json", body))
+    let mut answer = Answer::new(StatusCode::OK, "application/json", body);
+    answer.warn(warnings);
+    if negotiation::accepts_gzip(headers) {
+        answer.compress().await;
+    }
+    Outcome::Answer(answer)
 }
 
 fn get(
@@ -266,7 +278,7 @@ fn filter(namespace: &str, options: ListOptions, store: &Store) -> Result<Filter
         namespace,
         options.label_selector,
         options.field_selector,
-        store.resource.fields,
+        &store.resource,
     )
     .map_err(|_| BypassReason::FieldSelector)
 }
@@ -294,7 +306,7 @@ fn watch(
     store: Arc<Store>,
     shape: Shape,
     min_request_timeout: Duration,
-) -> Result<Outcome, BypassReason> {
+) -> Result<Watch, BypassReason> {
     if options.allow_watch_bookmarks && store.resource.bookmark.is_none() {
         return Err(BypassReason::NoBookmark);
     }
@@ -319,20 +331,15 @@ fn watch(
             version,
         }),
     };
-    let watch = match plan {
-        WatchPlan::From(version) => {
-            Watch::from_version(store, version, watch_options, encoding)
-                .map_err(|_| BypassReason::HistoryTooShort)?
-        }
-        WatchPlan::FromNow => {
-            let version = store.progress().resource_version;
-            Watch::from_version(store, version, watch_options, encoding)
-                .map_err(|_| BypassReason::HistoryTooShort)?
-        }
+    let version = match plan {
+        WatchPlan::From(version) => version,
+        WatchPlan::FromNow => store.progress().resource_version,
         WatchPlan::InitialEvents(_) => {
             let snapshot = store.snapshot();
-            Watch::with_initial_events(store, &snapshot, watch_options, encoding)
+            let watch = Watch::with_initial_events(store, &snapshot, watch_options, encoding);
+            return Ok(watch);
         }
     };
-    Ok(Outcome::Watch(Box::new(watch)))
+    Watch::from_version(store, version, watch_options, encoding)
+        .map_err(|_| BypassReason::HistoryTooShort)
 }

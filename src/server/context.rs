@@ -8,7 +8,7 @@ use http::HeaderMap;
 use http::header::HeaderValue;
 use pingora_proxy::Session;
 
-use super::admit;
+use super::admit::{self, Refused};
 use super::cached::{self, Outcome};
 use super::drain::OpenRequest;
 use super::front::Front;
@@ -62,6 +62,8 @@ pub(super) struct Forward {
     /// API servers already tried.
     pub(super) tried: Vec<Arc<Endpoint>>,
     pub(super) long_running: bool,
+    /// An API server was asked, or was to be.
+    pub(super) attempted: bool,
 }
 
 /// What ends with the request, however it ends: kept only to be dropped.
@@ -96,8 +98,8 @@ impl RequestContext {
         }
     }
 
-    /// Reads method, path and query.
-    pub(super) fn read(&mut self, session: &Session) -> Result<(), Answer> {
+    /// Reads method, path and query. An answer is a refusal.
+    pub(super) fn read(&mut self, session: &Session) -> Option<Answer> {
         // The context is made when the connection begins to wait for a request.
         self.started = Instant::now();
         let request = session.req_header();
@@ -110,19 +112,17 @@ impl RequestContext {
         let path = request.uri.path();
         match RequestInfo::parse(&request.method, path, &self.query) {
             Ok(info) => self.info = Some(info),
-            Err(error) => return Err(self.unreadable(error, &request.headers, path)),
+            Err(error) => return Some(self.unreadable(error, &request.headers, path)),
         }
-        Ok(())
+        None
     }
 
     fn unreadable(&self, error: RequestInfoError, headers: &HeaderMap, path: &str) -> Answer {
         let status = match error {
             RequestInfoError::BadEscape => Status::bad_request(error.to_string()),
-            RequestInfoError::NoKind => Status::failure(
-                500,
-                crate::api::Reason::Unknown,
-                format!("{error}, {path}"),
-            ),
+            RequestInfoError::NoKind => {
+                Status::failure(500, crate::api::Reason::Unknown, format!("{error}, {path}"))
+            }
         };
         Answer::from_status(&status, headers, &self.query)
     }
@@ -141,8 +141,12 @@ impl RequestContext {
         let admitted = admit::admit(&self.front, &request.headers, authority, peer, info).await;
         let admitted = match admitted {
             Ok(admitted) => admitted,
-            Err(status) => {
-                return Some(Answer::from_status(&status, &request.headers, &self.query));
+            Err(refused) => {
+                let answer = Answer::from_status(refused.status(), &request.headers, &self.query);
+                return Some(match refused {
+                    Refused::Caller(_) => answer,
+                    Refused::Impersonation(_) => answer.without_sniffing(),
+                });
             }
         };
         let kind = RequestKind::of(&info.verb);

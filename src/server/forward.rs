@@ -19,7 +19,7 @@ use crate::upstream::Purpose;
 pub(super) const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// A hint for clients while no API server can be reached.
-const RETRY_AFTER_SECONDS: u32 = 1;
+pub(super) const RETRY_AFTER_SECONDS: u32 = 1;
 
 pub(super) fn begin(session: &Session, ctx: &mut RequestContext) {
     ctx.forward.long_running = ctx.info.as_ref().is_some_and(|i| i.is_long_running());
@@ -34,6 +34,7 @@ pub(super) async fn peer(session: &mut Session, ctx: &mut RequestContext) -> Res
     let Some(endpoint) = upstream.pick(&ctx.forward.tried) else {
         return Error::e_explain(ErrorType::ConnectError, "no API server left to try");
     };
+    ctx.forward.attempted = true;
     ctx.forward.tried.push(endpoint.clone());
     let address = endpoint.address().await.map_err(|error| {
         upstream.report_failure(&endpoint);
@@ -57,14 +58,24 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
         return Error::e_explain(ErrorType::InternalError, "no API server chosen");
     };
     let own = endpoint.forward.headers.headers().await.map_err(|error| {
-        Error::because(ErrorType::InternalError, "no credentials for upstream", error)
+        Error::because(
+            ErrorType::InternalError,
+            "no credentials for upstream",
+            error,
+        )
     })?;
     let mut kept = request.headers.clone();
     identity::strip(&mut kept, ctx.front.gate.front_proxy());
     let changed: Vec<_> = request
         .headers
         .keys()
-        .filter(|name| !request.headers.get_all(*name).iter().eq(kept.get_all(*name)))
+        .filter(|name| {
+            !request
+                .headers
+                .get_all(*name)
+                .iter()
+                .eq(kept.get_all(*name))
+        })
         .cloned()
         .collect();
     for name in changed {

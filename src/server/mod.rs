@@ -19,8 +19,10 @@ mod proxy;
 mod record;
 mod respond;
 mod run;
+mod stream;
 pub mod tls;
 mod upgrade;
+mod watch_frames;
 mod watch_stream;
 
 pub use build::BuildError;

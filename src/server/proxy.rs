@@ -16,7 +16,7 @@ use super::context::{CacheResult, RequestContext};
 use super::front::Front;
 use super::header_deadline::HeaderRead;
 use super::respond::Answer;
-use super::{forward, framing, local, record, respond, upgrade, watch_stream};
+use super::{forward, framing, local, record, respond, stream, upgrade, watch_stream};
 
 pub(super) struct Proxy {
     /// Replaced as a whole by a reload.
@@ -44,13 +44,17 @@ impl ProxyHttp for Proxy {
     }
 
     /// Everything apifront answers itself. `Ok(true)`: answered.
-    async fn request_filter(&self, session: &mut Session, ctx: &mut RequestContext) -> Result<bool> {
+    async fn request_filter(
+        &self,
+        session: &mut Session,
+        ctx: &mut RequestContext,
+    ) -> Result<bool> {
         // What two parsers could read differently is refused before anything.
         if let Some(answer) = framing::refuse(session, &ctx.front.config.serving) {
             session.set_keepalive(None);
             return self.finish(session, ctx, answer).await;
         }
-        if let Err(answer) = ctx.read(session) {
+        if let Some(answer) = ctx.read(session) {
             return self.finish(session, ctx, answer).await;
         }
         // Health must answer even when nobody can be asked who is asking.
@@ -68,13 +72,15 @@ impl ProxyHttp for Proxy {
                 ctx.cache = CacheResult::Hit;
                 return self.finish(session, ctx, answer).await;
             }
-            Outcome::Watch(watch) => {
+            Outcome::Watch(watch, warnings) => {
                 ctx.cache = CacheResult::Hit;
-                watch_stream::start(session, ctx, *watch).await?;
+                watch_stream::start(session, ctx, *watch, &warnings).await?;
                 return Ok(true);
             }
-            Outcome::Refused(status) => {
-                let answer = Answer::from_status(&status, &session.req_header().headers, &ctx.query);
+            Outcome::Refused(status, warnings) => {
+                let headers = &session.req_header().headers;
+                let mut answer = Answer::from_status(&status, headers, &ctx.query);
+                answer.warn(&warnings);
                 return self.finish(session, ctx, answer).await;
             }
             Outcome::Bypass(reason) => ctx.cache = CacheResult::Bypass(reason),
@@ -83,6 +89,12 @@ impl ProxyHttp for Proxy {
         forward::begin(session, ctx);
         if upgrade::is_upgrade(session.req_header()) {
             return match upgrade::tunnel(session, ctx).await? {
+                Some(answer) => self.finish(session, ctx, answer).await,
+                None => Ok(true),
+            };
+        }
+        if ctx.info.as_ref().is_some_and(stream::is_stream) {
+            return match stream::forward(session, ctx).await? {
                 Some(answer) => self.finish(session, ctx, answer).await,
                 None => Ok(true),
             };
@@ -162,7 +174,12 @@ impl ProxyHttp for Proxy {
         forward::failed(session, ctx, error).await
     }
 
-    async fn logging(&self, session: &mut Session, error: Option<&Error>, ctx: &mut RequestContext) {
+    async fn logging(
+        &self,
+        session: &mut Session,
+        error: Option<&Error>,
+        ctx: &mut RequestContext,
+    ) {
         if !ctx.detached {
             record::request(session, ctx, error);
         }

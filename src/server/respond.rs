@@ -1,9 +1,13 @@
 //! Writing the answers that apifront makes itself.
 
+use std::io::Write;
+
 use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use http::header::{
-    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
-    X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue,
+    RETRY_AFTER, VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, StatusCode};
 use pingora_core::Result;
@@ -17,6 +21,17 @@ use crate::negotiation;
 use crate::representation::error::encode_status;
 
 pub(super) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+/// kube-apiserver compresses bodies above this many bytes, at level 1.
+const GZIP_ABOVE: usize = 128 << 10;
+
+fn gzip(pieces: &[Bytes]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    for piece in pieces {
+        encoder.write_all(piece)?;
+    }
+    encoder.finish()
+}
 
 /// A whole answer. The body is a list of pieces, none of which is copied.
 #[derive(Debug)]
@@ -48,9 +63,7 @@ impl Answer {
                 .insert(RETRY_AFTER, HeaderValue::from(status.retry_after()));
         }
         if status.code == 403 {
-            answer
-                .headers
-                .insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            return answer.without_sniffing();
         }
         answer
     }
@@ -63,10 +76,44 @@ impl Answer {
             flow::TOO_MANY_REQUESTS_TYPE,
             body,
         );
-        let headers = &mut answer.headers;
-        headers.insert(RETRY_AFTER, HeaderValue::from_static(flow::RETRY_AFTER));
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        answer
+        let retry_after = HeaderValue::from_static(flow::RETRY_AFTER);
+        answer.headers.insert(RETRY_AFTER, retry_after);
+        answer.without_sniffing()
+    }
+
+    /// Adds deprecation warnings, as upstream gives them.
+    pub(super) fn warn(&mut self, warnings: &[String]) {
+        for warning in warnings {
+            if let Ok(value) = HeaderValue::from_str(warning) {
+                self.headers.append(WARNING, value);
+            }
+        }
+    }
+
+    pub(super) fn without_sniffing(mut self) -> Self {
+        let nosniff = HeaderValue::from_static("nosniff");
+        self.headers.insert(X_CONTENT_TYPE_OPTIONS, nosniff);
+        self
+    }
+
+    /// Compresses a large body, as kube-apiserver does for clients that let it.
+    pub(super) async fn compress(&mut self) {
+        if self.length() <= GZIP_ABOVE {
+            return;
+        }
+        let pieces = std::mem::take(&mut self.body);
+        let plain = pieces.clone();
+        // Seconds of CPU for a large list: not on a thread that serves others.
+        match tokio::task::spawn_blocking(move || gzip(&pieces)).await {
+            Ok(Ok(compressed)) => {
+                self.body = vec![compressed.into()];
+                let headers = &mut self.headers;
+                headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+                headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+            }
+            // Uncompressed is an answer too.
+            Ok(Err(_)) | Err(_) => self.body = plain,
+        }
     }
 
     fn length(&self) -> usize {

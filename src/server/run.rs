@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -33,10 +33,6 @@ use crate::metrics::Metrics;
 use crate::reflector::Cache;
 use crate::upstream::Upstream;
 use crate::upstream::review::{ReviewClient, ReviewError};
-
-/// The sample objects of the embedded server change this often, so that a
-/// watch has something to show.
-const ACTIVITY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -74,6 +70,7 @@ struct Parts {
     upstream: Arc<ArcSwap<Upstream>>,
     access: AccessControl,
     certificates: Option<Arc<ServerCertificates>>,
+    clients: Arc<AnyClientCertificate>,
     embedded: Option<SocketAddr>,
 }
 
@@ -90,7 +87,10 @@ impl Apifront {
         let embedded = start_embedded(&config).await?;
         let embedded_address = embedded.as_ref().map(|e| e.address());
         let settings = build::upstream(&config, embedded_address).await?;
-        let upstream = Arc::new(ArcSwap::from_pointee(Upstream::new(&settings)?));
+        let upstream = Arc::new(ArcSwap::from_pointee(Upstream::new(
+            &settings,
+            metrics.upstream.clone(),
+        )?));
         let reviews = Arc::new(CurrentUpstream(upstream.clone()));
         let access = AccessControl::new(
             reviews,
@@ -102,6 +102,8 @@ impl Apifront {
         let health = health(&live, &cache, &upstream);
         let gate = access.gate(&config.access)?;
         let certificates = server_certificates(&config)?;
+        let bundles = build::client_authorities(&config.access)?;
+        let clients = Arc::new(AnyClientCertificate::new(bundles.iter().map(Arc::as_ref)));
         let limits = Arc::new(InFlight::new(
             config.serving.max_requests_inflight,
             config.serving.max_mutating_requests_inflight,
@@ -124,6 +126,7 @@ impl Apifront {
             upstream: upstream.clone(),
             access,
             certificates: certificates.clone(),
+            clients: clients.clone(),
             embedded: embedded_address,
         };
         background.spawn(check_health(upstream.clone()));
@@ -145,7 +148,7 @@ impl Apifront {
             embedded,
         };
         if let (Some(listener), Some(certificates)) = (secure, certificates) {
-            let tls = tls_settings(&config, certificates)?;
+            let tls = tls_settings(certificates, clients)?;
             let app = proxy_app(&front, &config);
             server
                 .listeners
@@ -251,10 +254,8 @@ async fn start_embedded(config: &Config) -> Result<Option<crate::embedded::Handl
     if config.upstream != config::Upstream::Embedded {
         return Ok(None);
     }
-    let server = EmbeddedServer::with_samples();
-    server.spawn_activity(ACTIVITY);
-    server
-        .start(SocketAddr::from(([127, 0, 0, 1], 0)))
+    // It ends with the handle, its sample objects' activity too.
+    EmbeddedServer::start_default(SocketAddr::from(([127, 0, 0, 1], 0)))
         .await
         .map(Some)
         .map_err(StartError::Embedded)
@@ -270,17 +271,10 @@ fn server_certificates(config: &Config) -> Result<Option<Arc<ServerCertificates>
 }
 
 fn tls_settings(
-    config: &Config,
     certificates: Arc<ServerCertificates>,
+    clients: Arc<AnyClientCertificate>,
 ) -> Result<pingora_core::listeners::tls::TlsSettings, StartError> {
-    let mut bundles = Vec::new();
-    if let Some(delegated) = config.access.delegated() {
-        let settings = build::authn(&delegated.authentication)?;
-        bundles.extend(settings.client_ca);
-        bundles.extend(settings.request_header.map(|r| r.client_ca));
-    }
-    let clients = AnyClientCertificate::new(bundles.iter().map(Arc::as_ref));
-    tls::settings(certificates, Arc::new(clients)).map_err(|e| StartError::Tls(e.to_string()))
+    tls::settings(certificates, clients).map_err(|e| StartError::Tls(e.to_string()))
 }
 
 fn proxy_app(
@@ -300,6 +294,8 @@ fn proxy_app(
     );
     let mut h2 = default_h2_options();
     h2.max_concurrent_streams(config.serving.http2_max_streams_per_connection);
+    let header_bytes = config.serving.max_request_header_bytes;
+    h2.max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
     HeaderDeadline::new(
         proxy,
         config.serving.request_header_timeout,
@@ -344,7 +340,8 @@ impl Parts {
     /// Builds everything new before anything is swapped.
     async fn reload(&self, config: Arc<Config>) -> Result<(), StartError> {
         let settings = build::upstream(&config, self.embedded).await?;
-        let upstream = Upstream::new(&settings)?;
+        let old = self.front.load_full();
+        let upstream = Upstream::new(&settings, old.metrics.upstream.clone())?;
         if let (Some(certificates), Some(secure)) = (&self.certificates, &config.serving.secure) {
             let (default, named) = build::certificate_files(secure);
             certificates
@@ -352,7 +349,8 @@ impl Parts {
                 .map_err(BuildError::from)?;
         }
         let gate: Gate = self.access.gate(&config.access)?;
-        let old = self.front.load_full();
+        let bundles = build::client_authorities(&config.access)?;
+        self.clients.reload(bundles.iter().map(Arc::as_ref));
         let front = Front {
             config,
             gate,
@@ -369,6 +367,10 @@ impl Parts {
             serving.max_mutating_requests_inflight,
         );
         self.upstream.store(Arc::new(upstream));
+        if old.config.upstream != front.config.upstream {
+            // It may be another cluster now.
+            front.cache.relist();
+        }
         preload(&front);
         self.front.store(Arc::new(front));
         Ok(())

@@ -1,21 +1,20 @@
 //! Upgrade requests: the client's connection joined to one upstream.
 
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
-use http::{HeaderMap, Request, Response, StatusCode, Version};
+use http::{Response, StatusCode, Version};
 use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use pingora_core::{Error, ErrorType, Result};
-use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 use tokio::io::{AsyncWriteExt, BufWriter};
 
 use super::context::{Guards, RequestContext};
 use super::detached::take_stream;
-use super::forward::X_FORWARDED_FOR;
 use super::record::Finished;
-use super::respond::{AUDIT_ID, Answer, common_headers};
-use crate::api::Status;
-use crate::identity;
-use crate::upstream::tunnel::{self, Answer as Upgraded};
+use super::respond::Answer;
+use super::stream;
+use crate::upstream::alone;
 
 /// HTTP/1.1 alone has upgrades.
 pub(super) fn is_upgrade(request: &RequestHeader) -> bool {
@@ -35,52 +34,16 @@ pub(super) async fn tunnel(
     session: &mut Session,
     ctx: &mut RequestContext,
 ) -> Result<Option<Answer>> {
-    let request = match upstream_request(session.req_header(), ctx) {
-        Ok(request) => request,
-        Err(error) => {
-            let status = Status::bad_request(format!("the request cannot be forwarded: {error}"));
-            return Ok(Some(answer(&status, session, ctx)));
-        }
+    let mut response = match stream::ask_upstream(session, ctx).await? {
+        Ok(response) => response,
+        Err(answer) => return Ok(Some(answer)),
     };
-    let upstream = ctx.front.cache.upstream();
-    match upstream.upgrade(request).await {
-        Ok(Upgraded::Switched(response, upgrade)) => switch(session, ctx, response, upgrade).await,
-        Ok(Upgraded::Declined(response)) => {
-            decline(session, ctx, response).await?;
-            Ok(None)
-        }
-        Err(error) => {
-            tracing::warn!(%error, "upgrade failed");
-            let status = Status::service_unavailable(error.to_string());
-            Ok(Some(answer(&status, session, ctx)))
-        }
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let upgrade = hyper::upgrade::on(&mut response);
+        return switch(session, ctx, response.map(drop), upgrade).await;
     }
-}
-
-fn answer(status: &Status, session: &Session, ctx: &RequestContext) -> Answer {
-    Answer::from_status(status, &session.req_header().headers, &ctx.query)
-}
-
-fn upstream_request(request: &RequestHeader, ctx: &RequestContext) -> http::Result<Request<()>> {
-    let mut headers: HeaderMap = request.headers.clone();
-    identity::strip(&mut headers, ctx.front.gate.front_proxy());
-    for (name, value) in &ctx.forward.identity {
-        headers.append(name, value.clone());
-    }
-    headers.insert(AUDIT_ID, ctx.audit_id.clone());
-    if let Some(address) = ctx.client {
-        headers.append(X_FORWARDED_FOR, address.to_string().parse()?);
-    }
-    let path = request
-        .uri
-        .path_and_query()
-        .map_or("/", |p| p.as_str());
-    let mut upstream = Request::builder()
-        .method(request.method.clone())
-        .uri(path)
-        .body(())?;
-    *upstream.headers_mut() = headers;
-    Ok(upstream)
+    decline(session, ctx, response).await?;
+    Ok(None)
 }
 
 async fn switch(
@@ -104,7 +67,7 @@ async fn switch(
             let mut buffered = BufWriter::new(&mut client);
             buffered.write_all(&head).await?;
             buffered.flush().await?;
-            tunnel::join(client, upgrade).await
+            alone::join(client, upgrade).await
         };
         tokio::select! {
             joined = talk => {
@@ -140,20 +103,10 @@ fn response_head(response: &Response<()>) -> Vec<u8> {
 async fn decline(
     session: &mut Session,
     ctx: &mut RequestContext,
-    response: Response<hyper::body::Incoming>,
+    response: Response<Incoming>,
 ) -> Result<()> {
     session.set_keepalive(None);
-    ctx.code = response.status().as_u16();
-    let (head, mut body) = response.into_parts();
-    let mut header = ResponseHeader::build(head.status, Some(head.headers.len() + 2))?;
-    for (name, value) in &head.headers {
-        header.append_header(name, value)?;
-    }
-    if !head.headers.contains_key(CONTENT_LENGTH) {
-        header.insert_header(TRANSFER_ENCODING, "chunked")?;
-    }
-    common_headers(&mut header, session.req_header(), ctx)?;
-    session.write_response_header(Box::new(header), false).await?;
+    let mut body = stream::send_head(session, ctx, response).await?;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|e| Error::because(ErrorType::ReadError, "upstream", e))?;
         if let Ok(data) = frame.into_data() {

@@ -1,9 +1,7 @@
 //! Writing a watch to its client, in a task of its own.
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, TRANSFER_ENCODING};
+use http::header::{CONTENT_TYPE, TRANSFER_ENCODING, WARNING};
 use http::{StatusCode, Version};
 use pingora_core::Result;
 use pingora_core::protocols::http::ServerSession;
@@ -15,11 +13,8 @@ use super::context::RequestContext;
 use super::detached::take_session;
 use super::record::Finished;
 use super::respond::common_headers;
+use super::stream::WRITE_TIMEOUT;
 use crate::watch::Watch;
-
-/// A client that takes no byte for this long is given up: its events would
-/// pile up in the history, and it can resume from there.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How a watch's connection came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +78,7 @@ pub(super) async fn start(
     session: &mut Session,
     ctx: &mut RequestContext,
     mut watch: Watch,
+    warnings: &[String],
 ) -> Result<()> {
     ctx.code = 200;
     let http11 = session.req_header().version == Version::HTTP_11;
@@ -91,9 +87,14 @@ pub(super) async fn start(
     if http11 {
         header.insert_header(TRANSFER_ENCODING, "chunked")?;
     }
+    for warning in warnings {
+        header.append_header(WARNING, warning.as_str())?;
+    }
     common_headers(&mut header, session.req_header(), ctx)?;
     session.set_write_timeout(Some(WRITE_TIMEOUT));
-    session.write_response_header(Box::new(header), false).await?;
+    session
+        .write_response_header(Box::new(header), false)
+        .await?;
 
     let mut finished = Finished::new(session, ctx);
     let watching = finished.watching();

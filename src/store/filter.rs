@@ -1,6 +1,6 @@
 //! Which objects a request selects.
 
-use super::{FieldTable, Scope, StoredObject};
+use super::{FieldTable, Resource, Scope, StoredObject};
 use crate::api::{FieldSelector, LabelSelector};
 
 /// Scope and selectors of one LIST or WATCH, checked against what the cache
@@ -26,12 +26,17 @@ impl Filter {
         namespace: &str,
         labels: LabelSelector,
         fields: FieldSelector,
-        table: FieldTable,
+        resource: &Resource,
     ) -> Result<Self, Unsupported> {
+        let table = resource.fields;
         for requirement in &fields.requirements {
             let label = requirement.field.as_str();
-            let known = matches!(label, "metadata.name" | "metadata.namespace")
-                || table.index(label).is_some();
+            let known = match label {
+                "metadata.name" => true,
+                // Some cluster-scoped kinds know it, some do not.
+                "metadata.namespace" => resource.namespaced,
+                _ => table.index(label).is_some(),
+            };
             if !known {
                 return Err(Unsupported {
                     field: label.to_owned(),

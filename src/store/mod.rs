@@ -22,4 +22,4 @@ pub use key::ObjectKey;
 pub use log::{Cursor, Evicted, HISTORY_AGE, HISTORY_BYTES};
 pub use object::{MalformedObject, StoredObject};
 pub use snapshot::{Scope, Snapshot};
-pub use state::{Progress, Resource, Store};
+pub use state::{Presentation, Progress, Resource, Store};

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
@@ -32,6 +32,16 @@ pub struct Resource {
     pub bookmark: Option<BookmarkTemplate>,
 }
 
+/// How upstream shows a resource, apart from its objects. Not part of
+/// [`Resource`]: a changed CustomResourceDefinition brings another.
+#[derive(Clone, Debug, Default)]
+pub struct Presentation {
+    /// Prints Tables as upstream does, where that is known.
+    pub printer: Option<Arc<Printer>>,
+    /// `Warning` headers that come with every answer: deprecations (KEP-1693).
+    pub warnings: Vec<String>,
+}
+
 /// How far the store is: what readers wait on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -45,9 +55,7 @@ pub struct Store {
     published: ArcSwap<Snapshot>,
     log: RwLock<Log>,
     progress: watch::Sender<Progress>,
-    /// Prints Tables as upstream does, where that is known. Not part of
-    /// `resource`: a changed CustomResourceDefinition brings another.
-    printer: ArcSwapOption<Printer>,
+    presentation: ArcSwap<Presentation>,
     /// Serializes writers. There is one, the reflector, but a type should not
     /// depend on that.
     writer: Mutex<()>,
@@ -80,17 +88,17 @@ impl Store {
             published: ArcSwap::from_pointee(snapshot),
             log: RwLock::new(log),
             progress,
-            printer: ArcSwapOption::empty(),
+            presentation: ArcSwap::default(),
             writer: Mutex::new(()),
         }
     }
 
-    pub fn printer(&self) -> Option<Arc<Printer>> {
-        self.printer.load_full()
+    pub fn presentation(&self) -> Arc<Presentation> {
+        self.presentation.load_full()
     }
 
-    pub fn set_printer(&self, printer: Option<Printer>) {
-        self.printer.store(printer.map(Arc::new));
+    pub fn present(&self, presentation: Presentation) {
+        self.presentation.store(Arc::new(presentation));
     }
 
     pub fn snapshot(&self) -> Arc<Snapshot> {

@@ -36,7 +36,11 @@ impl HeaderSource {
             None => Ok(HeaderMap::new()),
             Some(service) => {
                 let request = Request::new(Body::empty());
-                service.clone().oneshot(request).await.map(Response::into_body)
+                service
+                    .clone()
+                    .oneshot(request)
+                    .await
+                    .map(Response::into_body)
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The API servers behind us: where they are, how we prove who we are, and the
 //! requests apifront makes there itself.
 
+pub mod alone;
 mod credentials;
 mod endpoint;
 mod exec;
@@ -10,7 +11,6 @@ pub mod review;
 mod reviews;
 mod settings;
 mod transport;
-pub mod tunnel;
 
 pub use credentials::HeaderSource;
 pub use endpoint::Endpoint;

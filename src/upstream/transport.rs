@@ -42,11 +42,7 @@ pub struct Transport {
 }
 
 impl Transport {
-    pub(super) fn new(
-        config: &kube::Config,
-        group: u64,
-        timing: Timing,
-    ) -> Result<Self, String> {
+    pub(super) fn new(config: &kube::Config, group: u64, timing: Timing) -> Result<Self, String> {
         let host = config
             .cluster_url
             .host()
@@ -145,7 +141,11 @@ fn client_certificate(config: &kube::Config) -> Result<Option<Arc<CertKey>>, Str
         .client_key_data
         .as_ref()
         .map(|secret| secret.expose_secret().to_owned());
-    let certificate = pem("client certificate", &auth.client_certificate_data, &auth.client_certificate)?;
+    let certificate = pem(
+        "client certificate",
+        &auth.client_certificate_data,
+        &auth.client_certificate,
+    )?;
     let key = pem("client key", &key_data, &auth.client_key)?;
     let (Some(certificate), Some(key)) = (certificate, key) else {
         return Ok(None);
@@ -167,7 +167,11 @@ fn client_certificate(config: &kube::Config) -> Result<Option<Arc<CertKey>>, Str
 }
 
 /// Inline data (base64) before a file, as kubectl does.
-fn pem(what: &str, data: &Option<String>, file: &Option<String>) -> Result<Option<Vec<u8>>, String> {
+fn pem(
+    what: &str,
+    data: &Option<String>,
+    file: &Option<String>,
+) -> Result<Option<Vec<u8>>, String> {
     if let Some(data) = data {
         return base64::engine::general_purpose::STANDARD
             .decode(data.trim())

@@ -59,7 +59,14 @@ impl KubeApiserver {
         let port = ports::free();
         let tokens: String = TOKEN_USERS
             .iter()
-            .map(|t| format!("{},{},{},\"{}\"\n", t.token, t.user, t.uid, t.groups))
+            .map(|t| {
+                // An empty column would be a group with an empty name.
+                let groups = match t.groups {
+                    "" => String::new(),
+                    groups => format!(",\"{groups}\""),
+                };
+                format!("{},{},{}{groups}\n", t.token, t.user, t.uid)
+            })
             .collect();
         let token_file = folder.join("tokens.csv");
         std::fs::write(&token_file, tokens).expect("token file");

@@ -160,7 +160,9 @@ fn front_role() -> Value {
             },
             {
                 "apiGroups": ["authentication.k8s.io"],
-                "resources": ["userextras/*", "uids"],
+                // uids, and userextras with the extra's key as subresource, for
+                // which RBAC has no pattern.
+                "resources": ["*"],
                 "verbs": ["impersonate"],
             },
         ],

@@ -175,6 +175,7 @@ fn mask_text_version(body: &[u8]) -> Bytes {
     let mut out = text.clone().into_owned();
     for marker in [
         "\"metadata\":{\"resourceVersion\":\"",
+        "\"metadata\":{\"continue\":\"\",\"resourceVersion\":\"",
         "\"metadata\": {\n    \"resourceVersion\": \"",
         "\nmetadata:\n  resourceVersion: \"",
         "Too large resource version: 999999999, current: ",

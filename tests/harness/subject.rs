@@ -1,8 +1,15 @@
 //! Whom a suite is asked of.
 
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+
+use apifront::embedded::EmbeddedServer;
+
 use super::apifront::Apifront;
 use super::client::Client;
-use super::cluster::{Cluster, create_namespace};
+use super::cluster::{Cluster, Once, create_namespace, once};
+use super::kubeconfig::{self, Credential};
+use super::{ports, process};
 
 /// A server that claims to behave as kube-apiserver.
 pub struct Subject {
@@ -27,7 +34,53 @@ impl Subject {
         }
     }
 
+    /// The in-memory API server, in this process.
+    pub async fn embedded() -> Self {
+        Self {
+            name: "embedded",
+            admin: Client::plain(embedded_address()),
+        }
+    }
+
+    /// Apifront in its personal mode before the in-memory API server.
+    pub async fn apifront_before_embedded() -> Self {
+        static FRONT: Once<Apifront> = Once::new();
+        let front = once(&FRONT, || async {
+            let folder = process::temporary_folder("embedded");
+            let server = format!("http://{}", embedded_address());
+            let config = kubeconfig::write(&folder, "embedded", &server, None, Credential::None);
+            Apifront::personal(&config).await
+        });
+        Self {
+            name: "apifront before embedded",
+            admin: Client::plain(front.address),
+        }
+    }
+
     pub async fn namespace(&self, purpose: &str) -> String {
         create_namespace(&self.admin, purpose).await
     }
+}
+
+/// Where one embedded server listens, for as long as the process lives.
+fn embedded_address() -> SocketAddr {
+    static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
+    *ADDRESS.get_or_init(|| {
+        let (tell, told) = std::sync::mpsc::channel();
+        // A runtime of its own: those of the tests come and go.
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("runtime");
+            runtime.block_on(async {
+                let address = ports::loopback(0);
+                let handle = EmbeddedServer::new().start(address).await;
+                let handle = handle.expect("the embedded server starts");
+                tell.send(handle.address()).expect("somebody asked");
+                std::future::pending::<()>().await;
+            });
+        });
+        told.recv().expect("an address")
+    })
 }

@@ -413,6 +413,10 @@ async fn forwards_as(mode: &str) {
             }),
             _ => json!({ "mode": mode }),
         };
+        if mode == "PassThrough" {
+            // It has nothing else to pass through than tokens.
+            config["authentication"] = json!({ "tokenReview": { "enabled": true } });
+        }
     })
     .await;
     for token in ["token-of-tess", "token-of-root"] {

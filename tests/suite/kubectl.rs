@@ -94,7 +94,7 @@ async fn get() {
         &[
             "get",
             "--raw",
-            "/api/v1/namespaces/sample/services?resourceVersion=0",
+            "/api/v1/namespaces/sample/services/sample?resourceVersion=0",
         ],
     ])
     .await;

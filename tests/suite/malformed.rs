@@ -68,6 +68,7 @@ async fn broken_http1_is_refused() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let host = "Host: x";
     let te = "Transfer-Encoding: chunked";
+    let mut wrong = Vec::new();
     for (what, bytes) in [
         ("not HTTP", b"\x16\x03\x01\x00nonsense\r\n\r\n".to_vec()),
         ("no host", request(get, &[], "")),
@@ -145,11 +146,7 @@ async fn broken_http1_is_refused() {
         let expected = status_of(&direct, &bytes).await;
         let got = status_of(&front, &bytes).await;
         let refused = got.is_none_or(|code| (400..=431).contains(&code) || code == 505);
-        assert!(
-            got == expected || refused,
-            "{what}: {got:?}, kube-apiserver: {expected:?}"
-        );
-        // Only what a strict reader must refuse is checked for being refused.
+        // Two readers may understand these differently, so nobody may pass them on.
         let ambiguous = [
             "length and chunked",
             "two lengths",
@@ -158,11 +155,12 @@ async fn broken_http1_is_refused() {
             "unknown coding",
             "space before the colon",
         ];
-        assert!(
-            refused || oracle() || !ambiguous.contains(&what),
-            "{what}: {got:?}"
-        );
+        let must_refuse = ambiguous.contains(&what) && !oracle();
+        if !refused && (must_refuse || got != expected) {
+            wrong.push(format!("{what}: {got:?}, kube-apiserver: {expected:?}"));
+        }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
     alive().await;
 }
 

@@ -10,8 +10,6 @@ use crate::harness::kubeconfig::{self, Credential};
 use crate::harness::kubectl::Kubectl;
 use crate::harness::process;
 
-/// One test: the process has a port of its own for observability, at its
-/// default.
 #[tokio::test]
 async fn acts_as_the_user_of_the_kubeconfig() {
     if oracle() {

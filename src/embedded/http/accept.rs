@@ -1,18 +1,22 @@
 //! Which representation a request asks for.
 //!
-//! JSON is the only encoding so far; Table is offered where a renderer exists.
+//! JSON is the only encoding so far.
 //! The rules are those of apiserver `handlers/negotiation/negotiate.go`: the
 //! first clause, by descending q, that can be satisfied wins.
 
 use http::{HeaderMap, header::ACCEPT};
 
-use crate::api::{Reason, Status, status::Details};
+use crate::{
+    api::{Reason, Status, status::Details},
+    negotiation::MetaVersion,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     Json,
-    /// `meta.k8s.io/v1`, or v1beta1.
-    Table(&'static str),
+    Table(MetaVersion),
+    Metadata(MetaVersion),
+    MetadataList(MetaVersion),
     /// apidiscovery.k8s.io/v2 APIGroupDiscoveryList.
     Discovery,
 }
@@ -20,23 +24,23 @@ pub enum Media {
 /// What the request's place can offer beside plain JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
+    /// Nothing: errors, answers of subresources.
     Json,
-    Table,
+    /// Objects in every shape.
+    Object,
     /// Lists, whose routes also stream.
-    Collection {
-        table: bool,
-    },
+    Collection,
     Discovery,
     /// Streams, which name other types in their refusal.
-    Watch {
-        table: bool,
-    },
+    Watch,
 }
 
 /// What a real server offers; here only the first of them works.
 const ALL: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-pub fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Media, Status> {
+/// `routed` tells whether go-restful's router stands before the handler: it does
+/// for everything but custom resources.
+pub fn negotiate(headers: &HeaderMap, offer: Offer, routed: bool) -> Result<Media, Status> {
     // Only the first header line counts, as Go's Header.Get has it.
     let accept = headers
         .get(ACCEPT)
@@ -55,15 +59,15 @@ pub fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Media, Status> {
     clauses
         .iter()
         .find_map(|clause| clause.choose(offer))
-        .ok_or_else(|| not_acceptable(&clauses, offer))
+        .ok_or_else(|| not_acceptable(&clauses, offer, routed))
 }
 
 /// The router knows the types of a route without their parameters and refuses
 /// first, in words of its own.
-fn not_acceptable(clauses: &[Clause<'_>], offer: Offer) -> Status {
-    if !clauses.iter().any(Clause::is_routed) {
+fn not_acceptable(clauses: &[Clause<'_>], offer: Offer, routed: bool) -> Status {
+    if routed && !clauses.iter().any(Clause::is_routed) {
         let streams = match offer {
-            Offer::Watch { .. } | Offer::Collection { .. } => {
+            Offer::Watch | Offer::Collection => {
                 ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
             }
             _ => "",
@@ -76,7 +80,7 @@ fn not_acceptable(clauses: &[Clause<'_>], offer: Offer) -> Status {
         .with_details(Details::default());
     }
     let types = match offer {
-        Offer::Watch { .. } => {
+        Offer::Watch => {
             "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
         }
         _ => ALL,
@@ -135,7 +139,8 @@ impl<'a> Clause<'a> {
             return None;
         }
         let stream = self.parameter("stream");
-        if !stream.is_empty() && !(stream == "watch" && matches!(offer, Offer::Watch { .. })) {
+        let streams = stream.is_empty() || (stream == "watch" && offer == Offer::Watch);
+        if !streams {
             return None;
         }
         let transform = (
@@ -145,14 +150,19 @@ impl<'a> Clause<'a> {
         );
         match (transform, offer) {
             (("", "", ""), _) => Some(Media::Json),
-            (
-                ("Table", "meta.k8s.io", version @ ("v1" | "v1beta1")),
-                Offer::Table | Offer::Collection { table: true } | Offer::Watch { table: true },
-            ) => Some(Media::Table(if version == "v1" {
-                "meta.k8s.io/v1"
-            } else {
-                "meta.k8s.io/v1beta1"
-            })),
+            ((shape, "meta.k8s.io", version), Offer::Object | Offer::Collection | Offer::Watch) => {
+                let version = match version {
+                    "v1" => MetaVersion::V1,
+                    "v1beta1" => MetaVersion::V1Beta1,
+                    _ => return None,
+                };
+                match shape {
+                    "Table" => Some(Media::Table(version)),
+                    "PartialObjectMetadata" => Some(Media::Metadata(version)),
+                    "PartialObjectMetadataList" => Some(Media::MetadataList(version)),
+                    _ => None,
+                }
+            }
             (("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"), Offer::Discovery) => {
                 Some(Media::Discovery)
             }
@@ -172,7 +182,7 @@ mod tests {
         let pick = |accept: &str, offer| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, accept.parse().unwrap());
-            negotiate(&headers, offer).ok()
+            negotiate(&headers, offer, true).ok()
         };
         let both = format!("{TABLE},application/json");
         for (accept, offer, expected) in [
@@ -186,16 +196,16 @@ mod tests {
                 Some(Media::Json),
             ),
             (TABLE, Offer::Json, None),
-            (TABLE, Offer::Table, Some(Media::Table("meta.k8s.io/v1"))),
+            (TABLE, Offer::Object, Some(Media::Table(MetaVersion::V1))),
             (&both, Offer::Json, Some(Media::Json)),
             (
                 "application/json;q=0.1,application/json;as=Table;v=v1;g=meta.k8s.io",
-                Offer::Table,
-                Some(Media::Table("meta.k8s.io/v1")),
+                Offer::Object,
+                Some(Media::Table(MetaVersion::V1)),
             ),
             (
                 "application/json;stream=watch",
-                Offer::Watch { table: false },
+                Offer::Watch,
                 Some(Media::Json),
             ),
             (

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::{Response, StatusCode};
 
 use super::{Body, Head, Media, Offer, accept::negotiate, json_bytes, route::Target};
 use crate::{
-    api::{GroupResource, Status},
+    api::{GroupResource, Reason, Status},
     embedded::{
         EmbeddedServer,
         registry::Resource,
         storage::{Storage, Stored},
-        table::{IncludeObject, TableRequest},
-        view::{self, ListMeta},
+        table, view,
     },
+    negotiation::IncludeObject,
+    representation::TableOptions,
 };
 
 pub struct Call<'a> {
@@ -59,70 +59,71 @@ impl<'a> Call<'a> {
     }
 
     pub fn media(&self) -> Result<Media, Status> {
-        negotiate(&self.head.headers, self.offer())
-    }
-
-    pub fn can_render(&self) -> bool {
-        self.server
-            .tables()
-            .is_some_and(|tables| tables.supports(&self.resource.gvr))
-    }
-
-    fn offer(&self) -> Offer {
-        let table = self.can_render();
-        if self.target.name.is_empty() && self.head.method == http::Method::GET {
-            Offer::Collection { table }
-        } else if table {
-            Offer::Table
+        let collection = self.target.name.is_empty() && self.head.method == http::Method::GET;
+        let offer = if collection {
+            Offer::Collection
         } else {
-            Offer::Json
-        }
-    }
-
-    /// One object, as it was asked for.
-    pub fn object(&self, code: StatusCode, stored: &Stored) -> Result<Response<Body>, Status> {
-        let media = self.media()?;
-        let object = view::object(&self.resource, stored);
-        let meta = ListMeta {
-            revision: stored.revision,
-            ..ListMeta::default()
+            Offer::Object
         };
-        if let Media::Table(version) = media
-            && let Some(table) = self.table(&[object.clone()], &meta, version)?
-        {
-            return Ok(json_bytes(code, table));
-        }
-        Ok(json_bytes(code, object.to_vec()))
+        self.negotiate(offer)
     }
 
-    pub fn table(
-        &self,
-        objects: &[Bytes],
-        metadata: &ListMeta,
-        api_version: &str,
-    ) -> Result<Option<Vec<u8>>, Status> {
-        let include_object = self.include_object()?;
-        Ok(self.server.tables().and_then(|tables| {
-            tables.render(&TableRequest {
-                resource: &self.resource.gvr,
-                columns: self.resource.custom.as_ref().map(|c| &c.columns),
-                objects,
-                metadata,
-                api_version,
-                include_object,
-                column_definitions: true,
-            })
-        }))
+    pub fn negotiate(&self, offer: Offer) -> Result<Media, Status> {
+        negotiate(&self.head.headers, offer, self.resource.custom.is_none())
+    }
+
+    /// One object, as it was asked for. What cannot be shaped goes out as it is.
+    pub fn object(&self, code: StatusCode, stored: &Stored) -> Result<Response<Body>, Status> {
+        let resource = &self.resource;
+        let object = view::object(resource, stored);
+        let shaped = match self.media()? {
+            Media::Table(version) => {
+                let include = self.include_object()?;
+                table::single(resource, &object, TableOptions { version, include })
+                    .ok()
+                    .map(|table| table.trim_ascii_end().to_vec())
+            }
+            Media::Metadata(version) => {
+                table::metadata(resource, &object, version).map(|metadata| metadata.to_vec())
+            }
+            Media::MetadataList(_) => {
+                return Err(self.wrong_shape("PartialObjectMetadataList", "not a list", ""));
+            }
+            Media::Json | Media::Discovery => None,
+        };
+        Ok(json_bytes(code, shaped.unwrap_or_else(|| object.to_vec())))
+    }
+
+    /// 406 about a shape that the object, of a Go type, does not have.
+    pub fn wrong_shape(&self, asked: &str, is: &str, suffix: &str) -> Status {
+        if self.resource.custom.is_some() {
+            return if suffix.is_empty() {
+                Status::failure(500, Reason::Unknown, "content is not a list")
+            } else {
+                Status::failure(
+                    406,
+                    Reason::NotAcceptable,
+                    format!(
+                        "you requested {asked}, but the requested object is {is} (*unstructured.UnstructuredList)"
+                    ),
+                )
+            };
+        }
+        let group = match self.resource.gvr.group.split('.').next() {
+            None | Some("") => "core",
+            Some(group) => group,
+        };
+        let kind = &self.resource.kind;
+        Status::failure(
+            406,
+            Reason::NotAcceptable,
+            format!(
+                "you requested {asked}, but the requested object is {is} (*{group}.{kind}{suffix})"
+            ),
+        )
     }
 
     pub fn include_object(&self) -> Result<IncludeObject, Status> {
-        match self.head.query.get("includeObject").unwrap_or_default() {
-            "" | "Metadata" => Ok(IncludeObject::Metadata),
-            "Object" => Ok(IncludeObject::Object),
-            "None" => Ok(IncludeObject::None),
-            other => Err(Status::bad_request(format!(
-                "Unable to convert to Table as requested: includeObject: Invalid value: \"{other}\": must be 'Metadata', 'Object', 'None', or empty"
-            ))),
-        }
+        IncludeObject::from_query(&self.head.query).map_err(Status::bad_request)
     }
 }

@@ -6,7 +6,7 @@ use chrono::Utc;
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     Body, answer, body,
@@ -14,7 +14,7 @@ use super::{
     create::is_definition,
     errors,
     list::{self, Selection},
-    list_options, ok,
+    list_options, ready,
     update::ATTEMPTS,
 };
 use crate::{
@@ -91,7 +91,7 @@ pub async fn collection(call: &Call<'_>, incoming: Incoming) -> Result<Response<
             _ => {}
         }
     }
-    Ok(ok(view::list(&call.resource, &items, &meta)))
+    Ok(ready(view::list(&call.resource, &items, &meta)))
 }
 
 /// The body wins over the query, as in the real server.
@@ -217,6 +217,10 @@ fn mark(call: &Call<'_>, stored: &Arc<Stored>, grace: i64) -> Result<Option<Outc
         let end = Utc::now() + chrono::Duration::seconds(grace);
         let metadata = meta::metadata_mut(&mut value);
         metadata.insert("deletionTimestamp".into(), meta::timestamp(end).into());
+        if is_definition(call) {
+            let cleanup = json!(["customresourcecleanup.apiextensions.k8s.io"]);
+            metadata.insert("finalizers".into(), cleanup);
+        }
         let own_way = is_namespace(call) || is_definition(call);
         if !own_way {
             metadata.insert("deletionGracePeriodSeconds".into(), grace.into());

@@ -9,14 +9,15 @@ use super::{
     Body, Media,
     call::Call,
     continue_token::{self, Token},
-    errors, list_options, ok, watch,
+    errors, list_options, ready, watch,
 };
 use crate::{
     api::{ListOptions, ResourceVersionMatch, Status},
     embedded::{
         storage::{Snapshot, SnapshotError, Stored},
-        view::{self, ListMeta},
+        table, view,
     },
+    representation::{ListMeta, TableOptions},
 };
 
 /// How long a read waits for a version from the future (`blockTimeout` of the
@@ -88,16 +89,21 @@ pub async fn list_or_watch(call: &Call<'_>) -> Result<Response<Body>, Status> {
     }
     let media = call.media()?;
     let (items, meta) = page(call, &selection).await?;
-    if let Media::Table(version) = media {
-        let objects: Vec<_> = items
-            .iter()
-            .map(|stored| view::object(&call.resource, stored))
-            .collect();
-        if let Some(table) = call.table(&objects, &meta, version)? {
-            return Ok(ok(table));
+    let resource = &call.resource;
+    let shaped = match media {
+        Media::Table(version) => {
+            let include = call.include_object()?;
+            table::list(resource, &items, &meta, TableOptions { version, include }).ok()
         }
-    }
-    Ok(ok(view::list(&call.resource, &items, &meta)))
+        Media::MetadataList(version) => table::metadata_list(resource, &items, &meta, version),
+        Media::Metadata(_) => {
+            return Err(call.wrong_shape("PartialObjectMetadata", "a list", "List"));
+        }
+        Media::Json | Media::Discovery => None,
+    };
+    Ok(ready(
+        shaped.unwrap_or_else(|| view::list(resource, &items, &meta)),
+    ))
 }
 
 /// The objects of a page, and what to say about it.
@@ -191,7 +197,7 @@ fn cut(
 ) -> (Vec<Arc<Stored>>, ListMeta) {
     let options = &selection.options;
     let mut meta = ListMeta {
-        revision: snapshot.revision,
+        resource_version: snapshot.revision.to_string(),
         ..ListMeta::default()
     };
     if let Some(key) = &selection.key {
@@ -231,7 +237,9 @@ fn cut(
                 let last = key.strip_prefix(&selection.prefix).unwrap_or(key);
                 let revision = i64::try_from(snapshot.revision).unwrap_or(i64::MAX);
                 meta.continue_token = continue_token::encode(revision, last);
-                meta.remaining = selection.selects_all().then_some(remaining);
+                meta.remaining_item_count = selection
+                    .selects_all()
+                    .then(|| i64::try_from(remaining).unwrap_or(i64::MAX));
             }
             break;
         }

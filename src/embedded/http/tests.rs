@@ -24,7 +24,7 @@ const MERGE: &str = "application/merge-patch+json";
 
 impl Subject {
     async fn start(options: Options) -> Self {
-        let server = EmbeddedServer::with(options, None);
+        let server = EmbeddedServer::with_options(options);
         let handle = server.start(([127, 0, 0, 1], 0).into()).await.unwrap();
         Self {
             handle,

@@ -20,7 +20,6 @@ use tokio::{sync::watch::Receiver, time::Instant};
 
 use super::{
     Body, Media, Offer,
-    accept::negotiate,
     call::Call,
     list::{Selection, wait_for},
     list_options::parse_version,
@@ -31,9 +30,9 @@ use crate::{
         EmbeddedServer,
         registry::Resource,
         storage::{Event, Keyspace, Stored},
-        table::{IncludeObject, TableRequest},
-        view::{self, ListMeta},
+        table, view,
     },
+    negotiation::IncludeObject,
 };
 
 /// Events turned into one chunk at most: bounds what a slow reader holds.
@@ -47,12 +46,7 @@ const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 pub async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Body>, Status> {
-    let media = negotiate(
-        &call.head.headers,
-        Offer::Watch {
-            table: call.can_render(),
-        },
-    )?;
+    let media = call.negotiate(Offer::Watch)?;
     let include_object = call.include_object()?;
     let options = &selection.options;
     let requested = parse_version(&options.resource_version)
@@ -269,7 +263,7 @@ impl Stream {
     }
 
     fn frame(&mut self, kind: &str, object: Bytes) -> Bytes {
-        let object = self.as_table(&object).unwrap_or(object);
+        let object = self.shaped(&object).unwrap_or(object);
         let mut out = Vec::with_capacity(object.len() + 40);
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(kind.as_bytes());
@@ -286,20 +280,18 @@ impl Stream {
         out.into()
     }
 
-    fn as_table(&mut self, object: &Bytes) -> Option<Bytes> {
-        let Media::Table(api_version) = self.media else {
-            return None;
-        };
-        let table = self.server.tables()?.render(&TableRequest {
-            resource: &self.resource.gvr,
-            columns: self.resource.custom.as_ref().map(|c| &c.columns),
-            objects: std::slice::from_ref(object),
-            metadata: &ListMeta::default(),
-            api_version,
-            include_object: self.include_object,
-            column_definitions: !self.columns_sent,
-        })?;
-        self.columns_sent = true;
-        Some(table.into())
+    /// The object in the shape that was asked for; as it is if that fails.
+    fn shaped(&mut self, object: &Bytes) -> Option<Bytes> {
+        match self.media {
+            Media::Table(version) => {
+                let first = !self.columns_sent;
+                let include = self.include_object;
+                let table = table::event(&self.resource, object, version, include, first)?;
+                self.columns_sent = true;
+                Some(table)
+            }
+            Media::Metadata(version) => table::metadata(&self.resource, object, version),
+            Media::Json | Media::MetadataList(_) | Media::Discovery => None,
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::api::{
     GroupVersionResource, Status,
     status::{Cause, Details, Reason},
 };
+use crate::representation::{Printer, table::CustomColumn};
 
 /// Defaults a new definition, checks what serving it needs, and gives it the
 /// status that the controllers of a real server give within milliseconds.
@@ -264,13 +265,18 @@ pub(super) fn resources(definition: &Value) -> Vec<Resource> {
             }),
             custom: Some(Custom {
                 storage_version: storage_version.clone(),
-                columns: version
-                    .get("additionalPrinterColumns")
-                    .cloned()
-                    .unwrap_or(Value::Null),
+                printer: printer(version),
             }),
         })
         .collect()
+}
+
+fn printer(version: &Value) -> Option<Printer> {
+    let columns: Vec<CustomColumn> = match version.get("additionalPrinterColumns") {
+        Some(columns) => serde_json::from_value(columns.clone()).ok()?,
+        None => Vec::new(),
+    };
+    Printer::from_crd_columns(&columns)
 }
 
 fn subresources(version: &Value) -> Vec<Subresource> {

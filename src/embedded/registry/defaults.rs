@@ -4,6 +4,7 @@ use base64::Engine;
 use serde_json::{Map, Value, json};
 
 use super::{Resource, Subresource};
+use crate::embedded::meta::map_at as child;
 
 /// Shapes a new object: status belongs to the status subresource, the
 /// commonest defaults are filled in.
@@ -217,7 +218,7 @@ fn pod_spec(spec: &mut Map<String, Value>) {
 }
 
 fn service(map: &mut Map<String, Value>) {
-    let address = cluster_ip(map);
+    let (address, node_port) = (cluster_ip(map), node_port(map));
     let spec = child(map, "spec");
     or(spec, "type", json!("ClusterIP"));
     or(spec, "sessionAffinity", json!("None"));
@@ -229,8 +230,15 @@ fn service(map: &mut Map<String, Value>) {
         let first = spec.get("clusterIP").cloned().unwrap_or_default();
         or(spec, "clusterIPs", json!([first]));
     }
-    for port in objects(spec.get_mut("ports")) {
+    let on_nodes = matches!(
+        spec.get("type").and_then(Value::as_str),
+        Some("NodePort" | "LoadBalancer")
+    );
+    for (i, port) in objects(spec.get_mut("ports")).enumerate() {
         or(port, "protocol", json!("TCP"));
+        if on_nodes {
+            or(port, "nodePort", json!(node_port + i));
+        }
         let target = port.get("port").cloned().unwrap_or_default();
         or(port, "targetPort", target);
     }
@@ -240,15 +248,21 @@ fn service(map: &mut Map<String, Value>) {
 /// An address of 10.96.0.0/12 derived from the uid: no allocator to run dry,
 /// and equal addresses of two services harm nobody here.
 fn cluster_ip(map: &Map<String, Value>) -> String {
-    let uid = map
-        .get("metadata")
-        .and_then(|m| m.get("uid")?.as_str())
-        .unwrap_or_default();
-    let hash = uid
-        .bytes()
-        .fold(0u32, |h, b| h.wrapping_mul(31).wrapping_add(u32::from(b)));
-    let [_, b, c, d] = hash.to_be_bytes();
+    let [_, b, c, d] = uid_hash(map).to_be_bytes();
     format!("10.{}.{c}.{}", 96 + (b & 15), d.max(1))
+}
+
+/// Likewise, of 30000–32767 with room for the ports after the first.
+fn node_port(map: &Map<String, Value>) -> usize {
+    30_000 + uid_hash(map) as usize % 2_700
+}
+
+fn uid_hash(map: &Map<String, Value>) -> u32 {
+    map.get("metadata")
+        .and_then(|metadata| metadata.get("uid")?.as_str())
+        .unwrap_or_default()
+        .bytes()
+        .fold(0u32, |h, b| h.wrapping_mul(31).wrapping_add(u32::from(b)))
 }
 
 fn secret(map: &mut Map<String, Value>) {
@@ -261,18 +275,6 @@ fn secret(map: &mut Map<String, Value>) {
         let text = value.as_str().unwrap_or_default();
         let encoded = base64::engine::general_purpose::STANDARD.encode(text);
         data.insert(key, encoded.into());
-    }
-}
-
-/// The object at `key`, made if it is missing or something else.
-fn child<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
-    let slot = map.entry(key).or_insert(Value::Null);
-    if !slot.is_object() {
-        *slot = Value::Object(Map::new());
-    }
-    match slot {
-        Value::Object(map) => map,
-        _ => unreachable!("made an object just above"),
     }
 }
 

@@ -31,9 +31,7 @@ impl Resource {
     fn unknown_field(&self, label: &str) -> String {
         if self.kind == "Job" {
             format!("field label {label:?} not supported for Job")
-        } else if self.fields.own_error {
-            format!("field label not supported: {label}")
-        } else if self.custom.is_some() {
+        } else if self.fields.own_error || self.custom.is_some() {
             format!("field label not supported: {label}")
         } else {
             format!(

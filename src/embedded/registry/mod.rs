@@ -69,7 +69,8 @@ impl Registry {
             .map(Arc::new)
             .collect();
         custom.sort_by(|a, b| {
-            (&a.gvr.group)
+            a.gvr
+                .group
                 .cmp(&b.gvr.group)
                 .then_with(|| custom::version_order(&a.gvr.version, &b.gvr.version))
                 .then_with(|| a.gvr.resource.cmp(&b.gvr.resource))

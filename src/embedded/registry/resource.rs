@@ -1,8 +1,9 @@
 //! What the server knows about one resource at one version.
 
-use serde_json::Value;
-
-use crate::api::{GroupResource, GroupVersionResource};
+use crate::{
+    api::{GroupResource, GroupVersionResource},
+    representation::Printer,
+};
 
 /// A served resource. Strategies are data: what differs between kinds is said
 /// here and nowhere else.
@@ -138,8 +139,8 @@ pub struct Scale {
 pub struct Custom {
     /// The version objects are stored in.
     pub storage_version: String,
-    /// additionalPrinterColumns as the definition has them; null for none.
-    pub columns: Value,
+    /// Prints the additionalPrinterColumns; `None` if one of them cannot be read.
+    pub printer: Option<Printer>,
 }
 
 impl Resource {

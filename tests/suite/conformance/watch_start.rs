@@ -15,9 +15,9 @@ conformance!(
     no_version_begins_with_the_state,
     initial_events_end_with_a_bookmark,
     initial_events_can_be_declined,
-    too_old_is_an_error_event,
     future_version_waits_in_silence,
-    initial_events_of_a_future_version_fail,
+    initial_events_of_a_future_version_fail;
+    before etcd: too_old_is_an_error_event
 );
 
 async fn prepared(subject: &Subject, purpose: &str) -> String {

@@ -1,71 +1,53 @@
-//! Upgraded connections: exec, attach and port-forward, WebSocket watches.
+//! Requests with a connection of their own: what stays open for long (watches,
+//! logs) and what becomes something else (exec, attach, port-forward).
 //!
-//! pingora's own upgrade path is not used: it drops SPDY by default and loses
-//! tunnels whose 101 comes early (pingora issue 946). Here the request goes
-//! over a connection of its own; after a 101 the two byte streams are joined,
-//! either half can close on its own.
+//! pingora's upgrade path is not used: it drops SPDY by default and loses
+//! tunnels whose 101 comes early (pingora issue 946). And a request in its
+//! hands cannot be ended in order when apifront stops.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONNECTION, HOST};
-use http::{Request, Response, StatusCode};
+use http::header::HOST;
+use http::{Request, Response};
 use http_body_util::Empty;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
-use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::{Endpoint, Upstream};
 
-/// TCP and TLS together.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Until the first byte of the answer. A kubelet may pull its container
-/// runtime out of bed; kube-apiserver itself waits without limit.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
-
 #[derive(Debug, thiserror::Error)]
-pub enum TunnelError {
+pub enum AloneError {
     #[error("cannot connect to {server}: {error}")]
     Connect {
         server: String,
         error: std::io::Error,
     },
-    #[error("{server} did not accept the connection within {CONNECT_TIMEOUT:?}")]
-    ConnectTimeout { server: String },
+    #[error("{server} did not accept the connection within {after:?}")]
+    ConnectTimeout { server: String, after: Duration },
     #[error("{server}: {error}")]
-    Http {
-        server: String,
-        error: hyper::Error,
-    },
-    #[error("{server} did not answer within {ANSWER_TIMEOUT:?}")]
-    AnswerTimeout { server: String },
+    Http { server: String, error: hyper::Error },
     #[error("no API server is configured")]
     NoServers,
     #[error("no credentials for the API server: {0}")]
     Credentials(tower::BoxError),
 }
 
-/// What upstream said to the wish to upgrade.
-pub enum Answer {
-    /// 101: join the client's connection to this.
-    Switched(Response<()>, hyper::upgrade::OnUpgrade),
-    /// Anything else is an ordinary response.
-    Declined(Response<Incoming>),
-}
-
 impl Upstream {
-    /// Asks an API server to upgrade. Servers that cannot be connected to are
-    /// passed over; once the request is sent, its answer is final.
-    pub async fn upgrade(&self, request: Request<()>) -> Result<Answer, TunnelError> {
+    /// Sends a request without a body and waits, however long, for the head of
+    /// its answer: a log that nothing is written to has none yet. Servers that
+    /// cannot be connected to are passed over; once the request is sent, its
+    /// answer is final. Dropping the answer, or this future, cancels upstream.
+    pub async fn send_alone(&self, request: Request<()>) -> Result<Response<Incoming>, AloneError> {
         let mut tried = Vec::new();
-        let mut last = TunnelError::NoServers;
+        let mut last = AloneError::NoServers;
         while let Some(endpoint) = self.pick(&tried) {
-            match connect(&endpoint).await {
+            match connect(&endpoint, self.timing.connect_timeout).await {
                 Ok(stream) => return ask(&endpoint, stream, request).await,
                 Err(error) => {
                     self.report_failure(&endpoint);
@@ -81,7 +63,8 @@ impl Upstream {
 trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-async fn connect(endpoint: &Endpoint) -> Result<Box<dyn Io>, TunnelError> {
+/// TCP and TLS together.
+async fn connect(endpoint: &Endpoint, after: Duration) -> Result<Box<dyn Io>, AloneError> {
     let connect = async {
         let tcp = TcpStream::connect(endpoint.address().await?).await?;
         tcp.set_nodelay(true)?;
@@ -95,14 +78,15 @@ async fn connect(endpoint: &Endpoint) -> Result<Box<dyn Io>, TunnelError> {
         };
         Ok(stream)
     };
-    match tokio::time::timeout(CONNECT_TIMEOUT, connect).await {
+    match tokio::time::timeout(after, connect).await {
         Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) => Err(TunnelError::Connect {
+        Ok(Err(error)) => Err(AloneError::Connect {
             server: endpoint.name.clone(),
             error,
         }),
-        Err(_) => Err(TunnelError::ConnectTimeout {
+        Err(_) => Err(AloneError::ConnectTimeout {
             server: endpoint.name.clone(),
+            after,
         }),
     }
 }
@@ -118,8 +102,8 @@ async fn ask(
     endpoint: &Endpoint,
     stream: Box<dyn Io>,
     request: Request<()>,
-) -> Result<Answer, TunnelError> {
-    let failed = |error| TunnelError::Http {
+) -> Result<Response<Incoming>, AloneError> {
+    let failed = |error| AloneError::Http {
         server: endpoint.name.clone(),
         error,
     };
@@ -137,7 +121,7 @@ async fn ask(
         .headers
         .headers()
         .await
-        .map_err(TunnelError::Credentials)?;
+        .map_err(AloneError::Credentials)?;
     for (name, value) in &own {
         head.headers.append(name, value.clone());
     }
@@ -145,23 +129,15 @@ async fn ask(
         head.headers.insert(HOST, host);
     }
     let request = Request::from_parts(head, Empty::<Bytes>::new());
-    let mut response = tokio::time::timeout(ANSWER_TIMEOUT, sender.send_request(request))
-        .await
-        .map_err(|_| TunnelError::AnswerTimeout {
-            server: endpoint.name.clone(),
-        })?
-        .map_err(failed)?;
-    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        response.headers_mut().remove(CONNECTION);
-        return Ok(Answer::Declined(response));
-    }
-    let upgrade = hyper::upgrade::on(&mut response);
-    Ok(Answer::Switched(response.map(drop), upgrade))
+    sender.send_request(request).await.map_err(failed)
 }
 
 /// Joins the two streams until both directions have ended. Each direction
 /// closes on its own, so that what is left of the other still arrives.
-pub async fn join<C>(mut client: C, upgrade: hyper::upgrade::OnUpgrade) -> std::io::Result<(u64, u64)>
+pub async fn join<C>(
+    mut client: C,
+    upgrade: hyper::upgrade::OnUpgrade,
+) -> std::io::Result<(u64, u64)>
 where
     C: AsyncRead + AsyncWrite + Unpin,
 {

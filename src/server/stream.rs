@@ -1,0 +1,211 @@
+//! Forwarding what stays open: watches the cache does not serve, and logs. Each
+//! has an upstream connection of its own and, once its answer has begun, a task
+//! of its own, which can end it in order when apifront stops.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, Method, Request, Response, Version};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use pingora_core::protocols::http::ServerSession;
+use pingora_core::{Error, ErrorType, Result};
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_proxy::Session;
+use tokio::sync::watch::Receiver;
+
+use super::context::RequestContext;
+use super::detached::take_session;
+use super::forward::{RETRY_AFTER_SECONDS, X_FORWARDED_FOR};
+use super::record::Finished;
+use super::respond::{AUDIT_ID, Answer, debug_header};
+use super::watch_frames::Frames;
+use crate::api::Status;
+use crate::identity;
+use crate::request::RequestInfo;
+
+/// A client that takes no byte for this long is given up.
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long the end of a half-sent event is waited for when stopping.
+const LAST_EVENT: Duration = Duration::from_secs(1);
+
+const HOP_BY_HOP: [HeaderName; 6] = [
+    CONNECTION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+];
+
+/// Whether the request is forwarded here rather than by pingora.
+pub(super) fn is_stream(info: &RequestInfo) -> bool {
+    info.method == Method::GET && (info.verb == "watch" || info.subresource == "log")
+}
+
+/// Forwards the request. `Some`: there is an error to answer.
+pub(super) async fn forward(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+) -> Result<Option<Answer>> {
+    let response = match ask_upstream(session, ctx).await? {
+        Ok(response) => response,
+        Err(answer) => return Ok(Some(answer)),
+    };
+    let content_type = response.headers().get(CONTENT_TYPE).cloned();
+    session.set_write_timeout(Some(WRITE_TIMEOUT));
+    let mut body = send_head(session, ctx, response).await?;
+    let mut frames = Frames::of(content_type.as_ref());
+    let mut finished = Finished::new(session, ctx);
+    let guards = std::mem::take(&mut ctx.guards);
+    let mut stopping = ctx.front.drain.stopping();
+    let mut taken = take_session(session);
+    ctx.detached = true;
+    tokio::spawn(async move {
+        let _guards = guards;
+        let (end, bytes) = pump(&mut taken, &mut body, &mut frames, &mut stopping).await;
+        finished.ended(end);
+        finished.record(bytes);
+        taken.shutdown().await;
+    });
+    Ok(None)
+}
+
+/// Sends the request upstream; an answer in its place says why that failed.
+/// Ends early when the client goes away.
+pub(super) async fn ask_upstream(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+) -> Result<std::result::Result<Response<Incoming>, Answer>> {
+    let request = match upstream_request(session.req_header(), ctx) {
+        Ok(request) => request,
+        Err(error) => {
+            let status = Status::bad_request(format!("the request cannot be forwarded: {error}"));
+            return Ok(Err(answer(&status, session, ctx)));
+        }
+    };
+    let upstream = ctx.front.cache.upstream();
+    ctx.forward.attempted = true;
+    let asked = tokio::select! {
+        asked = upstream.send_alone(request) => asked,
+        _ = session.as_mut().read_body_or_idle(true) => {
+            return Error::e_explain(ErrorType::ConnectionClosed, "the client went away");
+        }
+    };
+    match asked {
+        Ok(response) => Ok(Ok(response)),
+        Err(error) => {
+            tracing::warn!(%error, "request could not be forwarded");
+            let status = Status::service_unavailable("the API server cannot be reached")
+                .with_retry_after(RETRY_AFTER_SECONDS);
+            Ok(Err(answer(&status, session, ctx)))
+        }
+    }
+}
+
+fn answer(status: &Status, session: &Session, ctx: &RequestContext) -> Answer {
+    Answer::from_status(status, &session.req_header().headers, &ctx.query)
+}
+
+fn upstream_request(request: &RequestHeader, ctx: &RequestContext) -> http::Result<Request<()>> {
+    let mut headers: HeaderMap = request.headers.clone();
+    identity::strip(&mut headers, ctx.front.gate.front_proxy());
+    for (name, value) in &ctx.forward.identity {
+        headers.append(name, value.clone());
+    }
+    headers.insert(AUDIT_ID, ctx.audit_id.clone());
+    if let Some(address) = ctx.client {
+        headers.append(X_FORWARDED_FOR, address.to_string().parse()?);
+    }
+    let path = request.uri.path_and_query().map_or("/", |p| p.as_str());
+    let mut upstream = Request::builder()
+        .method(request.method.clone())
+        .uri(path)
+        .body(())?;
+    *upstream.headers_mut() = headers;
+    Ok(upstream)
+}
+
+/// Sends the head of upstream's answer on, and hands back its body.
+pub(super) async fn send_head(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    response: Response<Incoming>,
+) -> Result<Incoming> {
+    ctx.code = response.status().as_u16();
+    let (head, body) = response.into_parts();
+    let mut header = ResponseHeader::build(head.status, Some(head.headers.len() + 2))?;
+    for (name, value) in &head.headers {
+        if !HOP_BY_HOP.contains(name) {
+            header.append_header(name, value)?;
+        }
+    }
+    let request = session.req_header();
+    if !head.headers.contains_key(CONTENT_LENGTH) && request.version == Version::HTTP_11 {
+        header.insert_header(TRANSFER_ENCODING, "chunked")?;
+    }
+    debug_header(&mut header, request, ctx.cache)?;
+    session
+        .write_response_header(Box::new(header), false)
+        .await?;
+    Ok(body)
+}
+
+/// Copies until one of the three ends. Returns how it ended and the bytes.
+async fn pump(
+    session: &mut ServerSession,
+    body: &mut Incoming,
+    frames: &mut Frames,
+    stopping: &mut Receiver<bool>,
+) -> (&'static str, usize) {
+    let mut bytes = 0;
+    let mut stop_at = None;
+    loop {
+        if stop_at.is_some() && frames.at_boundary() {
+            return (end(session, "shutting_down").await, bytes);
+        }
+        let frame = tokio::select! {
+            biased;
+            _ = stopping.wait_for(|stop| *stop), if stop_at.is_none() => {
+                stop_at = Some(tokio::time::Instant::now() + LAST_EVENT);
+                continue;
+            }
+            () = async {
+                match stop_at {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            } => return ("shutting_down", bytes),
+            _ = session.read_body_or_idle(true) => return ("client_gone", bytes),
+            frame = body.frame() => frame,
+        };
+        let data = match frame {
+            None => return (end(session, "upstream").await, bytes),
+            // Not ended in order: the client must not take this for an end.
+            Some(Err(error)) => {
+                tracing::info!(%error, "upstream broke off");
+                return ("upstream_broke_off", bytes);
+            }
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) => data,
+                Err(_) => continue,
+            },
+        };
+        bytes += data.len();
+        frames.seen(&data);
+        if session.write_response_body(data, false).await.is_err() {
+            return ("client_gone", bytes);
+        }
+    }
+}
+
+async fn end(session: &mut ServerSession, why: &'static str) -> &'static str {
+    match session.write_response_body(Bytes::new(), true).await {
+        Ok(()) => why,
+        Err(_) => "client_gone",
+    }
+}
