@@ -25,13 +25,15 @@ pub(super) struct Found {
 }
 
 /// Events that lead from `old`, last seen at `seen`, to `new`, listed at
-/// `listed`, ordered by version.
+/// `listed`: their versions strictly increase, above `seen` and up to `listed`.
+/// `None` if that cannot be: `new` is no later state of the same history, as
+/// when upstream was restored from a backup.
 pub(super) fn difference(
     old: &OrdMap<ObjectKey, Arc<StoredObject>>,
     seen: u64,
     new: &HashMap<ObjectKey, Arc<StoredObject>>,
     listed: u64,
-) -> Vec<Found> {
+) -> Option<Vec<Found>> {
     let mut found = Vec::new();
     // Deletions with the version they must come before, if their name was taken
     // again.
@@ -41,7 +43,9 @@ pub(super) fn difference(
     for (key, object) in new {
         let before = old.get(key);
         let (change, previous) = match before {
-            Some(b) if b.resource_version == object.resource_version => continue,
+            Some(b) if b.resource_version == object.resource_version && b.uid == object.uid => {
+                continue;
+            }
             Some(b) if b.uid != object.uid => {
                 deleted.push((object.resource_version, b.clone()));
                 (Change::Added, None)
@@ -66,19 +70,26 @@ pub(super) fn difference(
     deleted.sort_by(|a, b| (a.0, &a.1.key).cmp(&(b.0, &b.1.key)));
     let mut free = seen;
     for (before, object) in deleted {
-        free += 1;
+        free = free.checked_add(1)?;
         while used.contains(&free) {
-            free += 1;
+            free = free.checked_add(1)?;
         }
-        let resource_version = free.min(listed).min(before.saturating_sub(1)).max(seen);
+        if free >= before {
+            return None;
+        }
         found.push(Found {
             change: Change::Deleted,
-            resource_version,
+            resource_version: free,
             previous: Some(object.clone()),
             object,
         });
     }
-    // A deletion that ties with another change comes first.
-    found.sort_by_key(|f| (f.resource_version, f.change != Change::Deleted));
-    found
+    found.sort_unstable_by_key(|f| f.resource_version);
+    let versions = || found.iter().map(|f| f.resource_version);
+    let ordered = std::iter::once(seen)
+        .chain(versions())
+        .zip(versions())
+        .all(|(earlier, later)| earlier < later);
+    let within = found.last().is_none_or(|f| f.resource_version <= listed);
+    (ordered && within).then_some(found)
 }
