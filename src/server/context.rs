@@ -62,6 +62,8 @@ pub(super) struct Forward {
     /// API servers already tried.
     pub(super) tried: Vec<Arc<Endpoint>>,
     pub(super) long_running: bool,
+    /// Upstream may have acted on the request without saying so.
+    pub(super) outcome_unknown: bool,
     /// An API server was asked, or was to be.
     pub(super) attempted: bool,
 }
@@ -120,11 +122,9 @@ impl RequestContext {
     fn unreadable(&self, error: RequestInfoError, headers: &HeaderMap, path: &str) -> Answer {
         let status = match error {
             RequestInfoError::BadEscape => Status::bad_request(error.to_string()),
-            RequestInfoError::NoKind => Status::failure(
-                500,
-                crate::api::Reason::Unknown,
-                format!("{error}, {path}"),
-            ),
+            RequestInfoError::NoKind => {
+                Status::failure(500, crate::api::Reason::Unknown, format!("{error}, {path}"))
+            }
         };
         Answer::from_status(&status, headers, &self.query)
     }

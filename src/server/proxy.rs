@@ -44,7 +44,11 @@ impl ProxyHttp for Proxy {
     }
 
     /// Everything apifront answers itself. `Ok(true)`: answered.
-    async fn request_filter(&self, session: &mut Session, ctx: &mut RequestContext) -> Result<bool> {
+    async fn request_filter(
+        &self,
+        session: &mut Session,
+        ctx: &mut RequestContext,
+    ) -> Result<bool> {
         // What two parsers could read differently is refused before anything.
         if let Some(answer) = framing::refuse(session, &ctx.front.config.serving) {
             session.set_keepalive(None);
@@ -95,6 +99,7 @@ impl ProxyHttp for Proxy {
                 None => Ok(true),
             };
         }
+        forward::go_on(session).await?;
         Ok(false)
     }
 
@@ -170,7 +175,12 @@ impl ProxyHttp for Proxy {
         forward::failed(session, ctx, error).await
     }
 
-    async fn logging(&self, session: &mut Session, error: Option<&Error>, ctx: &mut RequestContext) {
+    async fn logging(
+        &self,
+        session: &mut Session,
+        error: Option<&Error>,
+        ctx: &mut RequestContext,
+    ) {
         if !ctx.detached {
             record::request(session, ctx, error);
         }

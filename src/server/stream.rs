@@ -19,13 +19,14 @@ use tokio::sync::watch::Receiver;
 
 use super::context::RequestContext;
 use super::detached::take_session;
-use super::forward::{RETRY_AFTER_SECONDS, X_FORWARDED_FOR};
+use super::forward::{self, X_FORWARDED_FOR};
 use super::record::Finished;
 use super::respond::{AUDIT_ID, Answer, debug_header};
 use super::watch_frames::Frames;
 use crate::api::Status;
 use crate::identity;
 use crate::request::RequestInfo;
+use crate::upstream::alone::AloneError;
 
 /// A client that takes no byte for this long is given up.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -52,7 +53,8 @@ pub(super) async fn forward(
     session: &mut Session,
     ctx: &mut RequestContext,
 ) -> Result<Option<Answer>> {
-    let response = match ask_upstream(session, ctx).await? {
+    // GETs, all of them.
+    let response = match ask_upstream(session, ctx, true).await? {
         Ok(response) => response,
         Err(answer) => return Ok(Some(answer)),
     };
@@ -80,6 +82,7 @@ pub(super) async fn forward(
 pub(super) async fn ask_upstream(
     session: &mut Session,
     ctx: &mut RequestContext,
+    repeatable: bool,
 ) -> Result<std::result::Result<Response<Incoming>, Answer>> {
     let request = match upstream_request(session.req_header(), ctx) {
         Ok(request) => request,
@@ -91,7 +94,7 @@ pub(super) async fn ask_upstream(
     let upstream = ctx.front.cache.upstream();
     ctx.forward.attempted = true;
     let asked = tokio::select! {
-        asked = upstream.send_alone(request) => asked,
+        asked = upstream.send_alone(request, repeatable) => asked,
         _ = session.as_mut().read_body_or_idle(true) => {
             return Error::e_explain(ErrorType::ConnectionClosed, "the client went away");
         }
@@ -100,8 +103,10 @@ pub(super) async fn ask_upstream(
         Ok(response) => Ok(Ok(response)),
         Err(error) => {
             tracing::warn!(%error, "request could not be forwarded");
-            let status = Status::service_unavailable("the API server cannot be reached")
-                .with_retry_after(RETRY_AFTER_SECONDS);
+            let status = match error {
+                AloneError::Http { .. } if !repeatable => forward::unknown_outcome(),
+                _ => forward::unreachable(),
+            };
             Ok(Err(answer(&status, session, ctx)))
         }
     }
@@ -121,10 +126,7 @@ fn upstream_request(request: &RequestHeader, ctx: &RequestContext) -> http::Resu
     if let Some(address) = ctx.client {
         headers.append(X_FORWARDED_FOR, address.to_string().parse()?);
     }
-    let path = request
-        .uri
-        .path_and_query()
-        .map_or("/", |p| p.as_str());
+    let path = request.uri.path_and_query().map_or("/", |p| p.as_str());
     let mut upstream = Request::builder()
         .method(request.method.clone())
         .uri(path)
@@ -132,7 +134,6 @@ fn upstream_request(request: &RequestHeader, ctx: &RequestContext) -> http::Resu
     *upstream.headers_mut() = headers;
     Ok(upstream)
 }
-
 
 /// Sends the head of upstream's answer on, and hands back its body.
 pub(super) async fn send_head(
@@ -153,7 +154,9 @@ pub(super) async fn send_head(
         header.insert_header(TRANSFER_ENCODING, "chunked")?;
     }
     debug_header(&mut header, request, ctx.cache)?;
-    session.write_response_header(Box::new(header), false).await?;
+    session
+        .write_response_header(Box::new(header), false)
+        .await?;
     Ok(body)
 }
 

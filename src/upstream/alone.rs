@@ -34,10 +34,7 @@ pub enum AloneError {
     #[error("{server} did not accept the connection within {CONNECT_TIMEOUT:?}")]
     ConnectTimeout { server: String },
     #[error("{server}: {error}")]
-    Http {
-        server: String,
-        error: hyper::Error,
-    },
+    Http { server: String, error: hyper::Error },
     #[error("no API server is configured")]
     NoServers,
     #[error("no credentials for the API server: {0}")]
@@ -48,13 +45,24 @@ impl Upstream {
     /// Sends a request without a body and waits, however long, for the head of
     /// its answer: a log that nothing is written to has none yet. Servers that
     /// cannot be connected to are passed over; once the request is sent, its
-    /// answer is final. Dropping the answer, or this future, cancels upstream.
-    pub async fn send_alone(&self, request: Request<()>) -> Result<Response<Incoming>, AloneError> {
+    /// answer is final, unless the request is `repeatable` and there is none.
+    /// Dropping the answer, or this future, cancels upstream.
+    pub async fn send_alone(
+        &self,
+        request: Request<()>,
+        repeatable: bool,
+    ) -> Result<Response<Incoming>, AloneError> {
         let mut tried = Vec::new();
         let mut last = AloneError::NoServers;
         while let Some(endpoint) = self.pick(&tried) {
             match connect(&endpoint).await {
-                Ok(stream) => return ask(&endpoint, stream, request).await,
+                Ok(stream) => match ask(&endpoint, stream, request.clone()).await {
+                    Err(AloneError::Http { server, error }) if repeatable => {
+                        self.report_failure(&endpoint);
+                        last = AloneError::Http { server, error };
+                    }
+                    answer => return answer,
+                },
                 Err(error) => {
                     self.report_failure(&endpoint);
                     last = error;
@@ -123,7 +131,7 @@ async fn ask(
     let own = endpoint
         .forward
         .headers
-        .headers()
+        .headers(&head.headers)
         .await
         .map_err(AloneError::Credentials)?;
     for (name, value) in &own {
@@ -138,7 +146,10 @@ async fn ask(
 
 /// Joins the two streams until both directions have ended. Each direction
 /// closes on its own, so that what is left of the other still arrives.
-pub async fn join<C>(mut client: C, upgrade: hyper::upgrade::OnUpgrade) -> std::io::Result<(u64, u64)>
+pub async fn join<C>(
+    mut client: C,
+    upgrade: hyper::upgrade::OnUpgrade,
+) -> std::io::Result<(u64, u64)>
 where
     C: AsyncRead + AsyncWrite + Unpin,
 {

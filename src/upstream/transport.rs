@@ -25,6 +25,11 @@ const H2_STREAMS_PER_CONNECTION: usize = 100;
 /// balancer on the way) drops them under a request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A connection shared by many requests is asked this often whether it still
+/// lives, as client-go does: pingora gives up 5 s later, and reads are asked
+/// again elsewhere.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+
 /// What a connection is for. Different purposes never share connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -42,11 +47,7 @@ pub struct Transport {
 }
 
 impl Transport {
-    pub(super) fn new(
-        config: &kube::Config,
-        group: u64,
-        timing: Timing,
-    ) -> Result<Self, String> {
+    pub(super) fn new(config: &kube::Config, group: u64, timing: Timing) -> Result<Self, String> {
         let host = config
             .cluster_url
             .host()
@@ -73,6 +74,7 @@ impl Transport {
         if secure {
             template.options.alpn = ALPN::H2H1;
             template.options.max_h2_streams = H2_STREAMS_PER_CONNECTION;
+            template.options.h2_ping_interval = Some(PING_INTERVAL);
             template.options.ca = authorities(config)?;
             template.client_cert_key = client_certificate(config)?;
             if config.accept_invalid_certs {
@@ -83,6 +85,7 @@ impl Transport {
         template.options.connection_timeout = Some(timing.connect_timeout);
         template.options.total_connection_timeout = Some(timing.connect_timeout);
         template.options.idle_timeout = Some(IDLE_TIMEOUT);
+        template.options.read_timeout = Some(timing.request_timeout);
         Ok(Self {
             headers,
             tls,
@@ -97,6 +100,8 @@ impl Transport {
         if purpose == Purpose::LongRunning {
             peer.options.alpn = ALPN::H1;
             peer.group_key ^= 1;
+            // It may be silent for as long as it likes.
+            peer.options.read_timeout = None;
         }
         peer
     }
@@ -145,7 +150,11 @@ fn client_certificate(config: &kube::Config) -> Result<Option<Arc<CertKey>>, Str
         .client_key_data
         .as_ref()
         .map(|secret| secret.expose_secret().to_owned());
-    let certificate = pem("client certificate", &auth.client_certificate_data, &auth.client_certificate)?;
+    let certificate = pem(
+        "client certificate",
+        &auth.client_certificate_data,
+        &auth.client_certificate,
+    )?;
     let key = pem("client key", &key_data, &auth.client_key)?;
     let (Some(certificate), Some(key)) = (certificate, key) else {
         return Ok(None);
@@ -167,7 +176,11 @@ fn client_certificate(config: &kube::Config) -> Result<Option<Arc<CertKey>>, Str
 }
 
 /// Inline data (base64) before a file, as kubectl does.
-fn pem(what: &str, data: &Option<String>, file: &Option<String>) -> Result<Option<Vec<u8>>, String> {
+fn pem(
+    what: &str,
+    data: &Option<String>,
+    file: &Option<String>,
+) -> Result<Option<Vec<u8>>, String> {
     if let Some(data) = data {
         return base64::engine::general_purpose::STANDARD
             .decode(data.trim())
