@@ -130,9 +130,7 @@ impl Connection {
     /// True when apifront closes within `deadline`.
     pub async fn closed_within(&mut self, deadline: Duration) -> bool {
         let mut buffer = [0; 4096];
-        let end = async {
-            while self.stream.read(&mut buffer).await.is_ok_and(|n| n > 0) {}
-        };
+        let end = async { while self.stream.read(&mut buffer).await.is_ok_and(|n| n > 0) {} };
         tokio::time::timeout(deadline, end).await.is_ok()
     }
 

@@ -233,7 +233,9 @@ async fn a_client_that_leaves_is_noticed_upstream() {
     ] {
         let mut http1 = raw(&front).await;
         http1.write(get(&path).as_bytes()).await.expect("write");
-        tokio::time::timeout(SOON, arrivals.recv()).await.expect("it arrives");
+        tokio::time::timeout(SOON, arrivals.recv())
+            .await
+            .expect("it arrives");
         drop(http1);
         let closed = tokio::time::timeout(SOON, notices.recv()).await;
         assert_eq!(closed.expect("a notice"), Some(true), "HTTP/1.1 {path}");
@@ -241,7 +243,9 @@ async fn a_client_that_leaves_is_noticed_upstream() {
         let mut http2 = h2c(&front).await;
         let request = h2_request(&front, "GET", &path);
         let (answer, _) = http2.send_request(request, true).expect("sent");
-        tokio::time::timeout(SOON, arrivals.recv()).await.expect("it arrives");
+        tokio::time::timeout(SOON, arrivals.recv())
+            .await
+            .expect("it arrives");
         // RST_STREAM; the connection stays.
         drop(answer);
         let closed = tokio::time::timeout(SOON, notices.recv()).await;
@@ -270,13 +274,17 @@ async fn trailers_disturb_nothing() {
     let client = Client::plain(front.address);
     for _ in 0..2 {
         let answer = client.send(Method::POST, "/x", &[], "hello").await;
-        assert_eq!((answer.status.as_u16(), answer.text().as_str()), (200, "hello"));
+        assert_eq!(
+            (answer.status.as_u16(), answer.text().as_str()),
+            (200, "hello")
+        );
     }
     let mut sender = h2c(&front).await;
     for _ in 0..2 {
         let request = h2_request(&front, "POST", "/x");
         let (answer, mut body) = sender.send_request(request, false).expect("sent");
-        body.send_data(Bytes::from_static(b"hello"), false).expect("sent");
+        body.send_data(Bytes::from_static(b"hello"), false)
+            .expect("sent");
         let mut trailers = http::HeaderMap::new();
         trailers.insert("x-sum", "1".parse().expect("a value"));
         body.send_trailers(trailers).expect("sent");
@@ -354,14 +362,16 @@ async fn http_1_0_gets_no_chunks() {
         "/apis",
         "/openapi/v2",
         "/version",
-        "/no-such-path",
     ] {
         let mut connection = admin.over(Protocol::Http1).raw().await.expect("connect");
         let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
         connection.write(request.as_bytes()).await.expect("write");
         let start = Instant::now();
         let answer = connection.read_until_quiet(Duration::from_secs(4)).await;
-        assert!(start.elapsed() < Duration::from_secs(4), "{path}: the connection closes");
+        assert!(
+            start.elapsed() < Duration::from_secs(4),
+            "{path}: the connection closes"
+        );
         let (head, body) = split(&answer);
         assert!(!head.contains("transfer-encoding"), "{path}: {head}");
         let text = String::from_utf8(body).unwrap_or_else(|e| panic!("{path}: {e}"));
@@ -381,8 +391,14 @@ async fn http_1_0_gets_no_chunks() {
 async fn pipelined_requests_are_answered_or_closed() {
     let admin = Apifront::shared().admin_client().over(Protocol::Http1);
     for (first, second) in [
-        ("/api/v1/namespaces/default", "/api/v1/namespaces/kube-system"),
-        ("/api/v1/namespaces?resourceVersion=0", "/api/v1/namespaces/kube-system"),
+        (
+            "/api/v1/namespaces/default",
+            "/api/v1/namespaces/kube-system",
+        ),
+        (
+            "/api/v1/namespaces?resourceVersion=0",
+            "/api/v1/namespaces/kube-system",
+        ),
         ("/version", "/api/v1/namespaces?resourceVersion=0"),
     ] {
         let mut connection = admin.raw().await.expect("connect");
@@ -392,7 +408,10 @@ async fn pipelined_requests_are_answered_or_closed() {
         let text = String::from_utf8_lossy(&answer);
         let answers = text.matches("HTTP/1.1 200 OK").count();
         let closed = connection.closed_within(Duration::from_millis(50)).await;
-        assert!(answers == 2 || (answers == 1 && closed), "{first}: {answers} answers\n{text:.2000}");
+        assert!(
+            answers == 2 || (answers == 1 && closed),
+            "{first}: {answers} answers\n{text:.2000}"
+        );
     }
 }
 
@@ -411,11 +430,61 @@ async fn expect_100_continue() {
     let go = b"HTTP/1.1 100 Continue\r\n\r\n".len();
     let go = tokio::time::timeout(SOON, connection.read_exact(go)).await;
     let go = go.expect("told to continue").expect("told to continue");
-    assert_eq!(String::from_utf8_lossy(&go), "HTTP/1.1 100 Continue\r\n\r\n");
+    assert_eq!(
+        String::from_utf8_lossy(&go),
+        "HTTP/1.1 100 Continue\r\n\r\n"
+    );
     connection.write(body.as_bytes()).await.expect("write");
     let answer = connection.read_until_quiet(Duration::from_secs(1)).await;
     let text = String::from_utf8_lossy(&answer);
     assert!(text.starts_with("HTTP/1.1 201 Created"), "{text}");
+}
+
+/// A refused client that never ends its body, or waits to be told to send it,
+/// is answered all the same.
+#[tokio::test]
+async fn refusals_wait_for_no_body() {
+    let nobody = Apifront::shared().client(None);
+    for (header, pieces) in [
+        ("Content-Length: 100\r\nExpect: 100-continue", 0),
+        ("Content-Length: 100", 0),
+        ("Transfer-Encoding: chunked", 0),
+        ("Transfer-Encoding: chunked", 1),
+        ("Transfer-Encoding: chunked", 40),
+    ] {
+        let mut connection = nobody.over(Protocol::Http1).raw().await.expect("connect");
+        let head = format!(
+            "POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: localhost\r\n{header}\r\n\r\n"
+        );
+        connection.write(head.as_bytes()).await.expect("write");
+        let piece = format!("{:x}\r\n{}\r\n", 20_000, "x".repeat(20_000));
+        for _ in 0..pieces {
+            if connection.write(piece.as_bytes()).await.is_err() {
+                break;
+            }
+        }
+        let start = Instant::now();
+        let answer = connection.read_until_quiet(Duration::from_secs(4)).await;
+        let text = String::from_utf8_lossy(&answer);
+        assert!(
+            text.starts_with("HTTP/1.1 401 "),
+            "{header}, {pieces}: {text}"
+        );
+        assert!(
+            start.elapsed() < Duration::from_secs(3),
+            "{header}, {pieces}: it closes"
+        );
+    }
+    let mut small = nobody.over(Protocol::Http1).raw().await.expect("connect");
+    let request = "POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody";
+    for _ in 0..2 {
+        small
+            .write(request.as_bytes())
+            .await
+            .expect("the connection lives on");
+        let answer = small.read_until_quiet(QUIET).await;
+        assert!(answer.starts_with(b"HTTP/1.1 401 "));
+    }
 }
 
 #[tokio::test]
@@ -425,7 +494,12 @@ async fn large_bodies_reach_upstream() {
     let path = format!("/api/v1/namespaces/{ns}/configmaps?dryRun=All");
     let (direct, front) = both();
     let json = [("content-type", "application/json")];
-    for (size, code) in [(900 << 10, 201), (2_900 << 10, 422), (4 << 20, 413), (12 << 20, 413)] {
+    for (size, code) in [
+        (900 << 10, 201),
+        (2_900 << 10, 422),
+        (4 << 20, 413),
+        (12 << 20, 413),
+    ] {
         let body = config_map("large", json!({}), json!({ "a": "x".repeat(size) })).to_string();
         for protocol in [Protocol::Http1, Protocol::Http2] {
             let send = |client: &Client| {
@@ -439,7 +513,12 @@ async fn large_bodies_reach_upstream() {
             let Ok(expected) = expected else { continue };
             let got = got.unwrap_or_else(|e| panic!("{size} bytes, {protocol:?}: {e}"));
             assert_eq!(expected.status, code, "{size} bytes directly, {protocol:?}");
-            assert_eq!(got.status, code, "{size} bytes, {protocol:?}: {:.300}", got.text());
+            assert_eq!(
+                got.status,
+                code,
+                "{size} bytes, {protocol:?}: {:.300}",
+                got.text()
+            );
             if code != 201 {
                 assert_eq!(got.text(), expected.text());
             }
@@ -491,7 +570,9 @@ async fn large_answers_arrive_whole() {
         async move {
             while let Some(request) = connection.next().await {
                 if request.line.contains("chunked") {
-                    connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await;
+                    connection
+                        .write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+                        .await;
                     for piece in sent.chunks(100_000) {
                         connection.write(format!("{:x}\r\n", piece.len())).await;
                         connection.write(piece).await;
@@ -499,7 +580,9 @@ async fn large_answers_arrive_whole() {
                     }
                     connection.write("0\r\n\r\n").await;
                 } else {
-                    connection.write(format!("HTTP/1.1 200 OK\r\nContent-Length: {MUCH}\r\n\r\n")).await;
+                    connection
+                        .write(format!("HTTP/1.1 200 OK\r\nContent-Length: {MUCH}\r\n\r\n"))
+                        .await;
                     connection.write(&sent).await;
                 }
             }
@@ -516,7 +599,11 @@ async fn large_answers_arrive_whole() {
     for (name, client) in &clients {
         for path in ["/sized", "/chunked", "/api/v1/namespaces/x/pods/p/log"] {
             let got = read_slowly(client, path).await;
-            assert!(got == content, "{name} {path}: {} of {MUCH} bytes", got.len());
+            assert!(
+                got == content,
+                "{name} {path}: {} of {MUCH} bytes",
+                got.len()
+            );
         }
     }
     personal.stop().await;
@@ -577,7 +664,13 @@ async fn upstream_must_be_who_it_says() {
         ("other address", &ip, cluster.ca(), Some("127.0.0.2"), false),
         ("other authority", &ip, other_ca.as_path(), None, false),
     ];
-    let test = async |(case, server, ca, server_name, good): (&str, &String, &std::path::Path, Option<&str>, bool)| {
+    let test = async |(case, server, ca, server_name, good): (
+        &str,
+        &String,
+        &std::path::Path,
+        Option<&str>,
+        bool,
+    )| {
         let mut upstream = json!({ "server": server, "certificate-authority": ca });
         if let Some(server_name) = server_name {
             upstream["tls-server-name"] = json!(server_name);
@@ -629,7 +722,8 @@ async fn everything_open_ends_with_the_process() {
     assert!(!idle.read_until_quiet(QUIET).await.is_empty());
     let http2 = client.separate();
     http2.get("/version").await.expect(200);
-    let cached = format!("/api/v1/namespaces?watch=1&resourceVersion=0&fieldSelector=metadata.name%3D{ns}");
+    let cached =
+        format!("/api/v1/namespaces?watch=1&resourceVersion=0&fieldSelector=metadata.name%3D{ns}");
     let forwarded = format!("/api/v1/namespaces?watch=1&fieldSelector=metadata.name%3D{ns}");
     let mut watches = Vec::new();
     for path in [&cached, &forwarded] {
@@ -645,7 +739,16 @@ async fn everything_open_ends_with_the_process() {
     let kubectl = Kubectl::new(&config);
     let mut commands = Vec::new();
     for arguments in [
-        &["exec", "-n", &ns, "p", "--", "sh", "-c", "echo up; sleep 60"][..],
+        &[
+            "exec",
+            "-n",
+            &ns,
+            "p",
+            "--",
+            "sh",
+            "-c",
+            "echo up; sleep 60",
+        ][..],
         &["logs", "-f", "-n", &ns, "p"],
     ] {
         let mut child = kubectl.start(arguments);
@@ -664,7 +767,11 @@ async fn everything_open_ends_with_the_process() {
     let status = front.process.wait(Duration::from_secs(20)).await;
     let took = start.elapsed();
     assert!(status.success(), "{status}\n{}", front.process.log_tail());
-    assert!(took < Duration::from_secs(3), "took {took:?}\n{}", front.process.log_tail());
+    assert!(
+        took < Duration::from_secs(3),
+        "took {took:?}\n{}",
+        front.process.log_tail()
+    );
     for mut child in commands {
         let ended = tokio::time::timeout(SOON, child.wait()).await;
         ended.expect("kubectl ends").expect("kubectl ends");
