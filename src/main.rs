@@ -100,7 +100,9 @@ fn greet(mode: Mode, server: &Apifront) {
         }
         Mode::Demo => {
             eprintln!("This is an embedded API server with sample objects behind apifront. Try:");
-            eprintln!("  kubectl --server http://{address} get pods -A     a list out of the cache");
+            eprintln!(
+                "  kubectl --server http://{address} get pods -A     a list out of the cache"
+            );
             eprintln!("  kubectl --server http://{address} get pods -w     changes as they happen");
             eprintln!(
                 "  curl -s http://{address}/metrics | grep apifront_cache_requests    who answered"

@@ -22,9 +22,8 @@ impl FieldSelector {
             if term.is_empty() {
                 continue;
             }
-            let (field, equal, value) = split_term(term).ok_or_else(|| {
-                format!("invalid selector: '{text}'; can't understand '{term}'")
-            })?;
+            let (field, equal, value) = split_term(term)
+                .ok_or_else(|| format!("invalid selector: '{text}'; can't understand '{term}'"))?;
             requirements.push(FieldRequirement {
                 field: field.to_owned(),
                 equal,

@@ -347,7 +347,10 @@ mod tests {
                 "a in (b",
                 "unable to parse requirement: found '', expected: ',' or ')'",
             ),
-            ("!", "unable to parse requirement: found '', expected: identifier"),
+            (
+                "!",
+                "unable to parse requirement: found '', expected: identifier",
+            ),
         ] {
             assert_eq!(LabelSelector::parse(selector).unwrap_err(), error);
         }

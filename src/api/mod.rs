@@ -2,8 +2,8 @@
 //! nonsense. No I/O here.
 
 pub mod attributes;
-pub mod go_json;
 pub mod field_selector;
+pub mod go_json;
 pub mod group_version;
 pub mod label_selector;
 pub mod list_options;

@@ -119,13 +119,20 @@ pub struct Status {
     #[serde(skip_serializing_if = "no_reason")]
     pub reason: Reason,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub details: Option<Details>,
+    /// Boxed: most errors on the way through the program are small.
+    pub details: Option<Box<Details>>,
     pub code: u16,
 }
 
 impl std::fmt::Display for Status {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}: {}", self.code, self.reason.as_str(), self.message)
+        write!(
+            f,
+            "{} {}: {}",
+            self.code,
+            self.reason.as_str(),
+            self.message
+        )
     }
 }
 
@@ -146,14 +153,14 @@ impl Status {
     }
 
     pub fn with_details(mut self, details: Details) -> Self {
-        self.details = Some(details);
+        self.details = Some(Box::new(details));
         self
     }
 
     /// Sets `details.retryAfterSeconds`; answers carry it as `Retry-After` too.
     pub fn with_retry_after(mut self, seconds: u32) -> Self {
         self.details
-            .get_or_insert_with(Details::default)
+            .get_or_insert_with(Box::default)
             .retry_after_seconds = seconds;
         self
     }

@@ -45,7 +45,7 @@ impl Cache {
         self.include.iter().any(|p| p.matches(gvr)) && !self.exclude.iter().any(|p| p.matches(gvr))
     }
 
-    pub(super) fn check(raw: &raw::Cache, check: &mut Check) -> Self {
+    pub(super) fn check(raw: &raw::Cache, default: Consistency, check: &mut Check) -> Self {
         let preload = patterns("cache.preload", &raw.preload, &[], check);
         for (i, pattern) in preload.iter().enumerate() {
             if !pattern.names_one_resource() {
@@ -60,7 +60,7 @@ impl Cache {
             consistency: check.one_of(
                 "cache.consistency",
                 &raw.consistency,
-                Consistency::Strict,
+                default,
                 &[
                     ("Strict", Consistency::Strict),
                     ("Fresh", Consistency::Fresh),

@@ -46,9 +46,6 @@ pub struct Serving {
     pub request_header_timeout: Option<String>,
     /// Bytes of a request's headers. Default 65536.
     pub max_request_header_bytes: Option<i64>,
-    /// Bytes of a request body where it must be held in memory. Default
-    /// 3145728, as in kube-apiserver.
-    pub max_request_body_bytes: Option<i64>,
     /// Requests and watches at a time on one HTTP/2 connection. Default 1000.
     pub http2_max_streams_per_connection: Option<i64>,
     /// Read requests in flight, 0 for no limit. Watches do not count.

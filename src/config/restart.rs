@@ -1,6 +1,6 @@
 //! What a running process cannot change about itself.
 
-use super::{Config, Upstream};
+use super::Config;
 
 /// The fields whose change takes effect at the next start only. Sockets stay
 /// open and the kind of process stays what it is; all else is read anew by the
@@ -27,24 +27,17 @@ pub fn restart_required(old: &Config, new: &Config) -> Vec<&'static str> {
             old.observability.address != new.observability.address,
         ),
         ("logging.format", old.logging.format != new.logging.format),
-        ("upstream", upstream_replaced(&old.upstream, &new.upstream)),
         (
-            "authentication",
-            old.access.delegated().map(|d| &d.authentication)
-                != new.access.delegated().map(|d| &d.authentication),
+            "serving.requestHeaderTimeout",
+            serving.0.request_header_timeout != serving.1.request_header_timeout,
         ),
         (
-            "identity.mode",
-            old.access.delegated().map(|d| d.identity.as_str())
-                != new.access.delegated().map(|d| d.identity.as_str()),
+            "serving.maxRequestHeaderBytes",
+            serving.0.max_request_header_bytes != serving.1.max_request_header_bytes,
         ),
-        ("cache", old.cache != new.cache),
+        ("upstream", old.mode() != new.mode()),
     ]
     .into_iter()
     .filter_map(|(field, changed)| changed.then_some(field))
     .collect()
-}
-
-fn upstream_replaced(old: &Upstream, new: &Upstream) -> bool {
-    old != new
 }

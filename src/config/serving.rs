@@ -20,7 +20,6 @@ pub struct Serving {
     pub min_request_timeout: Duration,
     pub request_header_timeout: Duration,
     pub max_request_header_bytes: usize,
-    pub max_request_body_bytes: usize,
     pub http2_max_streams_per_connection: u32,
     /// 0: no limit.
     pub max_requests_inflight: usize,
@@ -99,13 +98,6 @@ impl Serving {
                 raw.max_request_header_bytes,
                 64 << 10,
                 4 << 10..=1 << 20,
-            ),
-            // kube-apiserver's MaxRequestBodyBytes; etcd's own limit is below.
-            max_request_body_bytes: check.count(
-                "serving.maxRequestBodyBytes",
-                raw.max_request_body_bytes,
-                3 << 20,
-                1 << 10..=256 << 20,
             ),
             http2_max_streams_per_connection: check.count(
                 "serving.http2MaxStreamsPerConnection",

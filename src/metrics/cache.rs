@@ -14,8 +14,6 @@ use crate::api::GroupVersionResource;
 pub enum CacheResult {
     /// The cache.
     Hit,
-    /// The cache, with the help of an upstream read shared by many.
-    Shared,
     /// The upstream.
     Bypass,
 }
@@ -24,7 +22,6 @@ impl CacheResult {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Hit => "hit",
-            Self::Shared => "shared",
             Self::Bypass => "bypass",
         }
     }

@@ -109,7 +109,6 @@ mod tests {
             r#"apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="pods",scope="cluster",subresource="",verb="LIST",version="v1"} 1"#,
             r#"apiserver_request_duration_seconds_bucket{component="apiserver",dry_run="",group="",resource="pods",scope="cluster",subresource="",verb="LIST",version="v1",le="0.005"} 1"#,
             r#"apiserver_response_sizes_bucket{component="apiserver",group="",resource="pods",scope="cluster",subresource="",verb="LIST",version="v1",le="1000"} 0"#,
-            r#"apiserver_tls_handshake_errors_total 0"#,
             concat!(
                 "apifront_build_info{version=\"",
                 env!("CARGO_PKG_VERSION"),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Registry};
+use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec, Registry};
 
 use super::{ResourceMetrics, registered};
 use crate::api::GroupVersionResource;
@@ -38,8 +38,6 @@ pub struct RequestMetrics {
     vectors: Vectors,
     by_resource: RwLock<HashMap<GroupVersionResource, HashMap<String, Arc<ResourceMetrics>>>>,
     unknown: Arc<ResourceMetrics>,
-    /// Handshakes that failed on the secure port.
-    pub tls_handshake_errors: IntCounter,
 }
 
 impl RequestMetrics {
@@ -135,16 +133,10 @@ impl RequestMetrics {
                 [&DURATION_BUCKETS[2..], &[90.0, 120.0, 180.0, 300.0]].concat()
             ),
         };
-        let tls_handshake_errors = IntCounter::new(
-            "apiserver_tls_handshake_errors_total",
-            "Connections dropped because the TLS handshake failed.",
-        )?;
-        registry.register(Box::new(tls_handshake_errors.clone()))?;
         Ok(Self {
             unknown: Arc::new(ResourceMetrics::new(vectors.clone(), None, "", "apiserver")),
             vectors,
             by_resource: RwLock::default(),
-            tls_handshake_errors,
         })
     }
 

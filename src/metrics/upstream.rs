@@ -20,8 +20,8 @@ pub enum UpstreamKind {
     List,
     /// A reflector's; its duration is that until the response began.
     Watch,
-    /// One read that answers many clients.
-    SharedRead,
+    /// A question for the server's current version.
+    Probe,
     TokenReview,
     SubjectAccessReview,
     Discovery,
@@ -34,7 +34,7 @@ impl UpstreamKind {
             Self::Forward => "forward",
             Self::List => "list",
             Self::Watch => "watch",
-            Self::SharedRead => "shared_read",
+            Self::Probe => "probe",
             Self::TokenReview => "token_review",
             Self::SubjectAccessReview => "subject_access_review",
             Self::Discovery => "discovery",

@@ -10,6 +10,7 @@ use http::StatusCode;
 
 use super::frames::{Frame, Frames};
 use crate::api::{GroupVersionResource, PartialObject, ResourceVersion};
+use crate::metrics::UpstreamKind;
 use crate::representation::BookmarkTemplate;
 use crate::upstream::Upstream;
 
@@ -43,7 +44,7 @@ pub(super) async fn probe(
         gvr.path()
     );
     let ask = async {
-        let response = upstream.get(&path).await.ok()?;
+        let response = upstream.get(UpstreamKind::Probe, &path).await.ok()?;
         if response.status() != StatusCode::OK {
             return None;
         }
@@ -54,5 +55,8 @@ pub(super) async fn probe(
             Frame::Object { .. } | Frame::Error(_) => None,
         }
     };
-    tokio::time::timeout(PROBE_TIMEOUT, ask).await.ok().flatten()
+    tokio::time::timeout(PROBE_TIMEOUT, ask)
+        .await
+        .ok()
+        .flatten()
 }

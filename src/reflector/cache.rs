@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use parking_lot::RwLock;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::entry::Entry;
@@ -44,6 +45,8 @@ pub struct Cache {
     entries: RwLock<HashMap<GroupVersionResource, Arc<Entry>>>,
     upstream: Arc<ArcSwap<Upstream>>,
     metrics: Arc<Metrics>,
+    /// Raised when upstream was replaced by another.
+    replaced: watch::Sender<u64>,
     tasks: parking_lot::Mutex<JoinSet<()>>,
 }
 
@@ -53,6 +56,7 @@ impl Cache {
             entries: RwLock::default(),
             upstream,
             metrics,
+            replaced: watch::channel(0).0,
             tasks: parking_lot::Mutex::default(),
         }
     }
@@ -114,8 +118,18 @@ impl Cache {
         entries.insert(gvr.clone(), entry.clone());
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(run::run(entry, self.upstream.clone(), self.metrics.clone()));
+        tasks.spawn(run::run(
+            entry,
+            self.upstream.clone(),
+            self.metrics.clone(),
+            self.replaced.subscribe(),
+        ));
         Err(Unavailable::Filling)
+    }
+
+    /// Lists everything again, from whatever upstream is now.
+    pub fn relist(&self) {
+        self.replaced.send_modify(|n| *n += 1);
     }
 
     /// Every resource known, for metrics and debugging.

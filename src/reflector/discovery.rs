@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::list::{ListError, message};
 use crate::api::GroupVersionResource;
+use crate::metrics::UpstreamKind;
 use crate::upstream::Upstream;
 
 #[derive(Deserialize)]
@@ -28,7 +29,9 @@ pub(super) async fn namespaced(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
 ) -> Result<bool, ListError> {
-    let response = upstream.get(&gvr.group_version().path()).await?;
+    let response = upstream
+        .get(UpstreamKind::Discovery, &gvr.group_version().path())
+        .await?;
     let status = response.status();
     let body = response
         .into_body()
@@ -74,7 +77,10 @@ pub(super) async fn preferred_version(upstream: &ArcSwap<Upstream>, group: &str)
     loop {
         let asked = async {
             let current = upstream.load_full();
-            let response = current.get(&format!("/apis/{group}")).await.ok()?;
+            let response = current
+                .get(UpstreamKind::Discovery, &format!("/apis/{group}"))
+                .await
+                .ok()?;
             let body = response.into_body().collect_bytes().await.ok()?;
             serde_json::from_slice::<Group>(&body).ok()
         };

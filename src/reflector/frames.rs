@@ -26,7 +26,10 @@ pub(super) enum FrameError {
 #[derive(Debug)]
 pub(super) enum Frame {
     /// The whole object, and whether it is gone.
-    Object { deleted: bool, object: Bytes },
+    Object {
+        deleted: bool,
+        object: Bytes,
+    },
     Bookmark(Bytes),
     /// A Status.
     Error(Bytes),
@@ -124,13 +127,20 @@ mod tests {
             frames.next().await.unwrap(),
             Some(Frame::Object { deleted: false, object }) if object.starts_with(b"{\"metadata\"")
         ));
-        assert!(matches!(frames.next().await.unwrap(), Some(Frame::Bookmark(_))));
+        assert!(matches!(
+            frames.next().await.unwrap(),
+            Some(Frame::Bookmark(_))
+        ));
         assert!(frames.next().await.unwrap().is_none());
     }
 
     #[tokio::test]
     async fn rubbish_is_an_error() {
-        for text in ["nonsense\n", "{\"type\":\"ODD\",\"object\":{}}\n", "{\"type\":"] {
+        for text in [
+            "nonsense\n",
+            "{\"type\":\"ODD\",\"object\":{}}\n",
+            "{\"type\":",
+        ] {
             let mut frames = Frames::new(Body::from(text.as_bytes().to_vec()));
             assert!(frames.next().await.is_err(), "{text}");
         }

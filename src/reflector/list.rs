@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::api::{GroupVersionResource, ResourceVersion};
+use crate::metrics::UpstreamKind;
 use crate::representation::{Envelope, Form};
 use crate::store::{FieldTable, MalformedObject, StoredObject};
 use crate::upstream::{Upstream, UpstreamError};
@@ -113,8 +114,12 @@ fn head(page: &Page, body: &[u8], warnings: Vec<String>) -> Result<Listed, ListE
         .and_then(|item| serde_json::from_str::<Kind>(item.get()).ok())
         .map(|k| k.kind)
         .filter(|kind| !kind.is_empty());
-    let kind = item_kind
-        .unwrap_or_else(|| page.kind.strip_suffix("List").unwrap_or(&page.kind).to_owned());
+    let kind = item_kind.unwrap_or_else(|| {
+        page.kind
+            .strip_suffix("List")
+            .unwrap_or(&page.kind)
+            .to_owned()
+    });
     Ok(Listed {
         envelope: Envelope::new(form, &page.api_version, &kind, &page.kind),
         resource_version: ResourceVersion::parse(&page.metadata.resource_version)
@@ -138,7 +143,7 @@ async fn page(
             percent_encoding::NON_ALPHANUMERIC,
         ));
     }
-    let response = upstream.get(&path).await?;
+    let response = upstream.get(UpstreamKind::List, &path).await?;
     let status = response.status();
     let warnings = response
         .headers()

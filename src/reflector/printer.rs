@@ -6,6 +6,7 @@ use kube::client::Body;
 use serde::Deserialize;
 
 use crate::api::GroupVersionResource;
+use crate::metrics::UpstreamKind;
 use crate::representation::Form;
 use crate::representation::table::{CustomColumn, Printer};
 use crate::upstream::Upstream;
@@ -23,7 +24,13 @@ pub(super) async fn learn(
         Form::Map => custom(upstream, gvr).await,
     }?;
     let one = format!("{}?limit=1", gvr.path());
-    let table = success(upstream.get_as(&one, TABLE).await.ok()?).await?;
+    let table = success(
+        upstream
+            .get_as(UpstreamKind::Discovery, &one, TABLE)
+            .await
+            .ok()?,
+    )
+    .await?;
     printer.with_columns_of(&table)
 }
 
@@ -50,7 +57,7 @@ async fn custom(upstream: &Upstream, gvr: &GroupVersionResource) -> Option<Print
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}.{}",
         gvr.resource, gvr.group
     );
-    let body = success(upstream.get(&path).await.ok()?).await?;
+    let body = success(upstream.get(UpstreamKind::Discovery, &path).await.ok()?).await?;
     let definition: Definition = serde_json::from_slice(&body).ok()?;
     let version = definition
         .spec

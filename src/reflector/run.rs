@@ -18,15 +18,16 @@ use bytes::Bytes;
 use http::StatusCode;
 use rand::Rng;
 use serde::Deserialize;
+use tokio::sync::watch::Receiver;
 
 use super::bookmark;
-use super::discovery;
 use super::cache::REFUSAL;
+use super::discovery;
 use super::entry::Entry;
 use super::frames::{Frame, Frames};
 use super::list::{self, ListError, Listed};
 use super::printer;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, UpstreamKind};
 use crate::representation::Form;
 use crate::store::{FieldTable, Presentation, Resource, Store, field_table};
 use crate::upstream::Upstream;
@@ -52,6 +53,16 @@ enum Next {
     Stop,
 }
 
+impl Next {
+    fn as_str(&self) -> &'static str {
+        match self {
+            Self::List => "listing",
+            Self::Watch => "watching",
+            Self::Stop => "stopped",
+        }
+    }
+}
+
 /// Why a watch ended.
 #[derive(Debug, PartialEq, Eq)]
 enum WatchEnd {
@@ -59,6 +70,8 @@ enum WatchEnd {
     Early,
     Expired,
     Refused,
+    /// There is another upstream.
+    Replaced,
     /// Upstream sent what cannot be cached: a fresh list decides.
     Unusable,
     Failed,
@@ -68,6 +81,7 @@ pub(super) async fn run(
     entry: Arc<Entry>,
     upstream: Arc<ArcSwap<Upstream>>,
     metrics: Arc<Metrics>,
+    mut replaced: Receiver<u64>,
 ) {
     let fields = field_table(&entry.gvr);
     // Only what could be listed has series: it exists.
@@ -81,6 +95,10 @@ pub(super) async fn run(
     let mut failures = 0;
     loop {
         let upstream = upstream.load_full();
+        if entry.store().is_some() {
+            let series = metrics.cache.resource(&entry.gvr);
+            series.reflector_state(next.as_str());
+        }
         next = match next {
             Next::List => match fill(&entry, &upstream, &fields).await {
                 Ok(()) => Next::Watch,
@@ -104,7 +122,10 @@ pub(super) async fn run(
             },
             Next::Watch => {
                 let Some(store) = entry.store() else { return };
-                let end = watch(&entry, &store, &upstream).await;
+                let end = tokio::select! {
+                    end = watch(&entry, &store, &upstream) => end,
+                    Ok(()) = replaced.changed() => WatchEnd::Replaced,
+                };
                 tracing::debug!(resource = %entry.gvr, ?end, "watch ended");
                 match end {
                     WatchEnd::TimeUp => {
@@ -115,10 +136,14 @@ pub(super) async fn run(
                         restarted("expired");
                         Next::List
                     }
+                    WatchEnd::Replaced => {
+                        restarted("upstream_replaced");
+                        Next::List
+                    }
                     WatchEnd::Refused => {
                         tracing::info!(resource = %entry.gvr, "no longer cached");
                         entry.refuse(Instant::now() + REFUSAL);
-                    metrics.cache.forget(&entry.gvr);
+                        metrics.cache.forget(&entry.gvr);
                         Next::Stop
                     }
                     WatchEnd::Unusable => {
@@ -156,11 +181,7 @@ async fn pause(failures: &mut u32) {
 }
 
 /// Lists, and publishes into the store or as a new one.
-async fn fill(
-    entry: &Entry,
-    upstream: &Upstream,
-    fields: &FieldTable,
-) -> Result<(), ListError> {
+async fn fill(entry: &Entry, upstream: &Upstream, fields: &FieldTable) -> Result<(), ListError> {
     let started = Instant::now();
     let Listed {
         envelope,
@@ -208,7 +229,7 @@ async fn watch(entry: &Entry, store: &Store, upstream: &Upstream) -> WatchEnd {
         entry.gvr.path(),
         store.progress().resource_version,
     );
-    let response = match upstream.get(&path).await {
+    let response = match upstream.get(UpstreamKind::Watch, &path).await {
         Ok(response) => response,
         Err(error) => {
             tracing::warn!(resource = %entry.gvr, %error, "watch failed");

@@ -54,10 +54,7 @@ pub(super) async fn admit(
     }
 }
 
-fn owner(
-    headers: &HeaderMap,
-    authority: Option<&str>,
-) -> Result<Admitted, Refused> {
+fn owner(headers: &HeaderMap, authority: Option<&str>) -> Result<Admitted, Refused> {
     if !personal::is_local(headers, authority) {
         return Err(Status::failure(
             403,

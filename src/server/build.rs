@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::front::{Delegated, Gate};
 use super::tls::{CertificateError, CertificateFiles};
 use crate::authn::{
-    AuthnMetrics, AuthnSettings, Authenticator, CaBundle, CaBundleError, RequestHeaderNames,
+    Authenticator, AuthnMetrics, AuthnSettings, CaBundle, CaBundleError, RequestHeaderNames,
     RequestHeaderSettings, TokenReviewSettings,
 };
 use crate::authz::{Authorizer, AuthzMetrics, AuthzSettings, Impersonator};
@@ -56,11 +56,12 @@ pub(super) async fn upstream(
         config::Upstream::Embedded => embedded
             .into_iter()
             .map(|address| {
-                let url = http::Uri::try_from(format!("http://{address}"))
-                    .map_err(|e| SettingsError::Transport {
+                let url = http::Uri::try_from(format!("http://{address}")).map_err(|e| {
+                    SettingsError::Transport {
                         server: address.to_string(),
                         error: e.to_string(),
-                    })?;
+                    }
+                })?;
                 Server::from_files(url, None, None, None, &forward)
             })
             .collect::<Result<_, _>>()?,
@@ -76,12 +77,11 @@ pub(super) async fn upstream(
         } => servers
             .iter()
             .map(|url| {
-                let uri = http::Uri::try_from(url.as_str()).map_err(|e| {
-                    SettingsError::Transport {
+                let uri =
+                    http::Uri::try_from(url.as_str()).map_err(|e| SettingsError::Transport {
                         server: url.to_string(),
                         error: e.to_string(),
-                    }
-                })?;
+                    })?;
                 Server::from_files(
                     uri,
                     Some(ca_file),

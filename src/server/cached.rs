@@ -20,9 +20,7 @@ use crate::representation::table::TableOptions;
 use crate::representation::{Form, pretty};
 use crate::request::RequestInfo;
 use crate::store::{Filter, Store};
-use crate::watch::{
-    Encoding, JsonFrames, PartialFrames, TableFrames, Watch, WatchOptions,
-};
+use crate::watch::{Encoding, JsonFrames, PartialFrames, TableFrames, Watch, WatchOptions};
 
 pub(super) enum Outcome {
     Answer(Answer),

@@ -100,8 +100,8 @@ impl RequestContext {
         }
     }
 
-    /// Reads method, path and query.
-    pub(super) fn read(&mut self, session: &Session) -> Result<(), Answer> {
+    /// Reads method, path and query. An answer is a refusal.
+    pub(super) fn read(&mut self, session: &Session) -> Option<Answer> {
         // The context is made when the connection begins to wait for a request.
         self.started = Instant::now();
         let request = session.req_header();
@@ -114,9 +114,9 @@ impl RequestContext {
         let path = request.uri.path();
         match RequestInfo::parse(&request.method, path, &self.query) {
             Ok(info) => self.info = Some(info),
-            Err(error) => return Err(self.unreadable(error, &request.headers, path)),
+            Err(error) => return Some(self.unreadable(error, &request.headers, path)),
         }
-        Ok(())
+        None
     }
 
     fn unreadable(&self, error: RequestInfoError, headers: &HeaderMap, path: &str) -> Answer {

@@ -21,9 +21,7 @@ pub(super) fn take_session(session: &mut Session) -> ServerSession {
 /// Takes the bare stream of an HTTP/1 connection whose request has no body.
 /// `None` for HTTP/2, where a stream is not a connection.
 pub(super) fn take_stream(session: &mut Session) -> Option<Stream> {
-    if session.as_http1().is_none() {
-        return None;
-    }
+    session.as_http1()?;
     match take_session(session) {
         ServerSession::H1(v1) => Some(v1.into_inner()),
         ServerSession::H2(_) | ServerSession::Subrequest(_) | ServerSession::Custom(_) => None,

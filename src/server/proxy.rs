@@ -54,7 +54,7 @@ impl ProxyHttp for Proxy {
             session.set_keepalive(None);
             return self.finish(session, ctx, answer).await;
         }
-        if let Err(answer) = ctx.read(session) {
+        if let Some(answer) = ctx.read(session) {
             return self.finish(session, ctx, answer).await;
         }
         // Health must answer even when nobody can be asked who is asking.

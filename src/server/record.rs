@@ -157,9 +157,7 @@ impl Finished {
         let (result, reason) = match self.cache {
             CacheResult::NotAsked => (None, ""),
             CacheResult::Hit => (Some(metrics::CacheResult::Hit), ""),
-            CacheResult::Bypass(reason) => {
-                (Some(metrics::CacheResult::Bypass), reason.as_str())
-            }
+            CacheResult::Bypass(reason) => (Some(metrics::CacheResult::Bypass), reason.as_str()),
         };
         if let (Some(cached), Some(result)) = (&self.cached, result) {
             cached.request(read, result, reason);
@@ -203,8 +201,7 @@ impl Labels {
             &info.name,
         );
         let watch = info.verb == "watch" || ctx.query.truthy("watch");
-        let connect =
-            info.is_resource_request && CONNECT.contains(&info.subresource.as_str());
+        let connect = info.is_resource_request && CONNECT.contains(&info.subresource.as_str());
         Self {
             verb: Verb::of(&info.method, scope, watch, apply, connect),
             scope,

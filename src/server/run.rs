@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -33,10 +33,6 @@ use crate::metrics::Metrics;
 use crate::reflector::Cache;
 use crate::upstream::Upstream;
 use crate::upstream::review::{ReviewClient, ReviewError};
-
-/// The sample objects of the embedded server change this often, so that a
-/// watch has something to show.
-const ACTIVITY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -91,7 +87,10 @@ impl Apifront {
         let embedded = start_embedded(&config).await?;
         let embedded_address = embedded.as_ref().map(|e| e.address());
         let settings = build::upstream(&config, embedded_address).await?;
-        let upstream = Arc::new(ArcSwap::from_pointee(Upstream::new(&settings)?));
+        let upstream = Arc::new(ArcSwap::from_pointee(Upstream::new(
+            &settings,
+            metrics.upstream.clone(),
+        )?));
         let reviews = Arc::new(CurrentUpstream(upstream.clone()));
         let access = AccessControl::new(
             reviews,
@@ -255,10 +254,8 @@ async fn start_embedded(config: &Config) -> Result<Option<crate::embedded::Handl
     if config.upstream != config::Upstream::Embedded {
         return Ok(None);
     }
-    let server = EmbeddedServer::with_samples();
-    server.spawn_activity(ACTIVITY);
-    server
-        .start(SocketAddr::from(([127, 0, 0, 1], 0)))
+    // It ends with the handle, its sample objects' activity too.
+    EmbeddedServer::start_default(SocketAddr::from(([127, 0, 0, 1], 0)))
         .await
         .map(Some)
         .map_err(StartError::Embedded)
@@ -297,6 +294,8 @@ fn proxy_app(
     );
     let mut h2 = default_h2_options();
     h2.max_concurrent_streams(config.serving.http2_max_streams_per_connection);
+    let header_bytes = config.serving.max_request_header_bytes;
+    h2.max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
     HeaderDeadline::new(
         proxy,
         config.serving.request_header_timeout,
@@ -341,7 +340,8 @@ impl Parts {
     /// Builds everything new before anything is swapped.
     async fn reload(&self, config: Arc<Config>) -> Result<(), StartError> {
         let settings = build::upstream(&config, self.embedded).await?;
-        let upstream = Upstream::new(&settings)?;
+        let old = self.front.load_full();
+        let upstream = Upstream::new(&settings, old.metrics.upstream.clone())?;
         if let (Some(certificates), Some(secure)) = (&self.certificates, &config.serving.secure) {
             let (default, named) = build::certificate_files(secure);
             certificates
@@ -351,7 +351,6 @@ impl Parts {
         let gate: Gate = self.access.gate(&config.access)?;
         let bundles = build::client_authorities(&config.access)?;
         self.clients.reload(bundles.iter().map(Arc::as_ref));
-        let old = self.front.load_full();
         let front = Front {
             config,
             gate,
@@ -368,6 +367,10 @@ impl Parts {
             serving.max_mutating_requests_inflight,
         );
         self.upstream.store(Arc::new(upstream));
+        if old.config.upstream != front.config.upstream {
+            // It may be another cluster now.
+            front.cache.relist();
+        }
         preload(&front);
         self.front.store(Arc::new(front));
         Ok(())

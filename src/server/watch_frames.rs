@@ -82,8 +82,7 @@ mod tests {
         frames.seen(b"1}\n");
         assert!(frames.at_boundary());
 
-        let protobuf =
-            HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
+        let protobuf = HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
         let stream = [0, 0, 0, 3, 1, 2, 3, 0, 0, 0, 1, 9];
         for step in 1..=stream.len() {
             let mut frames = Frames::of(Some(&protobuf));

@@ -16,7 +16,6 @@ use super::respond::common_headers;
 use super::stream::WRITE_TIMEOUT;
 use crate::watch::Watch;
 
-
 /// How a watch's connection came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamEnd {
@@ -93,7 +92,9 @@ pub(super) async fn start(
     }
     common_headers(&mut header, session.req_header(), ctx)?;
     session.set_write_timeout(Some(WRITE_TIMEOUT));
-    session.write_response_header(Box::new(header), false).await?;
+    session
+        .write_response_header(Box::new(header), false)
+        .await?;
 
     let mut finished = Finished::new(session, ctx);
     let watching = finished.watching();

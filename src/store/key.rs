@@ -25,7 +25,9 @@ impl ObjectKey {
 
     /// Empty for cluster-scoped objects.
     pub fn namespace(&self) -> &str {
-        self.0.split_once('/').map_or("", |(namespace, _)| namespace)
+        self.0
+            .split_once('/')
+            .map_or("", |(namespace, _)| namespace)
     }
 
     pub fn name(&self) -> &str {

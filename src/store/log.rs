@@ -98,7 +98,11 @@ impl Log {
     }
 
     /// Up to `limit` events from the cursor on, which moves past them.
-    pub(super) fn read(&self, cursor: &mut Cursor, limit: usize) -> Result<Vec<Arc<Event>>, Evicted> {
+    pub(super) fn read(
+        &self,
+        cursor: &mut Cursor,
+        limit: usize,
+    ) -> Result<Vec<Arc<Event>>, Evicted> {
         if cursor.0 < self.first {
             return Err(Evicted { oldest: self.floor });
         }

@@ -72,7 +72,11 @@ impl StoredObject {
 
     /// Bytes this object holds on to, roughly.
     pub fn size(&self) -> usize {
-        let labels: usize = self.labels.iter().map(|(k, v)| k.len() + v.len() + 48).sum();
+        let labels: usize = self
+            .labels
+            .iter()
+            .map(|(k, v)| k.len() + v.len() + 48)
+            .sum();
         self.item.len() + self.key.as_str().len() + self.uid.len() + labels + 200
     }
 }

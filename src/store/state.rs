@@ -13,8 +13,7 @@ use tokio::sync::watch;
 use super::log::Log;
 use super::resync::difference;
 use super::{
-    Change, Cursor, Event, Evicted, FieldTable, MalformedObject, ObjectKey, Snapshot,
-    StoredObject,
+    Change, Cursor, Event, Evicted, FieldTable, MalformedObject, ObjectKey, Snapshot, StoredObject,
 };
 use crate::api::GroupVersionResource;
 use crate::representation::resource_version::with_resource_version;
@@ -133,12 +132,7 @@ impl Store {
     /// Applies one watch event of upstream. `item` is the object as a list
     /// item. An event at or below the current version changes nothing: it was
     /// seen before.
-    pub fn apply(
-        &self,
-        deleted: bool,
-        item: Bytes,
-        now: Instant,
-    ) -> Result<(), MalformedObject> {
+    pub fn apply(&self, deleted: bool, item: Bytes, now: Instant) -> Result<(), MalformedObject> {
         let object = StoredObject::parse(item, &self.resource.fields)?;
         let _writer = self.writer.lock();
         let current = self.published.load_full();
@@ -149,7 +143,13 @@ impl Store {
         let change = match (deleted, &previous) {
             (true, None) => {
                 // Nobody here has seen it; only time has passed.
-                self.publish(&current, current.objects.clone(), object.resource_version, vec![], now);
+                self.publish(
+                    &current,
+                    current.objects.clone(),
+                    object.resource_version,
+                    vec![],
+                    now,
+                );
                 return Ok(());
             }
             (true, Some(_)) => Change::Deleted,
@@ -222,8 +222,8 @@ impl Store {
     }
 
     fn restamped(&self, object: &StoredObject, version: u64) -> StoredObject {
-        let item = with_resource_version(&object.item, version)
-            .unwrap_or_else(|| object.item.clone());
+        let item =
+            with_resource_version(&object.item, version).unwrap_or_else(|| object.item.clone());
         object.stamped(version, item)
     }
 

@@ -21,9 +21,6 @@ use tokio_rustls::TlsConnector;
 
 use super::{Endpoint, Upstream};
 
-/// TCP and TLS together.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
 #[derive(Debug, thiserror::Error)]
 pub enum AloneError {
     #[error("cannot connect to {server}: {error}")]
@@ -31,8 +28,8 @@ pub enum AloneError {
         server: String,
         error: std::io::Error,
     },
-    #[error("{server} did not accept the connection within {CONNECT_TIMEOUT:?}")]
-    ConnectTimeout { server: String },
+    #[error("{server} did not accept the connection within {after:?}")]
+    ConnectTimeout { server: String, after: Duration },
     #[error("{server}: {error}")]
     Http { server: String, error: hyper::Error },
     #[error("no API server is configured")]
@@ -55,7 +52,7 @@ impl Upstream {
         let mut tried = Vec::new();
         let mut last = AloneError::NoServers;
         while let Some(endpoint) = self.pick(&tried) {
-            match connect(&endpoint).await {
+            match connect(&endpoint, self.timing.connect_timeout).await {
                 Ok(stream) => match ask(&endpoint, stream, request.clone()).await {
                     Err(AloneError::Http { server, error }) if repeatable => {
                         self.report_failure(&endpoint);
@@ -77,7 +74,8 @@ impl Upstream {
 trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-async fn connect(endpoint: &Endpoint) -> Result<Box<dyn Io>, AloneError> {
+/// TCP and TLS together.
+async fn connect(endpoint: &Endpoint, after: Duration) -> Result<Box<dyn Io>, AloneError> {
     let connect = async {
         let tcp = TcpStream::connect(endpoint.address().await?).await?;
         tcp.set_nodelay(true)?;
@@ -91,7 +89,7 @@ async fn connect(endpoint: &Endpoint) -> Result<Box<dyn Io>, AloneError> {
         };
         Ok(stream)
     };
-    match tokio::time::timeout(CONNECT_TIMEOUT, connect).await {
+    match tokio::time::timeout(after, connect).await {
         Ok(Ok(stream)) => Ok(stream),
         Ok(Err(error)) => Err(AloneError::Connect {
             server: endpoint.name.clone(),
@@ -99,6 +97,7 @@ async fn connect(endpoint: &Endpoint) -> Result<Box<dyn Io>, AloneError> {
         }),
         Err(_) => Err(AloneError::ConnectTimeout {
             server: endpoint.name.clone(),
+            after,
         }),
     }
 }

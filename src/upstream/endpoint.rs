@@ -22,11 +22,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    pub(super) fn new(
-        server: &Server,
-        index: u64,
-        timing: Timing,
-    ) -> Result<Self, SettingsError> {
+    pub(super) fn new(server: &Server, index: u64, timing: Timing) -> Result<Self, SettingsError> {
         let url = &server.own.cluster_url;
         let host = url.host().unwrap_or_default();
         let default_port = if url.scheme_str() == Some("http") {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::header::ACCEPT;
 use kube::client::Body;
 
 use super::{Endpoint, Settings, SettingsError};
 use crate::config::upstream::Timing;
+use crate::metrics::{UpstreamKind, UpstreamMetrics};
 
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
@@ -29,10 +30,11 @@ pub struct Upstream {
     endpoints: Vec<Arc<Endpoint>>,
     turn: AtomicUsize,
     pub(super) timing: Timing,
+    metrics: UpstreamMetrics,
 }
 
 impl Upstream {
-    pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
+    pub fn new(settings: &Settings, metrics: UpstreamMetrics) -> Result<Self, SettingsError> {
         let endpoints = (0..)
             .zip(&settings.servers)
             .map(|(index, server)| Endpoint::new(server, index, settings.timing).map(Arc::new))
@@ -41,6 +43,7 @@ impl Upstream {
             endpoints,
             turn: AtomicUsize::new(0),
             timing: settings.timing,
+            metrics,
         })
     }
 
@@ -73,17 +76,22 @@ impl Upstream {
 
     /// GETs `path_and_query` with apifront's own credentials. The answer's
     /// head is bounded in time, its body is not: it may be a watch.
-    pub async fn get(&self, path_and_query: &str) -> Result<http::Response<Body>, UpstreamError> {
-        self.get_as(path_and_query, "application/json").await
+    pub async fn get(
+        &self,
+        kind: UpstreamKind,
+        path_and_query: &str,
+    ) -> Result<http::Response<Body>, UpstreamError> {
+        self.get_as(kind, path_and_query, "application/json").await
     }
 
     /// As [`Upstream::get`], in another representation.
     pub async fn get_as(
         &self,
+        kind: UpstreamKind,
         path_and_query: &str,
         accept: &str,
     ) -> Result<http::Response<Body>, UpstreamError> {
-        self.send(|| {
+        self.send(kind, || {
             http::Request::get(path_and_query)
                 .header(ACCEPT, accept)
                 .body(Body::empty())
@@ -94,10 +102,11 @@ impl Upstream {
     /// POSTs JSON with apifront's own credentials.
     pub async fn post(
         &self,
+        kind: UpstreamKind,
         path: &str,
         body: &[u8],
     ) -> Result<http::Response<Body>, UpstreamError> {
-        self.send(|| {
+        self.send(kind, || {
             http::Request::post(path)
                 .header(ACCEPT, "application/json")
                 .header(http::header::CONTENT_TYPE, "application/json")
@@ -110,12 +119,13 @@ impl Upstream {
     /// and reviews, which change nothing and may be asked again.
     async fn send(
         &self,
+        kind: UpstreamKind,
         request: impl Fn() -> Result<http::Request<Body>, http::Error>,
     ) -> Result<http::Response<Body>, UpstreamError> {
         let mut tried = Vec::new();
         let mut last = UpstreamError::NoServers;
         while let Some(endpoint) = self.pick(&tried) {
-            match self.timed(&endpoint, request()?).await {
+            match self.timed(kind, &endpoint, request()?).await {
                 Ok(response) => return Ok(response),
                 Err(error) => {
                     self.report_failure(&endpoint);
@@ -127,19 +137,24 @@ impl Upstream {
         Err(last)
     }
 
-    async fn timed(
+    pub(super) async fn timed(
         &self,
+        kind: UpstreamKind,
         endpoint: &Endpoint,
         request: http::Request<Body>,
     ) -> Result<http::Response<Body>, UpstreamError> {
+        let started = Instant::now();
         let after = self.timing.request_timeout;
-        tokio::time::timeout(after, endpoint.send(request))
+        let result = tokio::time::timeout(after, endpoint.send(request))
             .await
             .unwrap_or_else(|_| {
                 Err(UpstreamError::Timeout {
                     server: endpoint.name.clone(),
                     after,
                 })
-            })
+            });
+        let code = result.as_ref().ok().map(|r| r.status().as_u16());
+        self.metrics.observe(kind, code, started.elapsed());
+        result
     }
 }

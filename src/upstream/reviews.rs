@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use super::Upstream;
 use super::review::{REVIEW_TIMEOUT, ReviewClient, ReviewError};
+use crate::metrics::UpstreamKind;
 
 #[async_trait]
 impl ReviewClient for Upstream {
@@ -13,10 +14,22 @@ impl ReviewClient for Upstream {
         path: &str,
         body: Bytes,
     ) -> Result<(http::StatusCode, Bytes), ReviewError> {
+        let kind = if path.ends_with("/tokenreviews") {
+            UpstreamKind::TokenReview
+        } else {
+            UpstreamKind::SubjectAccessReview
+        };
         let ask = async {
-            let response = self.post(path, &body).await.map_err(|e| e.to_string())?;
+            let response = self
+                .post(kind, path, &body)
+                .await
+                .map_err(|e| e.to_string())?;
             let status = response.status();
-            let body = response.into_body().collect_bytes().await.map_err(|e| e.to_string())?;
+            let body = response
+                .into_body()
+                .collect_bytes()
+                .await
+                .map_err(|e| e.to_string())?;
             Ok((status, body))
         };
         match tokio::time::timeout(REVIEW_TIMEOUT, ask).await {

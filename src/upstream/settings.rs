@@ -13,7 +13,10 @@ pub enum Credentials {
     /// Those of apifront itself.
     Own,
     /// The front-proxy client certificate, which lets us name callers.
-    FrontProxy { cert_file: PathBuf, key_file: PathBuf },
+    FrontProxy {
+        cert_file: PathBuf,
+        key_file: PathBuf,
+    },
     /// None: each request carries its caller's own token.
     None,
 }

@@ -16,7 +16,9 @@ use tokio::time::Instant;
 use super::transition;
 use crate::representation::EventType;
 use crate::representation::resource_version::with_resource_version;
-use crate::store::{Change, Cursor, Event, Evicted, Filter, Progress, Snapshot, Store, StoredObject};
+use crate::store::{
+    Change, Cursor, Event, Evicted, Filter, Progress, Snapshot, Store, StoredObject,
+};
 
 /// kube-apiserver's bookmark period.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);

@@ -38,7 +38,9 @@ pub enum Offer {
 /// What a real server offers; here only the first of them works.
 const ALL: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-pub fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Media, Status> {
+/// `routed` tells whether go-restful's router stands before the handler: it does
+/// for everything but custom resources.
+pub fn negotiate(headers: &HeaderMap, offer: Offer, routed: bool) -> Result<Media, Status> {
     // Only the first header line counts, as Go's Header.Get has it.
     let accept = headers
         .get(ACCEPT)
@@ -57,13 +59,13 @@ pub fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Media, Status> {
     clauses
         .iter()
         .find_map(|clause| clause.choose(offer))
-        .ok_or_else(|| not_acceptable(&clauses, offer))
+        .ok_or_else(|| not_acceptable(&clauses, offer, routed))
 }
 
 /// The router knows the types of a route without their parameters and refuses
 /// first, in words of its own.
-fn not_acceptable(clauses: &[Clause<'_>], offer: Offer) -> Status {
-    if !clauses.iter().any(Clause::is_routed) {
+fn not_acceptable(clauses: &[Clause<'_>], offer: Offer, routed: bool) -> Status {
+    if routed && !clauses.iter().any(Clause::is_routed) {
         let streams = match offer {
             Offer::Watch | Offer::Collection => {
                 ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
@@ -180,7 +182,7 @@ mod tests {
         let pick = |accept: &str, offer| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, accept.parse().unwrap());
-            negotiate(&headers, offer).ok()
+            negotiate(&headers, offer, true).ok()
         };
         let both = format!("{TABLE},application/json");
         for (accept, offer, expected) in [

@@ -65,7 +65,11 @@ impl<'a> Call<'a> {
         } else {
             Offer::Object
         };
-        negotiate(&self.head.headers, offer)
+        self.negotiate(offer)
+    }
+
+    pub fn negotiate(&self, offer: Offer) -> Result<Media, Status> {
+        negotiate(&self.head.headers, offer, self.resource.custom.is_none())
     }
 
     /// One object, as it was asked for. What cannot be shaped goes out as it is.
@@ -92,6 +96,19 @@ impl<'a> Call<'a> {
 
     /// 406 about a shape that the object, of a Go type, does not have.
     pub fn wrong_shape(&self, asked: &str, is: &str, suffix: &str) -> Status {
+        if self.resource.custom.is_some() {
+            return if suffix.is_empty() {
+                Status::failure(500, Reason::Unknown, "content is not a list")
+            } else {
+                Status::failure(
+                    406,
+                    Reason::NotAcceptable,
+                    format!(
+                        "you requested {asked}, but the requested object is {is} (*unstructured.UnstructuredList)"
+                    ),
+                )
+            };
+        }
         let group = match self.resource.gvr.group.split('.').next() {
             None | Some("") => "core",
             Some(group) => group,

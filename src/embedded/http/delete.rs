@@ -6,7 +6,7 @@ use chrono::Utc;
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     Body, answer, body,
@@ -217,6 +217,10 @@ fn mark(call: &Call<'_>, stored: &Arc<Stored>, grace: i64) -> Result<Option<Outc
         let end = Utc::now() + chrono::Duration::seconds(grace);
         let metadata = meta::metadata_mut(&mut value);
         metadata.insert("deletionTimestamp".into(), meta::timestamp(end).into());
+        if is_definition(call) {
+            let cleanup = json!(["customresourcecleanup.apiextensions.k8s.io"]);
+            metadata.insert("finalizers".into(), cleanup);
+        }
         let own_way = is_namespace(call) || is_definition(call);
         if !own_way {
             metadata.insert("deletionGracePeriodSeconds".into(), grace.into());

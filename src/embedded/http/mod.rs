@@ -180,6 +180,10 @@ async fn route_call(
         "" => None,
         name => match resource.subresources.iter().find(|s| s.name() == name) {
             Some(found) => Some(*found),
+            // Custom resources look for the object before they look for this.
+            None if custom => {
+                return Err(Status::not_found(&resource.group_resource(), &target.name));
+            }
             None => return unknown(false),
         },
     };
@@ -209,6 +213,9 @@ async fn route_call(
         ("PUT", true, Some(Subresource::Finalize)) => update::finalize(&call, incoming).await,
         ("DELETE", true, None) => delete::delete(&call, incoming).await,
         ("PUT", false, None) if custom => Err(Status::bad_request("name must be provided")),
+        ("GET" | "POST" | "PUT" | "PATCH" | "DELETE", ..) => Err(errors::method_not_allowed()),
+        // A method the request info has no verb for.
+        _ if custom => Err(Status::method_not_allowed(&call.group_resource(), "")),
         _ => Err(errors::method_not_allowed()),
     }
 }
@@ -242,7 +249,7 @@ async fn prettify(response: Response<Body>) -> Response<Body> {
 
 impl Head {
     pub fn negotiate(&self, offer: Offer) -> Result<Media, Status> {
-        negotiate(&self.headers, offer)
+        negotiate(&self.headers, offer, true)
     }
 }
 

@@ -20,7 +20,6 @@ use tokio::{sync::watch::Receiver, time::Instant};
 
 use super::{
     Body, Media, Offer,
-    accept::negotiate,
     call::Call,
     list::{Selection, wait_for},
     list_options::parse_version,
@@ -47,7 +46,7 @@ const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 pub async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Body>, Status> {
-    let media = negotiate(&call.head.headers, Offer::Watch)?;
+    let media = call.negotiate(Offer::Watch)?;
     let include_object = call.include_object()?;
     let options = &selection.options;
     let requested = parse_version(&options.resource_version)
