@@ -63,6 +63,8 @@ pub(super) struct Forward {
     /// API servers already tried.
     pub(super) tried: Vec<Arc<Endpoint>>,
     pub(super) long_running: bool,
+    /// Upstream may have acted on the request without saying so.
+    pub(super) outcome_unknown: bool,
     /// An API server was asked, or was to be.
     pub(super) attempted: bool,
 }

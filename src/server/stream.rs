@@ -19,13 +19,14 @@ use tokio::sync::watch::Receiver;
 
 use super::context::RequestContext;
 use super::detached::take_session;
-use super::forward::{RETRY_AFTER_SECONDS, X_FORWARDED_FOR};
+use super::forward::{self, X_FORWARDED_FOR};
 use super::record::Finished;
 use super::respond::{AUDIT_ID, Answer, debug_header};
 use super::watch_frames::Frames;
 use crate::api::Status;
 use crate::identity;
 use crate::request::RequestInfo;
+use crate::upstream::alone::AloneError;
 
 /// A client that takes no byte for this long is given up.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -55,7 +56,8 @@ pub(super) async fn forward(
     session: &mut Session,
     ctx: &mut RequestContext,
 ) -> Result<Option<Answer>> {
-    let response = match ask_upstream(session, ctx).await? {
+    // GETs, all of them.
+    let response = match ask_upstream(session, ctx, true).await? {
         Ok(response) => response,
         Err(answer) => return Ok(Some(answer)),
     };
@@ -86,6 +88,7 @@ pub(super) async fn forward(
 pub(super) async fn ask_upstream(
     session: &mut Session,
     ctx: &mut RequestContext,
+    repeatable: bool,
 ) -> Result<std::result::Result<Response<Incoming>, Answer>> {
     let request = match upstream_request(session.req_header(), ctx) {
         Ok(request) => request,
@@ -97,7 +100,7 @@ pub(super) async fn ask_upstream(
     let upstream = ctx.front.cache.upstream();
     ctx.forward.attempted = true;
     let asked = tokio::select! {
-        asked = upstream.send_alone(request) => asked,
+        asked = upstream.send_alone(request, repeatable) => asked,
         _ = session.as_mut().read_body_or_idle(true) => {
             return Error::e_explain(ErrorType::ConnectionClosed, "the client went away");
         }
@@ -106,8 +109,10 @@ pub(super) async fn ask_upstream(
         Ok(response) => Ok(Ok(response)),
         Err(error) => {
             tracing::warn!(%error, "request could not be forwarded");
-            let status = Status::service_unavailable("the API server cannot be reached")
-                .with_retry_after(RETRY_AFTER_SECONDS);
+            let status = match error {
+                AloneError::Http { .. } if !repeatable => forward::unknown_outcome(),
+                _ => forward::unreachable(),
+            };
             Ok(Err(answer(&status, session, ctx)))
         }
     }

@@ -16,3 +16,4 @@ mod personal;
 mod reload;
 mod restart;
 mod streams;
+mod traps;
