@@ -77,7 +77,7 @@ fn filter(namespace: &str, labels: &str, fields: &str) -> Filter {
         namespace,
         LabelSelector::parse(labels).unwrap(),
         FieldSelector::parse(fields).unwrap(),
-        resource().fields,
+        &resource(),
     )
     .unwrap()
 }
