@@ -1,7 +1,7 @@
 //! Passing a request on to an API server.
 
-use http::header::HOST;
-use http::{Method, StatusCode};
+use http::header::{EXPECT, HOST};
+use http::{Method, StatusCode, Version};
 use pingora_core::ErrorSource;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorType, Result};
@@ -26,6 +26,16 @@ pub(super) fn begin(session: &Session, ctx: &mut RequestContext) {
     if ctx.forward.long_running {
         ctx.guards.long_running = Finished::new(session, ctx).long_running();
     }
+}
+
+/// A client that waits to be told before it sends its body is told: upstream's
+/// own word does not come through HTTP/2.
+pub(super) async fn go_on(session: &mut Session) -> Result<()> {
+    let request = session.req_header();
+    if request.version == Version::HTTP_11 && request.headers.contains_key(EXPECT) {
+        session.as_mut().write_continue_response().await?;
+    }
+    Ok(())
 }
 
 /// The next API server to try.
@@ -57,13 +67,20 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
     let Some(endpoint) = ctx.forward.tried.last() else {
         return Error::e_explain(ErrorType::InternalError, "no API server chosen");
     };
-    let own = endpoint.forward.headers.headers().await.map_err(|error| {
-        Error::because(
-            ErrorType::InternalError,
-            "no credentials for upstream",
-            error,
-        )
-    })?;
+    let own = endpoint
+        .forward
+        .headers
+        .headers(&ctx.forward.identity)
+        .await
+        .map_err(|error| {
+            Error::because(
+                ErrorType::InternalError,
+                "no credentials for upstream",
+                error,
+            )
+        })?;
+    // The client has been told to go on.
+    request.remove_header(&EXPECT);
     let mut kept = request.headers.clone();
     identity::strip(&mut kept, ctx.front.gate.front_proxy());
     let changed: Vec<_> = request
@@ -114,7 +131,7 @@ pub(super) fn broke_off(
     client_reused: bool,
 ) -> Box<Error> {
     let method = &session.req_header().method;
-    let repeatable = matches!(*method, Method::GET | Method::HEAD)
+    let repeatable = is_read(method)
         && session.as_ref().response_written().is_none()
         && !session.as_ref().retry_buffer_truncated()
         && error.esource() == &ErrorSource::Upstream;
@@ -122,8 +139,28 @@ pub(super) fn broke_off(
         // An idle connection that the server closed says nothing about it.
         ctx.forward.tried.pop();
     }
+    ctx.forward.outcome_unknown = !repeatable;
     error.set_retry(repeatable);
     error
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// Nothing was done; trying again may help.
+pub(super) fn unreachable() -> Status {
+    Status::service_unavailable("the API server cannot be reached")
+        .with_retry_after(RETRY_AFTER_SECONDS)
+}
+
+/// The API server may have done what it was asked. No Retry-After: client-go
+/// repeats any request, writes too, on a 5xx that has one.
+pub(super) fn unknown_outcome() -> Status {
+    Status::service_unavailable(
+        "the connection to the API server broke off before it answered; \
+         it may or may not have carried out the request",
+    )
 }
 
 /// Says what went wrong, as a Status.
@@ -144,6 +181,9 @@ pub(super) async fn failed(
         ErrorSource::Downstream => {
             tracing::debug!(%error, "client went away");
             return no_answer;
+        }
+        _ if ctx.forward.outcome_unknown && !is_read(&session.req_header().method) => {
+            unknown_outcome()
         }
         _ => status(error),
     };
@@ -174,7 +214,6 @@ fn status(error: &Error) -> Status {
             Status::failure(*code, crate::api::Reason::Unknown, text)
         }
         ErrorType::InternalError => Status::internal_error("the request could not be forwarded"),
-        _ => Status::service_unavailable("the API server cannot be reached")
-            .with_retry_after(RETRY_AFTER_SECONDS),
+        _ => unreachable(),
     }
 }

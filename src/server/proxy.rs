@@ -99,6 +99,7 @@ impl ProxyHttp for Proxy {
                 None => Ok(true),
             };
         }
+        forward::go_on(session).await?;
         Ok(false)
     }
 

@@ -5,6 +5,9 @@ use kube::client::{Body, ConfigExt};
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
+const IMPERSONATE_USER: &str = "impersonate-user";
+const IMPERSONATE_PREFIX: &str = "impersonate-";
+
 /// Gives the credential headers of a kubeconfig user, fresh for each request:
 /// `Authorization` (token, token file, exec plugin, basic) and the kubeconfig's
 /// own impersonation. kube's request layers do the work; the innermost service
@@ -30,18 +33,25 @@ impl HeaderSource {
         Ok(Self(Some(BoxCloneSyncService::new(service))))
     }
 
-    /// The headers to add to a request; often none.
-    pub async fn headers(&self) -> Result<HeaderMap, BoxError> {
-        match &self.0 {
-            None => Ok(HeaderMap::new()),
-            Some(service) => {
-                let request = Request::new(Body::empty());
-                service
-                    .clone()
-                    .oneshot(request)
-                    .await
-                    .map(Response::into_body)
-            }
+    /// The headers to add to a request that has those of `request`; often
+    /// none. One that already asks to act as somebody keeps to that, as in
+    /// client-go: groups of two users in one request would make a third.
+    pub async fn headers(&self, request: &HeaderMap) -> Result<HeaderMap, BoxError> {
+        let Some(service) = &self.0 else {
+            return Ok(HeaderMap::new());
+        };
+        let empty = Request::new(Body::empty());
+        let mut own = service.clone().oneshot(empty).await?.into_body();
+        if request.contains_key(IMPERSONATE_USER) {
+            own = own
+                .into_iter()
+                .scan(None, |last, (name, value)| {
+                    *last = name.or(last.take());
+                    Some((last.clone()?, value))
+                })
+                .filter(|(name, _)| !name.as_str().starts_with(IMPERSONATE_PREFIX))
+                .collect();
         }
+        Ok(own)
     }
 }

@@ -25,6 +25,11 @@ const H2_STREAMS_PER_CONNECTION: usize = 100;
 /// balancer on the way) drops them under a request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A connection shared by many requests is asked this often whether it still
+/// lives, as client-go does: pingora gives up 5 s later, and reads are asked
+/// again elsewhere.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+
 /// What a connection is for. Different purposes never share connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -69,6 +74,7 @@ impl Transport {
         if secure {
             template.options.alpn = ALPN::H2H1;
             template.options.max_h2_streams = H2_STREAMS_PER_CONNECTION;
+            template.options.h2_ping_interval = Some(PING_INTERVAL);
             template.options.ca = authorities(config)?;
             template.client_cert_key = client_certificate(config)?;
             if config.accept_invalid_certs {
@@ -79,6 +85,7 @@ impl Transport {
         template.options.connection_timeout = Some(timing.connect_timeout);
         template.options.total_connection_timeout = Some(timing.connect_timeout);
         template.options.idle_timeout = Some(IDLE_TIMEOUT);
+        template.options.read_timeout = Some(timing.request_timeout);
         Ok(Self {
             headers,
             tls,
@@ -93,6 +100,8 @@ impl Transport {
         if purpose == Purpose::LongRunning {
             peer.options.alpn = ALPN::H1;
             peer.group_key ^= 1;
+            // It may be silent for as long as it likes.
+            peer.options.read_timeout = None;
         }
         peer
     }

@@ -159,6 +159,11 @@ impl Watch {
         }
     }
 
+    /// Whether all initial events have been handed out.
+    pub fn has_begun(&self) -> bool {
+        self.initial.is_empty() && self.owed_end.is_none()
+    }
+
     #[cfg(test)]
     pub(super) fn bookmark_each(&mut self, period: Duration) {
         self.bookmark_period = period;
