@@ -18,6 +18,11 @@ pub enum UpstreamError {
         server: String,
         error: Box<kube::Error>,
     },
+    #[error("no credentials for {server}: {error}")]
+    Credentials {
+        server: String,
+        error: tower::BoxError,
+    },
     #[error("{server}: no answer within {after:?}")]
     Timeout { server: String, after: Duration },
     #[error("no API server is configured")]
