@@ -81,24 +81,10 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
         })?;
     // The client has been told to go on.
     request.remove_header(&EXPECT);
-    let mut kept = request.headers.clone();
-    identity::strip(&mut kept, ctx.front.gate.front_proxy());
-    let changed: Vec<_> = request
-        .headers
-        .keys()
-        .filter(|name| {
-            !request
-                .headers
-                .get_all(*name)
-                .iter()
-                .eq(kept.get_all(*name))
-        })
-        .cloned()
-        .collect();
-    for name in changed {
+    for (name, value) in identity::changes(&request.headers, ctx.front.gate.front_proxy()) {
         request.remove_header(&name);
-        for value in kept.get_all(&name) {
-            request.append_header(&name, value)?;
+        if let Some(value) = value {
+            request.append_header(name, value)?;
         }
     }
     for (name, value) in ctx.forward.identity.iter().chain(&own) {

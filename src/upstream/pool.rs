@@ -17,6 +17,11 @@ pub enum UpstreamError {
     /// nobody.
     #[error("{server}: {causes}")]
     Request { server: String, causes: String },
+    #[error("no credentials for {server}: {error}")]
+    Credentials {
+        server: String,
+        error: tower::BoxError,
+    },
     #[error("{server}: no answer within {after:?}")]
     Timeout { server: String, after: Duration },
     #[error("no API server is configured")]
