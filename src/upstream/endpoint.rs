@@ -35,10 +35,14 @@ impl Endpoint {
             server: name.clone(),
             error,
         };
+        // kube waits for 30 s by default: as long for each request until the
+        // health check has noticed a server that is off the network.
+        let mut own = server.own.clone();
+        own.connect_timeout = Some(timing.connect_timeout);
         // Two purposes for each of the two sets of credentials.
         let group = index * 4;
         Ok(Self {
-            client: kube::Client::try_from(server.own.clone()).map_err(|e| wrong(e.to_string()))?,
+            client: kube::Client::try_from(own).map_err(|e| wrong(e.to_string()))?,
             own: Transport::new(&server.own, group, timing).map_err(wrong)?,
             forward: Transport::new(&server.forward, group + 2, timing).map_err(wrong)?,
             address: ArcSwapOption::empty(),
