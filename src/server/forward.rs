@@ -47,7 +47,7 @@ pub(super) async fn peer(session: &mut Session, ctx: &mut RequestContext) -> Res
     ctx.forward.attempted = true;
     ctx.forward.tried.push(endpoint.clone());
     let address = endpoint.address().await.map_err(|error| {
-        upstream.report_failure(&endpoint);
+        upstream.report_failure(&endpoint, &error);
         let mut failed = Error::because(ErrorType::ConnectError, "cannot look up", error);
         failed.set_retry(true);
         failed
@@ -81,24 +81,10 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
         })?;
     // The client has been told to go on.
     request.remove_header(&EXPECT);
-    let mut kept = request.headers.clone();
-    identity::strip(&mut kept, ctx.front.gate.front_proxy());
-    let changed: Vec<_> = request
-        .headers
-        .keys()
-        .filter(|name| {
-            !request
-                .headers
-                .get_all(*name)
-                .iter()
-                .eq(kept.get_all(*name))
-        })
-        .cloned()
-        .collect();
-    for name in changed {
+    for (name, value) in identity::changes(&request.headers, ctx.front.gate.front_proxy()) {
         request.remove_header(&name);
-        for value in kept.get_all(&name) {
-            request.append_header(&name, value)?;
+        if let Some(value) = value {
+            request.append_header(name, value)?;
         }
     }
     for (name, value) in ctx.forward.identity.iter().chain(&own) {
@@ -115,7 +101,7 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
 /// Connecting sent nothing: any request may try the next server.
 pub(super) fn could_not_connect(ctx: &mut RequestContext, mut error: Box<Error>) -> Box<Error> {
     if let Some(endpoint) = ctx.forward.tried.last() {
-        ctx.front.cache.upstream().report_failure(endpoint);
+        ctx.front.cache.upstream().report_failure(endpoint, &error);
         tracing::warn!(server = %endpoint.name, %error, "cannot connect to the API server");
     }
     error.set_retry(true);

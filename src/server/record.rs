@@ -4,17 +4,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::Method;
 use http::header::CONTENT_TYPE;
+use http::{Method, Uri};
 use pingora_core::{Error, ErrorSource};
 use pingora_proxy::Session;
 
 use super::context::{CacheResult, RequestContext};
-use crate::api::{GroupVersionResource, UserInfo};
+use crate::api::GroupVersionResource;
 use crate::metrics::{
     self, CachedResource, DryRun, Outcome, ResourceMetrics, Scope, UpstreamKind, Verb,
 };
-use crate::request::RequestInfo;
 
 const APPLY_PATCH: &[u8] = b"application/apply-patch+yaml";
 /// kube-apiserver counts these, alone among what is no resource, by their path.
@@ -27,8 +26,9 @@ pub(super) struct Finished {
     method: Method,
     /// Path and query, without what the query may hold of secrets: nothing in
     /// the Kubernetes API does.
-    uri: String,
-    user: Option<UserInfo>,
+    uri: Uri,
+    /// The name alone.
+    user: Option<String>,
     code: u16,
     cache: CacheResult,
     forwarded: bool,
@@ -95,27 +95,26 @@ impl Finished {
             .headers
             .get(CONTENT_TYPE)
             .is_some_and(|v| v.as_bytes().starts_with(APPLY_PATCH));
-        let known = |info: &RequestInfo| {
+        let known = ctx.info.as_ref().is_some_and(|info| {
             info.is_resource_request && ctx.front.known.is_known(&info.gvr, ctx.code)
-        };
+        });
         let requests = &ctx.front.metrics.requests;
-        let series =
-            ctx.info.as_ref().map(
-                |info| match HEALTH.iter().find(|path| **path == info.path) {
-                    Some(path) => Arc::new(requests.path(path)),
-                    None => requests.resource(&info.gvr, &info.subresource, known(info)),
-                },
-            );
+        let series = ctx.info.as_ref().map(|info| {
+            match HEALTH.iter().find(|path| **path == info.path) {
+                Some(path) => Arc::new(requests.path(path)),
+                None => requests.resource(&info.gvr, &info.subresource, known),
+            }
+        });
         let cached = ctx
             .info
             .as_ref()
-            .filter(|info| known(info))
+            .filter(|_| known)
             .map(|info| ctx.front.metrics.cache.resource(&info.gvr));
         Self {
             started: ctx.started,
             method: request.method.clone(),
-            uri: request.uri.to_string(),
-            user: ctx.user.clone(),
+            uri: request.uri.clone(),
+            user: ctx.user.as_ref().map(|u| u.name.clone()),
             code: ctx.code,
             cache: ctx.cache,
             forwarded: ctx.forward.attempted,
@@ -205,8 +204,8 @@ impl Finished {
         tracing::info!(
             target: "apifront::access",
             method = %self.method,
-            uri = self.uri,
-            user = self.user.as_ref().map(|u| u.name.as_str()),
+            uri = self.uri.to_string(),
+            user = self.user.as_deref(),
             code = self.code,
             cache = result.map(metrics::CacheResult::as_str),
             reason = (!reason.is_empty()).then_some(reason),

@@ -25,7 +25,6 @@ use super::respond::{AUDIT_ID, Answer, debug_header};
 use super::watch_frames::Frames;
 use crate::api::Status;
 use crate::identity;
-use crate::request::RequestInfo;
 use crate::upstream::alone::AloneError;
 
 /// A client that takes no byte for this long is given up.
@@ -46,9 +45,14 @@ const HOP_BY_HOP: [HeaderName; 6] = [
     HeaderName::from_static("keep-alive"),
 ];
 
-/// Whether the request is forwarded here rather than by pingora.
-pub(super) fn is_stream(info: &RequestInfo) -> bool {
-    info.method == Method::GET && (info.verb == "watch" || info.subresource == "log")
+/// Whether the request is forwarded here rather than by pingora, which would
+/// send chunks to HTTP/1.0 clients too.
+pub(super) fn is_stream(request: &RequestHeader, ctx: &RequestContext) -> bool {
+    let stream = ctx
+        .info
+        .as_ref()
+        .is_some_and(|info| info.verb == "watch" || info.subresource == "log");
+    request.method == Method::GET && (stream || request.version == Version::HTTP_10)
 }
 
 /// Forwards the request. `Some`: there is an error to answer.

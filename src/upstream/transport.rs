@@ -47,7 +47,12 @@ pub struct Transport {
 }
 
 impl Transport {
-    pub(super) fn new(config: &kube::Config, group: u64, timing: Timing) -> Result<Self, String> {
+    pub(super) fn new(
+        config: &kube::Config,
+        headers: HeaderSource,
+        group: u64,
+        timing: Timing,
+    ) -> Result<Self, String> {
         let host = config
             .cluster_url
             .host()
@@ -59,9 +64,8 @@ impl Transport {
         let server_name =
             ServerName::try_from(name.clone()).map_err(|e| format!("{name:?} is no host: {e}"))?;
         let secure = config.cluster_url.scheme_str() == Some("https");
-        let headers = HeaderSource::new(config).map_err(|e| e.to_string())?;
         let tls = secure
-            .then(|| config.rustls_client_config())
+            .then(|| certificate_only(config).rustls_client_config())
             .transpose()
             .map_err(|e| e.to_string())?
             .map(Arc::new);
@@ -105,6 +109,18 @@ impl Transport {
         }
         peer
     }
+}
+
+/// Without what [`HeaderSource`] adds to each request. kube would run an exec
+/// plugin again for a certificate; the plugin has been asked.
+pub(super) fn certificate_only(config: &kube::Config) -> kube::Config {
+    let mut config = config.clone();
+    let full = std::mem::take(&mut config.auth_info);
+    config.auth_info.client_certificate = full.client_certificate;
+    config.auth_info.client_certificate_data = full.client_certificate_data;
+    config.auth_info.client_key = full.client_key;
+    config.auth_info.client_key_data = full.client_key_data;
+    config
 }
 
 /// The certificates in a PEM text; anything else in it is passed over.
