@@ -228,12 +228,12 @@ mod tests {
         };
         let turns: Vec<_> = (0..6).map(|_| picked(&[])).collect();
         assert_eq!(turns, [0, 1, 2, 0, 1, 2].map(Some));
-        upstream.report_failure(&upstream.endpoints[1]);
+        upstream.report_failure(&upstream.endpoints[1], "gone");
         assert!((0..6).all(|_| picked(&[]) != Some(1)));
         assert_eq!(picked(&[0, 2]), Some(1));
         assert_eq!(picked(&[0, 1, 2]), None);
         for endpoint in upstream.endpoints() {
-            upstream.report_failure(endpoint);
+            upstream.report_failure(endpoint, "gone");
         }
         assert!(!upstream.any_healthy());
         assert!(picked(&[]).is_some());
@@ -256,7 +256,7 @@ mod tests {
             .collect();
         assert_eq!(healthy, [false, true]);
         // A check finds out that the other is back, or not.
-        upstream.endpoints[1].set_healthy(false);
+        upstream.report_failure(&upstream.endpoints[1], "gone");
         assert!(upstream.health_check_pause() <= Duration::from_secs(1));
         upstream.check_health().await;
         let healthy: Vec<_> = upstream
