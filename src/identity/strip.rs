@@ -102,9 +102,7 @@ fn claims_identity(name: &str) -> bool {
         true => Cow::Owned(name.replace('_', "-")),
         false => Cow::Borrowed(name),
     };
-    *name == *AUTHORIZATION.as_str()
-        || name.starts_with("impersonate-")
-        || STANDARD.contains(&name)
+    *name == *AUTHORIZATION.as_str() || name.starts_with("impersonate-") || STANDARD.contains(&name)
 }
 
 /// The WebSocket protocols without bearer tokens, if there are any: a

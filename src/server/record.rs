@@ -99,12 +99,13 @@ impl Finished {
             info.is_resource_request && ctx.front.known.is_known(&info.gvr, ctx.code)
         });
         let requests = &ctx.front.metrics.requests;
-        let series = ctx.info.as_ref().map(|info| {
-            match HEALTH.iter().find(|path| **path == info.path) {
-                Some(path) => Arc::new(requests.path(path)),
-                None => requests.resource(&info.gvr, &info.subresource, known),
-            }
-        });
+        let series =
+            ctx.info.as_ref().map(
+                |info| match HEALTH.iter().find(|path| **path == info.path) {
+                    Some(path) => Arc::new(requests.path(path)),
+                    None => requests.resource(&info.gvr, &info.subresource, known),
+                },
+            );
         let cached = ctx
             .info
             .as_ref()
