@@ -307,7 +307,7 @@ fn watch(
     shape: Shape,
     min_request_timeout: Duration,
 ) -> Result<Watch, BypassReason> {
-    if options.allow_watch_bookmarks && store.resource.bookmark.is_none() {
+    if options.allow_watch_bookmarks && store.resource.bookmark.get().is_none() {
         return Err(BypassReason::NoBookmark);
     }
     let lasts = match options.timeout_seconds {
