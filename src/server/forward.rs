@@ -1,7 +1,7 @@
 //! Passing a request on to an API server.
 
-use http::header::HOST;
-use http::{Method, StatusCode};
+use http::header::{EXPECT, HOST};
+use http::{Method, StatusCode, Version};
 use pingora_core::ErrorSource;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorType, Result};
@@ -28,6 +28,16 @@ pub(super) fn begin(session: &Session, ctx: &mut RequestContext) {
     }
 }
 
+/// A client that waits to be told before it sends its body is told: upstream's
+/// own word does not come through HTTP/2.
+pub(super) async fn go_on(session: &mut Session) -> Result<()> {
+    let request = session.req_header();
+    if request.version == Version::HTTP_11 && request.headers.contains_key(EXPECT) {
+        session.as_mut().write_continue_response().await?;
+    }
+    Ok(())
+}
+
 /// The next API server to try.
 pub(super) async fn peer(session: &mut Session, ctx: &mut RequestContext) -> Result<Box<HttpPeer>> {
     let upstream = ctx.front.cache.upstream();
@@ -37,7 +47,7 @@ pub(super) async fn peer(session: &mut Session, ctx: &mut RequestContext) -> Res
     ctx.forward.attempted = true;
     ctx.forward.tried.push(endpoint.clone());
     let address = endpoint.address().await.map_err(|error| {
-        upstream.report_failure(&endpoint);
+        upstream.report_failure(&endpoint, &error);
         let mut failed = Error::because(ErrorType::ConnectError, "cannot look up", error);
         failed.set_retry(true);
         failed
@@ -57,31 +67,24 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
     let Some(endpoint) = ctx.forward.tried.last() else {
         return Error::e_explain(ErrorType::InternalError, "no API server chosen");
     };
-    let own = endpoint.forward.headers.headers().await.map_err(|error| {
-        Error::because(
-            ErrorType::InternalError,
-            "no credentials for upstream",
-            error,
-        )
-    })?;
-    let mut kept = request.headers.clone();
-    identity::strip(&mut kept, ctx.front.gate.front_proxy());
-    let changed: Vec<_> = request
+    let own = endpoint
+        .forward
         .headers
-        .keys()
-        .filter(|name| {
-            !request
-                .headers
-                .get_all(*name)
-                .iter()
-                .eq(kept.get_all(*name))
-        })
-        .cloned()
-        .collect();
-    for name in changed {
+        .headers(&ctx.forward.identity)
+        .await
+        .map_err(|error| {
+            Error::because(
+                ErrorType::InternalError,
+                "no credentials for upstream",
+                error,
+            )
+        })?;
+    // The client has been told to go on.
+    request.remove_header(&EXPECT);
+    for (name, value) in identity::changes(&request.headers, ctx.front.gate.front_proxy()) {
         request.remove_header(&name);
-        for value in kept.get_all(&name) {
-            request.append_header(&name, value)?;
+        if let Some(value) = value {
+            request.append_header(name, value)?;
         }
     }
     for (name, value) in ctx.forward.identity.iter().chain(&own) {
@@ -98,7 +101,7 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
 /// Connecting sent nothing: any request may try the next server.
 pub(super) fn could_not_connect(ctx: &mut RequestContext, mut error: Box<Error>) -> Box<Error> {
     if let Some(endpoint) = ctx.forward.tried.last() {
-        ctx.front.cache.upstream().report_failure(endpoint);
+        ctx.front.cache.upstream().report_failure(endpoint, &error);
         tracing::warn!(server = %endpoint.name, %error, "cannot connect to the API server");
     }
     error.set_retry(true);
@@ -114,7 +117,7 @@ pub(super) fn broke_off(
     client_reused: bool,
 ) -> Box<Error> {
     let method = &session.req_header().method;
-    let repeatable = matches!(*method, Method::GET | Method::HEAD)
+    let repeatable = is_read(method)
         && session.as_ref().response_written().is_none()
         && !session.as_ref().retry_buffer_truncated()
         && error.esource() == &ErrorSource::Upstream;
@@ -122,8 +125,28 @@ pub(super) fn broke_off(
         // An idle connection that the server closed says nothing about it.
         ctx.forward.tried.pop();
     }
+    ctx.forward.outcome_unknown = !repeatable;
     error.set_retry(repeatable);
     error
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// Nothing was done; trying again may help.
+pub(super) fn unreachable() -> Status {
+    Status::service_unavailable("the API server cannot be reached")
+        .with_retry_after(RETRY_AFTER_SECONDS)
+}
+
+/// The API server may have done what it was asked. No Retry-After: client-go
+/// repeats any request, writes too, on a 5xx that has one.
+pub(super) fn unknown_outcome() -> Status {
+    Status::service_unavailable(
+        "the connection to the API server broke off before it answered; \
+         it may or may not have carried out the request",
+    )
 }
 
 /// Says what went wrong, as a Status.
@@ -144,6 +167,9 @@ pub(super) async fn failed(
         ErrorSource::Downstream => {
             tracing::debug!(%error, "client went away");
             return no_answer;
+        }
+        _ if ctx.forward.outcome_unknown && !is_read(&session.req_header().method) => {
+            unknown_outcome()
         }
         _ => status(error),
     };
@@ -174,7 +200,6 @@ fn status(error: &Error) -> Status {
             Status::failure(*code, crate::api::Reason::Unknown, text)
         }
         ErrorType::InternalError => Status::internal_error("the request could not be forwarded"),
-        _ => Status::service_unavailable("the API server cannot be reached")
-            .with_retry_after(RETRY_AFTER_SECONDS),
+        _ => unreachable(),
     }
 }

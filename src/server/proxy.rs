@@ -93,12 +93,13 @@ impl ProxyHttp for Proxy {
                 None => Ok(true),
             };
         }
-        if ctx.info.as_ref().is_some_and(stream::is_stream) {
+        if stream::is_stream(session.req_header(), ctx) {
             return match stream::forward(session, ctx).await? {
                 Some(answer) => self.finish(session, ctx, answer).await,
                 None => Ok(true),
             };
         }
+        forward::go_on(session).await?;
         Ok(false)
     }
 

@@ -1,12 +1,13 @@
 //! Writing the answers that apifront makes itself.
 
 use std::io::Write;
+use std::time::Duration;
 
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{
-    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue,
     RETRY_AFTER, VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, StatusCode};
@@ -21,6 +22,13 @@ use crate::negotiation;
 use crate::representation::error::encode_status;
 
 pub(super) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+/// How much of a body that nobody needs is read, and for how long, so that its
+/// connection can live on: as much as Go's server reads. A client that sends
+/// more, or slowly, is answered, and its connection closed.
+const MAX_DRAINED: usize = 256 << 10;
+const DRAIN_WITHIN: Duration = Duration::from_millis(500);
+const LINGER: Duration = Duration::from_millis(500);
 
 /// kube-apiserver compresses bodies above this many bytes, at level 1.
 const GZIP_ABOVE: usize = 128 << 10;
@@ -166,10 +174,10 @@ pub(super) async fn send(
     }
     header.insert_header(CONTENT_LENGTH, length.to_string())?;
     common_headers(&mut header, session.req_header(), ctx)?;
-    // An unread body would be taken for the next request. Short ones are read,
-    // so that the connection lives on.
-    if !session.as_mut().is_body_done() {
-        let _drained = session.as_mut().drain_request_body().await;
+    // A client that waits to be told to send its body is told not to.
+    let waits = session.req_header().headers.contains_key(EXPECT);
+    if waits || !drain(session, MAX_DRAINED, DRAIN_WITHIN).await {
+        session.set_keepalive(None);
     }
     let head_only = session.req_header().method == http::Method::HEAD || length == 0;
     session
@@ -183,5 +191,27 @@ pub(super) async fn send(
         let last = pieces.peek().is_none();
         session.write_response_body(Some(piece), last).await?;
     }
+    if !waits {
+        // Closing on a client that still sends would take the answer from it.
+        drain(session, usize::MAX, LINGER).await;
+    }
     Ok(length)
+}
+
+/// Reads what is left of a request's body: it would be taken for the next
+/// request. True when that was all.
+async fn drain(session: &mut Session, most: usize, within: Duration) -> bool {
+    let session = session.as_mut();
+    let read = async {
+        let mut bytes = 0;
+        while !session.is_body_done() {
+            match session.read_request_body().await {
+                Ok(Some(piece)) if bytes < most => bytes += piece.len(),
+                Ok(None) => return true,
+                Ok(Some(_)) | Err(_) => return false,
+            }
+        }
+        true
+    };
+    tokio::time::timeout(within, read).await.unwrap_or(false)
 }

@@ -19,19 +19,22 @@ use tokio::sync::watch::Receiver;
 
 use super::context::RequestContext;
 use super::detached::take_session;
-use super::forward::{RETRY_AFTER_SECONDS, X_FORWARDED_FOR};
+use super::forward::{self, X_FORWARDED_FOR};
 use super::record::Finished;
 use super::respond::{AUDIT_ID, Answer, debug_header};
 use super::watch_frames::Frames;
 use crate::api::Status;
 use crate::identity;
-use crate::request::RequestInfo;
+use crate::upstream::alone::AloneError;
 
 /// A client that takes no byte for this long is given up.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long the end of a half-sent event is waited for when stopping.
 const LAST_EVENT: Duration = Duration::from_secs(1);
+
+/// Upstream ended the connection, not the answer.
+const BROKE_OFF: &str = "upstream_broke_off";
 
 const HOP_BY_HOP: [HeaderName; 6] = [
     CONNECTION,
@@ -42,9 +45,14 @@ const HOP_BY_HOP: [HeaderName; 6] = [
     HeaderName::from_static("keep-alive"),
 ];
 
-/// Whether the request is forwarded here rather than by pingora.
-pub(super) fn is_stream(info: &RequestInfo) -> bool {
-    info.method == Method::GET && (info.verb == "watch" || info.subresource == "log")
+/// Whether the request is forwarded here rather than by pingora, which would
+/// send chunks to HTTP/1.0 clients too.
+pub(super) fn is_stream(request: &RequestHeader, ctx: &RequestContext) -> bool {
+    let stream = ctx
+        .info
+        .as_ref()
+        .is_some_and(|info| info.verb == "watch" || info.subresource == "log");
+    request.method == Method::GET && (stream || request.version == Version::HTTP_10)
 }
 
 /// Forwards the request. `Some`: there is an error to answer.
@@ -52,7 +60,8 @@ pub(super) async fn forward(
     session: &mut Session,
     ctx: &mut RequestContext,
 ) -> Result<Option<Answer>> {
-    let response = match ask_upstream(session, ctx).await? {
+    // GETs, all of them.
+    let response = match ask_upstream(session, ctx, true).await? {
         Ok(response) => response,
         Err(answer) => return Ok(Some(answer)),
     };
@@ -68,6 +77,9 @@ pub(super) async fn forward(
     tokio::spawn(async move {
         let _guards = guards;
         let (end, bytes) = pump(&mut taken, &mut body, &mut frames, &mut stopping).await;
+        if end == BROKE_OFF {
+            finished.aborted();
+        }
         finished.ended(end);
         finished.record(bytes);
         taken.shutdown().await;
@@ -80,6 +92,7 @@ pub(super) async fn forward(
 pub(super) async fn ask_upstream(
     session: &mut Session,
     ctx: &mut RequestContext,
+    repeatable: bool,
 ) -> Result<std::result::Result<Response<Incoming>, Answer>> {
     let request = match upstream_request(session.req_header(), ctx) {
         Ok(request) => request,
@@ -91,7 +104,7 @@ pub(super) async fn ask_upstream(
     let upstream = ctx.front.cache.upstream();
     ctx.forward.attempted = true;
     let asked = tokio::select! {
-        asked = upstream.send_alone(request) => asked,
+        asked = upstream.send_alone(request, repeatable) => asked,
         _ = session.as_mut().read_body_or_idle(true) => {
             return Error::e_explain(ErrorType::ConnectionClosed, "the client went away");
         }
@@ -100,8 +113,10 @@ pub(super) async fn ask_upstream(
         Ok(response) => Ok(Ok(response)),
         Err(error) => {
             tracing::warn!(%error, "request could not be forwarded");
-            let status = Status::service_unavailable("the API server cannot be reached")
-                .with_retry_after(RETRY_AFTER_SECONDS);
+            let status = match error {
+                AloneError::Http { .. } if !repeatable => forward::unknown_outcome(),
+                _ => forward::unreachable(),
+            };
             Ok(Err(answer(&status, session, ctx)))
         }
     }
@@ -188,7 +203,7 @@ async fn pump(
             // Not ended in order: the client must not take this for an end.
             Some(Err(error)) => {
                 tracing::info!(%error, "upstream broke off");
-                return ("upstream_broke_off", bytes);
+                return (BROKE_OFF, bytes);
             }
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) => data,

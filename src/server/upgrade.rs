@@ -34,7 +34,8 @@ pub(super) async fn tunnel(
     session: &mut Session,
     ctx: &mut RequestContext,
 ) -> Result<Option<Answer>> {
-    let mut response = match stream::ask_upstream(session, ctx).await? {
+    // Whatever its method, it may start a command.
+    let mut response = match stream::ask_upstream(session, ctx, false).await? {
         Ok(response) => response,
         Err(answer) => return Ok(Some(answer)),
     };

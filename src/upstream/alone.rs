@@ -42,15 +42,26 @@ impl Upstream {
     /// Sends a request without a body and waits, however long, for the head of
     /// its answer: a log that nothing is written to has none yet. Servers that
     /// cannot be connected to are passed over; once the request is sent, its
-    /// answer is final. Dropping the answer, or this future, cancels upstream.
-    pub async fn send_alone(&self, request: Request<()>) -> Result<Response<Incoming>, AloneError> {
+    /// answer is final, unless the request is `repeatable` and there is none.
+    /// Dropping the answer, or this future, cancels upstream.
+    pub async fn send_alone(
+        &self,
+        request: Request<()>,
+        repeatable: bool,
+    ) -> Result<Response<Incoming>, AloneError> {
         let mut tried = Vec::new();
         let mut last = AloneError::NoServers;
         while let Some(endpoint) = self.pick(&tried) {
             match connect(&endpoint, self.timing.connect_timeout).await {
-                Ok(stream) => return ask(&endpoint, stream, request).await,
+                Ok(stream) => match ask(&endpoint, stream, request.clone()).await {
+                    Err(AloneError::Http { server, error }) if repeatable => {
+                        self.report_failure(&endpoint, &error);
+                        last = AloneError::Http { server, error };
+                    }
+                    answer => return answer,
+                },
                 Err(error) => {
-                    self.report_failure(&endpoint);
+                    self.report_failure(&endpoint, &error);
                     last = error;
                 }
             }
@@ -119,7 +130,7 @@ async fn ask(
     let own = endpoint
         .forward
         .headers
-        .headers()
+        .headers(&head.headers)
         .await
         .map_err(AloneError::Credentials)?;
     for (name, value) in &own {

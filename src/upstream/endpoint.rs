@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::ArcSwapOption;
 use kube::client::Body;
 
-use super::{Server, SettingsError, Transport, UpstreamError};
+use super::transport::certificate_only;
+use super::{HeaderSource, Server, SettingsError, Transport, UpstreamError};
 use crate::config::upstream::Timing;
 
 pub struct Endpoint {
@@ -37,10 +38,19 @@ impl Endpoint {
         };
         // Two purposes for each of the two sets of credentials.
         let group = index * 4;
+        let headers =
+            |config: &kube::Config| HeaderSource::new(config).map_err(|e| wrong(e.to_string()));
+        let own = headers(&server.own)?;
+        let forward = if server.forwards_as_own {
+            own.clone()
+        } else {
+            headers(&server.forward)?
+        };
         Ok(Self {
-            client: kube::Client::try_from(server.own.clone()).map_err(|e| wrong(e.to_string()))?,
-            own: Transport::new(&server.own, group, timing).map_err(wrong)?,
-            forward: Transport::new(&server.forward, group + 2, timing).map_err(wrong)?,
+            client: kube::Client::try_from(certificate_only(&server.own))
+                .map_err(|e| wrong(e.to_string()))?,
+            own: Transport::new(&server.own, own, group, timing).map_err(wrong)?,
+            forward: Transport::new(&server.forward, forward, group + 2, timing).map_err(wrong)?,
             address: ArcSwapOption::empty(),
             // Until a check says otherwise: the first request need not wait.
             healthy: AtomicBool::new(true),
@@ -52,13 +62,16 @@ impl Endpoint {
         self.healthy.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_healthy(&self, healthy: bool) {
-        if self.healthy.swap(healthy, Ordering::Relaxed) != healthy {
-            if healthy {
-                tracing::info!(server = %self.name, "API server is healthy");
-            } else {
-                tracing::warn!(server = %self.name, "API server is not healthy");
-            }
+    /// Takes a check's result, or the word of a request that failed. What
+    /// changes is logged, with its reason.
+    pub(super) fn checked(&self, result: Result<(), String>) {
+        let healthy = result.is_ok();
+        if self.healthy.swap(healthy, Ordering::Relaxed) == healthy {
+            return;
+        }
+        match result {
+            Ok(()) => tracing::info!(server = %self.name, "API server is healthy"),
+            Err(why) => tracing::warn!(server = %self.name, why, "API server is not healthy"),
         }
     }
 
@@ -86,14 +99,37 @@ impl Endpoint {
     /// Sends a request of apifront's own.
     pub async fn send(
         &self,
-        request: http::Request<Body>,
+        mut request: http::Request<Body>,
     ) -> Result<http::Response<Body>, UpstreamError> {
+        let own = self.own.headers.headers(request.headers()).await;
+        let own = own.map_err(|error| UpstreamError::Credentials {
+            server: self.name.clone(),
+            error,
+        })?;
+        for (name, value) in &own {
+            request.headers_mut().append(name, value.clone());
+        }
         self.client
             .send(request)
             .await
             .map_err(|error| UpstreamError::Request {
                 server: self.name.clone(),
-                error: Box::new(error),
+                causes: causes(&error),
             })
     }
+}
+
+/// An error and what caused it, each said once.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = error.source();
+    }
+    text
 }

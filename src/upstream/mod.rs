@@ -6,14 +6,17 @@ mod credentials;
 mod endpoint;
 mod exec;
 mod health_check;
+mod kubeconfig;
 mod pool;
 pub mod review;
 mod reviews;
 mod settings;
+mod token_file;
 mod transport;
 
 pub use credentials::HeaderSource;
 pub use endpoint::Endpoint;
+pub use kubeconfig::KubeconfigFieldError;
 pub use pool::{Upstream, UpstreamError};
 pub use settings::{Credentials, Server, Settings, SettingsError};
 pub use transport::{Purpose, Transport};

@@ -3,8 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
 
 use super::exec;
+use super::kubeconfig::{self, KubeconfigFieldError};
 use crate::config::upstream::Timing;
 
 /// The identity shown upstream on connections that carry callers' requests.
@@ -28,6 +31,8 @@ pub struct Server {
     pub own: kube::Config,
     /// For callers' requests.
     pub forward: kube::Config,
+    /// Both show the same credentials.
+    pub(super) forwards_as_own: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -43,8 +48,13 @@ pub enum SettingsError {
         file: PathBuf,
         error: Box<kube::config::KubeconfigError>,
     },
-    #[error("exec credential plugin: {0}")]
-    Exec(#[from] exec::ExecError),
+    #[error(transparent)]
+    KubeconfigField(#[from] KubeconfigFieldError),
+    #[error("kubeconfig {file:?}: exec credential plugin: {error}")]
+    Exec {
+        file: PathBuf,
+        error: exec::ExecError,
+    },
     #[error("{field}: cannot read {file:?}: {error}")]
     Read {
         field: &'static str,
@@ -53,6 +63,8 @@ pub enum SettingsError {
     },
     #[error("{field}: {file:?} holds no PEM certificate")]
     NoCertificate { field: &'static str, file: PathBuf },
+    #[error("{field}: {file:?} holds no PEM private key")]
+    NoKey { field: &'static str, file: PathBuf },
     #[error("upstream server {server:?}: {error}")]
     Transport { server: String, error: String },
 }
@@ -69,6 +81,7 @@ impl Server {
             error: Box::new(error),
         };
         let kubeconfig = Kubeconfig::read_from(file).map_err(wrong)?;
+        kubeconfig::check(file, &kubeconfig, context)?;
         let options = KubeConfigOptions {
             context: context.map(str::to_owned),
             ..KubeConfigOptions::default()
@@ -76,8 +89,13 @@ impl Server {
         let mut own = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
             .await
             .map_err(wrong)?;
-        exec::resolve_certificate(&mut own.auth_info).await?;
-        Ok(Self::with_forward(own, forward))
+        exec::resolve_certificate(&mut own.auth_info)
+            .await
+            .map_err(|error| SettingsError::Exec {
+                file: file.to_owned(),
+                error,
+            })?;
+        Self::with_forward(own, forward)
     }
 
     /// A server given by its address and files.
@@ -92,6 +110,13 @@ impl Server {
         if let Some(file) = ca_file {
             own.root_cert = Some(certificates("upstream.caFile", file)?);
         }
+        if let Some((cert_file, key_file)) = cert_and_key {
+            certificates("upstream.clientCertFile", cert_file)?;
+            private_key("upstream.clientKeyFile", key_file)?;
+        }
+        if let Some(file) = token_file {
+            read("upstream.tokenFile", file)?;
+        }
         let text = |p: &Path| p.to_string_lossy().into_owned();
         own.auth_info = AuthInfo {
             client_certificate: cert_and_key.map(|(c, _)| text(c)),
@@ -99,10 +124,13 @@ impl Server {
             token_file: token_file.map(text),
             ..AuthInfo::default()
         };
-        Ok(Self::with_forward(own, forward))
+        Self::with_forward(own, forward)
     }
 
-    fn with_forward(mut own: kube::Config, credentials: &Credentials) -> Self {
+    fn with_forward(
+        mut own: kube::Config,
+        credentials: &Credentials,
+    ) -> Result<Self, SettingsError> {
         // Answers pass through as they are; a retry is the caller's business.
         own.default_retry = false;
         own.disable_compression = true;
@@ -114,6 +142,8 @@ impl Server {
                 cert_file,
                 key_file,
             } => {
+                certificates("identity.proxyClientCertFile", cert_file)?;
+                private_key("identity.proxyClientKeyFile", key_file)?;
                 forward.auth_info = AuthInfo {
                     client_certificate: Some(cert_file.to_string_lossy().into_owned()),
                     client_key: Some(key_file.to_string_lossy().into_owned()),
@@ -121,16 +151,16 @@ impl Server {
                 };
             }
         }
-        Self { own, forward }
+        Ok(Self {
+            own,
+            forward,
+            forwards_as_own: *credentials == Credentials::Own,
+        })
     }
 }
 
 fn certificates(field: &'static str, file: &Path) -> Result<Vec<Vec<u8>>, SettingsError> {
-    let pem = std::fs::read(file).map_err(|error| SettingsError::Read {
-        field,
-        file: file.to_owned(),
-        error,
-    })?;
+    let pem = read(field, file)?;
     let found: Vec<_> = super::transport::pem_certificates(&pem);
     if found.is_empty() {
         return Err(SettingsError::NoCertificate {
@@ -139,4 +169,23 @@ fn certificates(field: &'static str, file: &Path) -> Result<Vec<Vec<u8>>, Settin
         });
     }
     Ok(found)
+}
+
+fn private_key(field: &'static str, file: &Path) -> Result<(), SettingsError> {
+    let pem = read(field, file)?;
+    match PrivateKeyDer::from_pem_slice(&pem) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(SettingsError::NoKey {
+            field,
+            file: file.to_owned(),
+        }),
+    }
+}
+
+fn read(field: &'static str, file: &Path) -> Result<Vec<u8>, SettingsError> {
+    std::fs::read(file).map_err(|error| SettingsError::Read {
+        field,
+        file: file.to_owned(),
+        error,
+    })
 }

@@ -25,6 +25,11 @@ const H2_STREAMS_PER_CONNECTION: usize = 100;
 /// balancer on the way) drops them under a request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A connection shared by many requests is asked this often whether it still
+/// lives, as client-go does: pingora gives up 5 s later, and reads are asked
+/// again elsewhere.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+
 /// What a connection is for. Different purposes never share connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
@@ -42,7 +47,12 @@ pub struct Transport {
 }
 
 impl Transport {
-    pub(super) fn new(config: &kube::Config, group: u64, timing: Timing) -> Result<Self, String> {
+    pub(super) fn new(
+        config: &kube::Config,
+        headers: HeaderSource,
+        group: u64,
+        timing: Timing,
+    ) -> Result<Self, String> {
         let host = config
             .cluster_url
             .host()
@@ -54,9 +64,8 @@ impl Transport {
         let server_name =
             ServerName::try_from(name.clone()).map_err(|e| format!("{name:?} is no host: {e}"))?;
         let secure = config.cluster_url.scheme_str() == Some("https");
-        let headers = HeaderSource::new(config).map_err(|e| e.to_string())?;
         let tls = secure
-            .then(|| config.rustls_client_config())
+            .then(|| certificate_only(config).rustls_client_config())
             .transpose()
             .map_err(|e| e.to_string())?
             .map(Arc::new);
@@ -69,6 +78,7 @@ impl Transport {
         if secure {
             template.options.alpn = ALPN::H2H1;
             template.options.max_h2_streams = H2_STREAMS_PER_CONNECTION;
+            template.options.h2_ping_interval = Some(PING_INTERVAL);
             template.options.ca = authorities(config)?;
             template.client_cert_key = client_certificate(config)?;
             if config.accept_invalid_certs {
@@ -79,6 +89,7 @@ impl Transport {
         template.options.connection_timeout = Some(timing.connect_timeout);
         template.options.total_connection_timeout = Some(timing.connect_timeout);
         template.options.idle_timeout = Some(IDLE_TIMEOUT);
+        template.options.read_timeout = Some(timing.request_timeout);
         Ok(Self {
             headers,
             tls,
@@ -93,9 +104,23 @@ impl Transport {
         if purpose == Purpose::LongRunning {
             peer.options.alpn = ALPN::H1;
             peer.group_key ^= 1;
+            // It may be silent for as long as it likes.
+            peer.options.read_timeout = None;
         }
         peer
     }
+}
+
+/// Without what [`HeaderSource`] adds to each request. kube would run an exec
+/// plugin again for a certificate; the plugin has been asked.
+pub(super) fn certificate_only(config: &kube::Config) -> kube::Config {
+    let mut config = config.clone();
+    let full = std::mem::take(&mut config.auth_info);
+    config.auth_info.client_certificate = full.client_certificate;
+    config.auth_info.client_certificate_data = full.client_certificate_data;
+    config.auth_info.client_key = full.client_key;
+    config.auth_info.client_key_data = full.client_key_data;
+    config
 }
 
 /// The certificates in a PEM text; anything else in it is passed over.

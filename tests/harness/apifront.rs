@@ -99,13 +99,26 @@ impl Apifront {
     /// `apifront --kubeconfig FILE --insecure-port N`: plain HTTP on loopback
     /// as the kubeconfig's user.
     pub async fn personal(kubeconfig: &Path) -> Self {
+        Self::personal_with_flags(kubeconfig, &[]).await
+    }
+
+    pub async fn personal_with_flags(kubeconfig: &Path, flags: &[&str]) -> Self {
+        let mut front = Self::personal_alive(kubeconfig, flags).await;
+        let client = Client::plain(front.address);
+        front.wait_ready(&client).await;
+        front
+    }
+
+    /// As [`Apifront::personal`], before an API server that it cannot use.
+    pub async fn personal_alive(kubeconfig: &Path, flags: &[&str]) -> Self {
         let folder = process::temporary_folder("personal");
         let (port, observability) = (ports::free(), ports::free());
         let mut command = Command::new(env!("CARGO_BIN_EXE_apifront"));
         command
             .arg("--kubeconfig")
             .arg(kubeconfig)
-            .args(["--insecure-port", &port.to_string()]);
+            .args(["--insecure-port", &port.to_string()])
+            .args(flags);
         let process = Process::spawn("apifront", &mut command, &folder.join("apifront.log"));
         let mut front = Self {
             address: ports::loopback(port),
@@ -117,20 +130,24 @@ impl Apifront {
             admin: None,
         };
         let client = Client::plain(front.address);
-        front.wait_ready(&client).await;
+        front.wait_for("/livez", &client).await;
         front
     }
 
     async fn wait_ready(&mut self, client: &Client) {
+        self.wait_for("/readyz", client).await;
+    }
+
+    async fn wait_for(&mut self, path: &str, client: &Client) {
         let deadline = Instant::now() + READY_WITHIN;
         loop {
-            let ready = client.try_send(Method::GET, "/readyz", &[], "");
+            let ready = client.try_send(Method::GET, path, &[], "");
             if ready.await.is_ok_and(|a| a.status == 200) {
                 return;
             }
             assert!(
                 self.process.alive() && Instant::now() < deadline,
-                "apifront is not ready\n{}",
+                "apifront does not pass {path}\n{}",
                 self.process.log_tail()
             );
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::certificates::Pair;
 
@@ -32,6 +32,11 @@ pub fn write(
     if let Some(ca) = ca {
         cluster["certificate-authority"] = json!(ca);
     }
+    write_parts(folder, name, cluster, user)
+}
+
+/// One with any fields of cluster and user.
+pub fn write_parts(folder: &Path, name: &str, cluster: Value, user: Value) -> PathBuf {
     let document = json!({
         "apiVersion": "v1",
         "kind": "Config",

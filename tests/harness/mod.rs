@@ -23,6 +23,7 @@ pub mod ports;
 pub mod process;
 pub mod raw;
 pub mod sample;
+pub mod scripted;
 pub mod subject;
 pub mod watch;
 

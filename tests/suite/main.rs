@@ -5,12 +5,15 @@ mod harness;
 
 mod cached_reads;
 mod conformance;
+mod consistency;
 mod health;
 mod herd;
 mod identity;
 mod kubectl;
 mod malformed;
+mod metrics;
 mod personal;
 mod reload;
 mod restart;
 mod streams;
+mod traps;

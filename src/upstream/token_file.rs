@@ -1,0 +1,91 @@
+//! A bearer token in a file that somebody replaces before it expires.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use http::HeaderValue;
+use parking_lot::Mutex;
+
+/// How long a token that was read is used. The tokens of pods are replaced when
+/// a fifth of their hour is left.
+const REREAD: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(super) struct TokenFile {
+    path: PathBuf,
+    last: Mutex<(Instant, HeaderValue)>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TokenFileError {
+    #[error("cannot read the token file {path:?}: {error}")]
+    Read {
+        path: PathBuf,
+        error: std::io::Error,
+    },
+    #[error("the token file {path:?} holds no token")]
+    NoToken { path: PathBuf },
+}
+
+impl TokenFile {
+    pub(super) fn open(path: PathBuf, now: Instant) -> Result<Self, TokenFileError> {
+        let header = read(&path)?;
+        Ok(Self {
+            path,
+            last: Mutex::new((now, header)),
+        })
+    }
+
+    /// The `Authorization` header. A file that cannot be read any more leaves
+    /// the last token in use: some are removed once a process has read them.
+    pub(super) fn authorization(&self, now: Instant) -> HeaderValue {
+        let mut last = self.last.lock();
+        if now.saturating_duration_since(last.0) >= REREAD {
+            last.0 = now;
+            match read(&self.path) {
+                Ok(header) => last.1 = header,
+                Err(error) => tracing::warn!(%error, "the last token stays"),
+            }
+        }
+        last.1.clone()
+    }
+}
+
+/// Editors and `echo` end files with a newline, which is no part of the token.
+fn read(path: &PathBuf) -> Result<HeaderValue, TokenFileError> {
+    let text = std::fs::read_to_string(path).map_err(|error| TokenFileError::Read {
+        path: path.clone(),
+        error,
+    })?;
+    let token = text.trim();
+    let no_token = || TokenFileError::NoToken { path: path.clone() };
+    if token.is_empty() {
+        return Err(no_token());
+    }
+    let header = HeaderValue::try_from(format!("Bearer {token}"));
+    let mut header = header.map_err(|_| no_token())?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replaced_token_is_read_and_a_removed_one_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let start = Instant::now();
+        assert!(TokenFile::open(path.clone(), start).is_err());
+        std::fs::write(&path, " \n").unwrap();
+        assert!(TokenFile::open(path.clone(), start).is_err());
+        std::fs::write(&path, "one\n").unwrap();
+        let file = TokenFile::open(path.clone(), start).unwrap();
+        std::fs::write(&path, "two\n").unwrap();
+        assert_eq!(file.authorization(start), "Bearer one");
+        assert_eq!(file.authorization(start + REREAD), "Bearer two");
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(file.authorization(start + REREAD * 2), "Bearer two");
+    }
+}

@@ -1,0 +1,525 @@
+//! Several API servers behind one apifront: they share the load, and stand in
+//! for each other.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apiserver::KubeApiserver;
+use crate::harness::client::{Answer, Client, Protocol};
+use crate::harness::cluster::Cluster;
+use crate::harness::eventually;
+use crate::harness::kubeconfig::{self, Credential};
+use crate::harness::kubectl::Kubectl;
+use crate::harness::objects::config_map;
+use crate::harness::ports;
+use crate::harness::scripted::Scripted;
+use crate::harness::watch::Watch;
+
+const SOON: Duration = Duration::from_secs(20);
+const STALENESS: Duration = Duration::from_secs(5);
+const MAY_HAVE_HAPPENED: &str = "it may or may not have carried out the request";
+
+/// A second API server over the same etcd.
+async fn second_server(cluster: &Cluster) -> KubeApiserver {
+    let folder = cluster.folder.join("second");
+    std::fs::create_dir_all(&folder).expect("folder");
+    let kubelet_client = cluster.certificates.client("kubelet-client", &[]);
+    let certificates = &cluster.certificates;
+    KubeApiserver::start(&folder, &cluster.etcd, certificates, &kubelet_client, &[])
+}
+
+async fn wait_ready(cluster: &Cluster, server: &KubeApiserver) {
+    let client = Client::tls(server.address(), cluster.ca(), Some(&cluster.admin));
+    eventually(
+        "a ready kube-apiserver",
+        Duration::from_secs(120),
+        || async {
+            let ready = client.separate();
+            let ready = ready.try_send(Method::GET, "/readyz", &[], "").await;
+            ready.is_ok_and(|a| a.status == 200)
+        },
+    )
+    .await;
+}
+
+/// How many forwarded GETs of one namespace a server has answered.
+async fn gets(cluster: &Cluster, server: &KubeApiserver) -> f64 {
+    let client = Client::tls(server.address(), cluster.ca(), Some(&cluster.admin));
+    let text = client.get("/metrics").await.text();
+    let labels = [
+        ("verb", "GET"),
+        ("resource", "namespaces"),
+        ("scope", "resource"),
+    ];
+    crate::harness::cluster::sum_metric(&text, "apiserver_request_total", &labels)
+}
+
+async fn both_are_used(cluster: &Cluster, servers: [&KubeApiserver; 2], client: &Client) {
+    let before = [
+        gets(cluster, servers[0]).await,
+        gets(cluster, servers[1]).await,
+    ];
+    for _ in 0..10 {
+        client.get("/api/v1/namespaces/default").await.expect(200);
+    }
+    for (server, before) in servers.into_iter().zip(before) {
+        let count = gets(cluster, server).await - before;
+        assert!(count >= 3.0, "{} got {count} of 10", server.address());
+    }
+}
+
+async fn healthy(front: &Apifront, server: &KubeApiserver) -> f64 {
+    let name = server.address().to_string();
+    front
+        .metric("apifront_upstream_healthy", &[("server", &name)])
+        .await
+}
+
+/// Reads until told to stop. No read may fail.
+async fn read_on(client: &Client, path: &str, stop: &AtomicBool) -> usize {
+    let mut reads = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let answer = client.try_send(Method::GET, path, &[], "").await;
+        let answer = answer.unwrap_or_else(|e| panic!("{path}: {e}"));
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        reads += 1;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    reads
+}
+
+async fn get_on(kubectl: &Kubectl, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let printed = kubectl.run(&["get", "namespaces", "-o", "name"]).await.ok();
+        assert!(printed.contains("namespace/default\n"), "{printed}");
+    }
+}
+
+/// Writes until told to stop; returns what was acknowledged. A failure is a
+/// write that was on its way when its server died.
+async fn write_on(
+    client: &Client,
+    list: &str,
+    stop: &AtomicBool,
+    failed: &AtomicUsize,
+) -> Vec<String> {
+    let mut acknowledged = Vec::new();
+    for n in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let name = format!("w{n}");
+        let answer = client
+            .post(list, &config_map(&name, json!({}), json!({})))
+            .await;
+        if answer.status == 201 {
+            acknowledged.push(name);
+        } else {
+            assert_unknown_outcome(&answer);
+            failed.fetch_add(1, Ordering::Relaxed);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    acknowledged
+}
+
+/// client-go repeats whatever was answered with a Retry-After.
+#[track_caller]
+fn assert_unknown_outcome(answer: &Answer) {
+    let status = answer.expect(503);
+    assert_eq!(status["reason"], "ServiceUnavailable", "{status}");
+    let message = status["message"].as_str().unwrap_or("");
+    assert!(message.ends_with(MAY_HAVE_HAPPENED), "{status}");
+    assert_eq!(answer.header("retry-after"), "");
+}
+
+#[track_caller]
+fn assert_unavailable(answer: &Answer) {
+    let status = answer.expect(503);
+    assert_eq!(status["kind"], "Status", "{status}");
+    assert_eq!(status["reason"], "ServiceUnavailable", "{status}");
+    assert_eq!(answer.header("retry-after"), "1", "{status}");
+}
+
+async fn take_named(watch: &mut Watch, name: &str) {
+    loop {
+        let event = watch.next().await.expect("the watch goes on");
+        assert_ne!(event.kind, "ERROR", "{}", event.line);
+        if event.kind == "ADDED" && event.name() == name {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_api_servers_die_and_return() {
+    if oracle() {
+        return;
+    }
+    let mut cluster = Cluster::start(&[]).await;
+    let mut second = second_server(&cluster).await;
+    wait_ready(&cluster, &second).await;
+    let servers = json!([
+        cluster.server_url(),
+        format!("https://{}", second.address())
+    ]);
+    let front = Apifront::start(&cluster, |config| {
+        config["upstream"] = json!({
+            "servers": servers,
+            "caFile": cluster.ca(),
+            "clientCertFile": cluster.front.cert,
+            "clientKeyFile": cluster.front.key,
+            "healthCheckInterval": "500ms",
+        });
+        config["cache"] = json!({ "maxStaleness": format!("{}s", STALENESS.as_secs()) });
+    })
+    .await;
+    let client = front.admin_client();
+    let ns = cluster.namespace("failover").await;
+    let list = format!("/api/v1/namespaces/{ns}/configmaps");
+    let cached = format!("{list}?resourceVersion=0");
+    front.warm(&client, &cached).await;
+    front
+        .warm(&client, "/api/v1/namespaces?resourceVersion=0")
+        .await;
+    both_are_used(&cluster, [&cluster.apiserver, &second], &client).await;
+    let mut watches = Vec::new();
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let path = format!("{list}?watch=1&resourceVersion=0");
+        watches.push(Watch::open(&client.over(protocol), &path).await);
+    }
+    let who = Credential::Certificate(&cluster.admin);
+    let config = kubeconfig::write(
+        &front.folder,
+        "admin",
+        &front.url(),
+        Some(cluster.ca()),
+        who,
+    );
+    let kubectl = Kubectl::new(&config);
+
+    // One dies while everybody is busy.
+    for victim in [0, 1] {
+        let (stop, failed) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let (http1, http2) = (client.over(Protocol::Http1), client.separate());
+        let victim_address = [cluster.apiserver.address(), second.address()][victim];
+        let round = format!(
+            "/api/v1/namespaces/{}/configmaps",
+            cluster.namespace("round").await
+        );
+        let disturb = async {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            match victim {
+                0 => cluster.apiserver.kill(),
+                _ => second.kill(),
+            }
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            // What was on its way is over; connections that are refused are no
+            // reason to fail.
+            let before = failed.load(Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_millis(800)).await;
+            assert_eq!(failed.load(Ordering::Relaxed), before, "writes fail still");
+            stop.store(true, Ordering::Relaxed);
+        };
+        let busy = tokio::join!(
+            read_on(&http1, "/api/v1/namespaces/default", &stop),
+            read_on(&http2, "/api/v1/namespaces", &stop),
+            read_on(&http2, &cached, &stop),
+            get_on(&kubectl, &stop),
+            write_on(&client, &round, &stop, &failed),
+            disturb,
+        );
+        assert!(
+            busy.0 > 20 && busy.1 > 20,
+            "{} and {} reads",
+            busy.0,
+            busy.1
+        );
+        println!(
+            "{} writes, {} of unknown outcome",
+            busy.4.len(),
+            failed.load(Ordering::Relaxed)
+        );
+        let name = victim_address.to_string();
+        let labels = [("server", name.as_str())];
+        eventually("an unhealthy server", SOON, || async {
+            front.metric("apifront_upstream_healthy", &labels).await == 0.0
+        })
+        .await;
+        let left = if victim == 0 {
+            &second
+        } else {
+            &cluster.apiserver
+        };
+        assert_eq!(healthy(&front, left).await, 1.0);
+        let found = client.get(&round).await.expect(200);
+        let names: Vec<&str> = found["items"]
+            .as_array()
+            .expect("items")
+            .iter()
+            .filter_map(|i| i["metadata"]["name"].as_str())
+            .collect();
+        for name in &busy.4 {
+            assert!(names.contains(&name.as_str()), "{name} was acknowledged");
+        }
+        // The watches have moved, whichever server fed them.
+        let name = format!("after-{victim}");
+        client
+            .post(&list, &config_map(&name, json!({}), json!({})))
+            .await
+            .expect(201);
+        for watch in &mut watches {
+            take_named(watch, &name).await;
+        }
+        match victim {
+            0 => cluster.apiserver.start_again(),
+            _ => second.start_again(),
+        }
+        let returned = if victim == 0 {
+            &cluster.apiserver
+        } else {
+            &second
+        };
+        wait_ready(&cluster, returned).await;
+        eventually("a healthy server", SOON, || async {
+            healthy(&front, returned).await == 1.0
+        })
+        .await;
+        both_are_used(&cluster, [&cluster.apiserver, &second], &client).await;
+    }
+
+    // Both die.
+    let dead = Instant::now();
+    cluster.apiserver.kill();
+    second.kill();
+    let body = config_map("nobody", json!({}), json!({}));
+    eventually("a plain refusal", Duration::from_secs(2), || async {
+        client.post(&list, &body).await.header("retry-after") == "1"
+    })
+    .await;
+    assert_unavailable(&client.post(&list, &body).await);
+    assert_unavailable(&client.get(&list).await);
+    assert_unavailable(&client.get(&format!("{list}/after-0")).await);
+    assert_unavailable(&client.get(&format!("{list}?watch=1")).await);
+    assert_eq!(client.get("/readyz").await.status, 500);
+    assert_eq!(client.get("/livez").await.status, 200);
+    while dead.elapsed() + Duration::from_secs(1) < STALENESS {
+        client.get(&cached).await.expect(200);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    eventually("the cache gives up", STALENESS, || async {
+        client.get(&cached).await.status == 503
+    })
+    .await;
+    assert!(dead.elapsed() >= STALENESS, "after {:?}", dead.elapsed());
+    assert_unavailable(&client.get(&cached).await);
+
+    cluster.apiserver.start_again();
+    second.start_again();
+    wait_ready(&cluster, &cluster.apiserver).await;
+    wait_ready(&cluster, &second).await;
+    let direct = cluster.admin_client();
+    direct
+        .post(&list, &config_map("again", json!({}), json!({})))
+        .await
+        .expect(201);
+    for watch in &mut watches {
+        take_named(watch, "again").await;
+    }
+    eventually("everything works again", SOON, || async {
+        let debug = [("x-apifront-debug", "cache")];
+        let answer = client.send(Method::GET, &cached, &debug, "").await;
+        answer.header("x-apifront-cache") == "hit"
+            && client.get("/readyz").await.status == 200
+            && client.get(&list).await.status == 200
+    })
+    .await;
+    front.stop().await;
+}
+
+/// apifront before `first` and the shared cluster's API server, without a
+/// cache.
+async fn front_before(first: &str, change: impl FnOnce(&mut Value)) -> Apifront {
+    let cluster = Cluster::shared();
+    Apifront::start(cluster, |config| {
+        config["upstream"] = json!({
+            "servers": [first, cluster.server_url()],
+            "caFile": cluster.ca(),
+            "clientCertFile": cluster.front.cert,
+            "clientKeyFile": cluster.front.key,
+            "healthCheckInterval": "1s",
+            "requestTimeout": "2s",
+        });
+        config["cache"] = json!({ "include": ["*"], "exclude": ["*"] });
+        change(config);
+    })
+    .await
+}
+
+fn names(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().expect("items");
+    let names = items.iter().filter_map(|i| i["metadata"]["name"].as_str());
+    names
+        .filter(|n| n.starts_with("once-"))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The first server reads each request and hangs up.
+#[tokio::test]
+async fn what_may_have_happened_is_never_sent_twice() {
+    if oracle() {
+        return;
+    }
+    let scripted = Scripted::start(|mut connection| async move {
+        if let Some(request) = connection.next().await {
+            connection.body(&request).await;
+        }
+    })
+    .await;
+    let front = front_before(&scripted.url(), |_| {}).await;
+    let cluster = Cluster::shared();
+    let ns = cluster.namespace("once").await;
+    let list = format!("/api/v1/namespaces/{ns}/configmaps");
+    let admin = front.admin_client();
+    for client in [admin.over(Protocol::Http1), admin.clone()] {
+        let before = (
+            scripted.count(&format!("POST {list}")),
+            names(&cluster.admin_client().get(&list).await.expect(200)).len(),
+        );
+        let mut acknowledged = 0;
+        for n in 0..10 {
+            let name = format!("once-{}-{n}", before.1);
+            let answer = client
+                .post(&list, &config_map(&name, json!({}), json!({})))
+                .await;
+            if answer.status == 201 {
+                acknowledged += 1;
+            } else {
+                assert_unknown_outcome(&answer);
+            }
+        }
+        let happened = names(&cluster.admin_client().get(&list).await.expect(200)).len();
+        let sent = scripted.count(&format!("POST {list}")) - before.0;
+        assert_eq!(happened - before.1, acknowledged);
+        assert_eq!(sent + acknowledged, 10, "each POST arrived once in total");
+        assert!(
+            sent > 0 && acknowledged > 0,
+            "both were asked: {sent}, {acknowledged}"
+        );
+
+        // Reads are asked again.
+        let watch = format!("{list}?watch=1&timeoutSeconds=1");
+        for path in [
+            &list,
+            "/version",
+            &watch,
+            "/api/v1/nodes/none/proxy/x",
+            "/apis",
+        ] {
+            for _ in 0..4 {
+                let answer = client.get(path).await;
+                let expected = if path.contains("none") { 404 } else { 200 };
+                assert_eq!(answer.status, expected, "{path}: {}", answer.text());
+            }
+        }
+        let lines = ["/version", &watch];
+        assert!(
+            lines
+                .iter()
+                .any(|p| scripted.count(&format!("GET {p}")) > 0)
+        );
+    }
+
+    // An upgrade may start a command.
+    let exec = format!("/api/v1/namespaces/{ns}/pods/none/exec?command=true");
+    let upgrade = [("connection", "Upgrade"), ("upgrade", "websocket")];
+    let plain = admin.over(Protocol::Http1);
+    let mut answered = 0;
+    for method in [Method::GET, Method::POST] {
+        for _ in 0..6 {
+            let answer = plain.send(method.clone(), &exec, &upgrade, "").await;
+            if answer.status == 503 {
+                assert_unknown_outcome(&answer);
+            } else {
+                assert_eq!(answer.status, 404, "{}", answer.text());
+                answered += 1;
+            }
+        }
+    }
+    let sent = scripted
+        .seen()
+        .iter()
+        .filter(|s| s.line.ends_with(&exec))
+        .count();
+    assert_eq!(sent + answered, 12, "{sent} and {answered}");
+    front.stop().await;
+}
+
+/// Nothing is sent on a connection that is refused: any request goes on.
+#[tokio::test]
+async fn a_refused_connection_fails_no_request() {
+    if oracle() {
+        return;
+    }
+    let nobody = format!("https://{}", ports::loopback(ports::free()));
+    let front = front_before(&nobody, |config| {
+        // The first failure is found by a request, not by a check.
+        config["upstream"]["healthCheckInterval"] = json!("1h");
+    })
+    .await;
+    let ns = Cluster::shared().namespace("refused").await;
+    let list = format!("/api/v1/namespaces/{ns}/configmaps");
+    let client = front.admin_client();
+    let post = async |n: usize| {
+        let object = config_map(&format!("c{n}"), json!({}), json!({}));
+        client.post(&list, &object).await.expect(201);
+        client.get(&list).await.expect(200);
+    };
+    futures::future::join_all((0..8).map(post)).await;
+    front.stop().await;
+}
+
+/// A server that accepts and says nothing costs `upstream.requestTimeout`.
+#[tokio::test]
+async fn a_server_that_hangs_is_given_up() {
+    if oracle() {
+        return;
+    }
+    let scripted = Scripted::start(|mut connection| async move {
+        if let Some(request) = connection.next().await {
+            connection.body(&request).await;
+            connection.closed_within(Duration::from_secs(60)).await;
+        }
+    })
+    .await;
+    let front = front_before(&scripted.url(), |_| {}).await;
+    let ns = Cluster::shared().namespace("hangs").await;
+    let list = format!("/api/v1/namespaces/{ns}/configmaps");
+    let client = front.admin_client();
+    let start = Instant::now();
+    let read = async || {
+        client.get(&list).await.expect(200);
+    };
+    let write = async |n: usize| {
+        let object = config_map(&format!("c{n}"), json!({}), json!({}));
+        let answer = client.post(&list, &object).await;
+        if answer.status != 201 {
+            assert_unknown_outcome(&answer);
+        }
+    };
+    let reads = futures::future::join_all((0..4).map(|_| read()));
+    let writes = futures::future::join_all((0..4).map(write));
+    tokio::join!(reads, writes);
+    assert!(!scripted.seen().is_empty());
+    assert!(
+        start.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        start.elapsed()
+    );
+    front.stop().await;
+}
