@@ -615,6 +615,10 @@ async fn custom_resources_follow_their_schema() {
     let path = format!("{widgets}/w");
     let (_, made) = server.json(Method::GET, &path, Value::Null).await;
     assert_eq!(made["spec"], json!({"size": 3}));
+    let open_api = "/openapi/v3/apis/example.com/v1";
+    let (_, described) = server.json(Method::GET, open_api, Value::Null).await;
+    let size = "/components/schemas/example.com.v1.Widget/properties/spec/properties/size/minimum";
+    assert_eq!(described.pointer(size), Some(&json!(0)));
     for (path, patch, code) in [
         (path.clone(), json!({"spec": {"size": "x"}}), 422),
         (
