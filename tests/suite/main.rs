@@ -3,8 +3,11 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod bounds;
 mod cached_reads;
 mod conformance;
+mod credentials;
+mod failover;
 mod health;
 mod herd;
 mod identity;
