@@ -74,7 +74,8 @@ fn targets(verbosity: u8) -> Targets {
     } else {
         LevelFilter::WARN
     };
-    // A client's reset or bad handshake is an `error!` in pingora.
+    // A client's reset or bad handshake is an `error!` in pingora, and so is a
+    // failed connection in kube, which we report ourselves.
     let pingora = if verbosity >= 4 {
         libraries
     } else {
@@ -87,6 +88,7 @@ fn targets(verbosity: u8) -> Targets {
         .with_target("pingora_core::services::listening", pingora)
         .with_target("pingora_core::apps", pingora)
         .with_target("pingora_proxy", pingora)
+        .with_target("kube_client", pingora)
 }
 
 #[cfg(test)]

@@ -39,14 +39,21 @@ impl Consistency {
     }
 }
 
+/// What depends on who is served.
+#[derive(Clone, Copy)]
+pub(super) struct Defaults {
+    pub(super) consistency: Consistency,
+    pub(super) preload: &'static [&'static str],
+}
+
 impl Cache {
     /// Whether `gvr` may be served from memory.
     pub fn caches(&self, gvr: &GroupVersionResource) -> bool {
         self.include.iter().any(|p| p.matches(gvr)) && !self.exclude.iter().any(|p| p.matches(gvr))
     }
 
-    pub(super) fn check(raw: &raw::Cache, default: Consistency, check: &mut Check) -> Self {
-        let preload = patterns("cache.preload", &raw.preload, &[], check);
+    pub(super) fn check(raw: &raw::Cache, defaults: Defaults, check: &mut Check) -> Self {
+        let preload = patterns("cache.preload", &raw.preload, defaults.preload, check);
         for (i, pattern) in preload.iter().enumerate() {
             if !pattern.names_one_resource() {
                 check.error(
@@ -60,7 +67,7 @@ impl Cache {
             consistency: check.one_of(
                 "cache.consistency",
                 &raw.consistency,
-                default,
+                defaults.consistency,
                 &[
                     ("Strict", Consistency::Strict),
                     ("Fresh", Consistency::Fresh),

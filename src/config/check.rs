@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::access::{Access, Delegated};
 use super::aggregation::{Aggregation, Apis};
-use super::cache::Consistency;
+use super::cache::{self, Consistency};
 use super::serving::DefaultPorts;
 use super::{
     Cache, Config, FieldError, Logging, Observability, Serving, Upstream, parse_duration, raw,
@@ -82,12 +82,18 @@ impl Config {
             Observability::check(&raw.observability, observability_port, &mut check);
         let logging = Logging::check(&raw.logging, &mut check);
         // The embedded server's version is proven in microseconds, and somebody
-        // who tries apifront wants to see its cache answer.
-        let consistency = match shape {
-            Shape::Demo => Consistency::Fresh,
-            Shape::Personal | Shape::Front => Consistency::Strict,
+        // who tries apifront wants to see its cache answer, at once.
+        let cache_defaults = match shape {
+            Shape::Demo => cache::Defaults {
+                consistency: Consistency::Fresh,
+                preload: &["pods"],
+            },
+            Shape::Personal | Shape::Front => cache::Defaults {
+                consistency: Consistency::Strict,
+                preload: &[],
+            },
         };
-        let cache = Cache::check(&raw.cache, consistency, &mut check);
+        let cache = Cache::check(&raw.cache, cache_defaults, &mut check);
         let aggregation = Aggregation::check(&raw.aggregation, &mut check);
         let apis = Apis::check(&raw.apis, &mut check);
         unsupported::check(raw, &mut check);

@@ -62,7 +62,8 @@ const TOP: &[&str] = &[
     "preemptionPolicy",
 ];
 
-const METADATA: &[&str] = &[
+/// The fields of ObjectMeta.
+pub const METADATA: &[&str] = &[
     "name",
     "generateName",
     "namespace",

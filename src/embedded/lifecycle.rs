@@ -6,11 +6,17 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{
-    EmbeddedServer, meta,
+    EmbeddedServer,
+    http::GARBAGE_COLLECTION,
+    meta,
     registry::{self, Resource},
     storage::{CommitError, Expect, Stored},
 };
 use crate::api::GroupResource;
+
+/// Tries to get in between other writers; after them the object stays, and
+/// another DELETE starts the collection anew.
+const COLLECTION_ATTEMPTS: usize = 16;
 
 /// Namespaces that are there from the start.
 const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -182,6 +188,39 @@ impl EmbeddedServer {
             .is_some_and(|stored| meta::is_deleting(&stored.value));
         if waits {
             self.empty_namespace(namespace);
+        }
+    }
+
+    /// What the garbage collector does for an object that waits for it: its
+    /// finalizers go, and with the last of all the object.
+    pub(super) fn finish_collection(&self, resource: &GroupResource, key: &str, uid: &str) {
+        for _ in 0..COLLECTION_ATTEMPTS {
+            let Some(stored) = self.storage().get(resource, key) else {
+                return;
+            };
+            if meta::uid(&stored.value) != uid || !meta::is_deleting(&stored.value) {
+                return;
+            }
+            let left: Vec<&str> = meta::finalizers(&stored.value)
+                .into_iter()
+                .filter(|finalizer| !GARBAGE_COLLECTION.contains(finalizer))
+                .collect();
+            let expect = Expect::Revision(stored.revision);
+            let grace = stored.value.pointer("/metadata/deletionGracePeriodSeconds");
+            let result = if left.is_empty() && grace.and_then(Value::as_i64).unwrap_or(0) == 0 {
+                let removed = self.storage().remove(resource, key, expect);
+                self.namespace_content_removed(meta::namespace(&stored.value));
+                removed
+            } else {
+                let mut value = stored.value.clone();
+                let metadata = meta::metadata_mut(&mut value);
+                metadata.insert("finalizers".into(), left.into());
+                meta::drop_empty(metadata);
+                self.storage().put(resource, key, expect, value)
+            };
+            if !matches!(result, Err(CommitError::Changed)) {
+                return;
+            }
         }
     }
 

@@ -21,6 +21,7 @@ mod lifecycle;
 mod meta;
 mod registry;
 mod samples;
+mod schema;
 mod serving;
 pub mod storage;
 mod strategic;

@@ -11,6 +11,9 @@ use crate::api::GroupVersionResource;
 use crate::metrics::UpstreamKind;
 use crate::upstream::Upstream;
 
+/// Discovery documents are small.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
 #[derive(Deserialize)]
 struct ResourceList {
     #[serde(default)]
@@ -33,10 +36,9 @@ pub(super) async fn namespaced(
         .get(UpstreamKind::Discovery, &gvr.group_version().path())
         .await?;
     let status = response.status();
-    let body = response
-        .into_body()
-        .collect_bytes()
+    let body = tokio::time::timeout(BODY_TIMEOUT, response.into_body().collect_bytes())
         .await
+        .map_err(|_| ListError::Body(format!("not complete after {BODY_TIMEOUT:?}")))?
         .map_err(|e| ListError::Body(e.to_string()))?;
     if !status.is_success() {
         return Err(ListError::Failed {
@@ -84,7 +86,7 @@ pub(super) async fn preferred_version(upstream: &ArcSwap<Upstream>, group: &str)
             let body = response.into_body().collect_bytes().await.ok()?;
             serde_json::from_slice::<Group>(&body).ok()
         };
-        if let Some(group) = asked.await {
+        if let Ok(Some(group)) = tokio::time::timeout(BODY_TIMEOUT, asked).await {
             return group.preferred_version.version;
         }
         tokio::time::sleep(RETRY).await;

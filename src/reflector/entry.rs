@@ -16,11 +16,11 @@ pub struct Entry {
     proof: tokio::sync::Mutex<Option<Proof>>,
 }
 
-/// Upstream was at `version` or beyond when asked at `asked`.
+/// Upstream was at `version` or beyond when asked at `asked`, or did not tell.
 #[derive(Clone, Copy, Debug)]
 struct Proof {
     asked: Instant,
-    version: u64,
+    version: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +48,11 @@ impl Entry {
         self.store.load_full()
     }
 
+    /// Watchers of a store that was there before are closed.
     pub(super) fn fill(&self, store: Arc<Store>) {
-        self.store.store(Some(store));
+        if let Some(before) = self.store.swap(Some(store)) {
+            before.close();
+        }
     }
 
     /// How long ago upstream was lost; zero while it is watched.
@@ -62,7 +65,8 @@ impl Entry {
     }
 
     /// Upstream's version, from an answer to a question asked after this call
-    /// began. Callers that wait together share one question.
+    /// began. Callers that wait together share one question, and its failure:
+    /// otherwise each would wait for all before it to fail.
     pub async fn proof<F>(&self, ask: impl FnOnce() -> F) -> Option<u64>
     where
         F: Future<Output = Option<u64>>,
@@ -72,12 +76,12 @@ impl Entry {
         if let Some(proof) = *last
             && proof.asked >= arrived
         {
-            return Some(proof.version);
+            return proof.version;
         }
         let asked = Instant::now();
-        let version = ask().await?;
+        let version = ask().await;
         *last = Some(Proof { asked, version });
-        Some(version)
+        version
     }
 
     /// Whether a proof is at most this old.
@@ -86,6 +90,7 @@ impl Entry {
             .try_lock()
             .ok()
             .and_then(|last| *last)
+            .filter(|p| p.version.is_some())
             .is_some_and(|p| now.saturating_duration_since(p.asked) <= age)
     }
 

@@ -1,8 +1,10 @@
 //! Watch events out of a response body.
 
+use std::fmt::Display;
+
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::BodyExt;
-use kube::client::Body;
+use hyper::body::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -13,7 +15,7 @@ const MAX_FRAME_BYTES: usize = 64 << 20;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FrameError {
     #[error("watch connection failed: {0}")]
-    Connection(#[from] kube::Error),
+    Connection(String),
     #[error("watch event of more than {MAX_FRAME_BYTES} bytes")]
     TooLong,
     #[error("watch event is not JSON: {0}")]
@@ -35,8 +37,8 @@ pub(super) enum Frame {
     Error(Bytes),
 }
 
-pub(super) struct Frames {
-    body: Body,
+pub(super) struct Frames<B> {
+    body: B,
     buffer: BytesMut,
     /// How much of `buffer` is known to hold no newline.
     scanned: usize,
@@ -50,8 +52,11 @@ struct Envelope<'a> {
     object: &'a RawValue,
 }
 
-impl Frames {
-    pub(super) fn new(body: Body) -> Self {
+impl<B: Body<Data = Bytes> + Unpin> Frames<B>
+where
+    B::Error: Display,
+{
+    pub(super) fn new(body: B) -> Self {
         Self {
             body,
             buffer: BytesMut::new(),
@@ -79,7 +84,8 @@ impl Frames {
                     return decode(&self.buffer.split().freeze()).map(Some);
                 }
                 Some(frame) => {
-                    if let Ok(data) = frame?.into_data() {
+                    let frame = frame.map_err(|e| FrameError::Connection(e.to_string()))?;
+                    if let Ok(data) = frame.into_data() {
                         self.buffer.extend_from_slice(&data);
                     }
                 }
@@ -108,11 +114,15 @@ fn decode(line: &Bytes) -> Result<Frame, FrameError> {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::{Full, StreamBody};
+    use hyper::body::Frame as Chunk;
+    use proptest::prelude::*;
+
     use super::*;
 
     #[tokio::test]
     async fn lines_become_frames_however_they_arrive() {
-        let body = Body::from(
+        let body = Full::<Bytes>::from(
             concat!(
                 r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}}"#,
                 "\n",
@@ -141,8 +151,82 @@ mod tests {
             "{\"type\":\"ODD\",\"object\":{}}\n",
             "{\"type\":",
         ] {
-            let mut frames = Frames::new(Body::from(text.as_bytes().to_vec()));
+            let mut frames = Frames::new(Full::<Bytes>::from(text.as_bytes().to_vec()));
             assert!(frames.next().await.is_err(), "{text}");
+        }
+    }
+
+    /// A body in these chunks.
+    fn chunked(chunks: Vec<Vec<u8>>) -> impl Body<Data = Bytes, Error = std::io::Error> + Unpin {
+        let chunks = chunks
+            .into_iter()
+            .map(|c| Ok::<_, std::io::Error>(Chunk::data(Bytes::from(c))));
+        StreamBody::new(futures::stream::iter(chunks))
+    }
+
+    fn all(chunks: Vec<Vec<u8>>) -> (Vec<String>, bool) {
+        let mut frames = Frames::new(chunked(chunks));
+        let read = async {
+            let mut found = Vec::new();
+            loop {
+                match frames.next().await {
+                    Ok(Some(frame)) => found.push(format!("{frame:?}")),
+                    Ok(None) => return (found, true),
+                    Err(_) => return (found, false),
+                }
+            }
+        };
+        futures::executor::block_on(read)
+    }
+
+    #[tokio::test]
+    async fn a_frame_without_end_is_given_up() {
+        let megabyte = Bytes::from(vec![b' '; 1 << 20]);
+        let endless =
+            std::iter::repeat_with(move || Ok::<_, std::io::Error>(Chunk::data(megabyte.clone())));
+        let body = StreamBody::new(futures::stream::iter(endless));
+        let mut frames = Frames::new(body);
+        assert!(matches!(frames.next().await, Err(FrameError::TooLong)));
+        assert!(frames.buffer.len() <= MAX_FRAME_BYTES + (1 << 20));
+    }
+
+    fn bytes_like_json() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            Just(b"{\"type\":\"ADDED\",\"object\":".to_vec()),
+            Just(b"{\"metadata\":{}}".to_vec()),
+            Just(b"}\n".to_vec()),
+            Just(b"\"type\"".to_vec()),
+            Just(b"null".to_vec()),
+            Just(b"\\u12".to_vec()),
+            proptest::collection::vec(any::<u8>(), 0..8),
+        ];
+        proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn anything_ends_without_panic(chunks in proptest::collection::vec(bytes_like_json(), 0..6)) {
+            all(chunks);
+        }
+
+        #[test]
+        fn cuts_do_not_matter(sizes in proptest::collection::vec(0..40usize, 1..20)) {
+            let text: Vec<u8> = (0..9)
+                .map(|n| {
+                    let kind = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"][n % 5];
+                    format!("{{\"type\":\"{kind}\",\"object\":{{\"n\":{n},\"s\":\"\\n\"}}}}\n")
+                })
+                .collect::<String>()
+                .into_bytes();
+            let mut rest = &text[..];
+            let mut chunks = Vec::new();
+            for size in sizes.iter().cycle().take(1000) {
+                let (chunk, after) = rest.split_at((*size).min(rest.len()));
+                chunks.push(chunk.to_vec());
+                rest = after;
+            }
+            chunks.push(rest.to_vec());
+            prop_assert_eq!(all(chunks), all(vec![text]));
         }
     }
 }

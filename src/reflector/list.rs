@@ -1,5 +1,7 @@
 //! A complete list of a resource, page by page.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::WARNING;
@@ -15,6 +17,9 @@ use crate::upstream::{Upstream, UpstreamError};
 
 /// Objects per page, as client-go's pager asks for.
 const PAGE_SIZE: u32 = 500;
+
+/// A page that takes longer to arrive will not.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A page of objects of the largest size that etcd takes.
 const MAX_PAGE_BYTES: usize = 1 << 30;
@@ -69,16 +74,28 @@ struct PageMeta {
     continue_token: String,
 }
 
-/// Lists everything at one version: the most recent when asked.
+/// Lists everything at one version: the most recent when asked. If that version
+/// is gone before the last page, everything is asked for at once, as client-go
+/// does: a large list would run out of time again and again.
 pub(super) async fn list(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
     fields: &FieldTable,
 ) -> Result<Listed, ListError> {
     let mut listed: Option<Listed> = None;
-    let mut token = String::new();
+    let mut asked = Asked::Page(String::new());
     loop {
-        let (warnings, body) = page(upstream, gvr, &token).await?;
+        let (warnings, body) = match page(upstream, gvr, &asked).await {
+            Err(ListError::Failed { status, .. })
+                if status == StatusCode::GONE
+                    && matches!(&asked, Asked::Page(t) if !t.is_empty()) =>
+            {
+                listed = None;
+                asked = Asked::Everything;
+                continue;
+            }
+            page => page?,
+        };
         let page: Page = serde_json::from_slice(&body)?;
         let into = match &mut listed {
             Some(listed) => listed,
@@ -92,9 +109,15 @@ pub(super) async fn list(
         if page.metadata.continue_token.is_empty() {
             break;
         }
-        token = page.metadata.continue_token;
+        asked = Asked::Page(page.metadata.continue_token);
     }
     listed.ok_or(ListError::Form)
+}
+
+enum Asked {
+    /// The page of this continue token; the first one of an empty token.
+    Page(String),
+    Everything,
 }
 
 fn head(page: &Page, body: &[u8], warnings: Vec<String>) -> Result<Listed, ListError> {
@@ -133,15 +156,18 @@ fn head(page: &Page, body: &[u8], warnings: Vec<String>) -> Result<Listed, ListE
 async fn page(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
-    token: &str,
+    asked: &Asked,
 ) -> Result<(Vec<String>, Bytes), ListError> {
-    let mut path = format!("{}?limit={PAGE_SIZE}", gvr.path());
-    if !token.is_empty() {
-        path.push_str("&continue=");
-        path.extend(percent_encoding::utf8_percent_encode(
-            token,
-            percent_encoding::NON_ALPHANUMERIC,
-        ));
+    let mut path = gvr.path();
+    if let Asked::Page(token) = asked {
+        path.push_str(&format!("?limit={PAGE_SIZE}"));
+        if !token.is_empty() {
+            path.push_str("&continue=");
+            path.extend(percent_encoding::utf8_percent_encode(
+                token,
+                percent_encoding::NON_ALPHANUMERIC,
+            ));
+        }
     }
     let response = upstream.get(UpstreamKind::List, &path).await?;
     let status = response.status();
@@ -151,9 +177,10 @@ async fn page(
         .iter()
         .filter_map(|v| v.to_str().ok().map(str::to_owned))
         .collect();
-    let body = Limited::new(response.into_body(), MAX_PAGE_BYTES)
-        .collect()
+    let collect = Limited::new(response.into_body(), MAX_PAGE_BYTES).collect();
+    let body = tokio::time::timeout(PAGE_TIMEOUT, collect)
         .await
+        .map_err(|_| ListError::Body(format!("not complete after {PAGE_TIMEOUT:?}")))?
         .map_err(|e| ListError::Body(e.to_string()))?
         .to_bytes();
     if status.is_success() {

@@ -9,6 +9,8 @@ mod frames;
 mod list;
 mod printer;
 mod run;
+#[cfg(test)]
+mod tests;
 
 pub use cache::{Cache, Selection, Unavailable};
 pub use entry::Entry;

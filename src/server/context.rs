@@ -12,6 +12,7 @@ use super::admit::{self, Refused};
 use super::cached::{self, Outcome};
 use super::drain::OpenRequest;
 use super::front::Front;
+use super::record::Finished;
 use super::respond::{AUDIT_ID, Answer};
 use crate::api::{Query, Status, UserInfo};
 use crate::authn::Peer;
@@ -163,7 +164,12 @@ impl RequestContext {
                 self.guards.in_flight = Some(in_flight);
                 None
             }
-            Err(TooManyRequests) => Some(Answer::too_many_requests()),
+            Err(TooManyRequests) => {
+                let answer = Answer::too_many_requests();
+                self.code = answer.status.as_u16();
+                Finished::new(session, self).terminated();
+                Some(answer)
+            }
         }
     }
 
@@ -186,6 +192,14 @@ fn audit_id(headers: &HeaderMap) -> HeaderValue {
         .get(AUDIT_ID)
         .filter(|id| !id.is_empty() && id.len() <= MAX_AUDIT_ID)
         .cloned()
-        .or_else(|| HeaderValue::try_from(uuid::Uuid::new_v4().to_string()).ok())
+        .unwrap_or_else(fresh_audit_id)
+}
+
+/// Random bytes are this thread's: the kernel's would be a system call for
+/// every request.
+fn fresh_audit_id() -> HeaderValue {
+    let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
+    let mut text = uuid::Uuid::encode_buffer();
+    HeaderValue::from_str(id.hyphenated().encode_lower(&mut text))
         .unwrap_or(HeaderValue::from_static("unknown"))
 }

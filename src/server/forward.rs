@@ -47,7 +47,7 @@ pub(super) async fn peer(session: &mut Session, ctx: &mut RequestContext) -> Res
     ctx.forward.attempted = true;
     ctx.forward.tried.push(endpoint.clone());
     let address = endpoint.address().await.map_err(|error| {
-        upstream.report_failure(&endpoint);
+        upstream.report_failure(&endpoint, &error);
         let mut failed = Error::because(ErrorType::ConnectError, "cannot look up", error);
         failed.set_retry(true);
         failed
@@ -115,7 +115,7 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
 /// Connecting sent nothing: any request may try the next server.
 pub(super) fn could_not_connect(ctx: &mut RequestContext, mut error: Box<Error>) -> Box<Error> {
     if let Some(endpoint) = ctx.forward.tried.last() {
-        ctx.front.cache.upstream().report_failure(endpoint);
+        ctx.front.cache.upstream().report_failure(endpoint, &error);
         tracing::warn!(server = %endpoint.name, %error, "cannot connect to the API server");
     }
     error.set_retry(true);

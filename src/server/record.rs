@@ -4,19 +4,20 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::Method;
 use http::header::CONTENT_TYPE;
-use pingora_core::Error;
+use http::{Method, Uri};
+use pingora_core::{Error, ErrorSource};
 use pingora_proxy::Session;
 
 use super::context::{CacheResult, RequestContext};
-use crate::api::{GroupVersionResource, UserInfo};
+use crate::api::GroupVersionResource;
 use crate::metrics::{
     self, CachedResource, DryRun, Outcome, ResourceMetrics, Scope, UpstreamKind, Verb,
 };
-use crate::request::RequestInfo;
 
 const APPLY_PATCH: &[u8] = b"application/apply-patch+yaml";
+/// kube-apiserver counts these, alone among what is no resource, by their path.
+const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 const CONNECT: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// A request as its record needs it, independent of the session.
@@ -25,8 +26,9 @@ pub(super) struct Finished {
     method: Method,
     /// Path and query, without what the query may hold of secrets: nothing in
     /// the Kubernetes API does.
-    uri: String,
-    user: Option<UserInfo>,
+    uri: Uri,
+    /// The name alone.
+    user: Option<String>,
     code: u16,
     cache: CacheResult,
     forwarded: bool,
@@ -48,7 +50,9 @@ struct Labels {
 
 /// Counts what one watcher is sent, and the watcher itself.
 pub(super) struct Watching {
-    events: Option<metrics::WatchEvents>,
+    series: Option<Arc<ResourceMetrics>>,
+    scope: Scope,
+    started: Instant,
     cached: Option<Arc<CachedResource>>,
     _long_running: Option<metrics::LongRunning>,
 }
@@ -64,12 +68,22 @@ impl Drop for Watching {
 impl Watching {
     /// A batch of whole frames.
     pub(super) fn sent(&self, bytes: usize, events: usize) {
-        if let Some(counted) = &self.events
+        if let Some(series) = &self.series
             && events > 0
         {
+            let counted = series.watch_events();
             for _ in 0..events {
                 counted.sent(bytes / events);
             }
+        }
+    }
+}
+
+impl Watching {
+    /// The client has the state; what follows is change.
+    pub(super) fn initial_events_sent(&self) {
+        if let Some(series) = &self.series {
+            series.watch_list(self.scope, self.started.elapsed());
         }
     }
 }
@@ -81,25 +95,26 @@ impl Finished {
             .headers
             .get(CONTENT_TYPE)
             .is_some_and(|v| v.as_bytes().starts_with(APPLY_PATCH));
-        let known = |info: &RequestInfo| {
+        let known = ctx.info.as_ref().is_some_and(|info| {
             info.is_resource_request && ctx.front.known.is_known(&info.gvr, ctx.code)
-        };
+        });
+        let requests = &ctx.front.metrics.requests;
         let series = ctx.info.as_ref().map(|info| {
-            ctx.front
-                .metrics
-                .requests
-                .resource(&info.gvr, &info.subresource, known(info))
+            match HEALTH.iter().find(|path| **path == info.path) {
+                Some(path) => Arc::new(requests.path(path)),
+                None => requests.resource(&info.gvr, &info.subresource, known),
+            }
         });
         let cached = ctx
             .info
             .as_ref()
-            .filter(|info| known(info))
+            .filter(|_| known)
             .map(|info| ctx.front.metrics.cache.resource(&info.gvr));
         Self {
             started: ctx.started,
             method: request.method.clone(),
-            uri: request.uri.to_string(),
-            user: ctx.user.clone(),
+            uri: request.uri.clone(),
+            user: ctx.user.as_ref().map(|u| u.name.clone()),
             code: ctx.code,
             cache: ctx.cache,
             forwarded: ctx.forward.attempted,
@@ -123,9 +138,27 @@ impl Finished {
             cached.watchers.inc();
         }
         Watching {
-            events: self.series.as_ref().map(|s| s.watch_events().clone()),
+            series: self.series.clone(),
+            scope: self.labels.scope,
+            started: self.started,
             cached: self.cached.clone(),
             _long_running: self.long_running(),
+        }
+    }
+
+    /// The request was refused to protect this process.
+    pub(super) fn terminated(&self) {
+        let Labels { verb, scope, .. } = self.labels;
+        if let Some(series) = &self.series {
+            series.termination(verb, scope, self.code);
+        }
+    }
+
+    /// The answer broke off before its end.
+    pub(super) fn aborted(&self) {
+        let Labels { verb, scope, .. } = self.labels;
+        if let Some(series) = &self.series {
+            series.abort(verb, scope);
         }
     }
 
@@ -171,8 +204,8 @@ impl Finished {
         tracing::info!(
             target: "apifront::access",
             method = %self.method,
-            uri = self.uri,
-            user = self.user.as_ref().map(|u| u.name.as_str()),
+            uri = self.uri.to_string(),
+            user = self.user.as_deref(),
             code = self.code,
             cache = result.map(metrics::CacheResult::as_str),
             reason = (!reason.is_empty()).then_some(reason),
@@ -227,7 +260,12 @@ pub(super) fn request(session: &Session, ctx: &mut RequestContext, error: Option
     } else {
         session.as_ref().body_bytes_sent()
     };
-    Finished::new(session, ctx).record(bytes);
+    let finished = Finished::new(session, ctx);
+    let upstream_failed = error.is_some_and(|e| e.esource() == &ErrorSource::Upstream);
+    if upstream_failed && session.as_ref().response_written().is_some() {
+        finished.aborted();
+    }
+    finished.record(bytes);
 }
 
 /// The resources that exist, as far as answers have shown. A name out of a URL

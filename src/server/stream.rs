@@ -33,6 +33,9 @@ pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the end of a half-sent event is waited for when stopping.
 const LAST_EVENT: Duration = Duration::from_secs(1);
 
+/// Upstream ended the connection, not the answer.
+const BROKE_OFF: &str = "upstream_broke_off";
+
 const HOP_BY_HOP: [HeaderName; 6] = [
     CONNECTION,
     TE,
@@ -74,6 +77,9 @@ pub(super) async fn forward(
     tokio::spawn(async move {
         let _guards = guards;
         let (end, bytes) = pump(&mut taken, &mut body, &mut frames, &mut stopping).await;
+        if end == BROKE_OFF {
+            finished.aborted();
+        }
         finished.ended(end);
         finished.record(bytes);
         taken.shutdown().await;
@@ -197,7 +203,7 @@ async fn pump(
             // Not ended in order: the client must not take this for an end.
             Some(Err(error)) => {
                 tracing::info!(%error, "upstream broke off");
-                return ("upstream_broke_off", bytes);
+                return (BROKE_OFF, bytes);
             }
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) => data,

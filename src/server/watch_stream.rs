@@ -37,12 +37,12 @@ impl StreamEnd {
 
 /// Writes batches until the watch, the client or apifront ends, and ends the
 /// stream in order where there is still somebody to tell. `sent` hears of each
-/// batch: its bytes and events.
+/// batch, its bytes and events, and whether all initial events are out.
 pub(super) async fn run(
     session: &mut ServerSession,
     watch: &mut Watch,
     stopping: &mut Receiver<bool>,
-    mut sent: impl FnMut(usize, usize),
+    mut sent: impl FnMut(usize, usize, bool),
 ) -> StreamEnd {
     let end = loop {
         let batch = tokio::select! {
@@ -54,7 +54,7 @@ pub(super) async fn run(
         };
         match batch {
             Ok((frames, events)) => {
-                sent(frames.len(), events);
+                sent(frames.len(), events, watch.has_begun());
                 if session.write_response_body(frames, false).await.is_err() {
                     break StreamEnd::ClientGone;
                 }
@@ -96,6 +96,7 @@ pub(super) async fn start(
         .write_response_header(Box::new(header), false)
         .await?;
 
+    let mut initial = !watch.has_begun();
     let mut finished = Finished::new(session, ctx);
     let watching = finished.watching();
     let guards = std::mem::take(&mut ctx.guards);
@@ -105,10 +106,18 @@ pub(super) async fn start(
     tokio::spawn(async move {
         let _guards = guards;
         let mut bytes = 0;
-        let end = run(&mut taken, &mut watch, &mut stopping, |sent, events| {
-            bytes += sent;
-            watching.sent(sent, events);
-        })
+        let end = run(
+            &mut taken,
+            &mut watch,
+            &mut stopping,
+            |sent, events, begun| {
+                bytes += sent;
+                watching.sent(sent, events);
+                if begun && std::mem::take(&mut initial) {
+                    watching.initial_events_sent();
+                }
+            },
+        )
         .await;
         finished.ended(end.as_str());
         finished.record(bytes);

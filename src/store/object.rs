@@ -80,3 +80,72 @@ impl StoredObject {
         self.item.len() + self.key.as_str().len() + self.uid.len() + labels + 200
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::api::GroupVersionResource;
+    use crate::store::field_table;
+
+    fn parse(item: &str) -> Result<StoredObject, MalformedObject> {
+        let pods = field_table(&GroupVersionResource::new("", "v1", "pods"));
+        StoredObject::parse(Bytes::copy_from_slice(item.as_bytes()), &pods)
+    }
+
+    #[test]
+    fn objects_say_what_selects_them() {
+        let item = r#"{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","labels":{"x":"y"}},"spec":{"nodeName":"node"},"status":{"phase":"Running"}}"#;
+        let object = parse(item).unwrap();
+        assert_eq!(object.key.as_str(), "n/a");
+        assert_eq!((&*object.uid, object.resource_version), ("u", 7));
+        assert_eq!(object.labels["x"], "y");
+        assert!(object.fields.iter().any(|f| &**f == "node"));
+        assert!(object.fields.iter().any(|f| &**f == "Running"));
+        assert_eq!(object.item, item);
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        for item in [
+            "",
+            "null",
+            "{}",
+            "[1]",
+            r#"{"metadata":null}"#,
+            r#"{"metadata":{"name":""}}"#,
+            r#"{"metadata":{"name":"a"}}"#,
+            r#"{"metadata":{"name":"a","resourceVersion":"x"}}"#,
+            r#"{"metadata":{"name":"a","resourceVersion":"-1"}}"#,
+            r#"{"metadata":{"name":"a","resourceVersion":"18446744073709551616"}}"#,
+            r#"{"metadata":{"name":"a","resourceVersion":7}}"#,
+            r#"{"metadata":{"name":"a","resourceVersion":"7","labels":{"x":1}}}"#,
+            r#"{"metadata":{"name":"a","resourceVersion":"7"}} x"#,
+        ] {
+            assert!(parse(item).is_err(), "{item}");
+        }
+        let deep = "[".repeat(100_000);
+        assert!(parse(&format!(r#"{{"metadata":{{"name":"a"}},"x":{deep}"#)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_makes_it_panic(
+            pieces in proptest::collection::vec(
+                prop_oneof![
+                    Just("{\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"1\"".to_owned()),
+                    Just("\"spec\":{\"nodeName\":".to_owned()),
+                    Just("\"labels\":{\"a\":\"b\"}".to_owned()),
+                    Just("}".to_owned()),
+                    Just(",".to_owned()),
+                    Just("\"\\ud800".to_owned()),
+                    ".{0,6}",
+                ],
+                0..12,
+            )
+        ) {
+            let _ = parse(&pieces.concat());
+        }
+    }
+}

@@ -25,13 +25,15 @@ pub(super) struct Found {
 }
 
 /// Events that lead from `old`, last seen at `seen`, to `new`, listed at
-/// `listed`, ordered by version.
+/// `listed`: their versions strictly increase, above `seen` and up to `listed`.
+/// `None` if that cannot be: `new` is no later state of the same history, as
+/// when upstream was restored from a backup.
 pub(super) fn difference(
     old: &OrdMap<ObjectKey, Arc<StoredObject>>,
     seen: u64,
     new: &HashMap<ObjectKey, Arc<StoredObject>>,
     listed: u64,
-) -> Vec<Found> {
+) -> Option<Vec<Found>> {
     let mut found = Vec::new();
     // Deletions with the version they must come before, if their name was taken
     // again.
@@ -41,7 +43,9 @@ pub(super) fn difference(
     for (key, object) in new {
         let before = old.get(key);
         let (change, previous) = match before {
-            Some(b) if b.resource_version == object.resource_version => continue,
+            Some(b) if b.resource_version == object.resource_version && b.uid == object.uid => {
+                continue;
+            }
             Some(b) if b.uid != object.uid => {
                 deleted.push((object.resource_version, b.clone()));
                 (Change::Added, None)
@@ -66,19 +70,116 @@ pub(super) fn difference(
     deleted.sort_by(|a, b| (a.0, &a.1.key).cmp(&(b.0, &b.1.key)));
     let mut free = seen;
     for (before, object) in deleted {
-        free += 1;
+        free = free.checked_add(1)?;
         while used.contains(&free) {
-            free += 1;
+            free = free.checked_add(1)?;
         }
-        let resource_version = free.min(listed).min(before.saturating_sub(1)).max(seen);
+        if free >= before {
+            return None;
+        }
         found.push(Found {
             change: Change::Deleted,
-            resource_version,
+            resource_version: free,
             previous: Some(object.clone()),
             object,
         });
     }
-    // A deletion that ties with another change comes first.
-    found.sort_by_key(|f| (f.resource_version, f.change != Change::Deleted));
-    found
+    found.sort_unstable_by_key(|f| f.resource_version);
+    let versions = || found.iter().map(|f| f.resource_version);
+    let ordered = std::iter::once(seen)
+        .chain(versions())
+        .zip(versions())
+        .all(|(earlier, later)| earlier < later);
+    let within = found.last().is_none_or(|f| f.resource_version <= listed);
+    (ordered && within).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::api::GroupVersionResource;
+    use crate::store::field_table;
+
+    /// From `name uid version`.
+    fn object(text: &str) -> (ObjectKey, Arc<StoredObject>) {
+        let [name, uid, version] = text.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{text}");
+        };
+        let item = format!(
+            r#"{{"metadata":{{"name":"{name}","uid":"{uid}","resourceVersion":"{version}"}}}}"#
+        );
+        let fields = field_table(&GroupVersionResource::new("", "v1", "nodes"));
+        let object = StoredObject::parse(Bytes::from(item), &fields).unwrap();
+        (object.key.clone(), Arc::new(object))
+    }
+
+    fn found(old: &[&str], seen: u64, new: &[&str], listed: u64) -> Option<Vec<String>> {
+        let old = old.iter().copied().map(object).collect();
+        let new = new.iter().copied().map(object).collect();
+        let found = difference(&old, seen, &new, listed)?;
+        let told = |f: &Found| {
+            format!(
+                "{:?} {} {}",
+                f.change,
+                f.object.key.as_str(),
+                f.resource_version
+            )
+        };
+        Some(found.iter().map(told).collect())
+    }
+
+    #[test]
+    fn differences_are_told_in_order() {
+        for (old, new, expected) in [
+            (&["a 1 5"][..], &["a 1 5"][..], &[][..]),
+            (&[], &["a 1 12"], &["Added a 12"]),
+            (&["a 1 5"], &["a 1 12"], &["Modified a 12"]),
+            (&["a 1 5"], &[], &["Deleted a 11"]),
+            // Distinct versions that no listed object has.
+            (
+                &["a 1 5", "b 2 6", "c 3 7"],
+                &["d 4 11", "e 5 13"],
+                &[
+                    "Added d 11",
+                    "Deleted a 12",
+                    "Added e 13",
+                    "Deleted b 14",
+                    "Deleted c 15",
+                ],
+            ),
+            // Gone before its name was taken again, whatever its place.
+            (
+                &["a 1 5", "z 2 6"],
+                &["z 3 12"],
+                &["Deleted z 11", "Added z 12", "Deleted a 13"],
+            ),
+        ] {
+            let told = found(old, 10, new, 20).unwrap();
+            assert_eq!(told, expected, "{old:?} {new:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_later_state_has_no_difference() {
+        for (old, seen, new, listed) in [
+            // Older than what was seen.
+            (&["a 1 9"][..], 10, &["a 1 8"][..], 20),
+            (&[], 10, &["a 1 10"], 20),
+            // Newer than the list.
+            (&[], 10, &["a 1 21"], 20),
+            // Another object at the same version.
+            (&["a 1 9"], 10, &["a 2 9"], 20),
+            // No version is left for a deletion.
+            (&["a 1 9"], 10, &[], 10),
+            (&["a 1 9"], 10, &["a 2 11"], 20),
+            (&["a 1 9", "b 2 8"], 10, &[], 11),
+            (&["a 1 9"], u64::MAX, &[], u64::MAX),
+            // Two changes cannot have one version.
+            (&[], 10, &["a 1 12", "b 2 12"], 20),
+        ] {
+            assert_eq!(found(old, seen, new, listed), None, "{old:?} {new:?}");
+        }
+    }
 }

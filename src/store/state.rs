@@ -75,7 +75,7 @@ impl Store {
             .collect();
         let snapshot = Snapshot {
             resource_version,
-            cursor: log.end(),
+            cursor: log.end(resource_version),
             objects,
             bytes,
         };
@@ -179,22 +179,29 @@ impl Store {
     }
 
     /// Replaces everything by a list made at `version`. Watchers get the
-    /// difference as events. A list older than what was already served means
-    /// that upstream was restored from a backup: then history ends here, and
-    /// watchers with it.
+    /// difference as events. A list that is no later state of what was served
+    /// means that upstream was restored from a backup: then history ends here,
+    /// and watchers with it.
     pub fn replace(&self, listed: Vec<StoredObject>, version: u64, now: Instant) {
         let _writer = self.writer.lock();
         let current = self.published.load_full();
+        let seen = current.resource_version;
         let new: HashMap<_, _> = listed
             .into_iter()
             .map(|o| (o.key.clone(), Arc::new(o)))
             .collect();
-        if version < current.resource_version {
+        let found = (seen <= version)
+            .then(|| difference(&current.objects, seen, &new, version))
+            .flatten();
+        // Objects of an unchanged version keep the list's bytes: a changed
+        // CustomResourceDefinition changes what the same version looks like.
+        let objects = new.into_iter().collect();
+        let Some(found) = found else {
             self.log.write().reset(version);
-            self.publish(&current, new.into_iter().collect(), version, vec![], now);
+            self.publish(&current, objects, version, vec![], now);
             return;
-        }
-        let events = difference(&current.objects, current.resource_version, &new, version)
+        };
+        let events = found
             .into_iter()
             .map(|found| {
                 let object = if found.change == Change::Deleted {
@@ -211,9 +218,8 @@ impl Store {
                 )
             })
             .collect();
-        // Objects of an unchanged version keep the list's bytes: a changed
-        // CustomResourceDefinition changes what the same version looks like.
-        self.publish(&current, new.into_iter().collect(), version, events, now);
+        self.log.write().resync(seen, version);
+        self.publish(&current, objects, version, events, now);
     }
 
     /// Ends every watch: the resource is not served any more.
@@ -239,9 +245,10 @@ impl Store {
         let cursor = {
             let mut log = self.log.write();
             for event in events {
-                log.append(Arc::new(event), now);
+                log.append(Arc::new(event));
             }
-            log.end()
+            log.evict(now);
+            log.end(version)
         };
         // The log first: whoever sees the snapshot can read on from it.
         self.published.store(Arc::new(Snapshot {
@@ -260,7 +267,7 @@ fn size_after(
     events: &[Event],
 ) -> usize {
     match events {
-        [] if objects.len() == current.objects.len() => current.bytes,
+        [] if objects.ptr_eq(&current.objects) => current.bytes,
         [event] => {
             let gone = event.previous.as_ref().map_or(0, |o| o.size());
             let come = match event.change {

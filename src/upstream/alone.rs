@@ -55,13 +55,13 @@ impl Upstream {
             match connect(&endpoint, self.timing.connect_timeout).await {
                 Ok(stream) => match ask(&endpoint, stream, request.clone()).await {
                     Err(AloneError::Http { server, error }) if repeatable => {
-                        self.report_failure(&endpoint);
+                        self.report_failure(&endpoint, &error);
                         last = AloneError::Http { server, error };
                     }
                     answer => return answer,
                 },
                 Err(error) => {
-                    self.report_failure(&endpoint);
+                    self.report_failure(&endpoint, &error);
                     last = error;
                 }
             }

@@ -62,13 +62,16 @@ impl Endpoint {
         self.healthy.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_healthy(&self, healthy: bool) {
-        if self.healthy.swap(healthy, Ordering::Relaxed) != healthy {
-            if healthy {
-                tracing::info!(server = %self.name, "API server is healthy");
-            } else {
-                tracing::warn!(server = %self.name, "API server is not healthy");
-            }
+    /// Takes a check's result, or the word of a request that failed. What
+    /// changes is logged, with its reason.
+    pub(super) fn checked(&self, result: Result<(), String>) {
+        let healthy = result.is_ok();
+        if self.healthy.swap(healthy, Ordering::Relaxed) == healthy {
+            return;
+        }
+        match result {
+            Ok(()) => tracing::info!(server = %self.name, "API server is healthy"),
+            Err(why) => tracing::warn!(server = %self.name, why, "API server is not healthy"),
         }
     }
 
@@ -111,7 +114,22 @@ impl Endpoint {
             .await
             .map_err(|error| UpstreamError::Request {
                 server: self.name.clone(),
-                error: Box::new(error),
+                causes: causes(&error),
             })
     }
+}
+
+/// An error and what caused it, each said once.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = error.source();
+    }
+    text
 }

@@ -16,7 +16,7 @@ impl Upstream {
     /// Checks every server once.
     pub async fn check_health(&self) {
         let checks = self.endpoints().iter().map(|endpoint| async move {
-            endpoint.set_healthy(self.is_ready(endpoint).await);
+            endpoint.checked(self.readiness(endpoint).await);
         });
         futures::future::join_all(checks).await;
     }
@@ -32,23 +32,19 @@ impl Upstream {
         }
     }
 
-    async fn is_ready(&self, endpoint: &Endpoint) -> bool {
-        let Ok(request) = http::Request::get("/readyz").body(Body::empty()) else {
-            return false;
-        };
-        if let Err(error) = endpoint.resolve().await {
-            tracing::debug!(server = %endpoint.name, %error, "cannot look up the API server");
-            return false;
-        }
+    /// `Err` says why the server is not ready.
+    async fn readiness(&self, endpoint: &Endpoint) -> Result<(), String> {
+        let request = http::Request::get("/readyz")
+            .body(Body::empty())
+            .map_err(|e| e.to_string())?;
+        endpoint.resolve().await.map_err(|e| e.to_string())?;
         let asked = self.timed(UpstreamKind::Health, endpoint, request);
         match tokio::time::timeout(CHECK_TIMEOUT, asked).await {
             // 401 and 403 come from a server that works but does not let us ask.
-            Ok(Ok(response)) => !response.status().is_server_error(),
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "health check failed");
-                false
-            }
-            Err(_) => false,
+            Ok(Ok(response)) if !response.status().is_server_error() => Ok(()),
+            Ok(Ok(response)) => Err(format!("/readyz answers {}", response.status())),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("/readyz does not answer within {CHECK_TIMEOUT:?}")),
         }
     }
 }

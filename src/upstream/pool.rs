@@ -13,11 +13,10 @@ use crate::metrics::{UpstreamKind, UpstreamMetrics};
 
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
-    #[error("{server}: {error}")]
-    Request {
-        server: String,
-        error: Box<kube::Error>,
-    },
+    /// `causes` from the outermost in: "client error (Connect)" alone helps
+    /// nobody.
+    #[error("{server}: {causes}")]
+    Request { server: String, causes: String },
     #[error("no credentials for {server}: {error}")]
     Credentials {
         server: String,
@@ -75,8 +74,8 @@ impl Upstream {
     }
 
     /// A connection failed: others are asked first until a check passes.
-    pub fn report_failure(&self, endpoint: &Endpoint) {
-        endpoint.set_healthy(false);
+    pub fn report_failure(&self, endpoint: &Endpoint, why: impl std::fmt::Display) {
+        endpoint.checked(Err(why.to_string()));
     }
 
     /// GETs `path_and_query` with apifront's own credentials. The answer's
@@ -133,7 +132,7 @@ impl Upstream {
             match self.timed(kind, &endpoint, request()?).await {
                 Ok(response) => return Ok(response),
                 Err(error) => {
-                    self.report_failure(&endpoint);
+                    self.report_failure(&endpoint, &error);
                     last = error;
                 }
             }

@@ -2,6 +2,8 @@
 
 mod frames;
 mod session;
+#[cfg(test)]
+mod tests;
 mod transition;
 
 pub use frames::{JsonFrames, PartialFrames, TableFrames};

@@ -91,13 +91,15 @@ pub struct Watch {
     /// The version of the end bookmark still owed.
     owed_end: Option<u64>,
     cursor: Cursor,
-    /// Events at or below this version are known to the client.
+    /// What the client knows when the watch starts: events and bookmarks go
+    /// above this version.
     after: u64,
-    /// The version the watch started at: bookmarks go above it.
-    started_at: u64,
+    /// The version of the last event read from the log.
+    read_to: u64,
     progress: progress::Receiver<Progress>,
     deadline: Instant,
     next_bookmark: Instant,
+    bookmark_period: Duration,
 }
 
 impl Watch {
@@ -150,10 +152,22 @@ impl Watch {
             owed_end: None,
             cursor,
             after: version,
-            started_at: version,
+            read_to: version,
             deadline,
-            next_bookmark: next_bookmark(now, deadline),
+            next_bookmark: next_bookmark(now, deadline, BOOKMARK_PERIOD),
+            bookmark_period: BOOKMARK_PERIOD,
         }
+    }
+
+    /// Whether all initial events have been handed out.
+    pub fn has_begun(&self) -> bool {
+        self.initial.is_empty() && self.owed_end.is_none()
+    }
+
+    #[cfg(test)]
+    pub(super) fn bookmark_each(&mut self, period: Duration) {
+        self.bookmark_period = period;
+        self.next_bookmark = next_bookmark(Instant::now(), self.deadline, period);
     }
 
     pub fn content_type(&self) -> &'static str {
@@ -165,28 +179,40 @@ impl Watch {
     /// returned.
     pub async fn next(&mut self) -> Result<(Bytes, usize), WatchEnd> {
         loop {
-            // Seen before looking, so that nothing published later is missed.
-            let closed = self.progress.borrow_and_update().closed;
+            // Seen before looking into the log: once that is read to its end,
+            // the client knows everything up to this version. What is published
+            // meanwhile wakes us again.
+            let seen = *self.progress.borrow_and_update();
+            if Instant::now() >= self.deadline {
+                return Err(WatchEnd::Timeout);
+            }
             if let Some(batch) = self.ready()? {
                 return Ok(batch);
             }
-            if closed {
+            if seen.closed {
                 return Err(WatchEnd::Closed);
             }
+            let now = Instant::now();
+            if self.options.bookmarks && now >= self.next_bookmark {
+                self.next_bookmark = next_bookmark(now, self.deadline, self.bookmark_period);
+                // An event can be read before the progress it makes is told.
+                if let Some(frame) = self.bookmark(seen.resource_version.max(self.read_to)) {
+                    return Ok((frame, 1));
+                }
+            }
+            let wake_at = if self.options.bookmarks {
+                self.deadline.min(self.next_bookmark)
+            } else {
+                self.deadline
+            };
             tokio::select! {
                 biased;
-                () = tokio::time::sleep_until(self.deadline) => return Err(WatchEnd::Timeout),
                 changed = self.progress.changed() => {
                     if changed.is_err() {
                         return Err(WatchEnd::Closed);
                     }
                 }
-                () = tokio::time::sleep_until(self.next_bookmark), if self.options.bookmarks => {
-                    self.next_bookmark = next_bookmark(Instant::now(), self.deadline);
-                    if let Some(frame) = self.bookmark() {
-                        return Ok((frame, 1));
-                    }
-                }
+                () = tokio::time::sleep_until(wake_at) => {}
             }
         }
     }
@@ -206,16 +232,24 @@ impl Watch {
             batch.push(frame.ok_or(WatchEnd::NotEncodable)?);
         }
         while !batch.is_full() {
+            let mut ahead = self.cursor;
             let events = self
                 .store
-                .read(&mut self.cursor, BATCH_EVENTS)
+                .read(&mut ahead, BATCH_EVENTS)
                 .map_err(|Evicted { .. }| WatchEnd::FellBehind)?;
             if events.is_empty() {
                 break;
             }
             for event in events {
+                self.cursor = self.cursor.next();
+                self.read_to = event.resource_version;
                 if let Some(frame) = self.frame(&event)? {
                     batch.push(frame);
+                    // The rest of the events is read again: large objects must
+                    // not add up.
+                    if batch.is_full() {
+                        break;
+                    }
                 }
             }
         }
@@ -242,18 +276,17 @@ impl Watch {
         frame.map(Some).ok_or(WatchEnd::NotEncodable)
     }
 
-    fn bookmark(&mut self) -> Option<Bytes> {
-        let version = self.store.progress().resource_version;
+    fn bookmark(&mut self, version: u64) -> Option<Bytes> {
         // Nothing happened since the watch began: the client knows as much.
-        if version <= self.started_at {
+        if version <= self.after {
             return None;
         }
         self.encoding.bookmark(version, false)
     }
 }
 
-fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
-    let regular = now + BOOKMARK_PERIOD;
+fn next_bookmark(now: Instant, deadline: Instant, period: Duration) -> Instant {
+    let regular = now + period;
     match deadline.checked_sub(BOOKMARK_BEFORE_END) {
         Some(last) if last > now => regular.min(last),
         Some(_) | None => regular,
@@ -265,12 +298,14 @@ fn next_bookmark(now: Instant, deadline: Instant) -> Instant {
 struct Batch {
     first: Option<Bytes>,
     joined: BytesMut,
+    bytes: usize,
     events: usize,
 }
 
 impl Batch {
     fn push(&mut self, frame: Bytes) {
         self.events += 1;
+        self.bytes += frame.len();
         match self.first.take() {
             None if self.joined.is_empty() => self.first = Some(frame),
             None => self.joined.extend_from_slice(&frame),
@@ -282,7 +317,7 @@ impl Batch {
     }
 
     fn is_full(&self) -> bool {
-        self.joined.len() >= BATCH_BYTES
+        self.bytes >= BATCH_BYTES
     }
 
     fn finish(self) -> Option<(Bytes, usize)> {

@@ -63,6 +63,34 @@ async fn a_changed_file_is_taken_and_a_bad_one_is_not() {
     front.stop().await;
 }
 
+/// A field that decides about requests decides about the next one.
+#[tokio::test]
+async fn a_changed_field_has_its_effect() {
+    if oracle() {
+        return;
+    }
+    let front = Apifront::start(Cluster::shared(), |_| {}).await;
+    let client = front
+        .admin_client()
+        .with_header("x-apifront-debug", "cache");
+    let path = "/api/v1/namespaces?resourceVersion=0";
+    front.warm(&client, path).await;
+    let mut watch = Watch::open(&client, "/api/v1/namespaces?watch=1&resourceVersion=0").await;
+    watch.next().await.expect("an event");
+    let mut config = front.read_config();
+    config["cache"]["exclude"] = json!(["namespaces"]);
+    front.write_config(&config);
+    eventually("reads go upstream", SOON, || async {
+        client.get(path).await.header("x-apifront-cache") == "bypass; reason=excluded"
+    })
+    .await;
+    // Who watches already goes on.
+    let name = Cluster::shared().namespace("excluded").await;
+    while watch.next().await.expect("the watch goes on").name() != name {}
+    drop(watch);
+    front.stop().await;
+}
+
 #[tokio::test]
 async fn sighup_reads_the_file_again() {
     if oracle() {

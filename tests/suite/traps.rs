@@ -202,8 +202,8 @@ async fn redirects_are_passed_on() {
 /// A client that goes away takes its request upstream with it.
 #[tokio::test]
 async fn a_client_that_leaves_is_noticed_upstream() {
-    let (noticed, mut notices) = mpsc::unbounded_channel();
-    let (arrived, mut arrivals) = mpsc::unbounded_channel();
+    let (noticed, mut notices) = mpsc::channel(16);
+    let (arrived, mut arrivals) = mpsc::channel(16);
     let scripted = Scripted::start(move |mut connection| {
         let (noticed, arrived) = (noticed.clone(), arrived.clone());
         async move {
@@ -215,7 +215,7 @@ async fn a_client_that_leaves_is_noticed_upstream() {
                     .write("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n")
                     .await;
             }
-            arrived.send(()).expect("the test lives");
+            arrived.send(()).await.expect("the test lives");
             let _ = noticed.send(connection.closed_within(Duration::from_secs(1)).await);
         }
     })

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::api::{Status, go_json};
+use crate::api::{Reason, Status, go_json};
 
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -61,6 +61,13 @@ pub fn failure(status: &Status) -> Response<Body> {
             .insert(header::RETRY_AFTER, status.retry_after().into());
     }
     response
+}
+
+/// The `metav1.Status` of an action that makes no object of its own.
+pub fn done(code: StatusCode) -> Response<Body> {
+    let mut status = Status::failure(code.as_u16(), Reason::Unknown, "");
+    status.status = "Success";
+    with_type(code, "application/json", status.to_json())
 }
 
 /// The `metav1.Status` a DELETE answers with.

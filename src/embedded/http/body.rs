@@ -12,7 +12,8 @@ use crate::api::{GroupVersion, Status};
 /// kube-apiserver's `MaxRequestBodyBytes`.
 const LIMIT: usize = 3 * 1024 * 1024;
 
-const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+pub const ACCEPTED: &str =
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 pub async fn read(incoming: Incoming) -> Result<Bytes, Status> {
     match Limited::new(incoming, LIMIT).collect().await {
@@ -33,6 +34,46 @@ pub fn media_type(headers: &HeaderMap) -> &str {
         .map_or("application/json", str::trim)
 }
 
+/// How a body is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Json,
+    Yaml,
+}
+
+impl Format {
+    /// `None` for what is not read here.
+    pub fn of(headers: &HeaderMap) -> Option<Self> {
+        match media_type(headers) {
+            "application/json" => Some(Self::Json),
+            "application/yaml" => Some(Self::Yaml),
+            _ => None,
+        }
+    }
+
+    /// Any value; the error is the parser's own.
+    pub fn decode(self, bytes: &[u8]) -> Result<Value, String> {
+        match self {
+            Self::Json => serde_json::from_slice(bytes).map_err(|error| error.to_string()),
+            Self::Yaml => yaml(bytes),
+        }
+    }
+}
+
+/// The first document of a YAML stream; what follows it is not read, as in the
+/// real server. JSON is YAML, and its reader is the faster one.
+pub fn yaml(bytes: &[u8]) -> Result<Value, String> {
+    if let Ok(value) = serde_json::from_slice(bytes) {
+        return Ok(value);
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid UTF-8".to_owned())?;
+    match serde_saphyr::read::<_, Value>(&mut text.as_bytes()).next() {
+        None => Ok(Value::Null),
+        Some(Ok(value)) => Ok(value),
+        Some(Err(error)) => Err(format!("yaml: {error}")),
+    }
+}
+
 /// An object of the resource, or of `kind` and `api_version` if it is one of a
 /// subresource. Errors are those of the real decoder.
 pub async fn object(
@@ -41,9 +82,18 @@ pub async fn object(
     kind: &str,
     api_version: &str,
 ) -> Result<Value, Status> {
-    if media_type(&call.head.headers) != "application/json" {
-        return Err(errors::unsupported_media_type(ACCEPTED));
-    }
+    object_of(call, incoming, kind, &[api_version]).await
+}
+
+/// The same for a kind that is read in several versions, best first.
+pub async fn object_of(
+    call: &Call<'_>,
+    incoming: Incoming,
+    kind: &str,
+    api_versions: &[&str],
+) -> Result<Value, Status> {
+    let format =
+        Format::of(&call.head.headers).ok_or_else(|| errors::unsupported_media_type(ACCEPTED))?;
     let bytes = read(incoming).await?;
     let unrecognized = |why: &str| {
         Status::bad_request(format!(
@@ -51,12 +101,21 @@ pub async fn object(
             excerpt(&bytes)
         ))
     };
-    let value: Value = serde_json::from_slice(&bytes).map_err(|error| {
-        unrecognized(&format!(
-            "couldn't get version/kind; json parse error: {}",
-            go_error::syntax(&bytes, &error)
-        ))
-    })?;
+    let value = match format {
+        Format::Json => serde_json::from_slice(&bytes).map_err(|error| {
+            unrecognized(&format!(
+                "couldn't get version/kind; json parse error: {}",
+                go_error::syntax(&bytes, &error)
+            ))
+        })?,
+        Format::Yaml => yaml(&bytes).map_err(|why| unrecognized(&why))?,
+    };
+    // An empty document of YAML is an object without fields.
+    let value = if value.is_null() && format == Format::Yaml {
+        Value::Object(serde_json::Map::new())
+    } else {
+        value
+    };
     if !value.is_object() {
         return Err(unrecognized(&format!(
             "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
@@ -65,6 +124,12 @@ pub async fn object(
     }
     let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
     let (given_kind, given_version) = (text("kind"), text("apiVersion"));
+    let api_version = api_versions
+        .iter()
+        .find(|known| **known == given_version)
+        .or(api_versions.first())
+        .copied()
+        .unwrap_or_default();
     if call.resource.custom.is_some() {
         if given_kind.is_empty() {
             let body = String::from_utf8_lossy(&bytes);

@@ -6,7 +6,7 @@ use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::{Map, Value};
 
-use super::{Body, body, call::Call, errors};
+use super::{Body, body, call::Call, errors, field_validation};
 use crate::{
     api::{GroupResource, Reason, Status, status::Details},
     embedded::{
@@ -23,8 +23,9 @@ const NAME_ATTEMPTS: usize = 8;
 pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
     call.media()?;
     let resource = &call.resource;
-    let object = body::object(call, incoming, &resource.kind, &resource.api_version()).await?;
+    let mut object = body::object(call, incoming, &resource.kind, &resource.api_version()).await?;
     let dry_run = body::dry_run(call, "CreateOptions")?;
+    field_validation::of_body(call, "CreateOptions", &mut object)?;
     let stored = insert(call, object, dry_run)?;
     call.object(StatusCode::CREATED, &stored)
 }
@@ -106,12 +107,9 @@ fn complete_new(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
             )],
         ));
     }
+    let mut causes = Vec::new();
     if let Err(why) = check_name(resource, &name) {
-        return Err(errors::invalid(
-            &kind,
-            &name,
-            vec![errors::cause("FieldValueInvalid", "metadata.name", why)],
-        ));
+        causes.push(errors::cause("FieldValueInvalid", "metadata.name", why));
     }
     let metadata = meta::metadata_mut(object);
     for key in [
@@ -131,6 +129,12 @@ fn complete_new(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
     }
     meta::drop_empty(metadata);
     registry::prepare_create(resource, object);
+    if let Some(schema) = resource.schema() {
+        causes.extend(schema.validate(object, None));
+    }
+    if !causes.is_empty() {
+        return Err(errors::invalid(&kind, &name, causes));
+    }
     if is_definition(call) {
         registry::accept_definition(object, &now)?;
     }

@@ -9,7 +9,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Body, answer, body,
+    Body, answer,
+    body::{self, Format},
     call::Call,
     create::is_definition,
     errors,
@@ -30,12 +31,19 @@ use crate::{
 /// long, so that `kubectl delete` shows it terminating and returns.
 const TERMINATION: Duration = Duration::from_secs(1);
 
+/// There is no garbage collector either: what it would wait for is over after
+/// this long, and watchers see the object marked before they see it go.
+const COLLECTION: Duration = Duration::from_millis(100);
+
+/// Finalizers through which propagationPolicy speaks to the garbage collector.
+pub const GARBAGE_COLLECTION: [&str; 2] = ["foregroundDeletion", "orphan"];
+
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Options {
+pub struct Options {
     grace_period_seconds: Option<i64>,
     propagation_policy: Option<String>,
-    dry_run: Vec<String>,
+    pub dry_run: Vec<String>,
     preconditions: Option<Preconditions>,
 }
 
@@ -107,12 +115,10 @@ async fn options(call: &Call<'_>, incoming: Incoming) -> Result<Options, Status>
             ..Options::default()
         }
     } else {
-        if body::media_type(&call.head.headers) != "application/json" {
-            return Err(errors::unsupported_media_type(
-                "application/json, application/yaml, application/vnd.kubernetes.protobuf",
-            ));
-        }
-        serde_json::from_slice(&bytes).map_err(|error| Status::bad_request(error.to_string()))?
+        let format = Format::of(&call.head.headers)
+            .ok_or_else(|| errors::unsupported_media_type(body::ACCEPTED))?;
+        let value = format.decode(&bytes).map_err(Status::bad_request)?;
+        Options::deserialize(&value).map_err(|error| Status::bad_request(error.to_string()))?
     };
     if body::dry_run(call, "DeleteOptions")? && options.dry_run.is_empty() {
         options.dry_run.push("All".to_owned());
@@ -162,13 +168,14 @@ fn check(call: &Call<'_>, options: &Options, stored: &Stored) -> Result<(), Stat
     Ok(())
 }
 
-enum Outcome {
+pub enum Outcome {
     /// Deletion has begun; the object is still there.
     Object(Arc<Stored>),
     Gone(Arc<Stored>),
 }
 
-fn begin(call: &Call<'_>, options: &Options) -> Result<Outcome, Status> {
+/// Deletes, or lets deletion begin where something must happen first.
+pub fn begin(call: &Call<'_>, options: &Options) -> Result<Outcome, Status> {
     refuse_system_namespaces(call)?;
     let resource = call.group_resource();
     for _ in 0..ATTEMPTS {
@@ -177,8 +184,10 @@ fn begin(call: &Call<'_>, options: &Options) -> Result<Outcome, Status> {
         let grace = grace_period(call, options, &stored.value);
         let namespace = is_namespace(call);
         // A pod's deletion always has two phases, however short the first.
-        let waits =
-            meta::has_finalizers(&stored.value) || is_pod(call) || namespace || is_definition(call);
+        let waits = !finalizers(call, options, &stored.value).is_empty()
+            || is_pod(call)
+            || namespace
+            || is_definition(call);
         if !options.dry_run.is_empty() {
             return Ok(Outcome::Gone(stored));
         }
@@ -197,7 +206,7 @@ fn begin(call: &Call<'_>, options: &Options) -> Result<Outcome, Status> {
                 Err(_) => return Err(Status::not_found(&resource, &call.target.name)),
             }
         }
-        if let Some(outcome) = mark(call, &stored, grace)? {
+        if let Some(outcome) = mark(call, options, &stored, grace)? {
             return Ok(outcome);
         }
     }
@@ -205,7 +214,12 @@ fn begin(call: &Call<'_>, options: &Options) -> Result<Outcome, Status> {
 }
 
 /// Sets deletionTimestamp and lets what must happen before the end happen.
-fn mark(call: &Call<'_>, stored: &Arc<Stored>, grace: i64) -> Result<Option<Outcome>, Status> {
+fn mark(
+    call: &Call<'_>,
+    options: &Options,
+    stored: &Arc<Stored>,
+    grace: i64,
+) -> Result<Option<Outcome>, Status> {
     let mut value = stored.value.clone();
     let already = meta::is_deleting(&value);
     let known_grace = value
@@ -213,9 +227,15 @@ fn mark(call: &Call<'_>, stored: &Arc<Stored>, grace: i64) -> Result<Option<Outc
         .and_then(Value::as_i64)
         .unwrap_or(0);
     let mut marked = stored.clone();
-    if !already || grace < known_grace {
+    let finalizers: Vec<String> = finalizers(call, options, &stored.value)
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    if !already || grace < known_grace || finalizers != meta::finalizers(&value) {
         let end = Utc::now() + chrono::Duration::seconds(grace);
         let metadata = meta::metadata_mut(&mut value);
+        metadata.insert("finalizers".into(), finalizers.into());
+        meta::drop_empty(metadata);
         metadata.insert("deletionTimestamp".into(), meta::timestamp(end).into());
         if is_definition(call) {
             let cleanup = json!(["customresourcecleanup.apiextensions.k8s.io"]);
@@ -250,6 +270,18 @@ fn mark(call: &Call<'_>, stored: &Arc<Stored>, grace: i64) -> Result<Option<Outc
             }
         }
     }
+    let collected = meta::finalizers(&marked.value)
+        .into_iter()
+        .any(|finalizer| GARBAGE_COLLECTION.contains(&finalizer));
+    if collected {
+        let server = call.server.clone();
+        let (resource, key) = (call.group_resource(), call.key(&call.target.name));
+        let uid = meta::uid(&marked.value).to_owned();
+        tokio::spawn(async move {
+            tokio::time::sleep(COLLECTION).await;
+            server.finish_collection(&resource, &key, &uid);
+        });
+    }
     if is_namespace(call) {
         call.server.empty_namespace(&call.target.name);
     } else if is_definition(call) {
@@ -266,6 +298,25 @@ fn mark(call: &Call<'_>, stored: &Arc<Stored>, grace: i64) -> Result<Option<Outc
         return Ok(Some(Outcome::Gone(remove(call, &marked)?)));
     }
     Ok(Some(Outcome::Object(marked)))
+}
+
+/// The finalizers of an object whose deletion is asked for (apiserver
+/// `registry/generic/registry deletionFinalizersForGarbageCollection`).
+fn finalizers<'a>(call: &Call<'_>, options: &Options, object: &'a Value) -> Vec<&'a str> {
+    let mut out = meta::finalizers(object);
+    let Some(policy) = &options.propagation_policy else {
+        return out;
+    };
+    if is_namespace(call) || is_definition(call) {
+        return out;
+    }
+    out.retain(|finalizer| !GARBAGE_COLLECTION.contains(finalizer));
+    match policy.as_str() {
+        "Foreground" => out.push("foregroundDeletion"),
+        "Orphan" => out.push("orphan"),
+        _ => {}
+    }
+    out
 }
 
 /// Whether nothing keeps an object that is being deleted.

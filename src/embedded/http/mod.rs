@@ -2,12 +2,15 @@
 
 mod accept;
 mod answer;
+mod binding;
 mod body;
 mod call;
 mod continue_token;
 mod create;
 mod delete;
 mod errors;
+mod eviction;
+mod field_validation;
 mod get;
 mod go_error;
 mod list;
@@ -21,6 +24,7 @@ mod scale;
 #[cfg(test)]
 mod tests;
 mod update;
+mod warnings;
 mod watch;
 
 use std::sync::Arc;
@@ -30,8 +34,9 @@ use hyper::body::Incoming;
 
 pub use accept::{Media, Offer, negotiate};
 pub use answer::{Body, full, json, json_bytes, page_not_found, text, with_type};
+pub use delete::GARBAGE_COLLECTION;
 
-use self::{call::Call, route::Route};
+use self::{call::Call, route::Route, warnings::Warnings};
 use super::{
     EmbeddedServer, discovery,
     registry::{Resource, Subresource, Verbs},
@@ -54,6 +59,7 @@ pub async fn serve(server: EmbeddedServer, request: Request<Incoming>) -> Respon
         method: parts.method,
         headers: parts.headers,
         query,
+        warnings: Warnings::default(),
     };
     let mut response = dispatch(&server, parts.uri.path(), &head, incoming)
         .await
@@ -65,6 +71,11 @@ pub async fn serve(server: EmbeddedServer, request: Request<Incoming>) -> Respon
         response = prettify(response).await;
     }
     let headers = response.headers_mut();
+    for text in head.warnings.take() {
+        if let Some(value) = warning_header(&text) {
+            headers.append(header::WARNING, value);
+        }
+    }
     let audit_id = head
         .headers
         .get("audit-id")
@@ -86,6 +97,8 @@ pub struct Head {
     pub method: Method,
     pub headers: HeaderMap,
     pub query: Query,
+    /// What the answer warns of.
+    pub warnings: Warnings,
 }
 
 async fn dispatch(
@@ -167,6 +180,9 @@ async fn route_call(
     }
     if resource.verbs == Verbs::CreateOnly {
         return match (method, target.name.as_str(), in_namespace) {
+            ("POST", "", true) if resource.kind == "Binding" => {
+                binding::create(&Call::new(server, resource, target, head), incoming).await
+            }
             ("POST", "", inside) if inside == resource.namespaced => {
                 reviews::create(&Call::new(server, resource, target, head), incoming).await
             }
@@ -211,6 +227,8 @@ async fn route_call(
         }
         ("PUT" | "PATCH", true, Some(Subresource::Scale)) => scale::put(&call, incoming).await,
         ("PUT", true, Some(Subresource::Finalize)) => update::finalize(&call, incoming).await,
+        ("POST", true, Some(Subresource::Binding)) => binding::create(&call, incoming).await,
+        ("POST", true, Some(Subresource::Eviction)) => eviction::create(&call, incoming).await,
         ("DELETE", true, None) => delete::delete(&call, incoming).await,
         ("PUT", false, None) if custom => Err(Status::bad_request("name must be provided")),
         ("GET" | "POST" | "PUT" | "PATCH" | "DELETE", ..) => Err(errors::method_not_allowed()),

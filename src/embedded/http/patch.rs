@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     Body, body,
     call::Call,
-    create, errors, go_error,
+    create, errors, field_validation, go_error,
     update::{self, ATTEMPTS},
 };
 use crate::{
@@ -37,6 +37,9 @@ pub async fn patch(
     call.media()?;
     let patch = read(call, incoming).await?;
     let dry_run = body::dry_run(call, "PatchOptions")?;
+    if let Patch::Apply { object, .. } = &patch {
+        field_validation::of_applied(call, object)?;
+    }
     for _ in 0..ATTEMPTS {
         let old = match (call.find(), &patch) {
             (Ok(old), _) => old,
@@ -55,7 +58,8 @@ pub async fn patch(
         };
         let current = view::value(&call.resource, &old);
         let subresource = if status { "status" } else { "" };
-        let new = patch.apply(call, &current, subresource)?;
+        let mut new = patch.apply(call, &current, subresource)?;
+        field_validation::of_patched(call, &mut new)?;
         update::check_name(call, &new)?;
         check_uid(call, &old, &new)?;
         let given = meta::field(&new, "resourceVersion") != old.revision.to_string();
@@ -168,14 +172,8 @@ fn read_apply(call: &Call<'_>, bytes: &[u8]) -> Result<Patch, Status> {
             )],
         ));
     }
-    // JSON is YAML; the faster reader goes first.
-    let object: Value = serde_json::from_slice(bytes)
+    let object: Value = body::yaml(bytes)
         .ok()
-        .or_else(|| {
-            std::str::from_utf8(bytes)
-                .ok()
-                .and_then(|text| serde_saphyr::from_str(text).ok())
-        })
         .filter(Value::is_object)
         .ok_or_else(|| Status::bad_request("error decoding YAML: not an object"))?;
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();

@@ -10,7 +10,7 @@ use super::{
     Body, body,
     call::Call,
     create::{self, is_definition},
-    delete, errors,
+    delete, errors, field_validation,
 };
 use crate::{
     api::{Reason, ResourceVersion, Status, query::go_quote},
@@ -32,8 +32,9 @@ pub async fn update(
 ) -> Result<Response<Body>, Status> {
     call.media()?;
     let resource = &call.resource;
-    let object = body::object(call, incoming, &resource.kind, &resource.api_version()).await?;
+    let mut object = body::object(call, incoming, &resource.kind, &resource.api_version()).await?;
     let dry_run = body::dry_run(call, "UpdateOptions")?;
+    field_validation::of_body(call, "UpdateOptions", &mut object)?;
     check_name(call, &object)?;
     for _ in 0..ATTEMPTS {
         let old = match call.find() {
@@ -124,6 +125,7 @@ pub fn replace(
         registry::accept_definition(&mut new, &meta::now())?;
     }
     check_finalizers(call, old, &new)?;
+    check_schema(call, old, &new, status)?;
     if resource.generation && !status && content_differs(&new, &old.value) {
         let generation = old
             .value
@@ -200,6 +202,23 @@ fn check_preconditions(call: &Call<'_>, old: &Stored, new: &Value) -> Result<boo
             ResourceVersion::parse(version).err().unwrap_or_default(),
         )),
     }
+}
+
+/// What an update changes must be as the definition says.
+fn check_schema(call: &Call<'_>, old: &Stored, new: &Value, status: bool) -> Result<(), Status> {
+    let Some(schema) = call.resource.schema() else {
+        return Ok(());
+    };
+    let causes = if status {
+        schema.validate_status(new, &old.value)
+    } else {
+        schema.validate(new, Some(&old.value))
+    };
+    if causes.is_empty() {
+        return Ok(());
+    }
+    let kind = call.resource.kind_resource();
+    Err(errors::invalid(&kind, &call.target.name, causes))
 }
 
 /// An object on its way out takes no new finalizers.

@@ -3,7 +3,7 @@
 
 use super::{
     Fields, Resource, Scale, Subresource,
-    Subresource::{Finalize, Log, Status},
+    Subresource::{Binding, Eviction, Finalize, Log, Status},
     Verbs,
 };
 use crate::api::GroupVersionResource;
@@ -142,6 +142,7 @@ const SCALE: Subresource = Subresource::Scale;
 
 /// In each group by resource, the order of discovery.
 const BUILT_IN: &[BuiltIn] = &[
+    review("", "bindings", "binding", "Binding", true),
     namespaced("", "configmaps", "configmap", "ConfigMap", "qFsyl6wFWjQ=").short(&["cm"]),
     BuiltIn {
         // Deprecated but alive: core/v1 lifecycle.go.
@@ -219,7 +220,7 @@ const BUILT_IN: &[BuiltIn] = &[
     namespaced("", "pods", "pod", "Pod", "xPOwRZ+Yhw8=")
         .short(&["po"])
         .all()
-        .subresources(&[Log, Status])
+        .subresources(&[Binding, Eviction, Log, Status])
         .fields(&[
             ("spec.nodeName", "/spec/nodeName"),
             ("spec.host", "/spec/nodeName"),

@@ -1,6 +1,6 @@
 //! CustomResourceDefinitions: what they must say, and the resources they make.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::Arc};
 
 use serde_json::{Value, json};
 
@@ -9,6 +9,7 @@ use crate::api::{
     GroupVersionResource, Status,
     status::{Cause, Details, Reason},
 };
+use crate::embedded::schema::Schema;
 use crate::representation::{Printer, table::CustomColumn};
 
 /// Defaults a new definition, checks what serving it needs, and gives it the
@@ -266,6 +267,9 @@ pub(super) fn resources(definition: &Value) -> Vec<Resource> {
             custom: Some(Custom {
                 storage_version: storage_version.clone(),
                 printer: printer(version),
+                schema: version
+                    .pointer("/schema/openAPIV3Schema")
+                    .map(|schema| Arc::new(Schema::parse(schema))),
             }),
         })
         .collect()

@@ -17,6 +17,8 @@ pub fn prepare_create(resource: &Resource, object: &mut Value) {
     }
     if resource.custom.is_none() {
         built_in_defaults(resource, object, true);
+    } else if let Some(schema) = resource.schema() {
+        schema.fill(object);
     }
 }
 
@@ -56,6 +58,8 @@ pub fn prepare_update(resource: &Resource, object: &mut Value, old: &Value, stat
     }
     if resource.custom.is_none() {
         built_in_defaults(resource, object, false);
+    } else if let Some(schema) = resource.schema() {
+        schema.fill(object);
     }
 }
 

@@ -1,7 +1,10 @@
 //! What the server knows about one resource at one version.
 
+use std::sync::Arc;
+
 use crate::{
     api::{GroupResource, GroupVersionResource},
+    embedded::schema::Schema,
     representation::Printer,
 };
 
@@ -87,6 +90,8 @@ pub enum Subresource {
     Scale,
     Log,
     Finalize,
+    Binding,
+    Eviction,
 }
 
 impl Subresource {
@@ -96,6 +101,8 @@ impl Subresource {
             Self::Scale => "scale",
             Self::Log => "log",
             Self::Finalize => "finalize",
+            Self::Binding => "binding",
+            Self::Eviction => "eviction",
         }
     }
 
@@ -104,13 +111,17 @@ impl Subresource {
             Self::Status | Self::Scale => &["get", "patch", "update"],
             Self::Log => &["get"],
             Self::Finalize => &["update"],
+            Self::Binding | Self::Eviction => &["create"],
         }
     }
 
-    /// Group, version and kind of its own, where it is not the parent's.
+    /// Group, version and kind of its own, where it is not the parent's; both
+    /// empty where they are the parent's.
     pub fn own_kind(self) -> Option<(&'static str, &'static str, &'static str)> {
         match self {
             Self::Scale => Some(("autoscaling", "v1", "Scale")),
+            Self::Eviction => Some(("policy", "v1", "Eviction")),
+            Self::Binding => Some(("", "", "Binding")),
             Self::Status | Self::Log | Self::Finalize => None,
         }
     }
@@ -141,6 +152,8 @@ pub struct Custom {
     pub storage_version: String,
     /// Prints the additionalPrinterColumns; `None` if one of them cannot be read.
     pub printer: Option<Printer>,
+    /// `None` if the version has no schema: everything goes.
+    pub schema: Option<Arc<Schema>>,
 }
 
 impl Resource {
@@ -150,6 +163,11 @@ impl Resource {
 
     pub fn api_version(&self) -> String {
         self.gvr.group_version().to_string()
+    }
+
+    /// The schema that objects must satisfy; built-in kinds have none here.
+    pub fn schema(&self) -> Option<&Schema> {
+        self.custom.as_ref()?.schema.as_deref()
     }
 
     pub fn has(&self, subresource: Subresource) -> bool {

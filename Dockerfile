@@ -1,0 +1,30 @@
+# apifront as an image:
+#
+#   docker build -t apifront .
+#   docker run --read-only -p 7443:7443 -v /etc/apifront:/etc/apifront:ro \
+#     apifront --config /etc/apifront/front.yaml
+#
+# The process runs as user 65532, which must be able to read the mounted files,
+# and writes no file. Add `--user` to run it as another one.
+
+FROM rust:1.95-bookworm AS build
+# For zlib-ng and mimalloc. The image has gcc.
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends cmake \
+ && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY . .
+RUN --mount=type=cache,target=/usr/local/cargo/registry \
+    --mount=type=cache,target=/src/target \
+    cargo build --release --locked --bin apifront \
+ && cp target/release/apifront /apifront
+
+# Of the same Debian as the build image: glibc and libgcc, no shell.
+FROM debian:bookworm-slim
+COPY --from=build /apifront /usr/local/bin/apifront
+# HTTPS (serving.securePort). The observability port is loopback: it is reached
+# from containers of the same pod, which share it, and needs no publishing.
+EXPOSE 6443
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/apifront"]

@@ -1,0 +1,175 @@
+//! An API server whose answers are told beforehand.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt, stream};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+type Chunk = Result<Frame<Bytes>, std::io::Error>;
+
+pub enum Reply {
+    /// 200 and all of a body.
+    Body(String),
+    Code(u16, &'static str),
+    /// 200, these bytes, the end.
+    Ends(String),
+    /// 200, these bytes, and then the connection breaks.
+    Breaks(String),
+    /// 200, these bytes, and then nothing.
+    Stays(String),
+    /// 200, and what the test sends.
+    Live(mpsc::UnboundedReceiver<String>),
+    After(Duration, Box<Reply>),
+}
+
+/// Which of the reflector's own requests the script answers; discovery and
+/// probes are always answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    List,
+    Watch,
+}
+
+pub struct Fake {
+    pub address: SocketAddr,
+    requests: Arc<Mutex<Vec<(Asked, String)>>>,
+    server: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Fake {
+    /// `script` gets what is asked and how often that was asked before.
+    pub async fn start(mut script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let requests: Arc<Mutex<Vec<(Asked, String)>>> = Arc::default();
+        let seen = requests.clone();
+        let answer = Arc::new(Mutex::new(move |path: &str| {
+            if let Some(reply) = always(path) {
+                return reply;
+            }
+            let asked = if path.contains("watch=true") {
+                Asked::Watch
+            } else {
+                Asked::List
+            };
+            let mut seen = seen.lock().unwrap();
+            let before = seen.iter().filter(|(a, _)| *a == asked).count();
+            seen.push((asked, path.to_owned()));
+            drop(seen);
+            script(asked, before)
+        }));
+        let server = tokio::spawn(async move {
+            loop {
+                let (tcp, _) = listener.accept().await.unwrap();
+                let answer = answer.clone();
+                tokio::spawn(async move {
+                    let service = service_fn(move |request: http::Request<_>| {
+                        let _: &http::Request<hyper::body::Incoming> = &request;
+                        let path = request.uri().path_and_query().unwrap().to_string();
+                        let table = request.headers()[http::header::ACCEPT]
+                            .to_str()
+                            .unwrap()
+                            .contains("as=Table");
+                        let reply = if table {
+                            Reply::Code(406, "no tables here")
+                        } else {
+                            (answer.lock().unwrap())(&path)
+                        };
+                        async { Ok::<_, Infallible>(respond(reply).await) }
+                    });
+                    // A broken connection is part of the script.
+                    let _ = http1::Builder::new()
+                        .serve_connection(TokioIo::new(tcp), service)
+                        .await;
+                });
+            }
+        });
+        Self {
+            address,
+            requests,
+            server,
+        }
+    }
+
+    pub fn asked(&self, what: Asked) -> Vec<String> {
+        let requests = self.requests.lock().unwrap();
+        let found = requests.iter().filter(|(asked, _)| *asked == what);
+        found.map(|(_, path)| path.clone()).collect()
+    }
+
+    pub fn count(&self) -> usize {
+        self.requests.lock().unwrap().len()
+    }
+}
+
+fn always(path: &str) -> Option<Reply> {
+    let resources = |name: &str| {
+        Reply::Body(format!(
+            r#"{{"kind":"APIResourceList","resources":[{{"name":"{name}","namespaced":true,"verbs":["list","watch"]}}]}}"#
+        ))
+    };
+    match path {
+        "/api/v1" => Some(resources("pods")),
+        "/apis/example.com/v1" => Some(resources("widgets")),
+        _ if path.starts_with("/apis/apiextensions") => Some(Reply::Code(404, "")),
+        _ if path.contains("sendInitialEvents") => Some(Reply::Ends(super::bookmark(1))),
+        _ => None,
+    }
+}
+
+async fn respond(
+    mut reply: Reply,
+) -> http::Response<StreamBody<stream::BoxStream<'static, Chunk>>> {
+    while let Reply::After(pause, then) = reply {
+        tokio::time::sleep(pause).await;
+        reply = *then;
+    }
+    let mut code = 200;
+    let text = |text: String| stream::once(async move { Ok(Frame::data(Bytes::from(text))) });
+    let body = match reply {
+        Reply::Body(body) | Reply::Ends(body) => text(body).boxed(),
+        Reply::Code(status, message) => {
+            code = status;
+            let status = serde_json::json!({"kind": "Status", "code": status, "message": message});
+            text(status.to_string()).boxed()
+        }
+        Reply::Breaks(body) => {
+            let broken = stream::once(async {
+                // Lets the bytes before go out.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                Err(std::io::Error::other("broken"))
+            });
+            text(body).chain(broken).boxed()
+        }
+        Reply::Stays(body) => text(body).chain(stream::pending()).boxed(),
+        Reply::Live(receiver) => live(receiver).boxed(),
+        Reply::After(..) => unreachable!("unpacked above"),
+    };
+    http::Response::builder()
+        .status(code)
+        .body(StreamBody::new(body))
+        .unwrap()
+}
+
+fn live(receiver: mpsc::UnboundedReceiver<String>) -> impl Stream<Item = Chunk> {
+    stream::unfold(receiver, |mut receiver| async move {
+        let text = receiver.recv().await?;
+        Some((Ok(Frame::data(Bytes::from(text))), receiver))
+    })
+}

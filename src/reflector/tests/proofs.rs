@@ -1,0 +1,59 @@
+//! Proofs of freshness are shared.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+/// Each of `askers` wants a proof at the same time; what they get, and how
+/// often upstream was asked.
+async fn ask(askers: usize, answer: Option<u64>) -> (Vec<Option<u64>>, usize) {
+    let entry = Arc::new(Entry::new(pods(), Instant::now()));
+    let asked = Arc::new(AtomicUsize::new(0));
+    let tasks: Vec<_> = (0..askers)
+        .map(|_| {
+            let (entry, asked) = (entry.clone(), asked.clone());
+            tokio::spawn(async move {
+                entry
+                    .proof(|| async {
+                        asked.fetch_add(1, Ordering::Relaxed);
+                        tokio::time::sleep(Duration::from_secs(5)).await;
+                        answer
+                    })
+                    .await
+            })
+        })
+        .collect();
+    let answers = futures::future::join_all(tasks).await;
+    let answers = answers.into_iter().map(Result::unwrap).collect();
+    (answers, asked.load(Ordering::Relaxed))
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_share_one_question() {
+    let began = tokio::time::Instant::now();
+    let (answers, asked) = ask(100, Some(7)).await;
+    assert_eq!(answers, [Some(7); 100]);
+    // Those who came while the first was asked need a later one.
+    assert_eq!(asked, 2);
+    assert_eq!(began.elapsed(), Duration::from_secs(10));
+}
+
+/// Each waited for all before it to fail: the last of a hundred for minutes.
+#[tokio::test(start_paused = true)]
+async fn those_who_wait_share_a_failure() {
+    let began = tokio::time::Instant::now();
+    let (answers, asked) = ask(100, None).await;
+    assert_eq!(answers, [None; 100]);
+    assert_eq!(asked, 2);
+    assert_eq!(began.elapsed(), Duration::from_secs(10));
+}
+
+#[tokio::test]
+async fn a_failure_proves_nothing() {
+    let entry = Entry::new(pods(), Instant::now());
+    let hour = Duration::from_secs(3600);
+    assert_eq!(entry.proof(|| async { None }).await, None);
+    assert!(!entry.proven_within(hour, Instant::now()));
+    assert_eq!(entry.proof(|| async { Some(3) }).await, Some(3));
+    assert!(entry.proven_within(hour, Instant::now()));
+}

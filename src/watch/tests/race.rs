@@ -1,0 +1,53 @@
+//! One writer and watchers on several threads.
+
+use super::*;
+
+use std::time::Instant;
+
+/// A bookmark must not be ahead of an event its client has yet to get, and no
+/// watcher may sleep through an event. Bookmarks are due all the time here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_missed_while_events_are_published() {
+    const EVENTS: u64 = 5_000;
+    let store = Arc::new(Store::new(resource(), vec![], 1));
+    let watchers: Vec<_> = (1..=4)
+        .map(|n| {
+            let mut watch = watch_from(&store, 1, options(filter("", "", ""), HOUR)).unwrap();
+            watch.bookmark_each(Duration::from_micros(10 * n));
+            tokio::spawn(async move {
+                let mut version = 1;
+                let mut bookmarks = 0;
+                while version < EVENTS {
+                    let next = tokio::time::timeout(Duration::from_secs(10), watch.next());
+                    let (bytes, _) = next.await.expect("a watcher sleeps").unwrap();
+                    for seen in decode(&bytes) {
+                        if seen.kind == "BOOKMARK" {
+                            bookmarks += 1;
+                            assert_eq!(seen.version, version, "a bookmark is ahead");
+                        } else {
+                            assert_eq!(seen.version, version + 1, "lost or repeated");
+                            version = seen.version;
+                        }
+                    }
+                }
+                bookmarks
+            })
+        })
+        .collect();
+    let writer = store.clone();
+    let writing = tokio::task::spawn_blocking(move || {
+        for version in 2..=EVENTS {
+            let item = Pod::new("a", "x", version).item();
+            writer.apply(false, item, Instant::now()).unwrap();
+            if version % 64 == 0 {
+                std::thread::sleep(Duration::from_micros(300));
+            }
+        }
+    });
+    writing.await.unwrap();
+    let mut bookmarks = 0;
+    for watcher in watchers {
+        bookmarks += watcher.await.unwrap();
+    }
+    assert!(bookmarks > 0);
+}

@@ -1,0 +1,456 @@
+//! Random histories, random watchers: what they are told adds up to the truth.
+
+use super::super::{Watch, WatchEnd};
+use super::*;
+
+use std::time::Instant;
+
+use futures::FutureExt;
+use proptest::prelude::*;
+
+const NAMESPACES: [&str; 4] = ["a", "a-b", "a.b", "a0"];
+const NAMES: [&str; 3] = ["x", "x-y", "x.y"];
+const APPS: [Option<&str>; 3] = [None, Some("1"), Some("2")];
+const NODES: [&str; 3] = ["", "n1", "n2"];
+
+type State = BTreeMap<String, Pod>;
+
+/// What upstream does, and what of it reaches the store.
+#[derive(Clone, Debug)]
+enum Step {
+    Set {
+        key: usize,
+        app: usize,
+        node: usize,
+        skip: u64,
+    },
+    Delete {
+        key: usize,
+        skip: u64,
+    },
+    Bookmark {
+        skip: u64,
+    },
+    /// The connection is lost: nothing arrives until it is back.
+    Disconnect,
+    /// The watch goes on where it was.
+    Reconnect,
+    /// Upstream's history is lost: the state is listed.
+    Resync {
+        skip: u64,
+    },
+    /// Upstream is restored from a backup made this many changes ago.
+    Restore {
+        back: usize,
+    },
+    /// A watcher begins.
+    Begin {
+        how: How,
+        filter: usize,
+    },
+    /// A watcher takes its next batch.
+    Take {
+        watcher: usize,
+    },
+    /// A watcher's connection breaks; it resumes.
+    Resume {
+        watcher: usize,
+    },
+}
+
+#[derive(Clone, Debug)]
+enum How {
+    InitialEvents,
+    /// From a list that the cache answered.
+    CacheVersion,
+    /// From a list that upstream answered, this many changes ago.
+    UpstreamVersion {
+        back: usize,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let key = 0..NAMESPACES.len() * NAMES.len();
+    let skip = 0..3u64;
+    let how = prop_oneof![
+        Just(How::InitialEvents),
+        Just(How::CacheVersion),
+        (0..6usize).prop_map(|back| How::UpstreamVersion { back }),
+    ];
+    prop_oneof![
+        8 => (key.clone(), 0..APPS.len(), 0..NODES.len(), skip.clone())
+            .prop_map(|(key, app, node, skip)| Step::Set { key, app, node, skip }),
+        4 => (key, skip.clone()).prop_map(|(key, skip)| Step::Delete { key, skip }),
+        1 => skip.clone().prop_map(|skip| Step::Bookmark { skip }),
+        2 => Just(Step::Disconnect),
+        1 => Just(Step::Reconnect),
+        2 => skip.prop_map(|skip| Step::Resync { skip }),
+        1 => (1..5usize).prop_map(|back| Step::Restore { back }),
+        3 => (how, 0..FILTERS.len()).prop_map(|(how, filter)| Step::Begin { how, filter }),
+        6 => (0..8usize).prop_map(|watcher| Step::Take { watcher }),
+        3 => (0..8usize).prop_map(|watcher| Step::Resume { watcher }),
+    ]
+}
+
+/// Namespace, labels, fields; and the same once more, as the model has it.
+type Selects = (&'static str, &'static str, &'static str, fn(&Pod) -> bool);
+const FILTERS: [Selects; 8] = [
+    ("", "", "", |_| true),
+    ("a", "", "", |p| p.namespace == "a"),
+    ("a-b", "app", "", |p| {
+        p.namespace == "a-b" && p.app.is_some()
+    }),
+    ("", "app=1", "", |p| p.app.as_deref() == Some("1")),
+    ("", "app!=1", "", |p| p.app.as_deref() != Some("1")),
+    ("", "", "spec.nodeName=n1", |p| p.node == "n1"),
+    ("", "app=2", "spec.nodeName!=n1", |p| {
+        p.app.as_deref() == Some("2") && p.node != "n1"
+    }),
+    ("a.b", "", "metadata.name=x", |p| {
+        p.namespace == "a.b" && p.name == "x"
+    }),
+];
+
+struct World {
+    store: Arc<Store>,
+    /// Upstream's states, oldest first: all of its history.
+    history: Vec<(u64, State)>,
+    /// Changes not yet sent to the store: whether a deletion, the object.
+    unsent: Vec<(bool, Pod)>,
+    connected: bool,
+    uids: u64,
+    /// Versions at which the store cannot know what follows.
+    gaps: Vec<(u64, u64)>,
+    floor: u64,
+    now: Instant,
+    watchers: Vec<Watcher>,
+}
+
+struct Watcher {
+    watch: Watch,
+    filter: Selects,
+    /// What its client believes: versions of objects by key.
+    believes: BTreeMap<String, u64>,
+    /// The client's resourceVersion; `None` until initial events have ended.
+    version: Option<u64>,
+    /// The history it is in is no more.
+    restored: bool,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            store: Arc::new(Store::new(resource(), vec![], 10)),
+            history: vec![(10, State::new())],
+            unsent: vec![],
+            connected: true,
+            uids: 0,
+            gaps: vec![],
+            floor: 10,
+            now: Instant::now(),
+            watchers: vec![],
+        }
+    }
+
+    fn version(&self) -> u64 {
+        self.history.last().unwrap().0
+    }
+
+    fn state(&self) -> &State {
+        &self.history.last().unwrap().1
+    }
+
+    fn run(&mut self, step: Step) {
+        match step {
+            Step::Set {
+                key,
+                app,
+                node,
+                skip,
+            } => {
+                let (namespace, name) = (NAMESPACES[key % 4], NAMES[key / 4]);
+                let mut state = self.state().clone();
+                let key = format!("{namespace}/{name}");
+                let uid = state.get(&key).map_or_else(
+                    || {
+                        self.uids += 1;
+                        self.uids
+                    },
+                    |pod| pod.uid,
+                );
+                let version = self.version() + 1 + skip;
+                let pod = Pod {
+                    uid,
+                    app: APPS[app].map(str::to_owned),
+                    node: NODES[node].to_owned(),
+                    ..Pod::new(namespace, name, version)
+                };
+                state.insert(key, pod.clone());
+                self.history.push((version, state));
+                self.unsent.push((false, pod));
+                self.send();
+            }
+            Step::Delete { key, skip } => {
+                let key = format!("{}/{}", NAMESPACES[key % 4], NAMES[key / 4]);
+                let mut state = self.state().clone();
+                let Some(pod) = state.remove(&key) else {
+                    return;
+                };
+                let version = self.version() + 1 + skip;
+                self.history.push((version, state));
+                self.unsent.push((true, Pod { version, ..pod }));
+                self.send();
+            }
+            Step::Bookmark { skip } => {
+                let version = self.version() + skip;
+                let state = self.state().clone();
+                self.history.push((version, state));
+                if self.connected {
+                    self.store.advance(version, self.now);
+                }
+            }
+            Step::Disconnect => self.connected = false,
+            Step::Reconnect => {
+                self.connected = true;
+                self.send();
+            }
+            Step::Resync { skip } => {
+                let state = self.state().clone();
+                self.history.push((self.version() + skip, state));
+                let seen = self.store.progress().resource_version;
+                self.gaps.push((seen, self.version()));
+                self.list();
+            }
+            Step::Restore { back } => {
+                let at = self.history.len().saturating_sub(1 + back);
+                let (version, state) = self.history[at].clone();
+                if version >= self.store.progress().resource_version {
+                    return;
+                }
+                self.history.truncate(at + 1);
+                self.gaps.clear();
+                self.floor = version;
+                self.watchers.iter_mut().for_each(|w| w.restored = true);
+                assert_eq!(self.version(), version);
+                assert_eq!(self.state(), &state);
+                self.list();
+            }
+            Step::Begin { how, filter } => self.begin(how, FILTERS[filter]),
+            Step::Take { watcher } => {
+                if self.watchers.is_empty() {
+                    return;
+                }
+                let index = watcher % self.watchers.len();
+                self.take(index);
+            }
+            Step::Resume { watcher } => {
+                if self.watchers.is_empty() {
+                    return;
+                }
+                let index = watcher % self.watchers.len();
+                self.resume(index);
+            }
+        }
+    }
+
+    /// The store gets everything by watch.
+    fn send(&mut self) {
+        if self.connected {
+            for (deleted, pod) in self.unsent.drain(..) {
+                self.store.apply(deleted, pod.item(), self.now).unwrap();
+            }
+        }
+    }
+
+    fn list(&mut self) {
+        self.connected = true;
+        self.unsent.clear();
+        let listed = self.state().values().map(Pod::stored).collect();
+        self.store.replace(listed, self.version(), self.now);
+    }
+
+    fn initial(&self, filter: Selects) -> Watcher {
+        let selected = options(super::filter(filter.0, filter.1, filter.2), HOUR);
+        Watcher {
+            watch: watch_all(&self.store, &self.store.snapshot(), selected),
+            filter,
+            believes: BTreeMap::new(),
+            version: None,
+            restored: false,
+        }
+    }
+
+    /// From `version`, where the client believes `state`.
+    fn from(
+        &self,
+        version: u64,
+        believes: BTreeMap<String, u64>,
+        filter: Selects,
+    ) -> Option<Watcher> {
+        let selected = options(super::filter(filter.0, filter.1, filter.2), HOUR);
+        let began = watch_from(&self.store, version, selected);
+        let lost = version < self.floor
+            || self
+                .gaps
+                .iter()
+                .any(|(seen, listed)| *seen < version && version < *listed);
+        assert_eq!(began.is_err(), lost, "from {version}");
+        Some(Watcher {
+            watch: began.ok()?,
+            filter,
+            believes,
+            version: Some(version),
+            restored: false,
+        })
+    }
+
+    fn begin(&mut self, how: How, filter: Selects) {
+        let (version, state) = match how {
+            How::InitialEvents => {
+                let watcher = self.initial(filter);
+                self.watchers.push(watcher);
+                return;
+            }
+            How::CacheVersion => {
+                let snapshot = self.store.snapshot();
+                let all: Vec<_> = snapshot.iter(&crate::store::Scope::All).collect();
+                let known = |object: &&&Arc<StoredObject>| {
+                    let key = object.key.as_str();
+                    let states = self.history.iter().rev();
+                    let mut pods = states.filter_map(|(_, state)| state.get(key));
+                    pods.any(|pod| pod.version == object.resource_version && (filter.3)(pod))
+                };
+                let believes = all
+                    .iter()
+                    .filter(known)
+                    .map(|o| (o.key.as_str().to_owned(), o.resource_version))
+                    .collect();
+                let watcher = self.from(snapshot.resource_version, believes, filter);
+                self.watchers.extend(watcher);
+                return;
+            }
+            How::UpstreamVersion { back } => {
+                let at = self.history.len().saturating_sub(1 + back);
+                &self.history[at]
+            }
+        };
+        let believes = state
+            .iter()
+            .filter(|(_, pod)| (filter.3)(pod))
+            .map(|(key, pod)| (key.clone(), pod.version))
+            .collect();
+        let watcher = self.from(*version, believes, filter);
+        self.watchers.extend(watcher);
+    }
+
+    /// False when there was nothing to take.
+    fn take(&mut self, index: usize) -> bool {
+        let watcher = &mut self.watchers[index];
+        match watcher.watch.next().now_or_never() {
+            None => false,
+            Some(Ok((bytes, events))) => {
+                let seen = decode(&bytes);
+                assert_eq!(seen.len(), events);
+                seen.iter().for_each(|seen| watcher.hear(seen));
+                true
+            }
+            Some(Err(end)) => {
+                assert_eq!(end, WatchEnd::FellBehind);
+                let unsure = |v: u64| self.gaps.iter().any(|(s, l)| *s < v && v < *l);
+                assert!(watcher.restored || watcher.version.is_some_and(unsure));
+                let filter = watcher.filter;
+                self.watchers[index] = self.initial(filter);
+                true
+            }
+        }
+    }
+
+    fn resume(&mut self, index: usize) {
+        let watcher = &self.watchers[index];
+        let filter = watcher.filter;
+        let resumed = match watcher.version {
+            Some(version) if !watcher.restored => {
+                self.from(version, watcher.believes.clone(), filter)
+            }
+            _ => None,
+        };
+        self.watchers[index] = resumed.unwrap_or_else(|| self.initial(filter));
+    }
+
+    fn finish(mut self) {
+        self.connected = true;
+        self.send();
+        self.store.advance(self.version(), self.now);
+        let store: Vec<(String, u64)> = self
+            .store
+            .snapshot()
+            .iter(&crate::store::Scope::All)
+            .map(|o| (o.key.as_str().to_owned(), o.resource_version))
+            .collect();
+        let truth: Vec<_> = self
+            .state()
+            .iter()
+            .map(|(k, p)| (k.clone(), p.version))
+            .collect();
+        assert_eq!(store, truth);
+        for index in 0..self.watchers.len() {
+            while self.take(index) {}
+            let watcher = &self.watchers[index];
+            let truth: BTreeMap<_, _> = self
+                .state()
+                .iter()
+                .filter(|(_, pod)| (watcher.filter.3)(pod))
+                .map(|(key, pod)| (key.clone(), pod.version))
+                .collect();
+            assert_eq!(watcher.believes, truth, "{:?}", &watcher.filter.1);
+        }
+    }
+}
+
+impl Watcher {
+    fn hear(&mut self, seen: &Seen) {
+        let key = format!("{}/{}", seen.namespace, seen.name);
+        if seen.kind == "BOOKMARK" {
+            assert!(self.version.is_none_or(|v| v <= seen.version));
+            assert_eq!(self.version.is_none(), seen.ends_initial);
+            self.version = Some(seen.version);
+            return;
+        }
+        if let Some(version) = &mut self.version {
+            assert!(*version < seen.version, "{} after {version}", seen.line);
+            *version = seen.version;
+        } else {
+            assert_eq!(seen.kind, "ADDED");
+            let last = self.believes.last_key_value();
+            assert!(
+                last.is_none_or(|(last, _)| *last < key),
+                "order: {}",
+                seen.line
+            );
+        }
+        let before = match seen.kind.as_str() {
+            "DELETED" => self.believes.remove(&key),
+            _ => self.believes.insert(key, seen.version),
+        };
+        assert_eq!(before.is_some(), seen.kind != "ADDED", "{}", seen.line);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn watchers_end_up_with_the_truth(steps in proptest::collection::vec(step(), 1..80)) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let _entered = runtime.enter();
+        let mut world = World::new();
+        for step in steps {
+            world.run(step);
+        }
+        world.finish();
+    }
+}

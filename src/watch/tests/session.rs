@@ -1,0 +1,314 @@
+//! When a watch speaks and when it ends.
+
+use super::super::{Watch, WatchEnd};
+use super::*;
+
+use std::time::Instant;
+
+fn store_at(version: u64) -> Arc<Store> {
+    Arc::new(Store::new(resource(), vec![], version))
+}
+
+fn everything() -> Filter {
+    filter("", "", "")
+}
+
+async fn next(watch: &mut Watch) -> Result<Vec<Seen>, WatchEnd> {
+    let (bytes, events) = watch.next().await?;
+    let seen = decode(&bytes);
+    assert_eq!(seen.len(), events);
+    Ok(seen)
+}
+
+/// Asserts one frame and when it comes, in seconds.
+async fn expect(
+    watch: &mut Watch,
+    began: tokio::time::Instant,
+    at: u64,
+    expected: (&str, &str, u64),
+) {
+    let seen = next(watch).await.unwrap();
+    assert_eq!(seen.iter().map(Seen::brief).collect::<Vec<_>>(), [expected]);
+    assert_eq!(began.elapsed().as_secs(), at);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bookmarks_come_each_minute_and_two_seconds_before_the_end() {
+    let store = store_at(5);
+    let began = tokio::time::Instant::now();
+    let lasts = Duration::from_secs(150);
+    let mut watch = watch_from(&store, 5, options(everything(), lasts)).unwrap();
+    // Nothing happened in the first minute: nothing to say.
+    let feed = store.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(70)).await;
+        feed.advance(9, Instant::now());
+    });
+    expect(&mut watch, began, 120, ("BOOKMARK", "", 9)).await;
+    expect(&mut watch, began, 148, ("BOOKMARK", "", 9)).await;
+    assert_eq!(next(&mut watch).await, Err(WatchEnd::Timeout));
+    assert_eq!(began.elapsed(), lasts);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_bookmarks_for_those_who_do_not_ask() {
+    let store = store_at(5);
+    let mut quiet = options(everything(), Duration::from_secs(600));
+    quiet.bookmarks = false;
+    let mut watch = watch_from(&store, 5, quiet).unwrap();
+    store.advance(9, Instant::now());
+    assert_eq!(next(&mut watch).await, Err(WatchEnd::Timeout));
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_do_not_stop_neither_delay_the_end_nor_the_bookmarks() {
+    let store = store_at(5);
+    let lasts = Duration::from_secs(100);
+    let mut all = watch_from(&store, 5, options(everything(), lasts)).unwrap();
+    let mut none = watch_from(&store, 5, options(filter("b", "", ""), lasts)).unwrap();
+    let mut version = 5;
+    let mut publish = || {
+        version += 1;
+        let item = Pod::new("a", "x", version).item();
+        store.apply(false, item, Instant::now()).unwrap();
+        version
+    };
+    for _ in 0..99 {
+        let version = publish();
+        assert_eq!(next(&mut all).await.unwrap()[0].version, version);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        if version == 5 + 60 {
+            let seen = next(&mut none).await.unwrap();
+            assert_eq!(seen[0].brief(), ("BOOKMARK", "", version));
+        }
+    }
+    publish();
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(next(&mut all).await, Err(WatchEnd::Timeout));
+}
+
+#[tokio::test(start_paused = true)]
+async fn initial_events_end_with_a_bookmark_at_their_version() {
+    let pods = ["a-b/x", "a/b", "a/x"].map(|key| {
+        let (namespace, name) = key.split_once('/').unwrap();
+        Pod::new(namespace, name, 3)
+    });
+    let listed = pods.iter().map(Pod::stored).collect();
+    let store = Arc::new(Store::new(resource(), listed, 7));
+    let snapshot = store.snapshot();
+    // Published between the snapshot and the watch.
+    let now = Instant::now();
+    store
+        .apply(false, Pod::new("a", "y", 8).item(), now)
+        .unwrap();
+    let mut watch = watch_all(&store, &snapshot, options(everything(), HOUR));
+    let seen = next(&mut watch).await.unwrap();
+    assert_eq!(
+        seen.iter().map(Seen::brief).collect::<Vec<_>>(),
+        [
+            ("ADDED", "x", 3),
+            ("ADDED", "b", 3),
+            ("ADDED", "x", 3),
+            ("BOOKMARK", "", 7),
+            ("ADDED", "y", 8)
+        ]
+    );
+    assert_eq!(seen[0].namespace, "a-b");
+    assert_eq!(
+        seen.iter().map(|s| s.ends_initial).collect::<Vec<_>>(),
+        [false, false, false, true, false]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_leaves_a_selection_is_deleted_as_it_was_at_the_new_version() {
+    let mut pod = Pod::new("a", "x", 6);
+    pod.app = Some("web".into());
+    let store = Arc::new(Store::new(resource(), vec![pod.stored()], 7));
+    let selected = || options(filter("a", "app=web", ""), HOUR);
+    let mut watch = watch_from(&store, 7, selected()).unwrap();
+    let mut on_node =
+        watch_from(&store, 7, options(filter("", "", "spec.nodeName=n"), HOUR)).unwrap();
+    let now = Instant::now();
+    let left = Pod {
+        version: 8,
+        app: Some("db".into()),
+        node: "n".into(),
+        ..pod.clone()
+    };
+    store.apply(false, left.item(), now).unwrap();
+    let seen = next(&mut watch).await.unwrap();
+    assert_eq!(seen[0].brief(), ("DELETED", "x", 8));
+    assert!(seen[0].line.contains(r#""app":"web""#), "{}", seen[0].line);
+    assert_eq!(
+        next(&mut on_node).await.unwrap()[0].brief(),
+        ("ADDED", "x", 8)
+    );
+
+    let back = Pod {
+        version: 9,
+        node: "n".into(),
+        ..pod.clone()
+    };
+    store.apply(false, back.item(), now).unwrap();
+    assert_eq!(
+        next(&mut watch).await.unwrap()[0].brief(),
+        ("ADDED", "x", 9)
+    );
+    assert_eq!(
+        next(&mut on_node).await.unwrap()[0].brief(),
+        ("MODIFIED", "x", 9)
+    );
+
+    let last = Pod {
+        version: 10,
+        ..back
+    };
+    store.apply(true, last.item(), now).unwrap();
+    let seen = next(&mut watch).await.unwrap();
+    assert_eq!(seen[0].brief(), ("DELETED", "x", 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_store_ends_watches_after_what_they_are_owed() {
+    let store = store_at(5);
+    let mut watch = watch_from(&store, 5, options(everything(), HOUR)).unwrap();
+    store
+        .apply(false, Pod::new("a", "x", 6).item(), Instant::now())
+        .unwrap();
+    store.close();
+    assert_eq!(
+        next(&mut watch).await.unwrap()[0].brief(),
+        ("ADDED", "x", 6)
+    );
+    assert_eq!(next(&mut watch).await, Err(WatchEnd::Closed));
+    // One that began too late ends, too.
+    let mut late = watch_from(&store, 6, options(everything(), HOUR)).unwrap();
+    assert_eq!(next(&mut late).await, Err(WatchEnd::Closed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_fell_behind_ends() {
+    let store = store_at(5);
+    let mut slow = watch_from(&store, 5, options(everything(), HOUR)).unwrap();
+    let now = Instant::now();
+    let later = now + crate::store::HISTORY_AGE * 2;
+    for version in 6..306 {
+        let at = if version < 156 { now } else { later };
+        store
+            .apply(false, Pod::new("a", "x", version).item(), at)
+            .unwrap();
+    }
+    assert_eq!(next(&mut slow).await, Err(WatchEnd::FellBehind));
+    assert!(watch_from(&store, 5, options(everything(), HOUR)).is_err());
+    let mut fine = watch_from(&store, 155, options(everything(), HOUR)).unwrap();
+    assert_eq!(next(&mut fine).await.unwrap()[0].version, 156);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_restored_from_a_backup_ends_its_watches() {
+    let store = store_at(50);
+    let mut watch = watch_from(&store, 50, options(everything(), HOUR)).unwrap();
+    store.replace(vec![Pod::new("a", "x", 30).stored()], 40, Instant::now());
+    assert_eq!(next(&mut watch).await, Err(WatchEnd::FellBehind));
+    let mut again = watch_all(&store, &store.snapshot(), options(everything(), HOUR));
+    let seen = next(&mut again).await.unwrap();
+    assert_eq!(seen[0].brief(), ("ADDED", "x", 30));
+    assert_eq!(seen[1].brief(), ("BOOKMARK", "", 40));
+}
+
+/// Upstream went on after a backup: its version is above ours, but what it
+/// holds is older than what we served.
+#[tokio::test(start_paused = true)]
+async fn a_restored_upstream_that_has_caught_up_is_noticed() {
+    let store = Arc::new(Store::new(
+        resource(),
+        vec![Pod::new("a", "x", 48).stored()],
+        50,
+    ));
+    let mut watch = watch_from(&store, 50, options(everything(), HOUR)).unwrap();
+    store.replace(vec![Pod::new("a", "x", 45).stored()], 60, Instant::now());
+    assert_eq!(next(&mut watch).await, Err(WatchEnd::FellBehind));
+}
+
+/// A list answered by upstream is ahead of the cache; a watch from its version
+/// waits for the cache to get there.
+#[tokio::test(start_paused = true)]
+async fn a_watch_from_the_future_skips_what_its_client_knows() {
+    let store = store_at(10);
+    let mut watch = watch_from(&store, 13, options(everything(), HOUR)).unwrap();
+    let now = Instant::now();
+    store
+        .apply(false, Pod::new("a", "known", 12).item(), now)
+        .unwrap();
+    store
+        .apply(false, Pod::new("a", "new", 14).item(), now)
+        .unwrap();
+    let seen = next(&mut watch).await.unwrap();
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0].brief(), ("ADDED", "new", 14));
+}
+
+/// Its client listed at 13, upstream's history was lost at 10, and what was
+/// deleted between 13 and the new list has no version that tells.
+#[tokio::test(start_paused = true)]
+async fn a_watch_from_the_future_ends_when_history_is_lost_before_it() {
+    let store = Arc::new(Store::new(
+        resource(),
+        vec![Pod::new("a", "x", 3).stored()],
+        10,
+    ));
+    let mut unsure = watch_from(&store, 13, options(everything(), HOUR)).unwrap();
+    let mut sure = watch_from(&store, 10, options(everything(), HOUR)).unwrap();
+    store.replace(vec![], 20, Instant::now());
+    assert_eq!(next(&mut unsure).await, Err(WatchEnd::FellBehind));
+    assert_eq!(
+        next(&mut sure).await.unwrap()[0].brief(),
+        ("DELETED", "x", 11)
+    );
+    for (version, served) in [
+        (10, true),
+        (11, false),
+        (13, false),
+        (19, false),
+        (20, true),
+    ] {
+        let began = watch_from(&store, version, options(everything(), HOUR));
+        assert_eq!(began.is_ok(), served, "{version}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_events_do_not_add_up_in_one_batch() {
+    let store = store_at(5);
+    let mut watch = watch_from(&store, 5, options(everything(), HOUR)).unwrap();
+    let node = "n".repeat(50 << 10);
+    for version in 6..26 {
+        let pod = Pod {
+            node: node.clone(),
+            ..Pod::new("a", "x", version)
+        };
+        store.apply(false, pod.item(), Instant::now()).unwrap();
+    }
+    let mut versions = Vec::new();
+    while versions.len() < 20 {
+        let (bytes, _) = watch.next().await.unwrap();
+        assert!(bytes.len() < 120 << 10, "{}", bytes.len());
+        versions.extend(decode(&bytes).iter().map(|s| s.version));
+    }
+    assert_eq!(versions, (6..26).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_frame_serves_all_watchers() {
+    let store = store_at(5);
+    let mut watches: Vec<_> = (0..2)
+        .map(|_| watch_from(&store, 5, options(everything(), HOUR)).unwrap())
+        .collect();
+    store
+        .apply(false, Pod::new("a", "x", 6).item(), Instant::now())
+        .unwrap();
+    let (first, _) = watches[0].next().await.unwrap();
+    let (second, _) = watches[1].next().await.unwrap();
+    assert_eq!(first.as_ptr(), second.as_ptr());
+}

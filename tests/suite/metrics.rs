@@ -1,0 +1,54 @@
+//! docs/metrics.md says what `/metrics` has, and nothing else.
+
+use std::collections::BTreeSet;
+
+use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::cluster::Cluster;
+
+const DOCUMENT: &str = include_str!("../../docs/metrics.md");
+
+#[tokio::test]
+async fn the_list_of_metrics_is_true() {
+    if oracle() {
+        return;
+    }
+    let front = Apifront::start(Cluster::shared(), |_| {}).await;
+    let client = front.admin_client();
+    client
+        .get("/api/v1/pods?resourceVersion=0")
+        .await
+        .expect(200);
+    front.warm(&client, "/api/v1/pods?resourceVersion=0").await;
+    let documented: BTreeSet<&str> = DOCUMENT
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+        .collect();
+    let metrics = front.metrics().await;
+    let served: BTreeSet<&str> = metrics
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+        .collect();
+    let undocumented: Vec<_> = served.difference(&documented).collect();
+    assert!(
+        undocumented.is_empty(),
+        "not in docs/metrics.md: {undocumented:?}"
+    );
+    // A series that nothing has happened to yet is not shown.
+    let sleeping = [
+        "apiserver_request_terminations_total",
+        "apiserver_request_aborts_total",
+        "apiserver_longrunning_requests",
+        "apiserver_watch_events_total",
+        "apiserver_watch_events_sizes",
+        "apiserver_watch_list_duration_seconds",
+        "apifront_reflector_restarts_total",
+        "apifront_subject_access_review_cache_total",
+        "apifront_token_review_cache_total",
+    ];
+    let missing: Vec<_> = documented
+        .difference(&served)
+        .filter(|name| !sleeping.contains(*name))
+        .collect();
+    assert!(missing.is_empty(), "in docs/metrics.md only: {missing:?}");
+    front.stop().await;
+}
