@@ -216,7 +216,8 @@ async fn a_client_that_leaves_is_noticed_upstream() {
                     .await;
             }
             arrived.send(()).await.expect("the test lives");
-            let _ = noticed.send(connection.closed_within(Duration::from_secs(1)).await);
+            let closed = connection.closed_within(Duration::from_secs(1)).await;
+            let _ = noticed.send(closed).await;
         }
     })
     .await;
