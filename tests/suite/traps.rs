@@ -488,6 +488,51 @@ async fn refusals_wait_for_no_body() {
     }
 }
 
+/// A body that a watch or an upgrade has no use for is not waited for upstream.
+#[tokio::test]
+async fn needless_bodies_hold_nobody_up() {
+    let admin = Apifront::shared().admin_client().over(Protocol::Http1);
+    let one = "fieldSelector=metadata.name%3Ddefault&timeoutSeconds=1";
+    let exec = "/api/v1/namespaces/default/pods/none/exec?command=true";
+    let framings = [
+        "Content-Length: 2\r\n\r\n{}",
+        "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    ];
+    for framing in framings {
+        for (start, code) in [
+            (
+                format!("GET /api/v1/namespaces?watch=1&{one} HTTP/1.1"),
+                200,
+            ),
+            (
+                format!("GET /api/v1/namespaces?watch=1&resourceVersion=0&{one} HTTP/1.1"),
+                200,
+            ),
+            (
+                "GET /api/v1/namespaces?resourceVersion=0 HTTP/1.1".to_owned(),
+                200,
+            ),
+            (
+                format!("POST {exec} HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1"),
+                404,
+            ),
+        ] {
+            let mut connection = admin.raw().await.expect("connect");
+            let request = format!("{start}\r\nHost: localhost\r\n{framing}");
+            connection.write(request.as_bytes()).await.expect("write");
+            let answer = connection.read_until_quiet(Duration::from_secs(3)).await;
+            let text = String::from_utf8_lossy(&answer);
+            assert!(
+                text.starts_with(&format!("HTTP/1.1 {code} ")),
+                "{request}: {text:.500}"
+            );
+            if start.contains("watch") {
+                assert!(text.contains("ADDED"), "{request}: {text:.500}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn large_bodies_reach_upstream() {
     let cluster = Cluster::shared();
