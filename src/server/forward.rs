@@ -127,7 +127,7 @@ pub(super) fn broke_off(
         // An idle connection that the server closed says nothing about it.
         ctx.forward.tried.pop();
     }
-    ctx.forward.outcome_unknown = !repeatable;
+    ctx.forward.outcome_unknown = !repeatable && error.esource() == &ErrorSource::Upstream;
     error.set_retry(repeatable);
     error
 }
