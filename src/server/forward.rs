@@ -1,5 +1,7 @@
 //! Passing a request on to an API server.
 
+use std::time::Instant;
+
 use http::header::{EXPECT, HOST};
 use http::{Method, StatusCode, Version};
 use pingora_core::ErrorSource;
@@ -44,7 +46,7 @@ pub(super) async fn peer(session: &mut Session, ctx: &mut RequestContext) -> Res
     let Some(endpoint) = upstream.pick(&ctx.forward.tried) else {
         return Error::e_explain(ErrorType::ConnectError, "no API server left to try");
     };
-    ctx.forward.attempted = true;
+    ctx.forward.asked.get_or_insert_with(Instant::now);
     ctx.forward.tried.push(endpoint.clone());
     let address = endpoint.address().await.map_err(|error| {
         upstream.report_failure(&endpoint, &error);
@@ -125,7 +127,7 @@ pub(super) fn broke_off(
         // An idle connection that the server closed says nothing about it.
         ctx.forward.tried.pop();
     }
-    ctx.forward.outcome_unknown = !repeatable;
+    ctx.forward.outcome_unknown = !repeatable && error.esource() == &ErrorSource::Upstream;
     error.set_retry(repeatable);
     error
 }

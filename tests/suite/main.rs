@@ -3,9 +3,12 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod bounds;
 mod cached_reads;
 mod conformance;
 mod consistency;
+mod credentials;
+mod failover;
 mod health;
 mod herd;
 mod identity;

@@ -202,8 +202,8 @@ async fn redirects_are_passed_on() {
 /// A client that goes away takes its request upstream with it.
 #[tokio::test]
 async fn a_client_that_leaves_is_noticed_upstream() {
-    let (noticed, mut notices) = mpsc::unbounded_channel();
-    let (arrived, mut arrivals) = mpsc::unbounded_channel();
+    let (noticed, mut notices) = mpsc::channel(16);
+    let (arrived, mut arrivals) = mpsc::channel(16);
     let scripted = Scripted::start(move |mut connection| {
         let (noticed, arrived) = (noticed.clone(), arrived.clone());
         async move {
@@ -215,8 +215,9 @@ async fn a_client_that_leaves_is_noticed_upstream() {
                     .write("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n")
                     .await;
             }
-            arrived.send(()).expect("the test lives");
-            let _ = noticed.send(connection.closed_within(Duration::from_secs(1)).await);
+            arrived.send(()).await.expect("the test lives");
+            let closed = connection.closed_within(Duration::from_secs(1)).await;
+            let _ = noticed.send(closed).await;
         }
     })
     .await;
@@ -484,6 +485,51 @@ async fn refusals_wait_for_no_body() {
             .expect("the connection lives on");
         let answer = small.read_until_quiet(QUIET).await;
         assert!(answer.starts_with(b"HTTP/1.1 401 "));
+    }
+}
+
+/// A body that a watch or an upgrade has no use for is not waited for upstream.
+#[tokio::test]
+async fn needless_bodies_hold_nobody_up() {
+    let admin = Apifront::shared().admin_client().over(Protocol::Http1);
+    let one = "fieldSelector=metadata.name%3Ddefault&timeoutSeconds=1";
+    let exec = "/api/v1/namespaces/default/pods/none/exec?command=true";
+    let framings = [
+        "Content-Length: 2\r\n\r\n{}",
+        "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    ];
+    for framing in framings {
+        for (start, code) in [
+            (
+                format!("GET /api/v1/namespaces?watch=1&{one} HTTP/1.1"),
+                200,
+            ),
+            (
+                format!("GET /api/v1/namespaces?watch=1&resourceVersion=0&{one} HTTP/1.1"),
+                200,
+            ),
+            (
+                "GET /api/v1/namespaces?resourceVersion=0 HTTP/1.1".to_owned(),
+                200,
+            ),
+            (
+                format!("POST {exec} HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1"),
+                404,
+            ),
+        ] {
+            let mut connection = admin.raw().await.expect("connect");
+            let request = format!("{start}\r\nHost: localhost\r\n{framing}");
+            connection.write(request.as_bytes()).await.expect("write");
+            let answer = connection.read_until_quiet(Duration::from_secs(3)).await;
+            let text = String::from_utf8_lossy(&answer);
+            assert!(
+                text.starts_with(&format!("HTTP/1.1 {code} ")),
+                "{request}: {text:.500}"
+            );
+            if start.contains("watch") {
+                assert!(text.contains("ADDED"), "{request}: {text:.500}");
+            }
+        }
     }
 }
 
