@@ -341,6 +341,33 @@ async fn two_api_servers_die_and_return() {
     front.stop().await;
 }
 
+/// `--goaway-chance`, which clusters with several API servers set, moves
+/// connections to other servers now and then: no request may notice.
+#[tokio::test]
+async fn goaway_disturbs_nobody() {
+    if oracle() {
+        return;
+    }
+    let cluster = Cluster::start(&["--goaway-chance=0.02".to_owned()]).await;
+    let front = Apifront::start(&cluster, |_| {}).await;
+    let client = front.admin_client();
+    let list = format!(
+        "/api/v1/namespaces/{}/configmaps",
+        cluster.namespace("goaway").await
+    );
+    let work = async |worker: usize| {
+        for n in 0..60 {
+            let name = format!("c{worker}-{n}");
+            let object = config_map(&name, json!({}), json!({ "a": "x".repeat(2000) }));
+            client.post(&list, &object).await.expect(201);
+            client.get(&format!("{list}/{name}")).await.expect(200);
+            client.delete(&format!("{list}/{name}")).await.expect(200);
+        }
+    };
+    futures::future::join_all((0..8).map(work)).await;
+    front.stop().await;
+}
+
 /// apifront before `first` and the shared cluster's API server, without a
 /// cache.
 async fn front_before(first: &str, change: impl FnOnce(&mut Value)) -> Apifront {
