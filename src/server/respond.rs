@@ -176,7 +176,7 @@ pub(super) async fn send(
     common_headers(&mut header, session.req_header(), ctx)?;
     // A client that waits to be told to send its body is told not to.
     let waits = session.req_header().headers.contains_key(EXPECT);
-    if waits || !drain(session, MAX_DRAINED, DRAIN_WITHIN).await {
+    if waits || !drain_little(session).await {
         session.set_keepalive(None);
     }
     let head_only = session.req_header().method == http::Method::HEAD || length == 0;
@@ -196,6 +196,11 @@ pub(super) async fn send(
         drain(session, usize::MAX, LINGER).await;
     }
     Ok(length)
+}
+
+/// False for a body that is long or slow.
+pub(super) async fn drain_little(session: &mut Session) -> bool {
+    drain(session, MAX_DRAINED, DRAIN_WITHIN).await
 }
 
 /// Reads what is left of a request's body: it would be taken for the next

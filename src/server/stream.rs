@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, TE, TRAILER, TRANSFER_ENCODING,
+    UPGRADE,
 };
 use http::{HeaderMap, Method, Request, Response, Version};
 use http_body_util::BodyExt;
@@ -21,7 +22,7 @@ use super::context::RequestContext;
 use super::detached::take_session;
 use super::forward::{self, X_FORWARDED_FOR};
 use super::record::Finished;
-use super::respond::{AUDIT_ID, Answer, debug_header};
+use super::respond::{self, AUDIT_ID, Answer, debug_header};
 use super::watch_frames::Frames;
 use crate::api::Status;
 use crate::identity;
@@ -94,6 +95,12 @@ pub(super) async fn ask_upstream(
     ctx: &mut RequestContext,
     repeatable: bool,
 ) -> Result<std::result::Result<Response<Incoming>, Answer>> {
+    // These requests have no use for a body, but some clients send one.
+    if !respond::drain_little(session).await {
+        session.set_keepalive(None);
+        let status = Status::too_large("this request takes no body");
+        return Ok(Err(answer(&status, session, ctx)));
+    }
     let request = match upstream_request(session.req_header(), ctx) {
         Ok(request) => request,
         Err(error) => {
@@ -128,6 +135,9 @@ fn answer(status: &Status, session: &Session, ctx: &RequestContext) -> Answer {
 
 fn upstream_request(request: &RequestHeader, ctx: &RequestContext) -> http::Result<Request<()>> {
     let mut headers: HeaderMap = request.headers.clone();
+    for of_the_body in [CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, EXPECT] {
+        headers.remove(of_the_body);
+    }
     identity::strip(&mut headers, ctx.front.gate.front_proxy());
     for (name, value) in &ctx.forward.identity {
         headers.append(name, value.clone());

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use kube::client::Body;
@@ -9,6 +10,9 @@ use kube::client::Body;
 use super::transport::certificate_only;
 use super::{HeaderSource, Server, SettingsError, Transport, UpstreamError};
 use crate::config::upstream::Timing;
+
+/// Of a name's addresses, one that takes longer to accept is passed over.
+const TRY_ADDRESS: Duration = Duration::from_secs(1);
 
 pub struct Endpoint {
     /// `host:port`.
@@ -85,8 +89,8 @@ impl Endpoint {
     }
 
     pub(super) async fn resolve(&self) -> std::io::Result<SocketAddr> {
-        let found = tokio::net::lookup_host(&self.name).await?.next();
-        let address = found.ok_or_else(|| {
+        let found = tokio::net::lookup_host(&self.name).await?.collect();
+        let address = first_that_accepts(found).await.ok_or_else(|| {
             std::io::Error::new(
                 std::io::ErrorKind::NotFound,
                 format!("no address for {}", self.name),
@@ -132,4 +136,41 @@ fn causes(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+/// `localhost` is two addresses, and a server may listen on one of them. When
+/// none accepts, the first is as good as any.
+async fn first_that_accepts(addresses: Vec<SocketAddr>) -> Option<SocketAddr> {
+    if addresses.len() > 1 {
+        for address in &addresses {
+            let connect = tokio::net::TcpStream::connect(address);
+            if let Ok(Ok(_)) = tokio::time::timeout(TRY_ADDRESS, connect).await {
+                return Some(*address);
+            }
+        }
+    }
+    addresses.into_iter().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_name_with_a_dead_address_leads_to_the_live_one() {
+        let open = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let live = open.local_addr().unwrap();
+        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let dead = closed.local_addr().unwrap();
+        drop(closed);
+        for (addresses, expected) in [
+            (vec![], None),
+            (vec![dead], Some(dead)),
+            (vec![dead, live], Some(live)),
+            (vec![live, dead], Some(live)),
+            (vec![dead, dead], Some(dead)),
+        ] {
+            assert_eq!(first_that_accepts(addresses).await, expected);
+        }
+    }
 }

@@ -439,6 +439,27 @@ async fn expect_100_continue() {
     let answer = connection.read_until_quiet(Duration::from_secs(1)).await;
     let text = String::from_utf8_lossy(&answer);
     assert!(text.starts_with("HTTP/1.1 201 Created"), "{text}");
+
+    // A 100 is no answer yet: what goes wrong after it is still told.
+    let scripted = Scripted::start(|mut connection| async move {
+        if let Some(request) = connection.next().await {
+            assert_eq!(request.header("expect"), None);
+            connection.body(&request).await;
+        }
+    })
+    .await;
+    let front = personal_before(&scripted).await;
+    let mut connection = raw(&front).await;
+    connection.write(head.as_bytes()).await.expect("write");
+    connection.write(body.as_bytes()).await.expect("write");
+    let answer = connection.read_until_quiet(Duration::from_secs(1)).await;
+    let text = String::from_utf8_lossy(&answer);
+    let rest = text.strip_prefix("HTTP/1.1 100 Continue\r\n\r\n");
+    assert!(
+        rest.is_some_and(|r| r.starts_with("HTTP/1.1 503 ")),
+        "{text}"
+    );
+    front.stop().await;
 }
 
 /// A refused client that never ends its body, or waits to be told to send it,
@@ -485,6 +506,51 @@ async fn refusals_wait_for_no_body() {
             .expect("the connection lives on");
         let answer = small.read_until_quiet(QUIET).await;
         assert!(answer.starts_with(b"HTTP/1.1 401 "));
+    }
+}
+
+/// A body that a watch or an upgrade has no use for is not waited for upstream.
+#[tokio::test]
+async fn needless_bodies_hold_nobody_up() {
+    let admin = Apifront::shared().admin_client().over(Protocol::Http1);
+    let one = "fieldSelector=metadata.name%3Ddefault&timeoutSeconds=1";
+    let exec = "/api/v1/namespaces/default/pods/none/exec?command=true";
+    let framings = [
+        "Content-Length: 2\r\n\r\n{}",
+        "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    ];
+    for framing in framings {
+        for (start, code) in [
+            (
+                format!("GET /api/v1/namespaces?watch=1&{one} HTTP/1.1"),
+                200,
+            ),
+            (
+                format!("GET /api/v1/namespaces?watch=1&resourceVersion=0&{one} HTTP/1.1"),
+                200,
+            ),
+            (
+                "GET /api/v1/namespaces?resourceVersion=0 HTTP/1.1".to_owned(),
+                200,
+            ),
+            (
+                format!("POST {exec} HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1"),
+                404,
+            ),
+        ] {
+            let mut connection = admin.raw().await.expect("connect");
+            let request = format!("{start}\r\nHost: localhost\r\n{framing}");
+            connection.write(request.as_bytes()).await.expect("write");
+            let answer = connection.read_until_quiet(Duration::from_secs(3)).await;
+            let text = String::from_utf8_lossy(&answer);
+            assert!(
+                text.starts_with(&format!("HTTP/1.1 {code} ")),
+                "{request}: {text:.500}"
+            );
+            if start.contains("watch") {
+                assert!(text.contains("ADDED"), "{request}: {text:.500}");
+            }
+        }
     }
 }
 
