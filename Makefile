@@ -13,7 +13,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 TEST_THREADS ?= 4
 TEST_ARGS ?=
 
-SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/harness/*.sh tests/*.sh tools/*.sh)
+SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/harness/*.sh tests/*.sh tools/*.sh examples/*/*.sh)
 GO_FOLDERS := $(wildcard tests tools)
 
 .PHONY: help

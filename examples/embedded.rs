@@ -38,8 +38,11 @@ async fn main() -> anyhow::Result<()> {
     }
     let handle = server.start(arguments.listen).await?;
     let address = handle.address();
-    println!("serving http://{address}; try:");
+    println!("An in-memory Kubernetes API server is at http://{address}. Try:");
     println!("  kubectl --server http://{address} get pods -A");
+    println!("  kubectl --server http://{address} get pods -A --watch");
+    println!("  kubectl --server http://{address} api-resources");
+    println!("Everything is gone when it ends; Ctrl-C ends it.");
     tokio::signal::ctrl_c().await?;
     handle.stop().await;
     Ok(())

@@ -65,10 +65,11 @@ async fn main() -> anyhow::Result<()> {
         .await?;
     define(&storage, arguments.samples).await?;
     let listener = TcpListener::bind(arguments.listen).await?;
-    println!(
-        "serving {GROUP}/{VERSION} on http://{}",
-        listener.local_addr()?
-    );
+    let address = listener.local_addr()?;
+    println!("An extension API server for {GROUP}/{VERSION} is at http://{address}. Try:");
+    println!("  kubectl --server http://{address} get flunders -A");
+    println!("  curl http://{address}/apis/{GROUP}/{VERSION}");
+    println!("Everything is gone when it ends; Ctrl-C ends it.");
     let client = Client::builder(TokioExecutor::new()).build_http();
     tokio::select! {
         served = serve(listener, storage.address(), client) => served?,

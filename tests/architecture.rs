@@ -186,3 +186,20 @@ fn identifier(text: &str) -> Option<String> {
         .unwrap_or(text.len());
     (end > 0).then(|| text[..end].to_owned())
 }
+
+/// ARCHITECTURE.md names files; each of them is there.
+#[test]
+fn the_map_names_what_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let map = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let named = map.split('`').skip(1).step_by(2).filter(|word| {
+        word.ends_with(".rs") && word.contains('/') && !word.contains(['*', '{', ' '])
+    });
+    let mut count = 0;
+    for file in named {
+        let found = root.join(file).exists() || root.join("src").join(file).exists();
+        assert!(found, "ARCHITECTURE.md names {file}");
+        count += 1;
+    }
+    assert!(count > 5, "the map names only {count} files");
+}

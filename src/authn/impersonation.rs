@@ -1,12 +1,14 @@
 //! The `Impersonate-*` headers: whom a caller wants to be.
 
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::api::query::go_quote;
 use crate::api::{Status, UserInfo};
 
 use super::extra_key;
 
+/// Of all names below.
+const IMPERSONATE_PREFIX: &str = "impersonate-";
 pub const IMPERSONATE_USER: &str = "impersonate-user";
 pub const IMPERSONATE_UID: &str = "impersonate-uid";
 pub const IMPERSONATE_GROUP: &str = "impersonate-group";
@@ -23,6 +25,11 @@ impl Impersonation {
     /// without a user name, with the text of the API server's
     /// `processImpersonationHeaders`.
     pub fn from_headers(headers: &HeaderMap) -> Result<Option<Self>, Status> {
+        // Nearly no request has any: one walk over the names settles it.
+        let any = |name: &HeaderName| name.as_str().starts_with(IMPERSONATE_PREFIX);
+        if !headers.keys().any(any) {
+            return Ok(None);
+        }
         let mut wanted = UserInfo {
             name: first(headers, IMPERSONATE_USER)?.to_owned(),
             uid: first(headers, IMPERSONATE_UID)?.to_owned(),

@@ -14,7 +14,7 @@ use crate::authn::impersonation::{
 use crate::authn::{Impersonation, extra_key};
 use crate::authz::usernames;
 
-pub use strip::strip;
+pub use strip::{changes, strip};
 
 /// `identity.mode` of the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -1,6 +1,7 @@
 //! Which headers of a caller never reach the servers behind.
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
@@ -39,35 +40,52 @@ const FRAMING: [HeaderName; 3] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING];
 /// An upgrade keeps `Upgrade` and gets `Connection: Upgrade`. Call it after
 /// authentication and before [`super::apply`].
 pub fn strip(headers: &mut HeaderMap, configured: Option<&RequestHeaderNames>) {
-    let upgrade = bearer::is_upgrade(headers) && headers.contains_key(UPGRADE);
-    let standard = RequestHeaderNames::default();
-    let named = named_by_connection(headers);
-    let doomed: Vec<HeaderName> = headers
-        .keys()
-        .filter(|name| {
-            if FRAMING.contains(name) || **name == UPGRADE {
-                return false;
-            }
-            HOP_BY_HOP.contains(name)
-                || named.contains(name.as_str())
-                || claims_identity(name.as_str(), &standard)
-                || configured.is_some_and(|names| names.contains(name.as_str()))
-        })
-        .cloned()
-        .collect();
-    for name in doomed {
-        headers.remove(name);
+    for (name, value) in changes(headers, configured) {
+        headers.remove(&name);
+        if let Some(value) = value {
+            headers.insert(name, value);
+        }
     }
-    headers.remove(CONNECTION);
-    if upgrade {
-        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    } else {
-        headers.remove(UPGRADE);
-    }
-    strip_token_protocols(headers);
 }
 
-fn named_by_connection(headers: &HeaderMap) -> HashSet<String> {
+/// What [`strip`] does, for headers that are not kept in a plain map: each
+/// header to remove, and what takes its place.
+pub fn changes(
+    headers: &HeaderMap,
+    configured: Option<&RequestHeaderNames>,
+) -> Vec<(HeaderName, Option<HeaderValue>)> {
+    let upgrade = headers.contains_key(UPGRADE) && bearer::is_upgrade(headers);
+    let named = named_by_connection(headers);
+    let doomed = |name: &HeaderName| {
+        if FRAMING.contains(name) || *name == UPGRADE || *name == CONNECTION {
+            return false;
+        }
+        HOP_BY_HOP.contains(name)
+            || named.iter().any(|n| n == name.as_str())
+            || claims_identity(name.as_str())
+            || configured.is_some_and(|names| names.contains(name.as_str()))
+    };
+    let mut changes: Vec<_> = headers
+        .keys()
+        .filter(|name| doomed(name))
+        .map(|name| (name.clone(), None))
+        .collect();
+    if upgrade {
+        changes.push((CONNECTION, Some(HeaderValue::from_static("Upgrade"))));
+    } else {
+        for name in [CONNECTION, UPGRADE] {
+            if headers.contains_key(&name) {
+                changes.push((name, None));
+            }
+        }
+    }
+    if !doomed(&SEC_WEBSOCKET_PROTOCOL) {
+        changes.extend(without_tokens(headers).map(|v| (SEC_WEBSOCKET_PROTOCOL, v)));
+    }
+    changes
+}
+
+fn named_by_connection(headers: &HeaderMap) -> Vec<String> {
     headers
         .get_all(CONNECTION)
         .iter()
@@ -78,25 +96,24 @@ fn named_by_connection(headers: &HeaderMap) -> HashSet<String> {
 
 /// Underscores count as hyphens: some servers behind a gateway cannot tell
 /// `X_Remote_User` from `X-Remote-User`.
-fn claims_identity(name: &str, standard: &RequestHeaderNames) -> bool {
-    let name = name.replace('_', "-");
-    name == AUTHORIZATION.as_str() || name.starts_with("impersonate-") || standard.contains(&name)
+fn claims_identity(name: &str) -> bool {
+    static STANDARD: LazyLock<RequestHeaderNames> = LazyLock::new(RequestHeaderNames::default);
+    let name = match name.contains('_') {
+        true => Cow::Owned(name.replace('_', "-")),
+        false => Cow::Borrowed(name),
+    };
+    *name == *AUTHORIZATION.as_str() || name.starts_with("impersonate-") || STANDARD.contains(&name)
 }
 
-/// A credential must not travel on, nor be echoed by a backend.
-fn strip_token_protocols(headers: &mut HeaderMap) {
-    let has_token = bearer::protocols(headers).any(|p| p.starts_with(TOKEN_PROTOCOL_PREFIX));
-    if !has_token {
-        return;
+/// The WebSocket protocols without bearer tokens, if there are any: a
+/// credential must not travel on, nor be echoed by a backend.
+fn without_tokens(headers: &HeaderMap) -> Option<Option<HeaderValue>> {
+    if !bearer::protocols(headers).any(|p| p.starts_with(TOKEN_PROTOCOL_PREFIX)) {
+        return None;
     }
     let others: Vec<_> = bearer::protocols(headers)
         .filter(|p| !p.starts_with(TOKEN_PROTOCOL_PREFIX))
         .collect();
-    let joined = HeaderValue::from_str(&others.join(", "));
-    headers.remove(SEC_WEBSOCKET_PROTOCOL);
-    if let Ok(value) = joined
-        && !value.is_empty()
-    {
-        headers.insert(SEC_WEBSOCKET_PROTOCOL, value);
-    }
+    let joined = HeaderValue::from_str(&others.join(", ")).ok();
+    Some(joined.filter(|value| !value.is_empty()))
 }

@@ -133,3 +133,90 @@ impl Pieces {
         self.done
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+
+    use super::*;
+    use crate::api::{FieldSelector, GroupVersionResource, LabelSelector};
+    use crate::representation::{Envelope, Form};
+    use crate::store::{Store, field_table};
+
+    fn store(sizes: &[usize]) -> Store {
+        let gvr = GroupVersionResource::new("", "v1", "nodes");
+        let resource = Resource {
+            fields: field_table(&gvr),
+            gvr,
+            namespaced: false,
+            envelope: Envelope::new(Form::Struct, "v1", "Node", "NodeList"),
+            bookmark: OnceLock::new(),
+        };
+        let objects = sizes.iter().enumerate().map(|(n, size)| {
+            let padding = "x".repeat(*size);
+            let odd = n % 2;
+            let item = format!(
+                r#"{{"metadata":{{"name":"n{n:03}","resourceVersion":"5","labels":{{"odd":"{odd}"}}}},"x":"{padding}"}}"#
+            );
+            StoredObject::parse(Bytes::from(item), &resource.fields).unwrap()
+        });
+        let objects = objects.collect();
+        Store::new(resource, objects, 9)
+    }
+
+    #[test]
+    fn a_list_is_cut_where_the_api_server_cuts_it() {
+        let store = store(&[0; 6]);
+        let snapshot = store.snapshot();
+        for (labels, limit, expected) in [
+            ("", 0, (6, false)),
+            ("", 6, (6, false)),
+            ("", 7, (6, false)),
+            ("", 5, (5, true)),
+            // After n004 there is n005, which does not match: the API server
+            // does not know that.
+            ("odd=0", 3, (3, true)),
+            ("odd=1", 3, (3, false)),
+            ("odd=2", 1, (0, false)),
+        ] {
+            let filter = Filter::new(
+                "",
+                LabelSelector::parse(labels).unwrap(),
+                FieldSelector::parse("").unwrap(),
+                &store.resource,
+            );
+            let (selected, cut) = select(&snapshot, &filter.unwrap(), limit);
+            assert_eq!((selected.len(), cut), expected, "{labels} {limit}");
+        }
+    }
+
+    #[test]
+    fn bodies_come_in_pieces_of_their_size() {
+        for sizes in [
+            &[][..],
+            &[10],
+            &[100_000; 20],
+            &[1_000_000, 10, 1_000_000],
+            &[300_000],
+        ] {
+            let store = store(sizes);
+            let snapshot = store.snapshot();
+            let objects: Vec<_> = snapshot.iter(&crate::store::Scope::All).collect();
+            let pieces = list_body(&store.resource, 9, &objects, &Shape::Whole).unwrap();
+            let largest = sizes.iter().max().unwrap_or(&0) + 200;
+            assert!(pieces.iter().all(|p| p.len() <= PIECE_BYTES.max(largest)));
+            assert!(pieces.iter().all(|p| !p.is_empty()));
+            let body = pieces.concat();
+            let list: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(list["metadata"]["resourceVersion"], "9");
+            let names: Vec<_> = list["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|i| &i["metadata"]["name"])
+                .collect();
+            let expected: Vec<_> = (0..sizes.len()).map(|n| format!("n{n:03}")).collect();
+            assert_eq!(names, expected.iter().collect::<Vec<_>>());
+        }
+    }
+}

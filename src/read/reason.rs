@@ -77,3 +77,37 @@ impl From<Unavailable> for BypassReason {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [BypassReason; 17] = [
+        BypassReason::UnusualRequest,
+        BypassReason::InvalidOptions,
+        BypassReason::MostRecent,
+        BypassReason::NotProvenFresh,
+        BypassReason::ExactVersion,
+        BypassReason::Chunked,
+        BypassReason::FutureVersion,
+        BypassReason::HistoryTooShort,
+        BypassReason::FieldSelector,
+        BypassReason::Representation,
+        BypassReason::NoBookmark,
+        BypassReason::WatchProtocol,
+        BypassReason::Excluded,
+        BypassReason::Filling,
+        BypassReason::NotWatchable,
+        BypassReason::TooManyResources,
+        BypassReason::Stale,
+    ];
+
+    #[test]
+    fn every_reason_is_explained_in_the_documentation() {
+        let document = include_str!("../../docs/operations.md");
+        for reason in ALL {
+            let row = format!("| `{}` |", reason.as_str());
+            assert!(document.contains(&row), "no row {row}");
+        }
+    }
+}

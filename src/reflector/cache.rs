@@ -84,6 +84,25 @@ impl Cache {
         }
     }
 
+    /// As [`Cache::lookup`], but waits for a first list that is under way.
+    pub async fn lookup_within(
+        &self,
+        gvr: &GroupVersionResource,
+        selection: &dyn Selection,
+        wait: Duration,
+    ) -> Result<Arc<Entry>, Unavailable> {
+        let found = self.lookup(gvr, selection);
+        if found.as_ref().err() != Some(&Unavailable::Filling) {
+            return found;
+        }
+        let filling = self.entries.read().get(gvr).cloned();
+        let entry = filling.ok_or(Unavailable::Filling)?;
+        match entry.store_within(wait).await {
+            Some(_) => Ok(entry),
+            None => Err(Unavailable::Filling),
+        }
+    }
+
     /// Starts a resource without serving from it yet. A version that is not
     /// given is the one upstream prefers, whenever upstream can be asked.
     pub async fn preload(&self, pattern: &ResourcePattern, selection: &dyn Selection) {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::api::GroupVersionResource;
 use crate::store::Store;
@@ -14,6 +15,8 @@ pub struct Entry {
     store: ArcSwapOption<Store>,
     connection: Mutex<Connection>,
     proof: tokio::sync::Mutex<Option<Proof>>,
+    /// Turns true when the first list has come, or was refused.
+    settled: watch::Sender<bool>,
 }
 
 /// Upstream was at `version` or beyond when asked at `asked`, or did not tell.
@@ -40,6 +43,7 @@ impl Entry {
             store: ArcSwapOption::empty(),
             connection: Mutex::new(Connection::Down { since: now }),
             proof: tokio::sync::Mutex::new(None),
+            settled: watch::channel(false).0,
         }
     }
 
@@ -53,6 +57,14 @@ impl Entry {
         if let Some(before) = self.store.swap(Some(store)) {
             before.close();
         }
+        self.settled.send_replace(true);
+    }
+
+    /// The store, waiting for the first list at most this long.
+    pub async fn store_within(&self, wait: Duration) -> Option<Arc<Store>> {
+        let mut settled = self.settled.subscribe();
+        let _in_time = tokio::time::timeout(wait, settled.wait_for(|settled| *settled)).await;
+        self.store()
     }
 
     /// How long ago upstream was lost; zero while it is watched.
@@ -115,6 +127,7 @@ impl Entry {
     /// Drops the store: its watchers are closed.
     pub(super) fn refuse(&self, until: Instant) {
         *self.connection.lock() = Connection::Refused { until };
+        self.settled.send_replace(true);
         if let Some(store) = self.store.swap(None) {
             store.close();
         }

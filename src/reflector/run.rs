@@ -14,7 +14,7 @@
 //! and upstream counts as lost until the next watch is open.
 
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -33,7 +33,7 @@ use super::frames::{Frame, Frames};
 use super::list::{self, ListError, Listed};
 use super::printer;
 use crate::metrics::{Metrics, UpstreamKind};
-use crate::representation::Form;
+use crate::representation::{BookmarkTemplate, Form};
 use crate::store::{FieldTable, Presentation, Resource, Store, field_table};
 use crate::upstream::Upstream;
 
@@ -275,7 +275,7 @@ async fn fill(entry: &Entry, upstream: &Upstream, fields: &FieldTable) -> Result
             namespaced: discovery::namespaced(upstream, &entry.gvr).await?,
             envelope,
             fields: *fields,
-            bookmark: bookmark.map(|(template, _)| template),
+            bookmark: bookmark.map_or_else(OnceLock::new, |(template, _)| template.into()),
         };
         let store = Store::new(resource, objects, resource_version);
         store.present(presentation);
@@ -363,6 +363,12 @@ where
                 }
             }
             Frame::Bookmark(object) => {
+                // Where the question for one had no answer.
+                if store.resource.bookmark.get().is_none()
+                    && let Some(template) = BookmarkTemplate::learn(&object)
+                {
+                    let _ = store.resource.bookmark.set(template);
+                }
                 if let Some(version) = bookmark::version_of(&object) {
                     store.advance(version, Instant::now());
                 }
@@ -402,7 +408,7 @@ mod tests {
             namespaced: true,
             envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
             fields: field_table(&gvr),
-            bookmark: None,
+            bookmark: OnceLock::new(),
         };
         let store = Store::new(resource, vec![], 5);
         (Entry::new(gvr, Instant::now()), store)
@@ -450,6 +456,20 @@ mod tests {
             let end = follow(&entry, &store, body(seconds), lasts).await;
             assert_eq!(end, expected, "{ends_after}");
         }
+    }
+
+    /// The first question for a bookmark is asked once, when an API server has
+    /// much to do; its failure kept watches with bookmarks out of the cache.
+    #[tokio::test]
+    async fn a_bookmark_is_learnt_from_the_watch_itself() {
+        let (entry, store) = entry_and_store();
+        let text = "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"6\"},\"status\":{}}}\n";
+        let body = body(stream::iter([text.to_owned()]));
+        follow(&entry, &store, body, Duration::from_secs(300)).await;
+        let template = store.resource.bookmark.get().unwrap();
+        let learnt = template.object(7, false);
+        let expected = text[28..text.len() - 2].replace("\"6\"", "\"7\"");
+        assert_eq!(String::from_utf8(learnt).unwrap(), expected);
     }
 
     #[test]

@@ -22,6 +22,10 @@ use crate::request::RequestInfo;
 use crate::store::{Filter, Store};
 use crate::watch::{Encoding, JsonFrames, PartialFrames, TableFrames, Watch, WatchOptions};
 
+/// How long a watch waits for its resource to be listed for the first time,
+/// before it is forwarded. kube-apiserver's cache waits 3 s.
+const WATCH_WAITS: Duration = Duration::from_secs(2);
+
 pub(super) enum Outcome {
     Answer(Answer),
     Watch(Box<Watch>, Vec<String>),
@@ -128,7 +132,17 @@ async fn serve(
     headers: &HeaderMap,
     plan: Plan,
 ) -> Result<Outcome, BypassReason> {
-    let entry = front.cache.lookup(&info.gvr, front.config.as_ref())?;
+    let selection = front.config.as_ref();
+    let entry = match plan {
+        // A forwarded watch stays upstream for as long as it lasts.
+        Plan::Watch(..) => {
+            front
+                .cache
+                .lookup_within(&info.gvr, selection, WATCH_WAITS)
+                .await?
+        }
+        Plan::Get(_) | Plan::List(..) => front.cache.lookup(&info.gvr, selection)?,
+    };
     let store = entry.store().ok_or(BypassReason::Filling)?;
     let namespace = scope(info, &store)?;
     let (representation, shape) = representation(headers, query, &store, &plan)?;
@@ -307,7 +321,7 @@ fn watch(
     shape: Shape,
     min_request_timeout: Duration,
 ) -> Result<Watch, BypassReason> {
-    if options.allow_watch_bookmarks && store.resource.bookmark.is_none() {
+    if options.allow_watch_bookmarks && store.resource.bookmark.get().is_none() {
         return Err(BypassReason::NoBookmark);
     }
     let lasts = match options.timeout_seconds {

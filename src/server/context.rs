@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use http::header::HeaderValue;
@@ -65,8 +65,19 @@ pub(super) struct Forward {
     pub(super) long_running: bool,
     /// Upstream may have acted on the request without saying so.
     pub(super) outcome_unknown: bool,
-    /// An API server was asked, or was to be.
-    pub(super) attempted: bool,
+    /// When an API server was asked, or was to be.
+    pub(super) asked: Option<Instant>,
+    /// When its answer began.
+    pub(super) answered: Option<Instant>,
+}
+
+impl Forward {
+    /// How long upstream took to begin its answer, or to fail.
+    pub(super) fn took(&self) -> Option<Duration> {
+        let answered = self.answered.unwrap_or_else(Instant::now);
+        self.asked
+            .map(|asked| answered.saturating_duration_since(asked))
+    }
 }
 
 /// What ends with the request, however it ends: kept only to be dropped.

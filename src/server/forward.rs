@@ -1,5 +1,7 @@
 //! Passing a request on to an API server.
 
+use std::time::Instant;
+
 use http::header::{EXPECT, HOST};
 use http::{Method, StatusCode, Version};
 use pingora_core::ErrorSource;
@@ -44,7 +46,7 @@ pub(super) async fn peer(session: &mut Session, ctx: &mut RequestContext) -> Res
     let Some(endpoint) = upstream.pick(&ctx.forward.tried) else {
         return Error::e_explain(ErrorType::ConnectError, "no API server left to try");
     };
-    ctx.forward.attempted = true;
+    ctx.forward.asked.get_or_insert_with(Instant::now);
     ctx.forward.tried.push(endpoint.clone());
     let address = endpoint.address().await.map_err(|error| {
         upstream.report_failure(&endpoint, &error);
@@ -81,24 +83,10 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
         })?;
     // The client has been told to go on.
     request.remove_header(&EXPECT);
-    let mut kept = request.headers.clone();
-    identity::strip(&mut kept, ctx.front.gate.front_proxy());
-    let changed: Vec<_> = request
-        .headers
-        .keys()
-        .filter(|name| {
-            !request
-                .headers
-                .get_all(*name)
-                .iter()
-                .eq(kept.get_all(*name))
-        })
-        .cloned()
-        .collect();
-    for name in changed {
+    for (name, value) in identity::changes(&request.headers, ctx.front.gate.front_proxy()) {
         request.remove_header(&name);
-        for value in kept.get_all(&name) {
-            request.append_header(&name, value)?;
+        if let Some(value) = value {
+            request.append_header(name, value)?;
         }
     }
     for (name, value) in ctx.forward.identity.iter().chain(&own) {

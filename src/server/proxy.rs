@@ -2,6 +2,7 @@
 //! the steps are in the files it names.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -142,6 +143,7 @@ impl ProxyHttp for Proxy {
         ctx: &mut RequestContext,
     ) -> Result<()> {
         ctx.code = response.status.as_u16();
+        ctx.forward.answered = Some(Instant::now());
         respond::debug_header(response, session.req_header(), ctx.cache)
     }
 

@@ -2,7 +2,7 @@
 //! log.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::header::CONTENT_TYPE;
 use http::{Method, Uri};
@@ -31,7 +31,8 @@ pub(super) struct Finished {
     user: Option<String>,
     code: u16,
     cache: CacheResult,
-    forwarded: bool,
+    /// Until upstream's answer began, if it was asked.
+    upstream_took: Option<Duration>,
     labels: Labels,
     series: Option<Arc<ResourceMetrics>>,
     cached: Option<Arc<CachedResource>>,
@@ -99,16 +100,17 @@ impl Finished {
             info.is_resource_request && ctx.front.known.is_known(&info.gvr, ctx.code)
         });
         let requests = &ctx.front.metrics.requests;
-        let series = ctx.info.as_ref().map(|info| {
-            match HEALTH.iter().find(|path| **path == info.path) {
-                Some(path) => Arc::new(requests.path(path)),
-                None => requests.resource(&info.gvr, &info.subresource, known),
-            }
-        });
+        let series =
+            ctx.info.as_ref().map(
+                |info| match HEALTH.iter().find(|path| **path == info.path) {
+                    Some(path) => Arc::new(requests.path(path)),
+                    None => requests.resource(&info.gvr, &info.subresource, known),
+                },
+            );
         let cached = ctx
             .info
             .as_ref()
-            .filter(|_| known)
+            .filter(|_| known && ctx.cache != CacheResult::NotAsked)
             .map(|info| ctx.front.metrics.cache.resource(&info.gvr));
         Self {
             started: ctx.started,
@@ -117,7 +119,7 @@ impl Finished {
             user: ctx.user.as_ref().map(|u| u.name.clone()),
             code: ctx.code,
             cache: ctx.cache,
-            forwarded: ctx.forward.attempted,
+            upstream_took: ctx.forward.took(),
             labels: Labels::of(ctx, apply),
             series,
             cached,
@@ -195,11 +197,11 @@ impl Finished {
         if let (Some(cached), Some(result)) = (&self.cached, result) {
             cached.request(read, result, reason);
         }
-        if self.forwarded {
+        if let Some(took) = self.upstream_took {
             let code = (self.code != 0).then_some(self.code);
             self.metrics
                 .upstream
-                .observe(UpstreamKind::Forward, code, elapsed);
+                .observe(UpstreamKind::Forward, code, took);
         }
         tracing::info!(
             target: "apifront::access",

@@ -28,7 +28,7 @@ use crate::authz::AuthzMetrics;
 use crate::config::{self, Config, Live, ResourcePattern};
 use crate::embedded::EmbeddedServer;
 use crate::flow::InFlight;
-use crate::health::{Check, Health};
+use crate::health::{CONFIG, Check, Health, INFORMER_SYNC, UPSTREAM};
 use crate::metrics::Metrics;
 use crate::reflector::Cache;
 use crate::upstream::Upstream;
@@ -208,7 +208,7 @@ fn health(live: &Arc<Live>, cache: &Arc<Cache>, upstream: &Arc<ArcSwap<Upstream>
             .then_some(())
             .ok_or_else(|| "no API server is healthy".to_owned())
     };
-    health.register(Check::new("upstream", reachable).readyz_only());
+    health.register(Check::new(UPSTREAM, reachable).readyz_only());
     let preloaded: Vec<_> = config.cache.preload.clone();
     let cache = cache.clone();
     let synced = move || {
@@ -229,10 +229,10 @@ fn health(live: &Arc<Live>, cache: &Arc<Cache>, upstream: &Arc<ArcSwap<Upstream>
             Err(format!("not filled yet: {}", missing.join(", ")))
         }
     };
-    health.register(Check::new("cache-sync", synced).readyz_only());
+    health.register(Check::new(INFORMER_SYNC, synced).readyz_only());
     let live = live.clone();
     let reloaded = move || live.last_error().map_or(Ok(()), Err);
-    health.register(Check::new("config", reloaded).informational());
+    health.register(Check::new(CONFIG, reloaded).informational());
     Arc::new(health)
 }
 

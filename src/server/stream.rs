@@ -2,7 +2,7 @@
 //! has an upstream connection of its own and, once its answer has begun, a task
 //! of its own, which can end it in order when apifront stops.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{
@@ -109,7 +109,7 @@ pub(super) async fn ask_upstream(
         }
     };
     let upstream = ctx.front.cache.upstream();
-    ctx.forward.attempted = true;
+    ctx.forward.asked = Some(Instant::now());
     let asked = tokio::select! {
         asked = upstream.send_alone(request, repeatable) => asked,
         _ = session.as_mut().read_body_or_idle(true) => {
@@ -162,6 +162,7 @@ pub(super) async fn send_head(
     response: Response<Incoming>,
 ) -> Result<Incoming> {
     ctx.code = response.status().as_u16();
+    ctx.forward.answered = Some(Instant::now());
     let (head, body) = response.into_parts();
     let mut header = ResponseHeader::build(head.status, Some(head.headers.len() + 2))?;
     for (name, value) in &head.headers {

@@ -1,5 +1,7 @@
 //! Upgrade requests: the client's connection joined to one upstream.
 
+use std::time::Instant;
+
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
 use http::{Response, StatusCode, Version};
 use http_body_util::BodyExt;
@@ -54,6 +56,7 @@ async fn switch(
     upgrade: hyper::upgrade::OnUpgrade,
 ) -> Result<Option<Answer>> {
     ctx.code = StatusCode::SWITCHING_PROTOCOLS.as_u16();
+    ctx.forward.answered = Some(Instant::now());
     let finished = Finished::new(session, ctx);
     let guards: Guards = std::mem::take(&mut ctx.guards);
     let Some(mut client) = take_stream(session) else {

@@ -1,7 +1,7 @@
 //! The store itself: publish on one side, pull on the other.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
@@ -29,7 +29,7 @@ pub struct Resource {
     pub envelope: Envelope,
     pub fields: FieldTable,
     /// How the server writes an otherwise empty object, learnt from it.
-    pub bookmark: Option<BookmarkTemplate>,
+    pub bookmark: OnceLock<BookmarkTemplate>,
 }
 
 /// How upstream shows a resource, apart from its objects. Not part of

@@ -40,6 +40,10 @@ impl Endpoint {
             server: name.clone(),
             error,
         };
+        // kube waits for 30 s by default: as long for each request until the
+        // health check has noticed a server that is off the network.
+        let mut client = certificate_only(&server.own);
+        client.connect_timeout = Some(timing.connect_timeout);
         // Two purposes for each of the two sets of credentials.
         let group = index * 4;
         let headers =
@@ -51,8 +55,7 @@ impl Endpoint {
             headers(&server.forward)?
         };
         Ok(Self {
-            client: kube::Client::try_from(certificate_only(&server.own))
-                .map_err(|e| wrong(e.to_string()))?,
+            client: kube::Client::try_from(client).map_err(|e| wrong(e.to_string()))?,
             own: Transport::new(&server.own, own, group, timing).map_err(wrong)?,
             forward: Transport::new(&server.forward, forward, group + 2, timing).map_err(wrong)?,
             address: ArcSwapOption::empty(),

@@ -102,3 +102,65 @@ pub(super) async fn resolve_certificate(auth: &mut AuthInfo) -> Result<(), ExecE
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::config::ExecConfig;
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    /// What the plugin `script` makes of a user.
+    async fn resolved(script: &str) -> Result<AuthInfo, ExecError> {
+        let exec: ExecConfig = serde_json::from_value(serde_json::json!({
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": "sh",
+            "args": ["-c", script],
+            "env": [{"name": "KIND", "value": "ExecCredential"}],
+        }))
+        .unwrap();
+        let mut auth = AuthInfo {
+            exec: Some(exec),
+            ..AuthInfo::default()
+        };
+        resolve_certificate(&mut auth).await.map(|()| auth)
+    }
+
+    #[tokio::test]
+    async fn a_certificate_takes_the_place_of_its_plugin() {
+        let script = r#"echo "{\"kind\":\"$KIND\",\"status\":{\"clientCertificateData\":\"C\",\"clientKeyData\":\"K\"}}""#;
+        let auth = resolved(script).await.unwrap();
+        assert!(auth.exec.is_none());
+        assert_eq!(auth.client_certificate_data.as_deref(), Some("Qw=="));
+        assert_eq!(auth.client_key_data.unwrap().expose_secret(), "Sw==");
+    }
+
+    #[tokio::test]
+    async fn a_token_is_left_to_be_asked_for_again() {
+        for status in [r#"{"token":"t"}"#, "{}", "null"] {
+            let auth = resolved(&format!("echo '{{\"status\":{status}}}'"))
+                .await
+                .unwrap();
+            assert!(auth.exec.is_some() && auth.client_certificate_data.is_none());
+        }
+        let mut none = AuthInfo::default();
+        resolve_certificate(&mut none).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_plugin_that_fails_says_why() {
+        let error = resolved("echo locked >&2; exit 3")
+            .await
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(error.contains("locked") && error.contains('3'), "{error}");
+        for script in ["true", "echo nonsense", "echo '[1]'"] {
+            let error = resolved(script).await.err().unwrap();
+            assert!(
+                matches!(error, ExecError::Output { .. }),
+                "{script}: {error}"
+            );
+        }
+    }
+}

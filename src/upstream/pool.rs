@@ -162,3 +162,127 @@ impl Upstream {
         result
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::metrics::Metrics;
+    use crate::upstream::{Credentials, Server};
+
+    fn upstream(addresses: &[SocketAddr]) -> Upstream {
+        let server = |address: &SocketAddr| {
+            let url = format!("http://{address}").parse().unwrap();
+            Server::from_files(url, None, None, None, &Credentials::Own).unwrap()
+        };
+        let settings = Settings {
+            servers: addresses.iter().map(server).collect(),
+            timing: Timing {
+                connect_timeout: Duration::from_millis(300),
+                ..Timing::default()
+            },
+        };
+        Upstream::new(&settings, Metrics::new().unwrap().upstream).unwrap()
+    }
+
+    /// Answers every request with 200.
+    async fn alive() -> SocketAddr {
+        use hyper::service::service_fn;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((tcp, _)) = listener.accept().await {
+                let service = service_fn(|_| async {
+                    Ok::<_, std::convert::Infallible>(http::Response::new("ok".to_owned()))
+                });
+                let io = hyper_util::rt::TokioIo::new(tcp);
+                tokio::spawn(
+                    hyper::server::conn::http1::Builder::new().serve_connection(io, service),
+                );
+            }
+        });
+        address
+    }
+
+    /// Nobody listens there.
+    async fn dead() -> SocketAddr {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.local_addr().unwrap()
+    }
+
+    #[tokio::test]
+    async fn servers_take_turns_and_the_healthy_come_first() {
+        let addresses = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let upstream = upstream(&addresses);
+        let picked = |tried: &[usize]| {
+            let tried: Vec<_> = tried
+                .iter()
+                .map(|n| upstream.endpoints[*n].clone())
+                .collect();
+            let found = upstream.pick(&tried)?;
+            upstream
+                .endpoints
+                .iter()
+                .position(|e| Arc::ptr_eq(e, &found))
+        };
+        let turns: Vec<_> = (0..6).map(|_| picked(&[])).collect();
+        assert_eq!(turns, [0, 1, 2, 0, 1, 2].map(Some));
+        upstream.report_failure(&upstream.endpoints[1], "gone");
+        assert!((0..6).all(|_| picked(&[]) != Some(1)));
+        assert_eq!(picked(&[0, 2]), Some(1));
+        assert_eq!(picked(&[0, 1, 2]), None);
+        for endpoint in upstream.endpoints() {
+            upstream.report_failure(endpoint, "gone");
+        }
+        assert!(!upstream.any_healthy());
+        assert!(picked(&[]).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_read_goes_to_the_next_server_when_one_is_dead() {
+        let upstream = upstream(&[dead().await, alive().await]);
+        for _ in 0..4 {
+            let answer = upstream
+                .get(UpstreamKind::List, "/api/v1/pods")
+                .await
+                .unwrap();
+            assert_eq!(answer.status(), 200);
+        }
+        let healthy: Vec<_> = upstream
+            .endpoints()
+            .iter()
+            .map(|e| e.is_healthy())
+            .collect();
+        assert_eq!(healthy, [false, true]);
+        // A check finds out that the other is back, or not.
+        upstream.report_failure(&upstream.endpoints[1], "gone");
+        assert!(upstream.health_check_pause() <= Duration::from_secs(1));
+        upstream.check_health().await;
+        let healthy: Vec<_> = upstream
+            .endpoints()
+            .iter()
+            .map(|e| e.is_healthy())
+            .collect();
+        assert_eq!(healthy, [false, true]);
+        assert_eq!(
+            upstream.health_check_pause(),
+            Timing::default().health_check_interval
+        );
+    }
+
+    #[tokio::test]
+    async fn with_all_servers_dead_each_is_asked_once() {
+        let upstream = upstream(&[dead().await, dead().await]);
+        let began = Instant::now();
+        let error = upstream.get(UpstreamKind::List, "/").await.unwrap_err();
+        assert!(matches!(error, UpstreamError::Request { .. }), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(2));
+        let nobody = upstream_of_none().get(UpstreamKind::List, "/").await;
+        assert!(matches!(nobody, Err(UpstreamError::NoServers)));
+    }
+
+    fn upstream_of_none() -> Upstream {
+        upstream(&[])
+    }
+}

@@ -33,7 +33,7 @@ impl Encoding for JsonFrames {
     }
 
     fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes> {
-        let template = self.0.resource.bookmark.as_ref()?;
+        let template = self.0.resource.bookmark.get()?;
         Some(template.frame(resource_version, initial_events_end))
     }
 }
@@ -113,7 +113,7 @@ impl Encoding for PartialFrames {
 
 /// A bookmark's object in the form objects are stored in.
 fn bookmark_fragment(store: &Store, version: u64, initial_events_end: bool) -> Option<Bytes> {
-    let template: &BookmarkTemplate = store.resource.bookmark.as_ref()?;
+    let template: &BookmarkTemplate = store.resource.bookmark.get()?;
     let object = Bytes::from(template.object(version, initial_events_end));
     store.resource.envelope.fragment(&object)
 }

@@ -83,7 +83,21 @@ async fn two_hundred_clients_are_one_watch() {
     // One frame for all.
     assert!(second.iter().all(|e| e[0].line == second[0][0].line));
     assert!(watches_of_pods(&cluster).await <= own + 1.0);
+    println!(
+        "{} watchers through apifront, apiserver_longrunning_requests of the API server: {} \
+         (it alone: {own})",
+        3 * CLIENTS,
+        watches_of_pods(&cluster).await
+    );
     drop((watches, later, tables));
+
+    // Nobody has asked for these yet: the herd waits for the first list.
+    let cold = [("verb", "WATCH"), ("resource", "limitranges")];
+    let own = cluster.metric(WATCHES.0, &cold).await;
+    let herd = herd(&client, "/api/v1/limitranges?watch=1&resourceVersion=0").await;
+    assert_eq!(herd.len(), CLIENTS);
+    assert!(cluster.metric(WATCHES.0, &cold).await <= own + 1.0);
+    drop(herd);
 
     // Lists from the cache cost nothing at all.
     let lists = [("verb", "LIST"), ("resource", "pods")];

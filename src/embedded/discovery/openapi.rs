@@ -1,5 +1,6 @@
 //! OpenAPI, as little of it as clients need: every kind is there, as an object
-//! of unknown fields, and PATCH names the parameters whose support kubectl
+//! of unknown fields or, for custom resources in version 3, as its definition
+//! describes it, and PATCH names the parameters whose support kubectl
 //! looks up (dryRun, fieldValidation).
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -54,7 +55,10 @@ fn describe(served: &Served, version: &GroupVersion) -> Value {
     for resource in served.in_version(&version.group, &version.version) {
         let reference = format!("#/components/schemas/{}", schema_name(resource));
         paths.extend(path(resource, &json!({"schema": {"$ref": reference}})));
-        schemas.insert(schema_name(resource), schema(resource));
+        schemas.insert(
+            schema_name(resource),
+            written(resource).unwrap_or_else(|| schema(resource)),
+        );
     }
     json!({
         "openapi": "3.0.0",
@@ -117,6 +121,31 @@ fn schema(resource: &Resource) -> Value {
         "x-kubernetes-group-version-kind": [kind_of(resource)],
         "x-kubernetes-preserve-unknown-fields": true,
     })
+}
+
+/// The schema of a custom resource as its definition has it, with what every
+/// object has beside it.
+fn written(resource: &Resource) -> Option<Value> {
+    let mut schema = resource.custom.as_ref()?.open_api.as_deref()?.clone();
+    let map = schema.as_object_mut()?;
+    map.insert(
+        "x-kubernetes-group-version-kind".to_owned(),
+        json!([kind_of(resource)]),
+    );
+    let properties = map
+        .entry("properties")
+        .or_insert_with(|| json!({}))
+        .as_object_mut()?;
+    for (name, kind) in [
+        ("apiVersion", "string"),
+        ("kind", "string"),
+        ("metadata", "object"),
+    ] {
+        properties
+            .entry(name)
+            .or_insert_with(|| json!({ "type": kind }));
+    }
+    Some(schema)
 }
 
 /// GET and PATCH of one object.

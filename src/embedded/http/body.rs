@@ -67,7 +67,13 @@ pub fn yaml(bytes: &[u8]) -> Result<Value, String> {
         return Ok(value);
     }
     let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid UTF-8".to_owned())?;
-    match serde_saphyr::read::<_, Value>(&mut text.as_bytes()).next() {
+    // Of a repeated key the last counts, as it does in JSON.
+    let options = serde_saphyr::options! {
+        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
+        with_snippet: false,
+    };
+    let mut reader = text.as_bytes();
+    match serde_saphyr::read_with_options::<_, Value>(&mut reader, options).next() {
         None => Ok(Value::Null),
         Some(Ok(value)) => Ok(value),
         Some(Err(error)) => Err(format!("yaml: {error}")),
@@ -131,6 +137,7 @@ pub async fn object_of(
         .copied()
         .unwrap_or_default();
     if call.resource.custom.is_some() {
+        check_metadata(&value, "").map_err(|why| cannot_handle(kind, api_version, &why))?;
         if given_kind.is_empty() {
             let body = String::from_utf8_lossy(&bytes);
             return Err(unrecognized(&format!(
@@ -144,8 +151,59 @@ pub async fn object_of(
         }
     } else {
         check_type(call, (kind, api_version), (given_kind, given_version))?;
+        check_metadata(&value, kind).map_err(|why| cannot_handle(kind, api_version, &why))?;
     }
     Ok(value)
+}
+
+/// What of metadata cannot be decoded into its Go type. `kind` is empty for
+/// custom resources, whose metadata is decoded by itself.
+fn check_metadata(object: &Value, kind: &str) -> Result<(), String> {
+    let Some(metadata) = object.get("metadata").filter(|m| !m.is_null()) else {
+        return Ok(());
+    };
+    let cannot = |value: &Value, into: &str| {
+        Err(format!(
+            "json: cannot unmarshal {} into Go {into}",
+            go_error::type_name(value)
+        ))
+    };
+    let Some(metadata) = metadata.as_object() else {
+        return match kind {
+            "" => cannot(metadata, "value of type v1.ObjectMeta"),
+            kind => cannot(
+                metadata,
+                &format!("struct field {kind}.metadata of type v1.ObjectMeta"),
+            ),
+        };
+    };
+    let path = if kind.is_empty() { "" } else { "metadata." };
+    for key in ["name", "generateName", "namespace"] {
+        if let Some(value) = metadata.get(key).filter(|v| !v.is_string() && !v.is_null()) {
+            let into = format!("struct field ObjectMeta.{path}{key} of type string");
+            return cannot(value, &into);
+        }
+    }
+    for key in ["labels", "annotations"] {
+        let Some(values) = metadata.get(key).filter(|v| !v.is_null()) else {
+            continue;
+        };
+        let field = format!("struct field ObjectMeta.{path}{key} of type");
+        let Some(values) = values.as_object() else {
+            return cannot(values, &format!("{field} map[string]string"));
+        };
+        if let Some(value) = values.values().find(|v| !v.is_string() && !v.is_null()) {
+            return cannot(value, &format!("{field} string"));
+        }
+    }
+    Ok(())
+}
+
+fn cannot_handle(kind: &str, api_version: &str, why: &str) -> Status {
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    Status::bad_request(format!(
+        "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+    ))
 }
 
 /// Built-in kinds may leave their type out; a wrong one is refused as the scheme
@@ -182,16 +240,22 @@ fn check_type(
     )))
 }
 
+/// Bytes of a body that an error shows (apimachinery `runtime summarizeData`).
+const EXCERPT: usize = 30;
+
 fn excerpt(bytes: &[u8]) -> String {
-    match bytes {
+    let (head, dots) = match bytes.get(..EXCERPT) {
+        Some(head) if bytes.len() > EXCERPT => (head, " ..."),
+        _ => (bytes, ""),
+    };
+    match head {
         [] => "<empty>".to_owned(),
-        [b'{', ..] => String::from_utf8_lossy(bytes).into_owned(),
+        [b'{', ..] => format!("{}{dots}", String::from_utf8_lossy(head)),
         // Data of no known form is shown in hexadecimal.
-        _ => bytes
-            .iter()
-            .take(1024)
-            .map(|b| format!("{b:02x}"))
-            .collect(),
+        _ => {
+            let digits: String = head.iter().map(|b| format!("{b:02x}")).collect();
+            format!("{digits}{dots}")
+        }
     }
 }
 

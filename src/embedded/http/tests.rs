@@ -428,3 +428,217 @@ async fn large_bodies_are_refused() {
         "Request entity too large: limit is 3145728"
     );
 }
+
+fn pod(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}})
+}
+
+#[tokio::test]
+async fn pods_are_bound_and_evicted() {
+    let server = Subject::start(Options::default()).await;
+    let pods = "/api/v1/namespaces/default/pods";
+    for name in ["a", "b"] {
+        server.json(Method::POST, pods, pod(name)).await;
+    }
+    let binding = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}});
+    let path = format!("{pods}/a/binding");
+    let (status, text) = server.call(Method::POST, &path, binding.clone()).await;
+    assert_eq!(
+        (status.as_u16(), text.as_str()),
+        (
+            201,
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Success\",\"code\":201}\n"
+        )
+    );
+    let (_, bound) = server
+        .json(Method::GET, &format!("{pods}/a"), Value::Null)
+        .await;
+    assert_eq!(bound["spec"]["nodeName"], "n");
+    assert_eq!(bound["metadata"]["generation"], 1);
+    assert_eq!(server.json(Method::POST, &path, binding).await.0, 409);
+
+    let legacy = "/api/v1/namespaces/default/bindings";
+    let binding = json!({"metadata": {"name": "b"}, "target": {"name": "n"}});
+    assert_eq!(server.json(Method::POST, legacy, binding).await.0, 201);
+    assert_eq!(server.json(Method::GET, legacy, Value::Null).await.0, 405);
+
+    let eviction = |name: &str| json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}, "deleteOptions": {"gracePeriodSeconds": 0}});
+    let path = format!("{pods}/a/eviction");
+    assert_eq!(server.json(Method::POST, &path, eviction("x")).await.0, 400);
+    let dry = format!("{path}?dryRun=All");
+    assert_eq!(server.json(Method::POST, &dry, eviction("a")).await.0, 201);
+    assert_eq!(server.json(Method::POST, &path, eviction("a")).await.0, 201);
+    assert_eq!(server.json(Method::POST, &path, eviction("a")).await.0, 404);
+}
+
+#[tokio::test]
+async fn foreground_deletion_marks_then_deletes() {
+    let server = Subject::start(Options::default()).await;
+    server.create("a", json!({})).await;
+    let mut events = server.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
+    assert_eq!(events.next().await, event("ADDED", "a"));
+    let path = format!("{CONFIG_MAPS}/a?propagationPolicy=Foreground");
+    let (status, marked) = server.json(Method::DELETE, &path, Value::Null).await;
+    assert_eq!(status, 200);
+    assert_eq!(
+        marked["metadata"]["finalizers"],
+        json!(["foregroundDeletion"])
+    );
+    assert_eq!(events.next().await, event("MODIFIED", "a"));
+    assert_eq!(events.next().await, event("DELETED", "a"));
+    server.create("b", json!({})).await;
+    let path = format!("{CONFIG_MAPS}/b?propagationPolicy=Background");
+    let (_, gone) = server.json(Method::DELETE, &path, Value::Null).await;
+    assert_eq!(gone["status"], "Success");
+}
+
+impl Subject {
+    async fn raw(&self, path: &str, content_type: &str, body: &'static str) -> (u16, Value) {
+        let request = Request::post(format!("http://{}{path}", self.handle.address()))
+            .header("content-type", content_type)
+            .body(Full::from(body))
+            .unwrap();
+        let response = self.client.request(request).await.unwrap();
+        let status = response.status().as_u16();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&bytes).unwrap())
+    }
+}
+
+#[tokio::test]
+async fn bodies_may_be_yaml() {
+    let server = Subject::start(Options::default()).await;
+    let yaml = "application/yaml";
+    for (content_type, body, code, message) in [
+        (
+            yaml,
+            "kind: ConfigMap\nmetadata:\n  name: a\ndata: {x: \"1\"}\n",
+            201,
+            "",
+        ),
+        // Only the first document is read, and the last of equal keys.
+        (
+            yaml,
+            "metadata: {name: b}\ndata: {x: a, x: b}\n---\nmetadata: {name: c}\n",
+            201,
+            "",
+        ),
+        (yaml, "{\"metadata\": {\"name\": \"d\"}}", 201, ""),
+        (yaml, "", 422, "name or generateName is required"),
+        (yaml, "a: b: c", 400, "mapping values are not allowed"),
+        (
+            yaml,
+            "- a",
+            400,
+            "cannot unmarshal array into Go value of type struct",
+        ),
+        (
+            yaml,
+            "metadata: {name: e, labels: {a: 1}}",
+            400,
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string",
+        ),
+        ("text/yaml", "metadata: {name: f}", 415, ""),
+    ] {
+        let (status, answer) = server.raw(CONFIG_MAPS, content_type, body).await;
+        assert_eq!(status, code, "{body}: {answer}");
+        assert!(
+            answer["message"]
+                .as_str()
+                .unwrap_or_default()
+                .contains(message),
+            "{answer}"
+        );
+    }
+    let (_, b) = server
+        .json(Method::GET, &format!("{CONFIG_MAPS}/b"), Value::Null)
+        .await;
+    assert_eq!(b["data"]["x"], "b");
+}
+
+#[tokio::test]
+async fn custom_resources_follow_their_schema() {
+    let server = Subject::start(Options::default()).await;
+    let definition = json!({
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                    "spec": {"type": "object", "properties": {
+                        "size": {"type": "integer", "minimum": 0, "default": 3},
+                    }},
+                    "status": {"type": "object", "properties": {"ready": {"type": "boolean"}}},
+                }}},
+            }]},
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert_eq!(
+        server.json(Method::POST, definitions, definition).await.0,
+        201
+    );
+    let widgets = "/apis/example.com/v1/namespaces/default/widgets";
+    let widget = |spec: Value| json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec});
+    let (status, refused) = server
+        .json(Method::POST, widgets, widget(json!({"size": -1})))
+        .await;
+    assert_eq!(
+        (status, refused["message"].as_str().unwrap()),
+        (
+            422,
+            "Widget.example.com \"w\" is invalid: spec.size: Invalid value: -1: spec.size in body should be greater than or equal to 0"
+        )
+    );
+    let strict = format!("{widgets}?fieldValidation=Strict");
+    let unknown = widget(json!({"unknown": 1}));
+    let (status, refused) = server.json(Method::POST, &strict, unknown.clone()).await;
+    assert_eq!(
+        (status, refused["message"].as_str().unwrap()),
+        (
+            400,
+            "Widget in version \"v1\" cannot be handled as a Widget: strict decoding error: unknown field \"spec.unknown\""
+        )
+    );
+    let wrong = format!("{widgets}?fieldValidation=x");
+    assert_eq!(
+        server.json(Method::POST, &wrong, unknown.clone()).await.0,
+        422
+    );
+    let warned = server
+        .send(Method::POST, widgets, "application/json", unknown)
+        .await;
+    assert_eq!(warned.status(), 201);
+    assert_eq!(
+        warned.headers()["warning"],
+        "299 - \"unknown field \\\"spec.unknown\\\"\""
+    );
+    let path = format!("{widgets}/w");
+    let (_, made) = server.json(Method::GET, &path, Value::Null).await;
+    assert_eq!(made["spec"], json!({"size": 3}));
+    let open_api = "/openapi/v3/apis/example.com/v1";
+    let (_, described) = server.json(Method::GET, open_api, Value::Null).await;
+    let size = "/components/schemas/example.com.v1.Widget/properties/spec/properties/size/minimum";
+    assert_eq!(described.pointer(size), Some(&json!(0)));
+    for (path, patch, code) in [
+        (path.clone(), json!({"spec": {"size": "x"}}), 422),
+        (
+            format!("{path}?fieldValidation=Strict"),
+            json!({"spec": {"u": 1}}),
+            422,
+        ),
+        (path.clone(), json!({"spec": {"size": 4}}), 200),
+        (
+            format!("{path}/status"),
+            json!({"status": {"ready": 1}}),
+            422,
+        ),
+        (
+            format!("{path}/status"),
+            json!({"status": {"ready": true}}),
+            200,
+        ),
+    ] {
+        let (status, answer) = server.json(Method::PATCH, &path, patch).await;
+        assert_eq!(status, code, "{answer}");
+    }
+}

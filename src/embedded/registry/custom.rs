@@ -270,6 +270,9 @@ pub(super) fn resources(definition: &Value) -> Vec<Resource> {
                 schema: version
                     .pointer("/schema/openAPIV3Schema")
                     .map(|schema| Arc::new(Schema::parse(schema))),
+                open_api: version
+                    .pointer("/schema/openAPIV3Schema")
+                    .map(|schema| Arc::new(schema.clone())),
             }),
         })
         .collect()

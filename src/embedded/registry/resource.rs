@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::{
     api::{GroupResource, GroupVersionResource},
     embedded::schema::Schema,
@@ -154,6 +156,8 @@ pub struct Custom {
     pub printer: Option<Printer>,
     /// `None` if the version has no schema: everything goes.
     pub schema: Option<Arc<Schema>>,
+    /// The same as it was written, for OpenAPI.
+    pub open_api: Option<Arc<Value>>,
 }
 
 impl Resource {

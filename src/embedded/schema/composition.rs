@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Schema, validate::Findings};
+use super::{Schema, findings::Findings};
 
 impl Schema {
     pub(super) fn check_compositions(&self, value: &Value, name: &str, out: &mut Findings) {

@@ -1,36 +1,54 @@
-//! Lists that are sets or maps hold nothing twice (apiextensions-apiserver
-//! `schema/listtype`).
+//! Lists that are sets or maps: what tells their items apart, and that nothing
+//! is in them twice (apiextensions-apiserver `schema/listtype`).
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::{ListType, Schema, go_value::bad, validate::Findings};
+use super::{ListType, Schema, findings::Findings, go_value::bad};
 
 impl Schema {
-    pub(super) fn check_duplicates(&self, items: &[Value], name: &str, out: &mut Findings) {
-        let identity = |item: &Value| match &self.list {
+    /// What no other item may have too, as JSON; `None` where all may be equal.
+    pub(super) fn identity(&self, item: &Value) -> Option<String> {
+        match &self.list {
             ListType::Atomic => None,
-            ListType::Set => Some(item.clone()),
+            ListType::Set => Some(bad(item)),
             ListType::Map(keys) => {
                 let own: Map<String, Value> = keys
                     .iter()
                     .filter_map(|key| Some((key.clone(), item.get(key)?.clone())))
                     .collect();
-                (!own.is_empty()).then_some(Value::Object(own))
+                (!own.is_empty()).then(|| Value::Object(own).to_string())
             }
-        };
-        let mut seen: Vec<Value> = Vec::new();
+        }
+    }
+
+    /// Old items of a map by what identifies them: an item is a new state of the
+    /// old one of the same keys.
+    pub(super) fn counterparts<'a>(&self, old: Option<&'a Value>) -> BTreeMap<String, &'a Value> {
+        let items = old.and_then(Value::as_array).into_iter().flatten();
+        match &self.list {
+            ListType::Map(_) => items
+                .filter_map(|item| Some((self.identity(item)?, item)))
+                .collect(),
+            _ => BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn check_duplicates(&self, items: &[Value], name: &str, out: &mut Findings) {
+        let mut seen = BTreeSet::new();
         for (i, item) in items.iter().enumerate() {
-            let Some(identity) = identity(item) else {
+            let Some(identity) = self.identity(item) else {
                 continue;
             };
             if seen.contains(&identity) {
                 out.push(
                     "FieldValueDuplicate",
                     &format!("{name}[{i}]"),
-                    format!("Duplicate value: {}", bad(&identity)),
+                    format!("Duplicate value: {identity}"),
                 );
             } else {
-                seen.push(identity);
+                seen.insert(identity);
             }
         }
     }

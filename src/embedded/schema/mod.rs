@@ -8,6 +8,7 @@
 
 mod composition;
 mod defaults;
+mod findings;
 mod format;
 mod go_value;
 mod list_type;

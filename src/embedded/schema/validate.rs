@@ -6,94 +6,12 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Additional, Schema, format,
+    Additional, Schema,
+    findings::{BLOCKING, Findings},
+    format,
     go_value::{bad, float, type_name},
 };
 use crate::api::status::Cause;
-
-/// Findings about one object, at most `LIMIT`.
-#[derive(Default)]
-pub(super) struct Findings {
-    causes: Vec<Cause>,
-    /// Comes before the names of fields, not into the texts.
-    prefix: &'static str,
-}
-
-/// Of a large list in which everything is wrong, this many errors say enough.
-const LIMIT: usize = 100;
-
-/// Findings after which the real server does not evaluate rules.
-const BLOCKING: [&str; 5] = [
-    "FieldValueRequired",
-    "FieldValueTypeInvalid",
-    "FieldValueNotSupported",
-    "FieldValueTooLong",
-    "FieldValueTooMany",
-];
-
-impl Findings {
-    pub(super) fn fork(&self) -> Self {
-        Self {
-            causes: Vec::new(),
-            prefix: self.prefix,
-        }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.causes.is_empty()
-    }
-
-    pub(super) fn push(&mut self, reason: &str, name: &str, message: String) {
-        let field = match (self.prefix, name) {
-            ("", "") => "<nil>".to_owned(),
-            ("", name) => name.to_owned(),
-            (prefix, "") => prefix.to_owned(),
-            (prefix, name) if name.starts_with('[') => format!("{prefix}{name}"),
-            (prefix, name) => format!("{prefix}.{name}"),
-        };
-        self.put(Cause {
-            reason: reason.to_owned(),
-            message,
-            field,
-        });
-    }
-
-    /// A finding without a field of its own.
-    pub(super) fn general(&mut self, message: String) {
-        self.put(Cause {
-            reason: "FieldValueInvalid".to_owned(),
-            message: format!("Invalid value: \"\": {message}"),
-            field: "<nil>".to_owned(),
-        });
-    }
-
-    pub(super) fn extend(&mut self, other: Option<Self>) {
-        for cause in other.into_iter().flat_map(|other| other.causes) {
-            self.put(cause);
-        }
-    }
-
-    fn put(&mut self, cause: Cause) {
-        if self.causes.len() < LIMIT {
-            self.causes.push(cause);
-        }
-    }
-
-    fn invalid(&mut self, name: &str, value: &str, what: &str) {
-        let message = format!("Invalid value: {value}: {name} in body {what}");
-        self.push("FieldValueInvalid", name, message);
-    }
-
-    fn wrong_type(&mut self, name: &str, shown: &str, wanted: &str) {
-        let message =
-            format!("Invalid value: {shown}: {name} in body must be of type {wanted}: {shown}");
-        self.push("FieldValueTypeInvalid", name, message);
-    }
-
-    fn required(&mut self, name: &str) {
-        self.push("FieldValueRequired", name, "Required value".to_owned());
-    }
-}
 
 impl Schema {
     /// The errors of a whole object; `old` is what it replaces.
@@ -246,8 +164,9 @@ impl Schema {
 
     fn check_items(&self, items: &[Value], old: Option<&Value>, name: &str, out: &mut Findings) {
         if let Some(schema) = &self.items {
+            let old = self.counterparts(old);
             for (i, item) in items.iter().enumerate() {
-                let old = old.and_then(|old| self.counterpart(item, old));
+                let old = self.identity(item).and_then(|id| old.get(&id).copied());
                 schema.check(item, old, &format!("{name}[{i}]"), out);
             }
         }
@@ -260,16 +179,6 @@ impl Schema {
             out.invalid(name, &count.to_string(), &what);
         }
         self.check_duplicates(items, name, out);
-    }
-
-    /// The old item that an item of a map is a new state of.
-    fn counterpart<'a>(&self, item: &Value, old: &'a Value) -> Option<&'a Value> {
-        let super::ListType::Map(keys) = &self.list else {
-            return None;
-        };
-        old.as_array()?
-            .iter()
-            .find(|old| keys.iter().all(|key| old.get(key) == item.get(key)))
     }
 
     fn check_values(&self, value: &Value, name: &str, out: &mut Findings) {

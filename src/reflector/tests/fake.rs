@@ -28,7 +28,7 @@ pub enum Reply {
     /// 200, these bytes, and then nothing.
     Stays(String),
     /// 200, and what the test sends.
-    Live(mpsc::UnboundedReceiver<String>),
+    Live(mpsc::Receiver<String>),
     After(Duration, Box<Reply>),
 }
 
@@ -167,7 +167,7 @@ async fn respond(
         .unwrap()
 }
 
-fn live(receiver: mpsc::UnboundedReceiver<String>) -> impl Stream<Item = Chunk> {
+fn live(receiver: mpsc::Receiver<String>) -> impl Stream<Item = Chunk> {
     stream::unfold(receiver, |mut receiver| async move {
         let text = receiver.recv().await?;
         Some((Ok(Frame::data(Bytes::from(text))), receiver))

@@ -6,8 +6,8 @@ use super::fake::Asked;
 use super::*;
 
 /// Events by `send`, to the first watch; what the others get is the script's.
-fn live() -> (mpsc::UnboundedSender<String>, impl FnMut() -> Reply) {
-    let (send, receive) = mpsc::unbounded_channel();
+fn live() -> (mpsc::Sender<String>, impl FnMut() -> Reply) {
+    let (send, receive) = mpsc::channel(8);
     let mut receive = Some(receive);
     let first = move || Reply::Live(receive.take().unwrap());
     (send, first)
@@ -37,6 +37,7 @@ async fn events_and_bookmarks_reach_the_store_however_they_are_cut() {
     .concat();
     for piece in text.as_bytes().chunks(7) {
         send.send(String::from_utf8(piece.to_vec()).unwrap())
+            .await
             .unwrap();
     }
     reaches(&store, 20).await;

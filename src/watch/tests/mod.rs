@@ -27,7 +27,7 @@ fn resource() -> Resource {
         gvr,
         namespaced: true,
         envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
-        bookmark: BookmarkTemplate::learn(bookmark),
+        bookmark: BookmarkTemplate::learn(bookmark).unwrap().into(),
     }
 }
 

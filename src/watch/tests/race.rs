@@ -35,12 +35,13 @@ async fn nothing_is_missed_while_events_are_published() {
         })
         .collect();
     let writer = store.clone();
-    let writing = tokio::task::spawn_blocking(move || {
+    let writing = tokio::spawn(async move {
         for version in 2..=EVENTS {
             let item = Pod::new("a", "x", version).item();
             writer.apply(false, item, Instant::now()).unwrap();
             if version % 64 == 0 {
-                std::thread::sleep(Duration::from_micros(300));
+                // Lets watchers get to the end of the log.
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
     });
