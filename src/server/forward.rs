@@ -118,18 +118,37 @@ pub(super) fn broke_off(
     mut error: Box<Error>,
     client_reused: bool,
 ) -> Box<Error> {
-    let method = &session.req_header().method;
-    let repeatable = is_read(method)
-        && session.as_ref().response_written().is_none()
+    let upstreams = error.esource() == &ErrorSource::Upstream;
+    let processed = !is_unprocessed(&error);
+    let repeatable = upstreams
+        && !answered(session)
         && !session.as_ref().retry_buffer_truncated()
-        && error.esource() == &ErrorSource::Upstream;
-    if client_reused && repeatable {
-        // An idle connection that the server closed says nothing about it.
+        && (!processed || is_read(&session.req_header().method));
+    if repeatable && (client_reused || !processed) {
+        // A connection that the server wanted to close says nothing about it.
         ctx.forward.tried.pop();
     }
-    ctx.forward.outcome_unknown = !repeatable && error.esource() == &ErrorSource::Upstream;
+    ctx.forward.outcome_unknown = upstreams && processed && !repeatable;
     error.set_retry(repeatable);
     error
+}
+
+/// Upstream itself says that it did not look at the request (RFC 9113, 6.8 and
+/// 8.7). API servers with `--goaway-chance` say so now and then.
+fn is_unprocessed(error: &Error) -> bool {
+    let cause = error.root_cause().downcast_ref::<h2::Error>();
+    cause.is_some_and(|cause| {
+        let reason = cause.reason();
+        cause.is_remote()
+            && (cause.is_go_away() && reason == Some(h2::Reason::NO_ERROR)
+                || cause.is_reset() && reason == Some(h2::Reason::REFUSED_STREAM))
+    })
+}
+
+/// Whether the client has an answer; a 100 is none.
+fn answered(session: &Session) -> bool {
+    let written = session.as_ref().response_written();
+    written.is_some_and(|header| !header.status.is_informational())
 }
 
 fn is_read(method: &Method) -> bool {
@@ -161,7 +180,7 @@ pub(super) async fn failed(
         error_code: 0,
         can_reuse_downstream: false,
     };
-    if session.as_ref().response_written().is_some() {
+    if answered(session) {
         tracing::warn!(%error, "answer broke off");
         return no_answer;
     }

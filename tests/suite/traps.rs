@@ -439,6 +439,27 @@ async fn expect_100_continue() {
     let answer = connection.read_until_quiet(Duration::from_secs(1)).await;
     let text = String::from_utf8_lossy(&answer);
     assert!(text.starts_with("HTTP/1.1 201 Created"), "{text}");
+
+    // A 100 is no answer yet: what goes wrong after it is still told.
+    let scripted = Scripted::start(|mut connection| async move {
+        if let Some(request) = connection.next().await {
+            assert_eq!(request.header("expect"), None);
+            connection.body(&request).await;
+        }
+    })
+    .await;
+    let front = personal_before(&scripted).await;
+    let mut connection = raw(&front).await;
+    connection.write(head.as_bytes()).await.expect("write");
+    connection.write(body.as_bytes()).await.expect("write");
+    let answer = connection.read_until_quiet(Duration::from_secs(1)).await;
+    let text = String::from_utf8_lossy(&answer);
+    let rest = text.strip_prefix("HTTP/1.1 100 Continue\r\n\r\n");
+    assert!(
+        rest.is_some_and(|r| r.starts_with("HTTP/1.1 503 ")),
+        "{text}"
+    );
+    front.stop().await;
 }
 
 /// A refused client that never ends its body, or waits to be told to send it,
