@@ -1,23 +1,29 @@
 //! Knowing when all requests have ended, to stop gracefully.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// How often the end of the last request is looked for: it is waited for once
+/// in a process's life, and counted twice in each request's.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Counts open requests and says when to wind up.
 pub struct Drain {
-    open: Arc<watch::Sender<usize>>,
+    open: Arc<AtomicUsize>,
     stop: watch::Sender<bool>,
 }
 
 /// One request; its end is its drop.
-pub struct OpenRequest(Arc<watch::Sender<usize>>);
+pub struct OpenRequest(Arc<AtomicUsize>);
 
 impl Default for Drain {
     fn default() -> Self {
         Self {
-            open: Arc::new(watch::channel(0).0),
+            open: Arc::default(),
             stop: watch::channel(false).0,
         }
     }
@@ -25,7 +31,7 @@ impl Default for Drain {
 
 impl Drain {
     pub(super) fn open(&self) -> OpenRequest {
-        self.open.send_modify(|n| *n += 1);
+        self.open.fetch_add(1, Ordering::Relaxed);
         OpenRequest(self.open.clone())
     }
 
@@ -40,14 +46,39 @@ impl Drain {
 
     /// Waits until no request is open, at most `grace`. Returns how many are.
     pub(super) async fn wait(&self, grace: Duration) -> usize {
-        let mut open = self.open.subscribe();
-        let _done = tokio::time::timeout(grace, open.wait_for(|n| *n == 0)).await;
-        *self.open.borrow()
+        let deadline = Instant::now() + grace;
+        loop {
+            let open = self.open.load(Ordering::Relaxed);
+            if open == 0 || Instant::now() >= deadline {
+                return open;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 }
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
-        self.0.send_modify(|n| *n = n.saturating_sub(1));
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_for_the_last_request_but_not_for_ever() {
+        let drain = Drain::default();
+        let request = drain.open();
+        assert_eq!(drain.wait(Duration::from_secs(5)).await, 1);
+        let ends = async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            drop(request);
+        };
+        let started = Instant::now();
+        let (open, ()) = tokio::join!(drain.wait(Duration::from_secs(5)), ends);
+        assert_eq!(open, 0);
+        assert!(started.elapsed() < Duration::from_secs(3));
     }
 }
