@@ -1,8 +1,8 @@
 //! How upstream shows a resource as a Table: its columns decide whether our
 //! printer is the same one.
 
+use crate::upstream::ResponseBody;
 use http::StatusCode;
-use kube::client::Body;
 use serde::Deserialize;
 
 use crate::api::GroupVersionResource;
@@ -67,7 +67,7 @@ async fn custom(upstream: &Upstream, gvr: &GroupVersionResource) -> Option<Print
     Printer::from_crd_columns(&version.additional_printer_columns)
 }
 
-async fn success(response: http::Response<Body>) -> Option<bytes::Bytes> {
+async fn success(response: http::Response<ResponseBody>) -> Option<bytes::Bytes> {
     if response.status() != StatusCode::OK {
         return None;
     }

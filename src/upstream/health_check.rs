@@ -43,8 +43,14 @@ impl Upstream {
             // 401 and 403 come from a server that works but does not let us ask.
             Ok(Ok(response)) if !response.status().is_server_error() => Ok(()),
             Ok(Ok(response)) => Err(format!("/readyz answers {}", response.status())),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("/readyz does not answer within {CHECK_TIMEOUT:?}")),
+            Ok(Err(error)) => {
+                endpoint.silence.heard(false);
+                Err(error.to_string())
+            }
+            Err(_) => {
+                endpoint.silence.heard(false);
+                Err(format!("/readyz does not answer within {CHECK_TIMEOUT:?}"))
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use http::header::ACCEPT;
 use kube::client::Body;
 
-use super::{Endpoint, Settings, SettingsError};
+use super::{Endpoint, ResponseBody, Settings, SettingsError};
 use crate::config::upstream::Timing;
 use crate::metrics::{UpstreamKind, UpstreamMetrics};
 
@@ -84,7 +84,7 @@ impl Upstream {
         &self,
         kind: UpstreamKind,
         path_and_query: &str,
-    ) -> Result<http::Response<Body>, UpstreamError> {
+    ) -> Result<http::Response<ResponseBody>, UpstreamError> {
         self.get_as(kind, path_and_query, "application/json").await
     }
 
@@ -94,7 +94,7 @@ impl Upstream {
         kind: UpstreamKind,
         path_and_query: &str,
         accept: &str,
-    ) -> Result<http::Response<Body>, UpstreamError> {
+    ) -> Result<http::Response<ResponseBody>, UpstreamError> {
         self.send(kind, || {
             http::Request::get(path_and_query)
                 .header(ACCEPT, accept)
@@ -109,7 +109,7 @@ impl Upstream {
         kind: UpstreamKind,
         path: &str,
         body: &[u8],
-    ) -> Result<http::Response<Body>, UpstreamError> {
+    ) -> Result<http::Response<ResponseBody>, UpstreamError> {
         self.send(kind, || {
             http::Request::post(path)
                 .header(ACCEPT, "application/json")
@@ -125,7 +125,7 @@ impl Upstream {
         &self,
         kind: UpstreamKind,
         request: impl Fn() -> Result<http::Request<Body>, http::Error>,
-    ) -> Result<http::Response<Body>, UpstreamError> {
+    ) -> Result<http::Response<ResponseBody>, UpstreamError> {
         let mut tried = Vec::new();
         let mut last = UpstreamError::NoServers;
         while let Some(endpoint) = self.pick(&tried) {
@@ -146,7 +146,7 @@ impl Upstream {
         kind: UpstreamKind,
         endpoint: &Endpoint,
         request: http::Request<Body>,
-    ) -> Result<http::Response<Body>, UpstreamError> {
+    ) -> Result<http::Response<ResponseBody>, UpstreamError> {
         let started = Instant::now();
         let after = self.timing.request_timeout;
         let result = tokio::time::timeout(after, endpoint.send(request))

@@ -156,6 +156,10 @@ impl KubeApiserver {
         self.process.pid()
     }
 
+    pub fn signal(&self, signal: &str) {
+        self.process.signal(signal);
+    }
+
     /// SIGKILL: no goodbye on any connection.
     pub fn kill(&mut self) {
         self.process.kill();

@@ -349,7 +349,11 @@ async fn goaway_disturbs_nobody() {
         return;
     }
     let cluster = Cluster::start(&["--goaway-chance=0.02".to_owned()]).await;
-    let front = Apifront::start(&cluster, |_| {}).await;
+    let front = Apifront::start(&cluster, |config| {
+        config["upstream"]["healthCheckInterval"] = json!("500ms");
+        config["cache"] = json!({ "maxStaleness": "2s" });
+    })
+    .await;
     let client = front.admin_client();
     let list = format!(
         "/api/v1/namespaces/{}/configmaps",
@@ -365,7 +369,29 @@ async fn goaway_disturbs_nobody() {
         }
     };
     futures::future::join_all((0..8).map(work)).await;
+    falls_silent(&cluster, &front, &list).await;
     front.stop().await;
+}
+
+/// A server that hangs, or whose network is gone, closes no connection: the
+/// cache must find out that it hears of nothing any more.
+async fn falls_silent(cluster: &Cluster, front: &Apifront, list: &str) {
+    let client = front.admin_client();
+    let cached = format!("{list}?resourceVersion=0");
+    front.warm(&client, &cached).await;
+    let mut watch = Watch::open(&client, &format!("{list}?watch=1&resourceVersion=0")).await;
+    cluster.apiserver.signal("STOP");
+    eventually(
+        "a cache that knows it is stale",
+        Duration::from_secs(30),
+        || async { client.get(&cached).await.status == 503 },
+    )
+    .await;
+    cluster.apiserver.signal("CONT");
+    let object = config_map("after-silence", json!({}), json!({}));
+    let direct = cluster.admin_client();
+    direct.post(list, &object).await.expect(201);
+    take_named(&mut watch, "after-silence").await;
 }
 
 /// apifront before `first` and the shared cluster's API server, without a
