@@ -34,7 +34,7 @@ pub enum BuildError {
         field: &'static str,
         error: CaBundleError,
     },
-    #[error("serving: {0}")]
+    #[error(transparent)]
     Certificate(#[from] CertificateError),
 }
 

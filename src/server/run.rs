@@ -40,9 +40,9 @@ pub enum StartError {
     Build(#[from] BuildError),
     #[error(transparent)]
     Listen(#[from] ListenError),
-    #[error("upstream: {0}")]
+    #[error(transparent)]
     Upstream(#[from] crate::upstream::SettingsError),
-    #[error("metrics: {0}")]
+    #[error(transparent)]
     Metrics(#[from] prometheus::Error),
     #[error("TLS: {0}")]
     Tls(String),
