@@ -34,8 +34,15 @@ pub enum BuildError {
         field: &'static str,
         error: CaBundleError,
     },
-    #[error(transparent)]
-    Certificate(#[from] CertificateError),
+    /// Which of them, the file in `error` tells.
+    #[error("serving (tlsCertFile, tlsPrivateKeyFile, sniCerts): {error}")]
+    Certificate { error: CertificateError },
+}
+
+impl From<CertificateError> for BuildError {
+    fn from(error: CertificateError) -> Self {
+        Self::Certificate { error }
+    }
 }
 
 /// The API servers of a configuration. `embedded` is where the embedded one
