@@ -1,0 +1,159 @@
+//! What apifront adds to a request that it only passes on: a small GET over
+//! plain HTTP, with nginx and haproxy as other proxies before the same
+//! upstream.
+//!
+//! `cargo bench --bench pass_through -- --rounds 5 --seconds 2`
+
+#[path = "../tests/harness/mod.rs"]
+mod harness;
+mod support;
+
+use std::net::SocketAddr;
+
+use harness::apifront::Apifront;
+use harness::kubeconfig::{self, Credential};
+use harness::process::temporary_folder;
+use support::peers::Peer;
+use support::report::{self, Goal, least, median};
+use support::wrk::{Round, Wrk};
+use support::{argument, cores, require, seconds};
+
+/// Of the upstream's answer.
+const ANSWER_BYTES: usize = 1024;
+/// Events are not cached by default: a request such as every cluster sees,
+/// with all that apifront does before it forwards one.
+const PATH: &str = "/api/v1/namespaces/default/events/web-0.17f0a3c5d2e4b681";
+/// One at a time shows latency, many show what a core can do.
+const CONNECTIONS: [usize; 2] = [1, 64];
+
+const RATE_GOAL: f64 = 0.75;
+const ADDED_GOAL_US: f64 = 50.0;
+
+struct Subject {
+    name: &'static str,
+    address: SocketAddr,
+    pid: u32,
+    rounds: Vec<Round>,
+}
+
+fn main() {
+    require(&[
+        ("nginx", "nginx"),
+        ("haproxy", "haproxy"),
+        ("wrk", "wrk"),
+        ("taskset", "util-linux"),
+    ]);
+    support::run(async {
+        for connections in CONNECTIONS {
+            pass_through(connections).await;
+        }
+    });
+}
+
+async fn pass_through(connections: usize) {
+    let folder = temporary_folder("pass-through");
+    std::fs::write(folder.join("answer.json"), answer()).expect("answer.json");
+    // One request at a time: with the upstream beside the proxy, a request
+    // crosses cores equally often with and without a proxy, and the
+    // difference is the proxy alone. Many: the proxy has its core for itself.
+    let beside = if connections == 1 {
+        cores::SERVER
+    } else {
+        cores::CLIENT
+    };
+    let upstream = Peer::nginx_file(beside, &folder, None).await;
+    let nginx = Peer::nginx_proxy(cores::SERVER, upstream.address).await;
+    let haproxy = Peer::haproxy(cores::SERVER, upstream.address).await;
+    let server = format!("http://{}", upstream.address);
+    let config = kubeconfig::write(&folder, "upstream", &server, None, Credential::None);
+    cores::pin(std::process::id(), cores::SERVER);
+    let apifront = Apifront::personal(&config).await;
+    cores::pin(std::process::id(), cores::CLIENT);
+
+    let subject = |name, address, pid| Subject {
+        name,
+        address,
+        pid,
+        rounds: Vec::new(),
+    };
+    let mut subjects = [
+        subject("direct", upstream.address, upstream.process.pid()),
+        subject("nginx", nginx.address, nginx.process.pid()),
+        subject("haproxy", haproxy.address, haproxy.process.pid()),
+        subject("apifront", apifront.address, apifront.process.pid()),
+    ];
+    let wrk = Wrk::new(&folder, seconds("seconds", 2), PATH);
+    // The first round warms up and does not count.
+    for round in 0..=argument("rounds", 5) {
+        for subject in &mut subjects {
+            let result = wrk.round(subject.address, subject.pid, connections);
+            if round > 0 {
+                subject.rounds.push(result);
+            }
+        }
+    }
+    print(connections, &subjects);
+    apifront.stop().await;
+}
+
+fn print(connections: usize, subjects: &[Subject; 4]) {
+    let [direct, nginx, _, apifront] = subjects;
+    println!("\npass-through, {ANSWER_BYTES} byte answer, {connections} connection(s)");
+    let heads = [
+        "server",
+        "requests/s",
+        "p50 µs",
+        "p99 µs",
+        "CPU µs/request",
+        "least CPU",
+        "rate ÷ nginx",
+        "requests/CPU ÷ nginx",
+    ];
+    let rows: Vec<Vec<String>> = subjects
+        .iter()
+        .map(|s| {
+            vec![
+                s.name.to_owned(),
+                format!("{:.0}", s.of(|r| r.rate)),
+                format!("{:.0}", s.of(|r| r.p50_us)),
+                format!("{:.0}", s.of(|r| r.p99_us)),
+                format!("{:.1}", s.of(|r| r.cpu_us)),
+                format!("{:.1}", s.least_cpu()),
+                format!("{:.2}", s.of(|r| r.rate) / nginx.of(|r| r.rate)),
+                format!("{:.2}", nginx.of(|r| r.cpu_us) / s.of(|r| r.cpu_us)),
+            ]
+        })
+        .collect();
+    report::table(&heads, &rows);
+    if connections == 1 {
+        let added = apifront.of(|r| r.p50_us) - direct.of(|r| r.p50_us);
+        let over_nginx = apifront.of(|r| r.p50_us) - nginx.of(|r| r.p50_us);
+        report::compare("added at p50", added, " µs", Goal::AtMost(ADDED_GOAL_US));
+        println!("of which more than nginx: {over_nginx:.2} µs");
+    } else {
+        let per_cpu = nginx.of(|r| r.cpu_us) / apifront.of(|r| r.cpu_us);
+        let goal = Goal::AtLeast(RATE_GOAL);
+        report::compare("requests per CPU second ÷ nginx", per_cpu, "x", goal);
+    }
+}
+
+impl Subject {
+    /// The median of the rounds.
+    fn of(&self, figure: impl Fn(&Round) -> f64) -> f64 {
+        median(self.rounds.iter().map(figure))
+    }
+
+    fn least_cpu(&self) -> f64 {
+        least(self.rounds.iter().map(|r| r.cpu_us))
+    }
+}
+
+/// An Event of the size, padded in its message.
+fn answer() -> String {
+    let event = |message: &str| {
+        format!(
+            r#"{{"kind":"Event","apiVersion":"v1","metadata":{{"name":"web-0.17f0a3c5d2e4b681","namespace":"default","uid":"6d8f2a0e-5c3b-4f6e-9a51-0c7e2f9b1d44","resourceVersion":"48213"}},"involvedObject":{{"kind":"Pod","namespace":"default","name":"web-0"}},"reason":"Started","message":"{message}","type":"Normal"}}"#
+        )
+    };
+    event(&"x".repeat(ANSWER_BYTES - event("").len()))
+}

@@ -1,0 +1,146 @@
+//! A cluster full of pods as large as real ones.
+
+use futures::StreamExt;
+use serde_json::{Value, json};
+
+use crate::harness::client::Client;
+
+const NAMESPACES: usize = 20;
+/// Creations at a time: enough to keep kube-apiserver and etcd busy.
+const AT_A_TIME: usize = 64;
+
+/// Creates `count` pods over [`NAMESPACES`] namespaces.
+pub async fn create(admin: &Client, count: usize) {
+    for n in 0..NAMESPACES.min(count) {
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace(n) },
+        });
+        admin
+            .post("/api/v1/namespaces", &namespace)
+            .await
+            .expect(201);
+    }
+    futures::stream::iter(0..count)
+        .for_each_concurrent(AT_A_TIME, |n| async move {
+            let path = format!("/api/v1/namespaces/{}/pods", namespace(n));
+            let answer = admin.post(&path, &pod(n)).await;
+            assert_eq!(answer.status, 201, "{}", answer.text());
+        })
+        .await;
+}
+
+/// Where the `n`th pod is.
+pub fn path(n: usize) -> String {
+    format!("/api/v1/namespaces/{}/pods/{}", namespace(n), name(n))
+}
+
+fn namespace(n: usize) -> String {
+    format!("team-{}", n % NAMESPACES)
+}
+
+fn name(n: usize) -> String {
+    format!("checkout-api-{:08x}-{n:05}", n / 25)
+}
+
+/// What a Deployment with a sidecar makes: with the server's managedFields
+/// about 9 KB of JSON.
+fn pod(n: usize) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name(n),
+            "generateName": format!("checkout-api-{:08x}-", n / 25),
+            "labels": {
+                "app.kubernetes.io/name": "checkout-api",
+                "app.kubernetes.io/instance": format!("checkout-api-{}", n % 40),
+                "app.kubernetes.io/version": "2.41.7",
+                "app.kubernetes.io/component": "backend",
+                "app.kubernetes.io/managed-by": "Helm",
+                "pod-template-hash": format!("{:08x}", n / 25),
+                "topology.example.com/zone": format!("zone-{}", n % 3),
+            },
+            "annotations": {
+                "checksum/config": format!("{:064x}", n as u128 * 0x9e37_79b9_7f4a_7c15),
+                "prometheus.io/scrape": "true",
+                "prometheus.io/port": "9102",
+                "prometheus.io/path": "/metrics",
+                "sidecar.example.com/status": r#"{"version":"1.9","initContainers":["proxy-init"],"containers":["proxy"],"volumes":["proxy-certs"]}"#,
+                "cluster-autoscaler.kubernetes.io/safe-to-evict": "true",
+            },
+            "ownerReferences": [{
+                "apiVersion": "apps/v1",
+                "kind": "ReplicaSet",
+                "name": format!("checkout-api-{:08x}", n / 25),
+                "uid": format!("7d1f52a4-0c3e-4d0a-9a55-{:012x}", n / 25),
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": {
+            "automountServiceAccountToken": false,
+            "nodeName": format!("node-{:03}", n % 500),
+            "terminationGracePeriodSeconds": 60,
+            "containers": [
+                container("main", "registry.example.com/shop/checkout-api", 8080, n),
+                container("proxy", "registry.example.com/mesh/proxy", 15090, n),
+            ],
+            "initContainers": [{
+                "name": "proxy-init",
+                "image": "registry.example.com/mesh/proxy-init:1.9.4",
+                "args": ["--inbound", "15006", "--outbound", "15001", "--uid", "1337"],
+                "securityContext": { "capabilities": { "add": ["NET_ADMIN"] } },
+            }],
+            "volumes": [
+                { "name": "config", "configMap": { "name": "checkout-api" } },
+                { "name": "secrets", "secret": { "secretName": "checkout-api" } },
+                { "name": "cache", "emptyDir": { "sizeLimit": "512Mi" } },
+            ],
+        },
+    })
+}
+
+fn container(name: &str, image: &str, port: u16, n: usize) -> Value {
+    let environment: Vec<Value> = [
+        ("LOG_LEVEL", "info".to_owned()),
+        (
+            "DATABASE_URL",
+            format!("postgres://checkout@db-{}:5432/shop", n % 16),
+        ),
+        ("CACHE_URL", "redis://cache.shared:6379/3".to_owned()),
+        (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "http://collector.observability:4317".to_owned(),
+        ),
+    ]
+    .into_iter()
+    .map(|(name, value)| json!({ "name": name, "value": value }))
+    .collect();
+    let probe = |path: &str, period: u32| {
+        json!({
+            "httpGet": { "path": path, "port": port, "scheme": "HTTP" },
+            "initialDelaySeconds": 5, "periodSeconds": period, "failureThreshold": 3,
+        })
+    };
+    json!({
+        "name": name,
+        "image": format!("{image}:2.41.7"),
+        "ports": [{ "name": "http", "containerPort": port, "protocol": "TCP" }],
+        "env": environment,
+        "resources": {
+            "requests": { "cpu": "250m", "memory": "512Mi" },
+            "limits": { "cpu": "1", "memory": "1Gi" },
+        },
+        "livenessProbe": probe("/healthz", 20),
+        "readinessProbe": probe("/ready", 10),
+        "volumeMounts": [
+            { "name": "config", "mountPath": "/etc/checkout", "readOnly": true },
+            { "name": "secrets", "mountPath": "/var/run/secrets/checkout", "readOnly": true },
+            { "name": "cache", "mountPath": "/var/cache/checkout" },
+        ],
+        "securityContext": {
+            "allowPrivilegeEscalation": false, "runAsNonRoot": true, "runAsUser": 1000,
+            "readOnlyRootFilesystem": true, "capabilities": { "drop": ["ALL"] },
+        },
+    })
+}

@@ -1,0 +1,61 @@
+//! Figures of several rounds, and tables of them.
+
+/// The middle of the rounds.
+pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[middle],
+        _ => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+/// The best of the rounds, where less is better: what others on the machine
+/// took away is least in it.
+pub fn least(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+/// A goal that is a most (`<=`) or a least (`>=`).
+pub enum Goal {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+/// `what: 0.71x (goal >= 0.75x: missed)`.
+pub fn compare(what: &str, value: f64, unit: &str, goal: Goal) {
+    let (sign, bound, met) = match goal {
+        Goal::AtMost(bound) => ("<=", bound, value <= bound),
+        Goal::AtLeast(bound) => (">=", bound, value >= bound),
+    };
+    let verdict = if met { "met" } else { "missed" };
+    println!("{what}: {value:.2}{unit} (goal {sign} {bound}{unit}: {verdict})");
+}
+
+/// Prints rows under their heads, the first column to the left.
+pub fn table(heads: &[&str], rows: &[Vec<String>]) {
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .chain(heads.get(column).map(|h| h.chars().count()))
+            .max()
+            .unwrap_or(0)
+    };
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let text: Vec<String> = cells
+            .enumerate()
+            .map(|(i, cell)| match i {
+                0 => format!("{cell:<0$}", width(0)),
+                _ => format!("{cell:>0$}", width(i)),
+            })
+            .collect();
+        println!("{}", text.join("  ").trim_end());
+    };
+    line(&mut heads.iter().copied());
+    for row in rows {
+        line(&mut row.iter().map(String::as_str));
+    }
+}
