@@ -100,7 +100,8 @@ impl Watcher {
                     self.seen = fingerprint(&self.files);
                     return;
                 }
-                () = self.noticed.notified() => {}
+                // A busy file beside ours must not keep us busy too.
+                () = self.noticed.notified() => sleep(SETTLE).await,
                 _ = self.poll.tick() => {}
             }
             let mut now = fingerprint(&self.files);

@@ -6,6 +6,7 @@
 //! before it included, to the end of its header. HTTP/2 headers arrive whole.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,7 +14,6 @@ use pingora_core::apps::{HttpServerApp, HttpServerOptions, ReusedHttpStream};
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::http::v2::server::H2Options;
 use pingora_core::server::ShutdownWatch;
-use tokio::sync::oneshot;
 
 /// pingora's keep-alive timeout: how long a connection may idle between
 /// requests, which comes before the header's own time.
@@ -21,14 +21,11 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// Tells that the header has been read. Travels with the connection to
 /// `ProxyHttp::on_connection_reuse`.
-pub(super) struct HeaderRead(Option<oneshot::Sender<()>>);
+pub(super) struct HeaderRead(Arc<AtomicBool>);
 
 impl HeaderRead {
-    pub(super) fn done(mut self) {
-        if let Some(sender) = self.0.take() {
-            // The other side is gone only when the request is.
-            let _gone = sender.send(());
-        }
+    pub(super) fn done(&self) {
+        self.0.store(true, Ordering::Release);
     }
 }
 
@@ -65,18 +62,19 @@ impl<A: HttpServerApp + Send + Sync + 'static> HttpServerApp for HeaderDeadline<
         if session.is_http2() {
             return self.inner.process_new_http(session, shutdown).await;
         }
-        let (sender, mut read) = oneshot::channel();
-        session.set_connection_user_context(Some(Box::new(HeaderRead(Some(sender)))));
+        let read = Arc::new(AtomicBool::new(false));
+        session.set_connection_user_context(Some(Box::new(HeaderRead(read.clone()))));
         let mut request = self.inner.process_new_http(session, shutdown);
+        // Most requests end before it; waking anybody when the header has been
+        // read would cost each of them more than this does a few.
         tokio::select! {
             biased;
             reused = &mut request => return reused,
-            // Read, or dropped unread with the request about to end.
-            _ = &mut read => {}
-            () = tokio::time::sleep(IDLE + self.header_timeout) => {
-                tracing::debug!("closed a connection whose request header took too long");
-                return None;
-            }
+            () = tokio::time::sleep(IDLE + self.header_timeout) => {}
+        }
+        if !read.load(Ordering::Acquire) {
+            tracing::debug!("closed a connection whose request header took too long");
+            return None;
         }
         request.await
     }
