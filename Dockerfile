@@ -20,9 +20,18 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     cargo build --release --locked --bin apifront \
  && cp target/release/apifront /apifront
 
-# Of the same Debian as the build image: glibc and libgcc, no shell.
-FROM debian:bookworm-slim
-COPY --from=build /apifront /usr/local/bin/apifront
+# All that the binary needs of a system: the libraries it links, the authorities
+# for public names, and a name for its user.
+RUN mkdir -p /rootfs/usr/local/bin /rootfs/etc/ssl/certs /rootfs/tmp \
+ && cp /apifront /rootfs/usr/local/bin/apifront \
+ && ldd /apifront | grep -o '/[^ ]*' | xargs -I{} cp --parents -L {} /rootfs \
+ && cp /etc/ssl/certs/ca-certificates.crt /rootfs/etc/ssl/certs/ \
+ && echo 'hosts: files dns' > /rootfs/etc/nsswitch.conf \
+ && echo 'nonroot:x:65532:65532::/:/sbin/nologin' > /rootfs/etc/passwd
+
+# No shell, no package manager, nothing to write to.
+FROM scratch
+COPY --from=build /rootfs/ /
 # HTTPS (serving.securePort). The observability port is loopback: it is reached
 # from containers of the same pod, which share it, and needs no publishing.
 EXPOSE 6443
