@@ -25,11 +25,14 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if validate_only {
-        println!("the configuration is valid");
-        return ExitCode::SUCCESS;
-    }
-    match serve(source, config) {
+    let done = if validate_only {
+        in_runtime(validate(config))
+    } else {
+        apifront::logging::init(config.logging)
+            .map_err(anyhow::Error::from)
+            .and_then(|log| in_runtime(run(source, config, log)))
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("apifront: {error:#}");
@@ -38,8 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve(source: Source, config: Config) -> anyhow::Result<()> {
-    let log = apifront::logging::init(config.logging)?;
+fn in_runtime(program: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     // pingora and kube must agree on one provider. An error says that there is
     // one already.
     let _installed = rustls::crypto::ring::default_provider().install_default();
@@ -47,7 +49,13 @@ fn serve(source: Source, config: Config) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?
-        .block_on(run(source, config, log))
+        .block_on(program)
+}
+
+async fn validate(config: Config) -> anyhow::Result<()> {
+    apifront::server::check(&config, &Metrics::new().context("metrics")?).await?;
+    println!("the configuration is valid");
+    Ok(())
 }
 
 async fn run(source: Source, config: Config, log: LogControl) -> anyhow::Result<()> {

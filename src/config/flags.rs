@@ -32,7 +32,7 @@ pub struct Flags {
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
 
-    /// Check the configuration, say what is wrong, and exit
+    /// Check the configuration and the files it names, say what is wrong, and exit
     #[arg(long)]
     pub validate_only: bool,
 

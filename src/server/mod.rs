@@ -27,4 +27,4 @@ mod watch_stream;
 
 pub use build::BuildError;
 pub use listen::ListenError;
-pub use run::{Apifront, StartError};
+pub use run::{Apifront, StartError, check};

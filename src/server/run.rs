@@ -74,6 +74,17 @@ struct Parts {
     embedded: Option<SocketAddr>,
 }
 
+/// Whether the files that a configuration names can be used: certificates,
+/// keys, authorities, kubeconfig. Connects to nobody and binds nothing; an exec
+/// plugin of the kubeconfig is run.
+pub async fn check(config: &Config, metrics: &Metrics) -> Result<(), StartError> {
+    server_certificates(config)?;
+    build::client_authorities(&config.access)?;
+    let settings = build::upstream(config, None).await?;
+    Upstream::new(&settings, metrics.upstream.clone())?;
+    Ok(())
+}
+
 impl Apifront {
     /// Binds, connects and serves; returns once requests are accepted.
     pub async fn start(live: Arc<Live>, metrics: Arc<Metrics>) -> Result<Self, StartError> {

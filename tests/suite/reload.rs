@@ -171,3 +171,36 @@ async fn unknown_fields_are_refused_at_the_start() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("tlsCertfile"), "{said}");
 }
+
+/// `--validate-only` looks at the files that are named, too, and starts nothing.
+#[tokio::test]
+async fn validate_only_says_what_cannot_be_used() {
+    let folder = crate::harness::process::temporary_folder("validate");
+    let file = folder.join("config.yaml");
+    let mut config = crate::harness::apifront::config_before(Cluster::shared());
+    let validate = async |config: &serde_json::Value| {
+        std::fs::write(&file, config.to_string()).expect("config");
+        let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_apifront"))
+            .args(["--validate-only", "--config"])
+            .arg(&file)
+            .output()
+            .await
+            .expect("apifront");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            output.status.success(),
+            text(&output.stdout) + &text(&output.stderr),
+        )
+    };
+    assert_eq!(
+        validate(&config).await,
+        (true, "the configuration is valid\n".to_owned())
+    );
+    config["serving"]["tlsCertFile"] = json!("/no/such.crt");
+    let (valid, said) = validate(&config).await;
+    assert!(!valid, "{said}");
+    assert!(
+        said.contains("tlsCertFile") && said.contains("/no/such.crt"),
+        "{said}"
+    );
+}
