@@ -12,6 +12,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::api::user::{MASTERS, UserInfo};
 use crate::metrics::FlowMetrics;
+use crate::request::RequestInfo;
 
 /// The answer to a request over the limit. It is not a Status.
 pub const TOO_MANY_REQUESTS_BODY: &str = "Too many requests, please try again later.\n";
@@ -32,10 +33,11 @@ pub enum RequestKind {
 
 impl RequestKind {
     /// From the lower-case verb of the request's attributes.
-    pub fn of(verb: &str) -> Self {
-        match verb {
-            "get" | "list" | "watch" => Self::ReadOnly,
-            _ => Self::Mutating,
+    pub fn of(info: &RequestInfo) -> Self {
+        if info.is_mutating() {
+            Self::Mutating
+        } else {
+            Self::ReadOnly
         }
     }
 }

@@ -2,21 +2,19 @@
 //! `endpoints/metrics` and of its in-flight and timeout filters.
 
 use super::RequestInfo;
+use crate::metrics::{Scope, Verb};
 
 /// Subresources that carry a stream of their own.
 const CONNECT_SUBRESOURCES: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
 
-/// Methods that have a verb label of their own; any other is `other`.
-const LABELLED_METHODS: [&str; 6] = ["CONNECT", "DELETE", "PATCH", "POST", "PUT", "WATCH"];
-
-const APPLY_PATCH: &str = "application/apply-patch+yaml";
+const APPLY_PATCH: &[u8] = b"application/apply-patch+yaml";
 
 impl RequestInfo {
     /// Whether the request may stay open: it has no deadline and is not counted
     /// among those in flight.
     pub fn is_long_running(&self) -> bool {
         matches!(self.verb.as_str(), "watch" | "proxy")
-            || self.is_resource_request && CONNECT_SUBRESOURCES.contains(&self.subresource.as_str())
+            || self.is_connect()
             || !self.is_resource_request && self.path.starts_with("/debug/pprof/")
     }
 
@@ -25,38 +23,29 @@ impl RequestInfo {
         !matches!(self.verb.as_str(), "get" | "list" | "watch")
     }
 
-    /// The `scope` label: `resource`, `namespace`, `cluster` or empty.
-    pub fn scope(&self) -> &'static str {
-        if !self.name.is_empty() || self.verb == "create" {
-            "resource"
-        } else if !self.namespace.is_empty() {
-            "namespace"
-        } else if self.is_resource_request {
-            "cluster"
-        } else {
-            ""
-        }
+    /// The `scope` label.
+    pub fn scope(&self) -> Scope {
+        Scope::of(
+            self.is_resource_request,
+            &self.verb,
+            &self.namespace,
+            &self.name,
+        )
     }
 
     /// The `verb` label. The content type tells APPLY from PATCH.
-    pub fn metric_verb(&self, content_type: Option<&str>) -> &'static str {
-        let method = self.method.as_str();
-        if self.verb == "watch" && self.is_verb_via_path() {
-            return "WATCH";
-        }
-        if self.is_resource_request && CONNECT_SUBRESOURCES.contains(&self.subresource.as_str()) {
-            return "CONNECT";
-        }
-        match method {
-            "PATCH" if content_type == Some(APPLY_PATCH) => "APPLY",
-            "GET" if self.asks_watch => "WATCH",
-            "GET" | "HEAD" if matches!(self.scope(), "resource" | "") => "GET",
-            "GET" | "HEAD" => "LIST",
-            _ => LABELLED_METHODS
-                .iter()
-                .find(|m| **m == method)
-                .copied()
-                .unwrap_or("other"),
-        }
+    pub fn metric_verb(&self, content_type: Option<&[u8]>) -> Verb {
+        Verb::of(
+            &self.method,
+            self.scope(),
+            self.verb == "watch" || self.asks_watch,
+            content_type.is_some_and(|value| value.starts_with(APPLY_PATCH)),
+            self.is_connect(),
+        )
+    }
+
+    /// Whether the subresource carries a stream of its own.
+    fn is_connect(&self) -> bool {
+        self.is_resource_request && CONNECT_SUBRESOURCES.contains(&self.subresource.as_str())
     }
 }

@@ -395,8 +395,9 @@ fn classes_and_labels() {
             (
                 info.is_long_running(),
                 info.is_mutating(),
-                info.scope(),
-                info.metric_verb(Some("application/apply-patch+yaml"))
+                info.scope().as_str(),
+                info.metric_verb(Some(b"application/apply-patch+yaml"))
+                    .as_str()
             ),
             (long, mutating, scope, verb),
             "{method} {url}"

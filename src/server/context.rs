@@ -163,7 +163,7 @@ impl RequestContext {
                 });
             }
         };
-        let kind = RequestKind::of(&info.verb);
+        let kind = RequestKind::of(info);
         let long_running = info.is_long_running();
         self.user = admitted.user;
         self.impersonates_upstream = admitted.impersonates_upstream;

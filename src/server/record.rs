@@ -15,10 +15,8 @@ use crate::metrics::{
     self, CachedResource, DryRun, Outcome, ResourceMetrics, Scope, UpstreamKind, Verb,
 };
 
-const APPLY_PATCH: &[u8] = b"application/apply-patch+yaml";
 /// kube-apiserver counts these, alone among what is no resource, by their path.
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
-const CONNECT: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 
 /// A request as its record needs it, independent of the session.
 pub(super) struct Finished {
@@ -92,10 +90,7 @@ impl Watching {
 impl Finished {
     pub(super) fn new(session: &Session, ctx: &RequestContext) -> Self {
         let request = session.req_header();
-        let apply = request
-            .headers
-            .get(CONTENT_TYPE)
-            .is_some_and(|v| v.as_bytes().starts_with(APPLY_PATCH));
+        let content_type = request.headers.get(CONTENT_TYPE).map(|v| v.as_bytes());
         let known = ctx.info.as_ref().is_some_and(|info| {
             info.is_resource_request && ctx.front.known.is_known(&info.gvr, ctx.code)
         });
@@ -120,7 +115,7 @@ impl Finished {
             code: ctx.code,
             cache: ctx.cache,
             upstream_took: ctx.forward.took(),
-            labels: Labels::of(ctx, apply),
+            labels: Labels::of(ctx, content_type),
             series,
             cached,
             metrics: ctx.front.metrics.clone(),
@@ -219,7 +214,7 @@ impl Finished {
 }
 
 impl Labels {
-    fn of(ctx: &RequestContext, apply: bool) -> Self {
+    fn of(ctx: &RequestContext, content_type: Option<&[u8]>) -> Self {
         let dry_run = DryRun::of(ctx.query.all("dryRun"));
         let Some(info) = &ctx.info else {
             return Self {
@@ -229,17 +224,9 @@ impl Labels {
                 read: "",
             };
         };
-        let scope = Scope::of(
-            info.is_resource_request,
-            &info.verb,
-            &info.namespace,
-            &info.name,
-        );
-        let watch = info.verb == "watch" || ctx.query.truthy("watch");
-        let connect = info.is_resource_request && CONNECT.contains(&info.subresource.as_str());
         Self {
-            verb: Verb::of(&info.method, scope, watch, apply, connect),
-            scope,
+            verb: info.metric_verb(content_type),
+            scope: info.scope(),
             dry_run,
             read: match info.verb.as_str() {
                 "get" => "get",
