@@ -10,6 +10,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 
 use crate::api::go_json;
+use crate::representation::partial::{MANAGED_FIELDS_ENTRY, OBJECT_META, OWNER_REFERENCE};
 
 /// Top-level keys of the built-in kinds; no kind contradicts this order.
 const TOP: &[&str] = &[
@@ -62,44 +63,6 @@ const TOP: &[&str] = &[
     "preemptionPolicy",
 ];
 
-/// The fields of ObjectMeta.
-pub const METADATA: &[&str] = &[
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-];
-
-const OWNER_REFERENCE: &[&str] = &[
-    "apiVersion",
-    "kind",
-    "name",
-    "uid",
-    "controller",
-    "blockOwnerDeletion",
-];
-
-const MANAGED_FIELDS: &[&str] = &[
-    "manager",
-    "operation",
-    "apiVersion",
-    "time",
-    "fieldsType",
-    "fieldsV1",
-    "subresource",
-];
-
 /// A built-in object or list item as it is stored: without kind and apiVersion
 /// unless `value` has them.
 pub fn built_in(value: &Value) -> Bytes {
@@ -145,9 +108,9 @@ impl Place {
     fn order(self) -> &'static [&'static str] {
         match self {
             Self::Top => TOP,
-            Self::Metadata => METADATA,
-            Self::OwnerReferences => OWNER_REFERENCE,
-            Self::ManagedFields => MANAGED_FIELDS,
+            Self::Metadata => &OBJECT_META,
+            Self::OwnerReferences => &OWNER_REFERENCE,
+            Self::ManagedFields => &MANAGED_FIELDS_ENTRY,
             Self::Elsewhere => &[],
         }
     }

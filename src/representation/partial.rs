@@ -16,7 +16,7 @@ use crate::negotiation::MetaVersion;
 
 /// `metav1.ObjectMeta`, in order. Strings, lists, maps and the generation are
 /// left out when empty; the grace period is a pointer and is not.
-const OBJECT_META: [&str; 15] = [
+pub const OBJECT_META: [&str; 15] = [
     "name",
     "generateName",
     "namespace",
@@ -35,7 +35,7 @@ const OBJECT_META: [&str; 15] = [
 ];
 
 /// `metav1.OwnerReference`, in order.
-const OWNER_REFERENCE: [&str; 6] = [
+pub const OWNER_REFERENCE: [&str; 6] = [
     "apiVersion",
     "kind",
     "name",
@@ -45,7 +45,7 @@ const OWNER_REFERENCE: [&str; 6] = [
 ];
 
 /// `metav1.ManagedFieldsEntry`, in order.
-const MANAGED_FIELDS_ENTRY: [&str; 7] = [
+pub const MANAGED_FIELDS_ENTRY: [&str; 7] = [
     "manager",
     "operation",
     "apiVersion",

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{Additional, Schema};
-use crate::embedded::encoding::METADATA;
+use crate::representation::partial::OBJECT_META;
 
 impl Schema {
     /// Drops unknown fields of a whole object and tells their paths, sorted.
@@ -62,7 +62,7 @@ impl Schema {
 fn prune_metadata(value: &mut Value, path: &str, unknown: &mut Vec<String>) {
     if let Some(map) = value.as_object_mut() {
         map.retain(|key, _| {
-            let known = METADATA.contains(&key.as_str());
+            let known = OBJECT_META.contains(&key.as_str());
             if !known {
                 unknown.push(join(path, key));
             }
