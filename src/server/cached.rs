@@ -20,7 +20,7 @@ use crate::representation::table::TableOptions;
 use crate::representation::{Form, pretty};
 use crate::request::RequestInfo;
 use crate::store::{Filter, Store};
-use crate::watch::{Encoding, JsonFrames, PartialFrames, TableFrames, Watch, WatchOptions};
+use crate::watch::{Encoding, JsonFrames, TransformedFrames, Watch, WatchOptions};
 
 /// How long a watch waits for its resource to be listed for the first time,
 /// before it is forwarded. kube-apiserver's cache waits 3 s.
@@ -233,7 +233,9 @@ fn shape(
     store: &Store,
     plan: &Plan,
 ) -> Result<Shape, BypassReason> {
-    let is_list = matches!(plan, Plan::List(..));
+    if !accepted.transform.suits(matches!(plan, Plan::List(..))) {
+        return Err(BypassReason::Representation);
+    }
     match accepted.transform {
         Transform::None => Ok(Shape::Whole),
         Transform::Table(version) => {
@@ -246,11 +248,8 @@ fn shape(
             let printer = printer.ok_or(BypassReason::Representation)?;
             Ok(Shape::Table(printer, options))
         }
-        Transform::PartialObjectMetadata(version) if !is_list => Ok(Shape::Partial(version)),
-        Transform::PartialObjectMetadataList(version) if is_list => Ok(Shape::Partial(version)),
-        Transform::PartialObjectMetadata(_) | Transform::PartialObjectMetadataList(_) => {
-            Err(BypassReason::Representation)
-        }
+        Transform::PartialObjectMetadata(version)
+        | Transform::PartialObjectMetadataList(version) => Ok(Shape::Partial(version)),
     }
 }
 
@@ -338,12 +337,9 @@ fn watch(
     let encoding: Box<dyn Encoding> = match shape {
         Shape::Whole => Box::new(JsonFrames(store.clone())),
         Shape::Table(printer, options) => {
-            Box::new(TableFrames::new(store.clone(), printer, options))
+            Box::new(TransformedFrames::table(store.clone(), printer, options))
         }
-        Shape::Partial(version) => Box::new(PartialFrames {
-            store: store.clone(),
-            version,
-        }),
+        Shape::Partial(version) => Box::new(TransformedFrames::partial(store.clone(), version)),
     };
     let version = match plan {
         WatchPlan::From(version) => version,

@@ -10,7 +10,7 @@ use crate::negotiation::MetaVersion;
 use crate::representation::envelope::watch_frame;
 use crate::representation::partial;
 use crate::representation::table::{Printer, TableOptions};
-use crate::representation::{BookmarkTemplate, EventType};
+use crate::representation::{BookmarkTemplate, Envelope, EventType};
 use crate::store::{Event, Store, StoredObject};
 
 const JSON: &str = "application/json";
@@ -38,65 +38,50 @@ impl Encoding for JsonFrames {
     }
 }
 
-/// Each object as a Table of one row. Ages tick, so nothing is shared.
-pub struct TableFrames {
+/// An object, as it stands in a list, made into what its watcher asked for.
+type Transform = dyn FnMut(&Bytes, &Envelope) -> Option<Bytes> + Send;
+
+/// Each object in another shape. Nothing is shared: the ages in Tables tick.
+pub struct TransformedFrames {
     store: Arc<Store>,
-    printer: Arc<Printer>,
-    options: TableOptions,
-    /// Only the first event tells the columns.
-    first: bool,
+    transform: Box<Transform>,
 }
 
-impl TableFrames {
-    pub fn new(store: Arc<Store>, printer: Arc<Printer>, options: TableOptions) -> Self {
+impl TransformedFrames {
+    /// Tables of one row. Only the first event tells the columns.
+    pub fn table(store: Arc<Store>, printer: Arc<Printer>, options: TableOptions) -> Self {
+        let mut first = true;
+        let transform = move |fragment: &Bytes, envelope: &Envelope| {
+            let table = printer
+                .event_object(fragment, envelope, options, first, Utc::now())
+                .ok()?;
+            first = false;
+            Some(table.into())
+        };
         Self {
             store,
-            printer,
-            options,
-            first: true,
+            transform: Box::new(transform),
+        }
+    }
+
+    /// PartialObjectMetadata.
+    pub fn partial(store: Arc<Store>, version: MetaVersion) -> Self {
+        let transform = move |fragment: &Bytes, envelope: &Envelope| {
+            partial::object(fragment, envelope, version)
+        };
+        Self {
+            store,
+            transform: Box::new(transform),
         }
     }
 
     fn frame(&mut self, seen: EventType, fragment: &Bytes) -> Option<Bytes> {
-        let envelope = &self.store.resource.envelope;
-        let table = self
-            .printer
-            .event_object(fragment, envelope, self.options, self.first, Utc::now())
-            .ok()?;
-        self.first = false;
-        Some(watch_frame(seen, &table))
-    }
-}
-
-impl Encoding for TableFrames {
-    fn content_type(&self) -> &'static str {
-        JSON
-    }
-
-    fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes> {
-        self.frame(seen, &object.item)
-    }
-
-    fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes> {
-        let object = bookmark_fragment(&self.store, resource_version, initial_events_end)?;
-        self.frame(EventType::Bookmark, &object)
-    }
-}
-
-/// Each object as its metadata.
-pub struct PartialFrames {
-    pub store: Arc<Store>,
-    pub version: MetaVersion,
-}
-
-impl PartialFrames {
-    fn frame(&self, seen: EventType, fragment: &Bytes) -> Option<Bytes> {
-        let object = partial::object(fragment, &self.store.resource.envelope, self.version)?;
+        let object = (self.transform)(fragment, &self.store.resource.envelope)?;
         Some(watch_frame(seen, &object))
     }
 }
 
-impl Encoding for PartialFrames {
+impl Encoding for TransformedFrames {
     fn content_type(&self) -> &'static str {
         JSON
     }
