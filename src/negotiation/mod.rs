@@ -35,15 +35,6 @@ impl MediaType {
         }
     }
 
-    /// The Content-Type of a watch in this encoding; YAML has none.
-    pub fn stream_content_type(self) -> Option<&'static str> {
-        match self {
-            Self::Json => Some("application/json"),
-            Self::Yaml => None,
-            Self::Protobuf => Some("application/vnd.kubernetes.protobuf;stream=watch"),
-        }
-    }
-
     fn subtype(self) -> &'static str {
         match self {
             Self::Json => "json",

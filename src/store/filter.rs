@@ -52,11 +52,6 @@ impl Filter {
         })
     }
 
-    /// True when every object of the scope is selected.
-    pub fn is_everything(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
-    }
-
     pub fn matches(&self, object: &StoredObject) -> bool {
         self.scope.contains(&object.key)
             && self.labels.matches(&object.labels)
