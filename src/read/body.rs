@@ -54,12 +54,12 @@ pub fn get_body(
 ) -> Result<Bytes, BypassReason> {
     let envelope = &resource.envelope;
     match shape {
-        Shape::Whole => Ok(envelope.single(&object.item)),
+        Shape::Whole => Ok(envelope.single(&object.item())),
         Shape::Table(printer, options) => printer
-            .single(&object.item, envelope, *options, Utc::now())
+            .single(&object.item(), envelope, *options, Utc::now())
             .map(Bytes::from)
             .map_err(|_| BypassReason::Representation),
-        Shape::Partial(version) => partial::object(&object.item, envelope, *version)
+        Shape::Partial(version) => partial::object(&object.item(), envelope, *version)
             .map(|object| [&object[..], b"\n"].concat().into())
             .ok_or(BypassReason::Representation),
     }
@@ -77,16 +77,16 @@ pub fn list_body(
     let mut pieces = Pieces::default();
     match shape {
         Shape::Table(printer, options) => {
-            let items = objects.iter().map(|o| &o.item);
+            let items: Vec<_> = objects.iter().map(|o| o.item()).collect();
             let table = printer
-                .list(&meta, items, envelope, *options, Utc::now())
+                .list(&meta, items.iter(), envelope, *options, Utc::now())
                 .map_err(|_| BypassReason::Representation)?;
             return Ok(vec![table.into()]);
         }
         Shape::Whole => {
             pieces.push(&envelope.list_prefix(&meta));
             for (i, object) in objects.iter().enumerate() {
-                pieces.item(i, &object.item);
+                pieces.item(i, &object.item());
             }
             pieces.push(&envelope.list_suffix(&meta));
         }
@@ -94,7 +94,7 @@ pub fn list_body(
             let empty = objects.is_empty();
             pieces.push(&partial::list_prefix(&meta, *version, empty));
             for (i, object) in objects.iter().enumerate() {
-                let object = partial::object(&object.item, envelope, *version)
+                let object = partial::object(&object.item(), envelope, *version)
                     .ok_or(BypassReason::Representation)?;
                 pieces.item(i, &object);
             }

@@ -19,8 +19,7 @@ pub struct StoredObject {
     pub labels: BTreeMap<String, String>,
     /// Values of the resource's [`FieldTable`], in its order.
     pub fields: Box<[Box<str>]>,
-    /// JSON as an item of a list.
-    pub item: Bytes,
+    item: Bytes,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +53,11 @@ impl StoredObject {
             resource_version,
             item,
         })
+    }
+
+    /// JSON as an item of a list.
+    pub fn item(&self) -> Bytes {
+        self.item.clone()
     }
 
     /// The same object, renamed to another version: what a watcher gets as
@@ -103,7 +107,7 @@ mod tests {
         assert_eq!(object.labels["x"], "y");
         assert!(object.fields.iter().any(|f| &**f == "node"));
         assert!(object.fields.iter().any(|f| &**f == "Running"));
-        assert_eq!(object.item, item);
+        assert_eq!(object.item(), item);
     }
 
     #[test]

@@ -228,8 +228,7 @@ impl Store {
     }
 
     fn restamped(&self, object: &StoredObject, version: u64) -> StoredObject {
-        let item =
-            with_resource_version(&object.item, version).unwrap_or_else(|| object.item.clone());
+        let item = with_resource_version(&object.item(), version).unwrap_or_else(|| object.item());
         object.stamped(version, item)
     }
 

@@ -24,12 +24,12 @@ impl Encoding for JsonFrames {
     }
 
     fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes> {
-        Some(self.0.resource.envelope.watch_frame(seen, &object.item))
+        Some(self.0.resource.envelope.watch_frame(seen, &object.item()))
     }
 
     fn shared(&mut self, seen: EventType, event: &Event) -> Option<Bytes> {
         let envelope = &self.0.resource.envelope;
-        Some(event.frame(seen, || envelope.watch_frame(seen, &event.object.item)))
+        Some(event.frame(seen, || envelope.watch_frame(seen, &event.object.item())))
     }
 
     fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes> {
@@ -87,7 +87,7 @@ impl Encoding for TransformedFrames {
     }
 
     fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes> {
-        self.frame(seen, &object.item)
+        self.frame(seen, &object.item())
     }
 
     fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes> {

@@ -267,7 +267,7 @@ impl Watch {
         let frame = match (&event.previous, left) {
             (Some(previous), true) => {
                 let version = event.resource_version;
-                with_resource_version(&previous.item, version)
+                with_resource_version(&previous.item(), version)
                     .map(|item| previous.stamped(version, item))
                     .and_then(|object| self.encoding.event(seen, &object))
             }

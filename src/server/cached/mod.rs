@@ -1,26 +1,23 @@
 //! Answering a read from the cache, or saying why not.
 
-use std::sync::Arc;
+mod list;
+mod shape;
+mod watch;
+
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::UPGRADE;
-use http::{HeaderMap, Method, StatusCode};
-use rand::Rng;
+use http::{HeaderMap, Method};
 
 use super::front::{Front, Gate};
 use super::respond::Answer;
 use crate::api::{ListOptions, Query, Status, UserInfo};
 use crate::config::Consistency;
-use crate::negotiation::{
-    self, IncludeObject, MediaType, Negotiation, Offer, Representation, Transform,
-};
 use crate::read::{self, BypassReason, Freshness, Shape, WatchPlan};
-use crate::representation::table::TableOptions;
-use crate::representation::{Form, pretty};
 use crate::request::RequestInfo;
 use crate::store::{Filter, Store};
-use crate::watch::{Encoding, JsonFrames, TransformedFrames, Watch, WatchOptions};
+use crate::watch::Watch;
 
 /// How long a watch waits for its resource to be listed for the first time,
 /// before it is forwarded. kube-apiserver's cache waits 3 s.
@@ -145,7 +142,7 @@ async fn serve(
     };
     let store = entry.store().ok_or(BypassReason::Filling)?;
     let namespace = scope(info, &store)?;
-    let (representation, shape) = representation(headers, query, &store, &plan)?;
+    let (representation, shape) = shape::representation(headers, query, &store, &plan)?;
     read::ensure(
         plan.freshness(),
         &front.cache,
@@ -160,7 +157,7 @@ async fn serve(
         Plan::Get(_) => {
             let found = get(info, namespace, &store, &shape)?;
             Ok(match found {
-                Some(body) => json(vec![body], representation, headers, &warnings).await,
+                Some(body) => shape::json(vec![body], representation, headers, &warnings).await,
                 None => {
                     let resource = info.gvr.group_resource();
                     Outcome::Refused(Status::not_found(&resource, &info.name), warnings)
@@ -168,10 +165,10 @@ async fn serve(
             })
         }
         Plan::List(options, plan) => {
-            let body = list(namespace, options, plan, &store, &shape)?;
-            Ok(json(body, representation, headers, &warnings).await)
+            let body = list::list(namespace, options, plan, &store, &shape)?;
+            Ok(shape::json(body, representation, headers, &warnings).await)
         }
-        Plan::Watch(options, plan) => watch(
+        Plan::Watch(options, plan) => watch::watch(
             namespace,
             options,
             plan,
@@ -202,77 +199,6 @@ fn scope<'i>(info: &'i RequestInfo, store: &Store) -> Result<&'i str, BypassReas
         .ok_or(BypassReason::UnusualRequest)
 }
 
-fn representation(
-    headers: &HeaderMap,
-    query: &Query,
-    store: &Store,
-    plan: &Plan,
-) -> Result<(Representation, Shape), BypassReason> {
-    let offer = match store.resource.envelope.form {
-        Form::Struct => Offer::BUILT_IN,
-        Form::Map => Offer::CUSTOM_RESOURCE,
-    };
-    let negotiated = match plan {
-        Plan::Get(_) | Plan::List(..) => negotiation::negotiate(headers, query, offer),
-        Plan::Watch(..) => negotiation::negotiate_watch(headers, offer),
-    };
-    let accepted = match negotiated {
-        Negotiation::Accepted(accepted) if accepted.media_type == MediaType::Json => accepted,
-        Negotiation::Accepted(_) | Negotiation::NotAcceptable | Negotiation::Unknown => {
-            return Err(BypassReason::Representation);
-        }
-    };
-    Ok((accepted, shape(accepted, query, store, plan)?))
-}
-
-/// A list cannot be one PartialObjectMetadata, nor an object a list of them:
-/// the error is upstream's to word.
-fn shape(
-    accepted: Representation,
-    query: &Query,
-    store: &Store,
-    plan: &Plan,
-) -> Result<Shape, BypassReason> {
-    if !accepted.transform.suits(matches!(plan, Plan::List(..))) {
-        return Err(BypassReason::Representation);
-    }
-    match accepted.transform {
-        Transform::None => Ok(Shape::Whole),
-        Transform::Table(version) => {
-            let include = IncludeObject::from_query(query);
-            let options = TableOptions {
-                version,
-                include: include.map_err(|_| BypassReason::InvalidOptions)?,
-            };
-            let printer = store.presentation().printer.clone();
-            let printer = printer.ok_or(BypassReason::Representation)?;
-            Ok(Shape::Table(printer, options))
-        }
-        Transform::PartialObjectMetadata(version)
-        | Transform::PartialObjectMetadataList(version) => Ok(Shape::Partial(version)),
-    }
-}
-
-/// A body on its way out: indented and compressed where the client wants that.
-async fn json(
-    body: Vec<Bytes>,
-    representation: Representation,
-    headers: &HeaderMap,
-    warnings: &[String],
-) -> Outcome {
-    let body = if representation.pretty {
-        vec![pretty::indent(&body.concat()).into()]
-    } else {
-        body
-    };
-    let mut answer = Answer::new(StatusCode::OK, "application/json", body);
-    answer.warn(warnings);
-    if negotiation::accepts_gzip(headers) {
-        answer.compress().await;
-    }
-    Outcome::Answer(answer)
-}
-
 fn get(
     info: &RequestInfo,
     namespace: &str,
@@ -294,62 +220,4 @@ fn filter(namespace: &str, options: ListOptions, store: &Store) -> Result<Filter
         &store.resource,
     )
     .map_err(|_| BypassReason::FieldSelector)
-}
-
-fn list(
-    namespace: &str,
-    options: ListOptions,
-    plan: read::ListPlan,
-    store: &Store,
-    shape: &Shape,
-) -> Result<Vec<Bytes>, BypassReason> {
-    let filter = filter(namespace, options, store)?;
-    let snapshot = store.snapshot();
-    let (objects, cut) = read::select(&snapshot, &filter, plan.limit);
-    if cut {
-        return Err(BypassReason::Chunked);
-    }
-    read::list_body(&store.resource, snapshot.resource_version, &objects, shape)
-}
-
-fn watch(
-    namespace: &str,
-    options: ListOptions,
-    plan: WatchPlan,
-    store: Arc<Store>,
-    shape: Shape,
-    min_request_timeout: Duration,
-) -> Result<Watch, BypassReason> {
-    if options.allow_watch_bookmarks && store.resource.bookmark.get().is_none() {
-        return Err(BypassReason::NoBookmark);
-    }
-    let lasts = match options.timeout_seconds {
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
-        // Spread, so that watches opened together do not end together.
-        _ => min_request_timeout.mul_f64(1.0 + rand::rng().random_range(0.0..1.0)),
-    };
-    let bookmarks = options.allow_watch_bookmarks;
-    let watch_options = WatchOptions {
-        filter: filter(namespace, options, &store)?,
-        bookmarks,
-        lasts,
-    };
-    let encoding: Box<dyn Encoding> = match shape {
-        Shape::Whole => Box::new(JsonFrames(store.clone())),
-        Shape::Table(printer, options) => {
-            Box::new(TransformedFrames::table(store.clone(), printer, options))
-        }
-        Shape::Partial(version) => Box::new(TransformedFrames::partial(store.clone(), version)),
-    };
-    let version = match plan {
-        WatchPlan::From(version) => version,
-        WatchPlan::FromNow => store.progress().resource_version,
-        WatchPlan::InitialEvents(_) => {
-            let snapshot = store.snapshot();
-            let watch = Watch::with_initial_events(store, &snapshot, watch_options, encoding);
-            return Ok(watch);
-        }
-    };
-    Watch::from_version(store, version, watch_options, encoding)
-        .map_err(|_| BypassReason::HistoryTooShort)
 }
