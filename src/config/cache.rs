@@ -12,6 +12,8 @@ use crate::api::GroupVersionResource;
 pub struct Cache {
     pub consistency: Consistency,
     pub max_staleness: Duration,
+    /// After this long without a reader a resource is dropped; zero for never.
+    pub idle_timeout: Duration,
     pub include: Vec<ResourcePattern>,
     pub exclude: Vec<ResourcePattern>,
     /// Each names one resource, not all of a group.
@@ -78,6 +80,11 @@ impl Cache {
                 "cache.maxStaleness",
                 &raw.max_staleness,
                 Duration::from_secs(30),
+            ),
+            idle_timeout: check.duration(
+                "cache.idleTimeout",
+                &raw.idle_timeout,
+                Duration::from_secs(30 * 60),
             ),
             include: patterns("cache.include", &raw.include, &["*"], check),
             // Written often, read rarely, and dropped by etcd after an hour.

@@ -217,6 +217,9 @@ pub struct Cache {
     /// Age of the last proof of freshness after which the cache stops
     /// answering. Duration, default `30s`.
     pub max_staleness: Option<String>,
+    /// A resource that nobody read or watched for this long is dropped, and
+    /// cached again when it is asked for; 0 for never. Duration, default `30m`.
+    pub idle_timeout: Option<String>,
     /// Bytes, 0 for no limit. Default 0.
     pub memory_limit: Option<i64>,
     /// Resources that may be cached: `pods`, `deployments.apps`,

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use parking_lot::RwLock;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
+use super::discovery;
 use super::entry::Entry;
-use super::{discovery, run};
+use super::run::{self, Surroundings};
 use crate::api::GroupVersionResource;
 use crate::config::ResourcePattern;
 use crate::metrics::Metrics;
@@ -42,12 +43,14 @@ pub trait Selection: Send + Sync {
 }
 
 pub struct Cache {
-    entries: RwLock<HashMap<GroupVersionResource, Arc<Entry>>>,
+    pub(super) entries: RwLock<HashMap<GroupVersionResource, Arc<Entry>>>,
     upstream: Arc<ArcSwap<Upstream>>,
     metrics: Arc<Metrics>,
     /// Raised when upstream was replaced by another.
     replaced: watch::Sender<u64>,
     tasks: parking_lot::Mutex<JoinSet<()>>,
+    /// There is a reason to look after the entries now.
+    pub(super) attention: Arc<Notify>,
 }
 
 impl Cache {
@@ -58,6 +61,7 @@ impl Cache {
             metrics,
             replaced: watch::channel(0).0,
             tasks: parking_lot::Mutex::default(),
+            attention: Arc::default(),
         }
     }
 
@@ -71,8 +75,12 @@ impl Cache {
         if !selection.allows(gvr) {
             return Err(Unavailable::Excluded);
         }
-        let known = self.entries.read().get(gvr).cloned();
         let now = Instant::now();
+        let known = {
+            let entries = self.entries.read();
+            // Under the lock: whoever would stop the entry sees it used.
+            entries.get(gvr).inspect(|entry| entry.touch(now)).cloned()
+        };
         match known {
             Some(entry) if entry.store().is_some() => Ok(entry),
             Some(entry) => match entry.refused_until() {
@@ -117,6 +125,16 @@ impl Cache {
         if let Err(Unavailable::Excluded | Unavailable::Full) = self.lookup(&gvr, selection) {
             tracing::warn!(resource = %gvr, "cannot be preloaded: excluded from the cache");
         }
+        if let Some(entry) = self.entries.read().get(&gvr) {
+            entry.preload(true);
+        }
+    }
+
+    /// Starts a resource anew that upstream refused some time ago.
+    pub(super) fn ask_again(&self, entry: &Entry, now: Instant) {
+        if entry.refused_until().is_some_and(|until| until <= now) {
+            let _filling = self.start(&entry.gvr, now);
+        }
     }
 
     fn start(&self, gvr: &GroupVersionResource, now: Instant) -> Result<Arc<Entry>, Unavailable> {
@@ -134,14 +152,19 @@ impl Cache {
             }
         }
         let entry = Arc::new(Entry::new(gvr.clone(), now));
-        entries.insert(gvr.clone(), entry.clone());
+        if let Some(before) = entries.insert(gvr.clone(), entry.clone()) {
+            entry.preload(before.is_preloaded());
+        }
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
         tasks.spawn(run::run(
             entry,
-            self.upstream.clone(),
-            self.metrics.clone(),
-            self.replaced.subscribe(),
+            Surroundings {
+                upstream: self.upstream.clone(),
+                metrics: self.metrics.clone(),
+                replaced: self.replaced.subscribe(),
+                grown: self.attention.clone(),
+            },
         ));
         Err(Unavailable::Filling)
     }

@@ -21,17 +21,19 @@ struct ResourceList {
 }
 
 #[derive(Deserialize)]
-struct ApiResource {
+pub(super) struct ApiResource {
     name: String,
-    namespaced: bool,
+    pub(super) namespaced: bool,
+    #[serde(default)]
+    pub(super) kind: String,
     verbs: Vec<String>,
 }
 
-/// Whether the resource is namespaced; a refusal if it cannot be watched.
-pub(super) async fn namespaced(
+/// What kind and scope the resource has; a refusal if it cannot be watched.
+pub(super) async fn resource(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
-) -> Result<bool, ListError> {
+) -> Result<ApiResource, ListError> {
     let response = upstream
         .get(UpstreamKind::Discovery, &gvr.group_version().path())
         .await?;
@@ -44,13 +46,13 @@ pub(super) async fn namespaced(
         return Err(ListError::Failed {
             status,
             message: message(&body),
+            retry_after: None,
         });
     }
     let list: ResourceList = serde_json::from_slice(&body)?;
     list.resources
         .into_iter()
         .find(|r| r.name == gvr.resource && r.verbs.iter().any(|v| v == "watch"))
-        .map(|r| r.namespaced)
         .ok_or_else(|| ListError::Refused {
             status: StatusCode::METHOD_NOT_ALLOWED,
             message: "not watchable".to_owned(),

@@ -1,11 +1,13 @@
 //! One cached resource: its store, and how well it is doing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::api::GroupVersionResource;
 use crate::store::Store;
@@ -17,6 +19,12 @@ pub struct Entry {
     proof: tokio::sync::Mutex<Option<Proof>>,
     /// Turns true when the first list has come, or was refused.
     settled: watch::Sender<bool>,
+    began: Instant,
+    /// When it was last asked for, in milliseconds after `began`.
+    used: AtomicU64,
+    /// Configuration wants it filled before it is asked for.
+    preloaded: AtomicBool,
+    stop: CancellationToken,
 }
 
 /// Upstream was at `version` or beyond when asked at `asked`, or did not tell.
@@ -34,6 +42,8 @@ enum Connection {
     Down { since: Instant },
     /// Upstream refuses; asked again after this moment.
     Refused { until: Instant },
+    /// For good: whoever asks again gets another entry.
+    Stopped,
 }
 
 impl Entry {
@@ -44,6 +54,10 @@ impl Entry {
             connection: Mutex::new(Connection::Down { since: now }),
             proof: tokio::sync::Mutex::new(None),
             settled: watch::channel(false).0,
+            began: now,
+            used: AtomicU64::new(0),
+            preloaded: AtomicBool::new(false),
+            stop: CancellationToken::new(),
         }
     }
 
@@ -72,7 +86,7 @@ impl Entry {
         match *self.connection.lock() {
             Connection::Up => Duration::ZERO,
             Connection::Down { since } => now.saturating_duration_since(since),
-            Connection::Refused { .. } => Duration::MAX,
+            Connection::Refused { .. } | Connection::Stopped => Duration::MAX,
         }
     }
 
@@ -109,27 +123,86 @@ impl Entry {
     pub(super) fn refused_until(&self) -> Option<Instant> {
         match *self.connection.lock() {
             Connection::Refused { until } => Some(until),
-            Connection::Up | Connection::Down { .. } => None,
+            Connection::Up | Connection::Down { .. } | Connection::Stopped => None,
         }
     }
 
     pub(super) fn connected(&self) {
-        *self.connection.lock() = Connection::Up;
+        self.turn(Connection::Up);
     }
 
     pub(super) fn disconnected(&self, now: Instant) {
-        let mut connection = self.connection.lock();
-        if !matches!(*connection, Connection::Down { .. }) {
-            *connection = Connection::Down { since: now };
+        if !matches!(*self.connection.lock(), Connection::Down { .. }) {
+            self.turn(Connection::Down { since: now });
         }
     }
 
     /// Drops the store: its watchers are closed.
     pub(super) fn refuse(&self, until: Instant) {
-        *self.connection.lock() = Connection::Refused { until };
+        self.turn(Connection::Refused { until });
+        self.drop_store();
+    }
+
+    /// Ends the reflector, which then closes the entry. The caller has made
+    /// sure that nobody finds it any more.
+    pub(super) fn stop(&self) {
+        *self.connection.lock() = Connection::Stopped;
+        self.stop.cancel();
+    }
+
+    pub(super) async fn stopped(&self) {
+        self.stop.cancelled().await;
+    }
+
+    /// As [`Entry::refuse`], for good.
+    pub(super) fn close(&self) {
+        *self.connection.lock() = Connection::Stopped;
+        self.drop_store();
+    }
+
+    /// Nothing comes after the end.
+    fn turn(&self, to: Connection) {
+        let mut connection = self.connection.lock();
+        if !matches!(*connection, Connection::Stopped) {
+            *connection = to;
+        }
+    }
+
+    fn drop_store(&self) {
         self.settled.send_replace(true);
         if let Some(store) = self.store.swap(None) {
             store.close();
         }
+    }
+
+    /// Somebody asks for it.
+    pub(super) fn touch(&self, now: Instant) {
+        let millis = now.saturating_duration_since(self.began).as_millis();
+        let millis = u64::try_from(millis).unwrap_or(u64::MAX);
+        self.used.fetch_max(millis, Ordering::Relaxed);
+    }
+
+    /// How long ago it was last asked for.
+    pub(super) fn unused_for(&self, now: Instant) -> Duration {
+        let used = Duration::from_millis(self.used.load(Ordering::Relaxed));
+        now.saturating_duration_since(self.began)
+            .saturating_sub(used)
+    }
+
+    /// Whether somebody reads or watches the store now: the reflector itself
+    /// holds it only while it applies an event.
+    pub(super) fn is_read(&self) -> bool {
+        self.store
+            .load()
+            .as_ref()
+            .is_some_and(|store| Arc::strong_count(store) > 1)
+    }
+
+    pub(super) fn preload(&self, wanted: bool) {
+        self.preloaded.store(wanted, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_preloaded(&self) -> bool {
+        self.preloaded.load(Ordering::Relaxed)
     }
 }

@@ -8,6 +8,8 @@ use hyper::body::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::representation::{self, Form};
+
 /// A frame holds one object. etcd refuses objects above 1.5 MiB by default;
 /// aggregated servers may store more. A longer frame ends the watch.
 const MAX_FRAME_BYTES: usize = 64 << 20;
@@ -35,6 +37,17 @@ pub(super) enum Frame {
     Bookmark(Bytes),
     /// A Status.
     Error(Bytes),
+}
+
+/// A frame's object as a list item, in memory of its own: a slice would keep
+/// whatever else was read with it. `None` if the bytes are no such object.
+pub(super) fn item(envelope: &representation::Envelope, object: &Bytes) -> Option<Bytes> {
+    let item = envelope.fragment(object)?;
+    Some(match envelope.form {
+        // A copy already, but where the object is a list item as it came.
+        Form::Struct if item.as_ptr() != object.as_ptr() => item,
+        Form::Struct | Form::Map => Bytes::copy_from_slice(&item),
+    })
 }
 
 pub(super) struct Frames<B> {

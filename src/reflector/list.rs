@@ -1,19 +1,20 @@
 //! A complete list of a resource, page by page.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::StatusCode;
-use http::header::WARNING;
+use http::header::{HeaderMap, RETRY_AFTER, WARNING};
+use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::progress::Progress;
 use crate::api::{GroupVersionResource, ResourceVersion};
 use crate::metrics::UpstreamKind;
 use crate::representation::{Envelope, Form};
 use crate::store::{FieldTable, MalformedObject, StoredObject};
-use crate::upstream::{Upstream, UpstreamError};
+use crate::upstream::{ResponseBody, Upstream, UpstreamError};
 
 /// Objects per page, as client-go's pager asks for.
 const PAGE_SIZE: u32 = 500;
@@ -24,17 +25,28 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(120);
 /// A page of objects of the largest size that etcd takes.
 const MAX_PAGE_BYTES: usize = 1 << 30;
 
+/// An error is a Status, which has a message and its causes.
+const MAX_STATUS_BYTES: usize = 1 << 20;
+const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
+
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListError {
     /// The resource is not there, cannot be listed, or not by us.
     #[error("the API server answers {status}: {message}")]
     Refused { status: StatusCode, message: String },
     #[error("the API server answers {status}: {message}")]
-    Failed { status: StatusCode, message: String },
+    Failed {
+        status: StatusCode,
+        message: String,
+        /// What upstream asked for.
+        retry_after: Option<Duration>,
+    },
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
     #[error("the list broke off: {0}")]
     Body(String),
+    #[error("no more initial events, and no end of them, for {0:?}")]
+    Silent(Duration),
     #[error("the answer is not a list: {0}")]
     Json(#[from] serde_json::Error),
     #[error("the list has no usable resourceVersion: {0}")]
@@ -43,6 +55,16 @@ pub(super) enum ListError {
     Form,
     #[error(transparent)]
     Object(#[from] MalformedObject),
+}
+
+impl ListError {
+    /// How long upstream wants to be left alone.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Failed { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
 }
 
 /// A list as it came, with what it tells of the resource.
@@ -84,6 +106,7 @@ pub(super) async fn list(
 ) -> Result<Listed, ListError> {
     let mut listed: Option<Listed> = None;
     let mut asked = Asked::Page(String::new());
+    let mut progress = Progress::new(gvr, Instant::now());
     loop {
         let (warnings, body) = match page(upstream, gvr, &asked).await {
             Err(ListError::Failed { status, .. })
@@ -106,6 +129,7 @@ pub(super) async fn list(
             let item = Bytes::copy_from_slice(item.get().as_bytes());
             into.objects.push(StoredObject::parse(item, fields)?);
         }
+        progress.objects(into.objects.len(), Instant::now());
         if page.metadata.continue_token.is_empty() {
             break;
         }
@@ -118,6 +142,18 @@ enum Asked {
     /// The page of this continue token; the first one of an empty token.
     Page(String),
     Everything,
+}
+
+/// How upstream writes lists of the resource, from a list of one object.
+pub(super) async fn envelope(
+    upstream: &Upstream,
+    gvr: &GroupVersionResource,
+) -> Result<Envelope, ListError> {
+    let path = format!("{}?limit=1", gvr.path());
+    let response = upstream.get(UpstreamKind::Discovery, &path).await?;
+    let (warnings, body) = whole(response).await?;
+    let page: Page = serde_json::from_slice(&body)?;
+    head(&page, &body, warnings).map(|listed| listed.envelope)
 }
 
 fn head(page: &Page, body: &[u8], warnings: Vec<String>) -> Result<Listed, ListError> {
@@ -169,32 +205,77 @@ async fn page(
             ));
         }
     }
-    let response = upstream.get(UpstreamKind::List, &path).await?;
-    let status = response.status();
-    let warnings = response
-        .headers()
+    whole(upstream.get(UpstreamKind::List, &path).await?).await
+}
+
+/// The `Warning` headers and the body of an answer that is a success.
+async fn whole(response: Response<ResponseBody>) -> Result<(Vec<String>, Bytes), ListError> {
+    if !response.status().is_success() {
+        return Err(answer_error(response).await);
+    }
+    let warnings = warnings(response.headers());
+    let body = body(response, MAX_PAGE_BYTES, PAGE_TIMEOUT).await?;
+    Ok((warnings, body))
+}
+
+async fn body(
+    response: Response<ResponseBody>,
+    limit: usize,
+    within: Duration,
+) -> Result<Bytes, ListError> {
+    let collect = Limited::new(response.into_body(), limit).collect();
+    let body = tokio::time::timeout(within, collect)
+        .await
+        .map_err(|_| ListError::Body(format!("not complete after {within:?}")))?
+        .map_err(|e| ListError::Body(e.to_string()))?;
+    Ok(body.to_bytes())
+}
+
+/// `Warning` headers: deprecations (KEP-1693).
+pub(super) fn warnings(headers: &HeaderMap) -> Vec<String> {
+    headers
         .get_all(WARNING)
         .iter()
         .filter_map(|v| v.to_str().ok().map(str::to_owned))
-        .collect();
-    let collect = Limited::new(response.into_body(), MAX_PAGE_BYTES).collect();
-    let body = tokio::time::timeout(PAGE_TIMEOUT, collect)
-        .await
-        .map_err(|_| ListError::Body(format!("not complete after {PAGE_TIMEOUT:?}")))?
-        .map_err(|e| ListError::Body(e.to_string()))?
-        .to_bytes();
-    if status.is_success() {
-        return Ok((warnings, body));
-    }
+        .collect()
+}
+
+/// `Retry-After` in seconds, the form API servers use.
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// What an answer that is no success means.
+pub(super) async fn answer_error(response: Response<ResponseBody>) -> ListError {
+    let status = response.status();
+    let retry_after = retry_after(response.headers());
+    let body = match body(response, MAX_STATUS_BYTES, STATUS_TIMEOUT).await {
+        Ok(body) => body,
+        Err(error) => return error,
+    };
     let message = message(&body);
-    Err(match status {
+    match status {
         StatusCode::NOT_FOUND
         | StatusCode::FORBIDDEN
         | StatusCode::UNAUTHORIZED
         | StatusCode::METHOD_NOT_ALLOWED
         | StatusCode::NOT_ACCEPTABLE => ListError::Refused { status, message },
-        _ => ListError::Failed { status, message },
-    })
+        _ => ListError::Failed {
+            status,
+            message,
+            retry_after,
+        },
+    }
+}
+
+/// The code of a Status, 0 without one.
+pub(super) fn code_of(body: &[u8]) -> u16 {
+    #[derive(Deserialize)]
+    struct Code {
+        code: u16,
+    }
+    serde_json::from_slice::<Code>(body).map_or(0, |s| s.code)
 }
 
 /// The message of a Status, or the start of whatever came.

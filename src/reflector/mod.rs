@@ -3,14 +3,20 @@
 
 mod bookmark;
 mod cache;
+mod definition;
 mod discovery;
 mod entry;
+mod fill;
+mod follow;
 mod frames;
 mod list;
 mod printer;
+mod progress;
 mod run;
+mod tend;
 #[cfg(test)]
 mod tests;
+mod watch_list;
 
 pub use cache::{Cache, Selection, Unavailable};
 pub use entry::Entry;

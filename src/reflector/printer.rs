@@ -3,12 +3,12 @@
 
 use crate::upstream::ResponseBody;
 use http::StatusCode;
-use serde::Deserialize;
 
+use super::definition::Definition;
 use crate::api::GroupVersionResource;
 use crate::metrics::UpstreamKind;
 use crate::representation::Form;
-use crate::representation::table::{CustomColumn, Printer};
+use crate::representation::table::Printer;
 use crate::upstream::Upstream;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -18,10 +18,11 @@ pub(super) async fn learn(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
     form: Form,
+    definition: Option<&Definition>,
 ) -> Option<Printer> {
     let printer = match form {
         Form::Struct => Printer::builtin(gvr).cloned(),
-        Form::Map => custom(upstream, gvr).await,
+        Form::Map => Printer::from_crd_columns(&definition?.columns),
     }?;
     let one = format!("{}?limit=1", gvr.path());
     let table = success(
@@ -32,39 +33,6 @@ pub(super) async fn learn(
     )
     .await?;
     printer.with_columns_of(&table)
-}
-
-#[derive(Deserialize)]
-struct Definition {
-    spec: Spec,
-}
-
-#[derive(Deserialize)]
-struct Spec {
-    versions: Vec<Version>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Version {
-    name: String,
-    #[serde(default)]
-    additional_printer_columns: Vec<CustomColumn>,
-}
-
-async fn custom(upstream: &Upstream, gvr: &GroupVersionResource) -> Option<Printer> {
-    let path = format!(
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}.{}",
-        gvr.resource, gvr.group
-    );
-    let body = success(upstream.get(UpstreamKind::Discovery, &path).await.ok()?).await?;
-    let definition: Definition = serde_json::from_slice(&body).ok()?;
-    let version = definition
-        .spec
-        .versions
-        .into_iter()
-        .find(|v| v.name == gvr.version)?;
-    Printer::from_crd_columns(&version.additional_printer_columns)
 }
 
 async fn success(response: http::Response<ResponseBody>) -> Option<bytes::Bytes> {

@@ -142,6 +142,7 @@ impl Apifront {
         };
         background.spawn(check_health(upstream.clone()));
         background.spawn(limits.run());
+        background.spawn(tend(front.clone()));
         background.spawn(parts.reload_forever(live));
         preload(&front.load());
 
@@ -220,9 +221,9 @@ fn health(live: &Arc<Live>, cache: &Arc<Cache>, upstream: &Arc<ArcSwap<Upstream>
             .ok_or_else(|| "no API server is healthy".to_owned())
     };
     health.register(Check::new(UPSTREAM, reachable).readyz_only());
-    let preloaded: Vec<_> = config.cache.preload.clone();
-    let cache = cache.clone();
+    let (cache, current) = (cache.clone(), live.clone());
     let synced = move || {
+        let preloaded = current.load().cache.preload.clone();
         let entries = cache.entries();
         let filled = |pattern: &ResourcePattern| {
             entries
@@ -327,6 +328,12 @@ fn preload(front: &Front) {
     }
 }
 
+/// Keeps the cache within what the configuration of the time says.
+async fn tend(front: Arc<ArcSwap<Front>>) {
+    let cache = front.load().cache.clone();
+    cache.tend(|| front.load().config.clone()).await;
+}
+
 /// Health checks of whatever upstream is current.
 async fn check_health(upstream: Arc<ArcSwap<Upstream>>) {
     loop {
@@ -383,7 +390,9 @@ impl Parts {
             front.cache.relist();
         }
         preload(&front);
-        self.front.store(Arc::new(front));
+        let front = Arc::new(front);
+        self.front.store(front.clone());
+        front.cache.reconfigured();
         Ok(())
     }
 }

@@ -5,28 +5,31 @@
 //! ones whose value is a plain field of the object. A selector on anything
 //! else is answered upstream.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use crate::api::GroupVersionResource;
 use crate::representation::scan;
 
 /// One selectable field.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     /// As selectors spell it.
-    pub label: &'static str,
+    pub label: Cow<'static, str>,
     /// Where the value is in the object.
-    pub path: &'static str,
+    pub path: Cow<'static, str>,
     /// What an absent value compares as.
     pub absent: &'static str,
 }
 
 /// The selectable fields of one resource, in a fixed order.
-#[derive(Clone, Copy, Debug)]
-pub struct FieldTable(&'static [Field]);
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldTable(Arc<[Field]>);
 
 const fn text(label: &'static str) -> Field {
     Field {
-        label,
-        path: label,
+        label: Cow::Borrowed(label),
+        path: Cow::Borrowed(label),
         absent: "",
     }
 }
@@ -40,8 +43,8 @@ const PODS: &[Field] = &[
     text("status.nominatedNodeName"),
 ];
 const NODES: &[Field] = &[Field {
-    label: "spec.unschedulable",
-    path: "spec.unschedulable",
+    label: Cow::Borrowed("spec.unschedulable"),
+    path: Cow::Borrowed("spec.unschedulable"),
     absent: "false",
 }];
 const NAMESPACES: &[Field] = &[text("status.phase")];
@@ -66,11 +69,25 @@ pub fn field_table(gvr: &GroupVersionResource) -> FieldTable {
                 CERTIFICATE_SIGNING_REQUESTS
             }
             _ => &[],
-        },
+        }
+        .into(),
     )
 }
 
 impl FieldTable {
+    /// The `selectableFields` of a CustomResourceDefinition's version.
+    pub fn custom<'p>(json_paths: impl Iterator<Item = &'p str>) -> Self {
+        let field = |path: &str| {
+            let label = path.strip_prefix('.').unwrap_or(path).to_owned();
+            Field {
+                path: label.clone().into(),
+                label: label.into(),
+                absent: "",
+            }
+        };
+        Self(json_paths.map(field).collect())
+    }
+
     pub(super) fn index(&self, label: &str) -> Option<usize> {
         self.0.iter().position(|f| f.label == label)
     }
@@ -79,7 +96,7 @@ impl FieldTable {
     pub(super) fn values(&self, object: &[u8]) -> Box<[Box<str>]> {
         self.0
             .iter()
-            .map(|f| match scan::field_value(object, f.path) {
+            .map(|f| match scan::field_value(object, &f.path) {
                 Some(value) => value.into(),
                 None => f.absent.into(),
             })

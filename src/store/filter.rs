@@ -28,7 +28,7 @@ impl Filter {
         fields: FieldSelector,
         resource: &Resource,
     ) -> Result<Self, Unsupported> {
-        let table = resource.fields;
+        let table = resource.fields.clone();
         for requirement in &fields.requirements {
             let label = requirement.field.as_str();
             let known = match label {

@@ -36,8 +36,16 @@ pub enum Reply {
 /// probes are always answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
+    /// Pages, or initial events.
     List,
     Watch,
+}
+
+/// How the server lets itself be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lists {
+    Pages,
+    InitialEvents,
 }
 
 pub struct Fake {
@@ -54,16 +62,29 @@ impl Drop for Fake {
 
 impl Fake {
     /// `script` gets what is asked and how often that was asked before.
-    pub async fn start(mut script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
+    pub async fn start(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
+        Self::with(Lists::Pages, script).await
+    }
+
+    /// As [`Fake::start`], for a server that streams initial events. The list
+    /// that shows how lists are written is always answered.
+    pub async fn streaming(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
+        Self::with(Lists::InitialEvents, script).await
+    }
+
+    async fn with(
+        lists: Lists,
+        mut script: impl FnMut(Asked, usize) -> Reply + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let requests: Arc<Mutex<Vec<(Asked, String)>>> = Arc::default();
         let seen = requests.clone();
         let answer = Arc::new(Mutex::new(move |path: &str| {
-            if let Some(reply) = always(path) {
+            if let Some(reply) = always(path, lists) {
                 return reply;
             }
-            let asked = if path.contains("watch=true") {
+            let asked = if path.contains("watch=true") && !is_initial_events(path) {
                 Asked::Watch
             } else {
                 Asked::List
@@ -118,16 +139,26 @@ impl Fake {
     }
 }
 
-fn always(path: &str) -> Option<Reply> {
+/// Not a probe for a bookmark, which selects nothing.
+fn is_initial_events(path: &str) -> bool {
+    path.contains("sendInitialEvents") && !path.contains("fieldSelector")
+}
+
+fn always(path: &str, lists: Lists) -> Option<Reply> {
     let resources = |name: &str| {
         Reply::Body(format!(
-            r#"{{"kind":"APIResourceList","resources":[{{"name":"{name}","namespaced":true,"verbs":["list","watch"]}}]}}"#
+            r#"{{"kind":"APIResourceList","resources":[{{"name":"{name}","kind":"","namespaced":true,"verbs":["list","watch"]}}]}}"#
         ))
     };
     match path {
         "/api/v1" => Some(resources("pods")),
         "/apis/example.com/v1" => Some(resources("widgets")),
         _ if path.starts_with("/apis/apiextensions") => Some(Reply::Code(404, "")),
+        _ if is_initial_events(path) => match lists {
+            Lists::Pages => Some(Reply::Code(422, "sendInitialEvents is forbidden for watch")),
+            Lists::InitialEvents => None,
+        },
+        "/api/v1/pods?limit=1" => Some(super::pod_list(1, &[])),
         _ if path.contains("sendInitialEvents") => Some(Reply::Ends(super::bookmark(1))),
         _ => None,
     }

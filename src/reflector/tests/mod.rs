@@ -1,8 +1,10 @@
 //! The reflector against an upstream that follows a script.
 
 mod fake;
+mod idle;
 mod lists;
 mod proofs;
+mod streams;
 mod watches;
 
 use std::sync::Arc;
