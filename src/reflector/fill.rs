@@ -85,14 +85,14 @@ async fn from_stream(
     mut stream: Opened,
 ) -> Result<Filled, ListError> {
     let began = Instant::now();
+    let gvr = &entry.gvr;
     // Read after the stream was opened: if the definition changed before, this
     // is the new one; if it changes later, upstream ends the stream.
-    let defined = definition::read(upstream, &entry.gvr).await;
-    let fields = fields(entry, &defined);
-    let (initial, listed, described) = tokio::try_join!(
-        watch_list::initial_events(&mut stream.frames, &entry.gvr, &fields),
-        list::envelope(upstream, &entry.gvr),
-        discovery::resource(upstream, &entry.gvr),
+    let defined = definition::read(upstream, gvr).await;
+    let (listed, fields) = list::describe(upstream, gvr, &fields(entry, &defined)).await?;
+    let (initial, described) = tokio::try_join!(
+        watch_list::initial_events(&mut stream.frames, gvr, &fields),
+        discovery::resource(upstream, gvr),
     )?;
     // Everything but the list's kind, which no event shows, the stream tells
     // of itself.
@@ -129,7 +129,7 @@ async fn from_pages(entry: &Entry, upstream: &Upstream) -> Result<Filled, ListEr
     let began = Instant::now();
     let gvr = &entry.gvr;
     let defined = definition::read(upstream, gvr).await;
-    let fields = fields(entry, &defined);
+    let (_, fields) = list::describe(upstream, gvr, &fields(entry, &defined)).await?;
     let listed = list::list(upstream, gvr, &fields).await?;
     let bookmark = bookmark::probe(upstream, gvr, false).await;
     let described = discovery::resource(upstream, gvr).await?;

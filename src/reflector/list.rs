@@ -144,16 +144,54 @@ enum Asked {
     Everything,
 }
 
-/// How upstream writes lists of the resource, from a list of one object.
-pub(super) async fn envelope(
+/// How upstream writes lists of the resource, from a list of one object, and
+/// which of the labels it takes in field selectors: an older server, or another
+/// than kube-apiserver, may know fewer.
+pub(super) async fn describe(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
-) -> Result<Envelope, ListError> {
-    let path = format!("{}?limit=1", gvr.path());
+    fields: &FieldTable,
+) -> Result<(Envelope, FieldTable), ListError> {
+    let labels: Vec<&str> = fields.labels().collect();
+    if let Some(envelope) = first_of(upstream, gvr, &labels).await? {
+        return Ok((envelope, fields.clone()));
+    }
+    let mut known = Vec::new();
+    for label in labels {
+        if first_of(upstream, gvr, &[label]).await?.is_some() {
+            known.push(label);
+        }
+    }
+    let envelope = first_of(upstream, gvr, &known).await?;
+    let known = fields.retain(|label| known.contains(&label));
+    Ok((envelope.ok_or(ListError::Form)?, known))
+}
+
+/// The envelope of a list of one object that any can be; `None` where upstream
+/// does not take all of the labels in a field selector.
+async fn first_of(
+    upstream: &Upstream,
+    gvr: &GroupVersionResource,
+    labels: &[&str],
+) -> Result<Option<Envelope>, ListError> {
+    // No object has this value anywhere.
+    let selector: Vec<String> = labels.iter().map(|l| format!("{l}!=!")).collect();
+    let mut path = format!("{}?limit=1", gvr.path());
+    if !selector.is_empty() {
+        path.push_str("&fieldSelector=");
+        path.extend(encoded(&selector.join(",")));
+    }
     let response = upstream.get(UpstreamKind::Discovery, &path).await?;
+    if response.status() == StatusCode::BAD_REQUEST && !labels.is_empty() {
+        return Ok(None);
+    }
     let (warnings, body) = whole(response).await?;
     let page: Page = serde_json::from_slice(&body)?;
-    head(&page, &body, warnings).map(|listed| listed.envelope)
+    head(&page, &body, warnings).map(|listed| Some(listed.envelope))
+}
+
+fn encoded(text: &str) -> impl Iterator<Item = &str> {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC)
 }
 
 fn head(page: &Page, body: &[u8], warnings: Vec<String>) -> Result<Listed, ListError> {
@@ -199,10 +237,7 @@ async fn page(
         path.push_str(&format!("?limit={PAGE_SIZE}"));
         if !token.is_empty() {
             path.push_str("&continue=");
-            path.extend(percent_encoding::utf8_percent_encode(
-                token,
-                percent_encoding::NON_ALPHANUMERIC,
-            ));
+            path.extend(encoded(token));
         }
     }
     whole(upstream.get(UpstreamKind::List, &path).await?).await

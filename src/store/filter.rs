@@ -1,6 +1,7 @@
 //! Which objects a request selects.
 
-use super::{FieldTable, Resource, Scope, StoredObject};
+use super::fields::Selectable;
+use super::{Resource, Scope, StoredObject};
 use crate::api::{FieldSelector, LabelSelector};
 
 /// Scope and selectors of one LIST or WATCH, checked against what the cache
@@ -12,7 +13,9 @@ pub struct Filter {
     pub name: Option<String>,
     labels: LabelSelector,
     fields: FieldSelector,
-    table: FieldTable,
+    /// What each of the requirements on fields is about, in their order:
+    /// looked up once, not per object.
+    selected: Vec<Selectable>,
 }
 
 /// The selector names a field this cache does not hold.
@@ -28,41 +31,40 @@ impl Filter {
         fields: FieldSelector,
         resource: &Resource,
     ) -> Result<Self, Unsupported> {
-        let table = resource.fields.clone();
-        for requirement in &fields.requirements {
-            let label = requirement.field.as_str();
-            let known = match label {
-                "metadata.name" => true,
-                // Some cluster-scoped kinds know it, some do not.
-                "metadata.namespace" => resource.namespaced,
-                _ => table.index(label).is_some(),
-            };
-            if !known {
-                return Err(Unsupported {
+        let lookup = |label: &str| {
+            resource
+                .fields
+                .lookup(label, resource.namespaced)
+                .ok_or_else(|| Unsupported {
                     field: label.to_owned(),
-                });
-            }
-        }
+                })
+        };
+        let selected = fields.requirements.iter().map(|r| lookup(&r.field));
         Ok(Self {
             scope: Scope::from_namespace(namespace),
             name: fields.required("metadata.name").map(str::to_owned),
+            selected: selected.collect::<Result<_, _>>()?,
             labels,
             fields,
-            table,
         })
     }
 
     pub fn matches(&self, object: &StoredObject) -> bool {
         self.scope.contains(&object.key)
             && self.labels.matches(&object.labels)
-            && self.fields.matches(|field| match field {
-                "metadata.name" => object.key.name(),
-                "metadata.namespace" => object.key.namespace(),
-                label => self
-                    .table
-                    .index(label)
-                    .and_then(|i| object.fields.get(i))
-                    .map_or("", |value| value),
-            })
+            && self.fields.requirements.iter().zip(&self.selected).all(
+                |(requirement, selectable)| {
+                    (value(object, *selectable) == requirement.value) == requirement.equal
+                },
+            )
+    }
+}
+
+fn value(object: &StoredObject, selectable: Selectable) -> &str {
+    match selectable {
+        Selectable::Name => object.key.name(),
+        Selectable::Namespace => object.key.namespace(),
+        Selectable::Column(i) => object.fields.get(i).map_or("", |value| value),
+        Selectable::Empty => "",
     }
 }

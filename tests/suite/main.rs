@@ -9,6 +9,7 @@ mod conformance;
 mod consistency;
 mod credentials;
 mod failover;
+mod field_selectors;
 mod health;
 mod herd;
 mod identity;

@@ -158,7 +158,9 @@ fn always(path: &str, lists: Lists) -> Option<Reply> {
             Lists::Pages => Some(Reply::Code(422, "sendInitialEvents is forbidden for watch")),
             Lists::InitialEvents => None,
         },
-        "/api/v1/pods?limit=1" => Some(super::pod_list(1, &[])),
+        "/api/v1/pods" => None,
+        _ if path.starts_with("/api/v1/pods?limit=1&") => Some(super::pod_list(1, &[])),
+        _ if path.contains("?limit=1&") => Some(super::widget_list(1, &[])),
         _ if path.contains("sendInitialEvents") => Some(Reply::Ends(super::bookmark(1))),
         _ => None,
     }
