@@ -2,6 +2,7 @@
 
 mod body;
 mod consistency;
+pub mod legacy_watch;
 mod plan;
 mod reason;
 

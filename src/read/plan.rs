@@ -35,9 +35,12 @@ pub enum WatchPlan {
     FromNow,
     /// The state as ADDED events, then what follows.
     InitialEvents(Freshness),
+    /// The same from whatever the cache has, with no bookmark to mark the end
+    /// of the state.
+    Unmarked,
 }
 
-fn freshness(resource_version: &str) -> Result<Freshness, BypassReason> {
+pub(super) fn freshness(resource_version: &str) -> Result<Freshness, BypassReason> {
     match resource_version {
         "" => Ok(Freshness::MostRecent),
         "0" => Ok(Freshness::Any),

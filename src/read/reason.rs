@@ -29,7 +29,7 @@ pub enum BypassReason {
     Representation,
     /// The bookmark of this resource has not been learnt.
     NoBookmark,
-    /// A watch over WebSocket or by a legacy path.
+    /// An upgrade that is not a WebSocket watch with a proper handshake.
     WatchProtocol,
     /// Configuration keeps the resource out of the cache.
     Excluded,

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::HeaderMap;
-use http::header::HeaderValue;
+use http::header::{HeaderValue, UPGRADE};
 use pingora_proxy::Session;
 
 use super::admit::{self, Refused};
-use super::cached::{self, Outcome};
+use super::cached::{self, Outcome, Upgrade};
 use super::drain::OpenRequest;
-use super::front::Front;
+use super::front::{Front, Gate};
 use super::record::Finished;
 use super::respond::{AUDIT_ID, Answer};
+use super::websocket::Handshake;
 use crate::api::{Query, Status, UserInfo};
 use crate::authn::Peer;
 use crate::flow::{Admitted, RequestKind, TooManyRequests};
@@ -45,6 +46,8 @@ pub struct RequestContext {
     /// Upstream is asked to act as somebody else, and decides that.
     pub(super) impersonates_upstream: bool,
     pub(super) cache: CacheResult,
+    /// Of a request for a WebSocket that can be answered here.
+    pub(super) handshake: Option<Handshake>,
     pub(super) audit_id: HeaderValue,
     pub(super) forward: Forward,
     /// 0 until something was answered.
@@ -104,6 +107,7 @@ impl RequestContext {
             user: None,
             impersonates_upstream: false,
             cache: CacheResult::NotAsked,
+            handshake: None,
             audit_id: HeaderValue::from_static(""),
             forward: Forward::default(),
             code: 0,
@@ -152,6 +156,8 @@ impl RequestContext {
             .and_then(|ssl| ssl.extension.get::<Peer>())
             .unwrap_or(&unknown);
         let authority = request.uri.authority().map(|a| a.as_str());
+        let other_credentials = matches!(self.front.gate, Gate::Owner) || peer.has_certificate();
+        self.handshake = Handshake::read(request, other_credentials);
         let admitted = admit::admit(&self.front, &request.headers, authority, peer, info).await;
         let admitted = match admitted {
             Ok(admitted) => admitted,
@@ -193,7 +199,13 @@ impl RequestContext {
             return Outcome::Bypass(BypassReason::UnusualRequest);
         }
         let headers = &session.req_header().headers;
-        cached::answer(&self.front, info, &self.query, headers, self.user.as_ref()).await
+        let upgrade = match &self.handshake {
+            Some(_) => Upgrade::WebSocket,
+            None if headers.contains_key(UPGRADE) => Upgrade::Other,
+            None => Upgrade::No,
+        };
+        let user = self.user.as_ref();
+        cached::answer(&self.front, info, &self.query, headers, upgrade, user).await
     }
 }
 

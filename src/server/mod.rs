@@ -24,6 +24,8 @@ pub mod tls;
 mod upgrade;
 mod watch_frames;
 mod watch_stream;
+mod websocket;
+mod websocket_watch;
 
 pub use build::BuildError;
 pub use listen::ListenError;

@@ -17,7 +17,9 @@ use super::context::{CacheResult, RequestContext};
 use super::front::Front;
 use super::header_deadline::HeaderRead;
 use super::respond::Answer;
-use super::{forward, framing, local, record, respond, stream, upgrade, watch_stream};
+use super::{
+    forward, framing, local, record, respond, stream, upgrade, watch_stream, websocket_watch,
+};
 
 pub(super) struct Proxy {
     /// Replaced as a whole by a reload.
@@ -75,7 +77,12 @@ impl ProxyHttp for Proxy {
             }
             Outcome::Watch(watch, warnings) => {
                 ctx.cache = CacheResult::Hit;
-                watch_stream::start(session, ctx, *watch, &warnings).await?;
+                match ctx.handshake.take() {
+                    Some(handshake) => {
+                        websocket_watch::start(session, ctx, *watch, &handshake).await?;
+                    }
+                    None => watch_stream::start(session, ctx, *watch, &warnings).await?,
+                }
                 return Ok(true);
             }
             Outcome::Refused(status, warnings) => {

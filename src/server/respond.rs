@@ -148,17 +148,24 @@ pub(super) fn debug_header(
     request: &RequestHeader,
     cache: CacheResult,
 ) -> Result<()> {
+    match debug_value(request, cache) {
+        Some(value) => header.insert_header("x-apifront-cache", value),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn debug_value(request: &RequestHeader, cache: CacheResult) -> Option<HeaderValue> {
     let asked = request
         .headers
         .get("x-apifront-debug")
         .is_some_and(|v| v == "cache");
     let text = match cache {
-        _ if !asked => return Ok(()),
-        CacheResult::NotAsked => return Ok(()),
+        _ if !asked => return None,
+        CacheResult::NotAsked => return None,
         CacheResult::Hit => "hit".to_owned(),
         CacheResult::Bypass(reason) => format!("bypass; reason={}", reason.as_str()),
     };
-    header.insert_header("x-apifront-cache", text)
+    HeaderValue::from_str(&text).ok()
 }
 
 /// Sends an answer; returns the bytes of its body.

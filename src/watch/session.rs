@@ -134,6 +134,12 @@ impl Watch {
         watch
     }
 
+    /// Without the bookmark that marks the end of the initial events.
+    pub fn unmarked(mut self) -> Self {
+        self.owed_end = None;
+        self
+    }
+
     fn new(
         store: Arc<Store>,
         cursor: Cursor,

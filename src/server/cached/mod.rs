@@ -7,14 +7,13 @@ mod watch;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::UPGRADE;
 use http::{HeaderMap, Method};
 
 use super::front::{Front, Gate};
 use super::respond::Answer;
 use crate::api::{ListOptions, Query, Status, UserInfo};
 use crate::config::Consistency;
-use crate::read::{self, BypassReason, Freshness, Shape, WatchPlan};
+use crate::read::{self, BypassReason, Freshness, Shape, WatchPlan, legacy_watch};
 use crate::request::RequestInfo;
 use crate::store::{Filter, Store};
 use crate::watch::Watch;
@@ -34,6 +33,15 @@ pub(super) enum Outcome {
     NotAsked,
 }
 
+/// What the request wants its connection to become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Upgrade {
+    No,
+    /// By a handshake that can be answered here.
+    WebSocket,
+    Other,
+}
+
 enum Plan {
     Get(Freshness),
     List(ListOptions, read::ListPlan),
@@ -46,7 +54,9 @@ impl Plan {
             Self::Get(freshness) => *freshness,
             Self::List(_, plan) => plan.freshness,
             Self::Watch(_, WatchPlan::InitialEvents(freshness)) => *freshness,
-            Self::Watch(_, WatchPlan::From(_) | WatchPlan::FromNow) => Freshness::Any,
+            Self::Watch(_, WatchPlan::From(_) | WatchPlan::FromNow | WatchPlan::Unmarked) => {
+                Freshness::Any
+            }
         }
     }
 }
@@ -58,12 +68,13 @@ pub(super) async fn answer(
     info: &RequestInfo,
     query: &Query,
     headers: &HeaderMap,
+    upgrade: Upgrade,
     user: Option<&UserInfo>,
 ) -> Outcome {
     if info.method != Method::GET || !info.is_resource_request || !info.subresource.is_empty() {
         return Outcome::NotAsked;
     }
-    let plan = match plan(front, info, query, headers) {
+    let plan = match plan(front, info, query, upgrade) {
         Ok(Some(plan)) => plan,
         Ok(None) => return Outcome::NotAsked,
         Err(reason) => return Outcome::Bypass(reason),
@@ -83,7 +94,7 @@ fn plan(
     front: &Front,
     info: &RequestInfo,
     query: &Query,
-    headers: &HeaderMap,
+    upgrade: Upgrade,
 ) -> Result<Option<Plan>, BypassReason> {
     let verb = info.verb.as_str();
     if !matches!(verb, "get" | "list" | "watch") || info.parts.len() > 2 {
@@ -92,7 +103,7 @@ fn plan(
     if !front.config.cache.caches(&info.gvr) {
         return Err(BypassReason::Excluded);
     }
-    if info.is_verb_via_path() || headers.contains_key(UPGRADE) {
+    if upgrade == Upgrade::Other || upgrade == Upgrade::WebSocket && verb != "watch" {
         return Err(BypassReason::WatchProtocol);
     }
     if !info.is_canonical() {
@@ -111,8 +122,14 @@ fn plan(
         }
         _ => {
             let options = options()?;
-            let plan = read::watch(&options)?;
-            Plan::Watch(options, plan)
+            if info.is_verb_via_path() {
+                let options = legacy_watch::options(options, &info.name)?;
+                let plan = legacy_watch::plan(&options)?;
+                Plan::Watch(options, plan)
+            } else {
+                let plan = read::watch(&options)?;
+                Plan::Watch(options, plan)
+            }
         }
     };
     let strict = front.config.cache.consistency == Consistency::Strict;
@@ -189,7 +206,7 @@ fn scope<'i>(info: &'i RequestInfo, store: &Store) -> Result<&'i str, BypassReas
     } else {
         info.namespace.as_str()
     };
-    let one = info.verb == "get";
+    let one = info.parts.len() > 1;
     let fits = match (store.resource.namespaced, namespace.is_empty()) {
         (true, false) | (false, true) => true,
         (true, true) => !one,

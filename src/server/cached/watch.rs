@@ -43,10 +43,13 @@ pub(super) fn watch(
     let version = match plan {
         WatchPlan::From(version) => version,
         WatchPlan::FromNow => store.progress().resource_version,
-        WatchPlan::InitialEvents(_) => {
+        WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => {
             let snapshot = store.snapshot();
             let watch = Watch::with_initial_events(store, &snapshot, watch_options, encoding);
-            return Ok(watch);
+            return Ok(match plan {
+                WatchPlan::Unmarked => watch.unmarked(),
+                _ => watch,
+            });
         }
     };
     Watch::from_version(store, version, watch_options, encoding)

@@ -1,0 +1,171 @@
+//! A watch whose events are the text frames of a WebSocket.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{SinkExt, StreamExt};
+use pingora_core::protocols::Stream;
+use pingora_core::{Error, ErrorType, Result};
+use pingora_proxy::Session;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::watch::Receiver;
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::error::{CapacityError, Error as WebSocketError};
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+
+use super::context::RequestContext;
+use super::detached::take_stream;
+use super::record::Finished;
+use super::respond::debug_value;
+use super::stream::WRITE_TIMEOUT;
+use super::watch_stream::StreamEnd;
+use super::websocket::Handshake;
+use crate::watch::Watch;
+
+/// Clients have nothing to say. What one says is read to its end and dropped,
+/// and must be held for that; above this its connection is closed with 1009.
+/// kube-apiserver takes 32 MiB.
+const MAX_CLIENT_MESSAGE: usize = 64 << 10;
+
+/// Read at a time: control frames are shorter.
+const READ_BUFFER: usize = 1 << 10;
+
+/// Small events are written together up to about this size.
+const WRITE_BUFFER: usize = 16 << 10;
+
+/// How long a client may take to hear that it is over.
+const LAST_WORD: Duration = Duration::from_secs(5);
+
+/// Answers the handshake and hands the connection to a task of its own.
+pub(super) async fn start(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    mut watch: Watch,
+    handshake: &Handshake,
+) -> Result<()> {
+    ctx.code = 101;
+    let head = handshake.answer(debug_value(session.req_header(), ctx.cache).as_ref());
+    let mut finished = Finished::new(session, ctx);
+    let watching = finished.watching();
+    let guards = std::mem::take(&mut ctx.guards);
+    let mut stopping = ctx.front.drain.stopping();
+    let Some(mut client) = take_stream(session) else {
+        return Error::e_explain(ErrorType::InternalError, "WebSocket on a shared connection");
+    };
+    ctx.detached = true;
+    tokio::spawn(async move {
+        let _guards = guards;
+        let mut initial = !watch.has_begun();
+        let mut bytes = 0;
+        let sent = |sent: usize, events, begun| {
+            bytes += sent;
+            watching.sent(sent, events);
+            if begun && std::mem::take(&mut initial) {
+                watching.initial_events_sent();
+            }
+        };
+        let end = match timeout(WRITE_TIMEOUT, write_head(&mut client, &head)).await {
+            Ok(Ok(())) => run(client, &mut watch, &mut stopping, sent).await,
+            Ok(Err(_)) | Err(_) => StreamEnd::ClientGone,
+        };
+        finished.ended(end.as_str());
+        finished.record(bytes);
+    });
+    Ok(())
+}
+
+async fn write_head(client: &mut Stream, head: &[u8]) -> std::io::Result<()> {
+    client.write_all(head).await?;
+    client.flush().await
+}
+
+/// Writes events until the watch, the client or apifront ends; then says so and
+/// closes.
+async fn run(
+    client: Stream,
+    watch: &mut Watch,
+    stopping: &mut Receiver<bool>,
+    mut sent: impl FnMut(usize, usize, bool),
+) -> StreamEnd {
+    let config = WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER)
+        .write_buffer_size(WRITE_BUFFER)
+        .max_message_size(Some(MAX_CLIENT_MESSAGE))
+        .max_frame_size(Some(MAX_CLIENT_MESSAGE));
+    let mut socket = WebSocketStream::from_raw_socket(client, Role::Server, Some(config)).await;
+    let (end, last_word) = loop {
+        let batch = tokio::select! {
+            biased;
+            _ = stopping.wait_for(|stop| *stop) => {
+                break (StreamEnd::ShuttingDown, Some(CloseCode::Away));
+            }
+            // Pings are answered in here.
+            heard = socket.next() => match heard {
+                Some(Ok(Message::Close(_))) | None => {
+                    break (StreamEnd::ClientGone, Some(CloseCode::Normal));
+                }
+                Some(Ok(_)) => continue,
+                Some(Err(error)) => break (StreamEnd::ClientGone, Some(blame(&error))),
+            },
+            batch = watch.next() => batch,
+        };
+        match batch {
+            Ok((frames, events)) => {
+                sent(frames.len(), events, watch.has_begun());
+                let written = timeout(WRITE_TIMEOUT, write(&mut socket, frames)).await;
+                if !matches!(written, Ok(Ok(()))) {
+                    // Perhaps in the middle of a frame: nothing can follow.
+                    break (StreamEnd::ClientGone, None);
+                }
+            }
+            Err(end) => break (StreamEnd::Watch(end), Some(CloseCode::Normal)),
+        }
+    };
+    let farewell = async {
+        if let Some(code) = last_word {
+            close(&mut socket, code).await?;
+        }
+        socket.get_mut().shutdown().await
+    };
+    match timeout(LAST_WORD, farewell).await {
+        Ok(Ok(())) => end,
+        Ok(Err(_)) | Err(_) => StreamEnd::ClientGone,
+    }
+}
+
+/// kube-apiserver closes with 1000, whatever the client's own close frame said;
+/// the library would repeat that one.
+async fn close(socket: &mut WebSocketStream<Stream>, code: CloseCode) -> std::io::Result<()> {
+    let [high, low] = u16::from(code).to_be_bytes();
+    let stream = socket.get_mut();
+    stream.write_all(&[0x88, 2, high, low]).await?;
+    stream.flush().await
+}
+
+/// One WebSocket frame for each line of `events`, its newline with it.
+async fn write(
+    socket: &mut WebSocketStream<Stream>,
+    mut events: Bytes,
+) -> Result<(), WebSocketError> {
+    while !events.is_empty() {
+        let newline = events.iter().position(|b| *b == b'\n');
+        let line = newline.map_or(events.len(), |at| at + 1);
+        let event = events.split_to(line);
+        // JSON is UTF-8: what is cached was parsed.
+        let frame = Frame::message(event, OpCode::Data(Data::Text), true);
+        socket.feed(Message::Frame(frame)).await?;
+    }
+    socket.flush().await
+}
+
+fn blame(error: &WebSocketError) -> CloseCode {
+    match error {
+        WebSocketError::Capacity(CapacityError::MessageTooLong { .. }) => CloseCode::Size,
+        WebSocketError::Protocol(_) => CloseCode::Protocol,
+        _ => CloseCode::Normal,
+    }
+}

@@ -1,0 +1,247 @@
+//! Watches by the paths that name their verb, `/api/v1/watch/…`: from the
+//! cache, and to the byte as kube-apiserver answers them.
+
+use http::Method;
+use serde_json::json;
+
+use crate::harness::apifront::{Apifront, oracle as is_oracle};
+use crate::harness::client::Client;
+use crate::harness::cluster::Cluster;
+use crate::harness::differential::Differential;
+use crate::harness::objects;
+use crate::harness::sample::{GROUP, NAMESPACE};
+use crate::harness::watch::Watch;
+
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+fn oracle() -> Differential {
+    let cluster = Cluster::quiet();
+    Differential::new(cluster.admin_client(), cluster.admin_client())
+}
+
+fn through_apifront() -> Differential {
+    let cluster = Cluster::quiet();
+    Differential::new(cluster.admin_client(), Apifront::quiet().admin_client())
+}
+
+async fn compare(mut both: Differential, asked: &[(String, &str)]) {
+    let shared = &both;
+    let questions = asked.iter().map(|(path, accept)| async move {
+        let headers = [("accept", *accept)];
+        shared.difference(Method::GET, path, &headers, "").await
+    });
+    let found = futures::future::join_all(questions).await;
+    both.add(found);
+    both.finish();
+}
+
+/// Collections in all forms a path can have: everywhere, in a namespace, one
+/// object, one that is not there.
+fn paths() -> Vec<String> {
+    let mut paths = Vec::new();
+    for (base, resource, name) in [
+        ("/api/v1", "pods", "running"),
+        ("/api/v1", "services", "kubernetes"),
+        ("/api/v1", "configmaps", "kube-root-ca.crt"),
+        ("/apis/apps/v1", "deployments", "none"),
+        (&format!("/apis/{GROUP}/v1"), "widgets", "red"),
+    ] {
+        paths.push(format!("{base}/watch/{resource}"));
+        for namespace in [NAMESPACE, "default"] {
+            let list = format!("{base}/watch/namespaces/{namespace}/{resource}");
+            paths.push(format!("{list}/{name}"));
+            paths.push(list);
+        }
+        // No such path: a name without its namespace.
+        paths.push(format!("{base}/watch/{resource}/{name}"));
+    }
+    for (base, resource, name) in [
+        ("/api/v1", "namespaces", NAMESPACE),
+        ("/api/v1", "nodes", "node-1"),
+        (
+            "/apis/rbac.authorization.k8s.io/v1",
+            "clusterroles",
+            "cluster-admin",
+        ),
+    ] {
+        let list = format!("{base}/watch/{resource}");
+        paths.push(format!("{list}/{name}"));
+        paths.push(format!("{list}/no-such-object"));
+        paths.push(list);
+    }
+    paths
+}
+
+async fn all_forms(both: Differential) {
+    let mut asked = Vec::new();
+    for path in paths() {
+        for query in ["", "resourceVersion=0", "watch=1&resourceVersion=0"] {
+            for accept in ["application/json", TABLE, PARTIAL, PROTOBUF] {
+                asked.push((format!("{path}?{query}&timeoutSeconds=1"), accept));
+            }
+        }
+    }
+    compare(both, &asked).await;
+}
+
+async fn options(both: Differential) {
+    let json = "application/json";
+    let mut asked = Vec::new();
+    let one = format!("/api/v1/watch/namespaces/{NAMESPACE}/pods/running");
+    for selector in [
+        "fieldSelector=metadata.name%3Drunning",
+        "fieldSelector=metadata.name%3D%3Drunning",
+        "fieldSelector=metadata.name%3Drunning,spec.nodeName%3Dnode-1",
+        "fieldSelector=metadata.name%3Drunning,spec.nodeName%3Dnowhere",
+        "fieldSelector=metadata.name%3Drunning,spec.nothing%3Dx",
+        "fieldSelector=metadata.name%3Dother",
+        "fieldSelector=metadata.name!%3Drunning",
+        "fieldSelector=spec.nodeName%3Dnode-1",
+        "fieldSelector=,",
+        "fieldSelector=nonsense",
+        "labelSelector=app%3Dsample",
+        "labelSelector=app%3Dother",
+        "labelSelector=!",
+        "watch=true&fieldSelector=spec.nodeName%3Dnode-1",
+    ] {
+        asked.push((format!("{one}?{selector}&timeoutSeconds=1"), json));
+    }
+    let all = format!("/api/v1/watch/namespaces/{NAMESPACE}/pods");
+    for query in [
+        "fieldSelector=metadata.name%3Drunning",
+        "fieldSelector=spec.nodeName%3Dnode-1",
+        "labelSelector=app%3Dsample",
+        "allowWatchBookmarks=true",
+        "allowWatchBookmarks=true&resourceVersion=0",
+        "watch=true&allowWatchBookmarks=true&resourceVersion=0",
+        "watch=false",
+        "limit=1",
+        "limit=-1",
+        "limit=1&continue=x",
+        "resourceVersion=abc",
+        "resourceVersionMatch=NotOlderThan",
+        "resourceVersionMatch=Exact",
+        "resourceVersionMatch=Never",
+        "resourceVersion=0&resourceVersionMatch=NotOlderThan",
+        "resourceVersion=0&resourceVersionMatch=Exact",
+        "resourceVersion=0&resourceVersionMatch=Never",
+        "resourceVersion=0&resourceVersionMatch=NotOlderThan&continue=x",
+        "sendInitialEvents=true",
+        "sendInitialEvents=false",
+        "sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+        "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0\
+         &allowWatchBookmarks=true",
+        "watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=0",
+        "pretty=true",
+    ] {
+        asked.push((format!("{all}?{query}&timeoutSeconds=1"), json));
+    }
+    for timeout in ["timeoutSeconds=x", "timeoutSeconds=1&timeout=x"] {
+        asked.push((format!("{all}?resourceVersion=0&{timeout}"), json));
+    }
+    for path in [
+        format!("{one}/status"),
+        format!("{one}/log"),
+        format!("{one}/"),
+        "/api/v1/watch/nothing".to_owned(),
+        "/api/v1/watch/namespaces/default/status".to_owned(),
+    ] {
+        asked.push((format!("{path}?timeoutSeconds=1"), json));
+    }
+    compare(both, &asked).await;
+}
+
+async fn versions(both: Differential) {
+    let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+    let now = both.direct.get(&pods).await.expect(200);
+    let mut versions = vec![now["metadata"]["resourceVersion"].clone()];
+    let items = now["items"].as_array().expect("items").iter();
+    versions.extend(items.map(|i| i["metadata"]["resourceVersion"].clone()));
+    let watch = format!("/api/v1/watch/namespaces/{NAMESPACE}/pods");
+    let mut asked = Vec::new();
+    for version in versions.iter().filter_map(serde_json::Value::as_str) {
+        for more in [
+            "",
+            "&resourceVersionMatch=Exact",
+            "&resourceVersionMatch=NotOlderThan",
+            "&watch=1",
+        ] {
+            let path = format!("{watch}?resourceVersion={version}{more}&timeoutSeconds=1");
+            asked.push((path, "application/json"));
+        }
+    }
+    compare(both, &asked).await;
+}
+
+macro_rules! differential {
+    ($($test:ident),+ $(,)?) => {
+        mod kube_apiserver {
+            $(#[tokio::test]
+            async fn $test() { super::$test(super::oracle()).await; })+
+        }
+        mod apifront {
+            $(#[tokio::test]
+            async fn $test() { super::$test(super::through_apifront()).await; })+
+        }
+    };
+}
+
+differential!(all_forms, options, versions);
+
+async fn is_hit(client: &Client, path: &str) -> bool {
+    let debug = [("x-apifront-debug", "cache")];
+    let answer = client.send(Method::GET, path, &debug, "").await;
+    let how = answer.header("x-apifront-cache");
+    answer.status == 200 && (is_oracle() || how.starts_with("hit"))
+}
+
+#[tokio::test]
+async fn they_come_from_the_cache() {
+    let front = Apifront::quiet();
+    let client = front.admin_client();
+    front.warm(&client, "/api/v1/pods?resourceVersion=0").await;
+    for path in [
+        "/api/v1/watch/pods?timeoutSeconds=1".to_owned(),
+        "/api/v1/watch/pods?resourceVersion=0&timeoutSeconds=1".to_owned(),
+        format!("/api/v1/watch/namespaces/{NAMESPACE}/pods?timeoutSeconds=1"),
+        format!("/api/v1/watch/namespaces/{NAMESPACE}/pods/running?timeoutSeconds=1"),
+    ] {
+        assert!(is_hit(&client, &path).await, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn one_object_is_followed_through_its_life() {
+    let cluster = Cluster::shared();
+    let front = Apifront::shared();
+    let namespace = cluster.namespace("legacy").await;
+    let admin = cluster.admin_client();
+    let maps = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let path = format!("/api/v1/watch/namespaces/{namespace}/configmaps/one?timeoutSeconds=60");
+    let mut watches = vec![
+        Watch::open(&admin, &path).await,
+        Watch::open(&front.admin_client(), &path).await,
+    ];
+    for name in ["other", "one"] {
+        let map = objects::config_map(name, json!({}), json!({ "a": "1" }));
+        admin.post(&maps, &map).await.expect(201);
+    }
+    let patch = json!({ "metadata": { "labels": { "a": "b" } } });
+    let one = format!("{maps}/one");
+    admin
+        .patch(&one, "merge-patch+json", &patch)
+        .await
+        .expect(200);
+    admin.delete(&format!("{maps}/other")).await.expect(200);
+    admin.delete(&one).await.expect(200);
+    let mut seen = Vec::new();
+    for watch in &mut watches {
+        let events = watch.take(3).await;
+        let kinds: Vec<_> = events.iter().map(|e| e.short()).collect();
+        assert_eq!(kinds, ["ADDED one", "MODIFIED one", "DELETED one"]);
+        seen.push(events.into_iter().map(|e| e.line).collect::<Vec<_>>());
+    }
+    assert_eq!(seen[0], seen[1]);
+}
