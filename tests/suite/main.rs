@@ -22,3 +22,4 @@ mod reload;
 mod restart;
 mod streams;
 mod traps;
+mod watch_history;
