@@ -45,9 +45,9 @@ pub(super) fn freshness(resource_version: &str) -> Result<Freshness, BypassReaso
         "" => Ok(Freshness::MostRecent),
         "0" => Ok(Freshness::Any),
         text => match ResourceVersion::parse(text) {
-            Ok(ResourceVersion(0)) => Ok(Freshness::Any),
-            Ok(ResourceVersion(n)) => Ok(Freshness::NotOlderThan(n)),
-            Err(_) => Err(BypassReason::InvalidOptions),
+            // kube-apiserver reads `00` as a zero here and as no zero there.
+            Ok(ResourceVersion(n)) if n > 0 => Ok(Freshness::NotOlderThan(n)),
+            Ok(_) | Err(_) => Err(BypassReason::InvalidOptions),
         },
     }
 }
@@ -162,6 +162,7 @@ mod tests {
             ),
             ("continue=x", Err(BypassReason::Chunked)),
             ("resourceVersion=x", Err(BypassReason::InvalidOptions)),
+            ("resourceVersion=00", Err(BypassReason::InvalidOptions)),
             ("resourceVersion=-1", Err(BypassReason::InvalidOptions)),
             (
                 "resourceVersion=7&resourceVersionMatch=Foo",

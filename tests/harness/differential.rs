@@ -122,6 +122,16 @@ impl Differential {
 
 /// Empty when the answers mean the same to a client.
 pub fn compare(direct: &Answer, front: &Answer) -> String {
+    let bodies = (comparable_body(direct), comparable_body(front));
+    compare_with(direct, front, bodies)
+}
+
+/// As [`compare`], where the versions of lists must agree too.
+pub fn compare_exactly(direct: &Answer, front: &Answer) -> String {
+    compare_with(direct, front, (unpacked(direct), unpacked(front)))
+}
+
+fn compare_with(direct: &Answer, front: &Answer, (d, f): (Bytes, Bytes)) -> String {
     let mut out = String::new();
     if direct.status != front.status {
         let (d, f) = (direct.status, front.status);
@@ -139,7 +149,6 @@ pub fn compare(direct: &Answer, front: &Answer) -> String {
             let _ = writeln!(out, "  {name}: - {d:?}\n  {name}: + {f:?}");
         }
     }
-    let (d, f) = (comparable_body(direct), comparable_body(front));
     if d != f {
         out += &compare_bytes(&d, &f);
     }
@@ -149,14 +158,19 @@ pub fn compare(direct: &Answer, front: &Answer) -> String {
 /// The body, unpacked, without the version of a list: a cache's progress is
 /// its own, and two that hold the same objects may name different versions.
 fn comparable_body(answer: &Answer) -> Bytes {
-    let body = match answer.header("content-encoding") {
-        "gzip" => unpack(&answer.body),
-        _ => answer.body.clone(),
-    };
+    let body = unpacked(answer);
     if answer.header("content-type").contains("protobuf") {
         mask_protobuf_version(&body)
     } else {
         mask_text_version(&body)
+    }
+}
+
+/// The body as it was before compression.
+pub fn unpacked(answer: &Answer) -> Bytes {
+    match answer.header("content-encoding") {
+        "gzip" => unpack(&answer.body),
+        _ => answer.body.clone(),
     }
 }
 
@@ -177,7 +191,10 @@ fn mask_text_version(body: &[u8]) -> Bytes {
         "\"metadata\":{\"resourceVersion\":\"",
         "\"metadata\":{\"continue\":\"\",\"resourceVersion\":\"",
         "\"metadata\": {\n    \"resourceVersion\": \"",
+        "\"metadata\": {\n    \"continue\": \"\",\n    \"resourceVersion\": \"",
         "\nmetadata:\n  resourceVersion: \"",
+        "\nmetadata:\n  continue: \"\"\n  resourceVersion: \"",
+        "{\"annotations\":{\"k8s.io/initial-events-end\":\"true\"},\"resourceVersion\":\"",
         "Too large resource version: 999999999, current: ",
         "too old resource version: ",
     ] {

@@ -1,8 +1,19 @@
-//! etcd with its data in a temporary folder.
+//! etcd with its data in a temporary folder, and its own account of what was
+//! written, through its HTTP gateway.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Buf, BytesMut};
+use http::Method;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+
+use super::client::Client;
 use super::process::Process;
 use super::{binaries, ports};
 
@@ -40,4 +51,119 @@ impl Etcd {
     pub fn alive(&mut self) -> bool {
         self.process.alive()
     }
+
+    fn client(&self) -> Client {
+        Client::plain(ports::loopback(self.client_port))
+    }
+
+    /// The revision of the last write.
+    pub async fn revision(&self) -> u64 {
+        let range = json!({ "key": STANDARD.encode("none") });
+        let answer = self.client().post("/v3/kv/range", &range).await.expect(200);
+        number(&answer["header"]["revision"])
+    }
+
+    /// Forgets what was overwritten before `revision`.
+    pub async fn compact(&self, revision: u64) {
+        let request = json!({ "revision": revision.to_string(), "physical": true });
+        let answer = self.client().post("/v3/kv/compaction", &request).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+
+    /// What is written under `prefix` from `revision` on, as it happens.
+    pub async fn log(&self, prefix: &str, revision: u64) -> Log {
+        let mut end = prefix.as_bytes().to_vec();
+        // The first key that does not have the prefix.
+        *end.last_mut().expect("a prefix") += 1;
+        let request = json!({ "create_request": {
+            "key": STANDARD.encode(prefix),
+            "range_end": STANDARD.encode(end),
+            "start_revision": revision.to_string(),
+        }});
+        let body = request.to_string();
+        let open = self.client();
+        let response = open.try_open(Method::POST, "/v3/watch", &[], body).await;
+        let response = response.expect("a watch of etcd");
+        assert_eq!(response.status(), 200);
+        Log {
+            prefix: prefix.to_owned(),
+            body: response.into_body(),
+            buffer: BytesMut::new(),
+            keys: BTreeSet::new(),
+        }
+    }
+}
+
+/// One write. The value is as stored: protobuf for built-in kinds.
+#[derive(Debug)]
+pub struct Written {
+    /// Without the prefix.
+    pub key: String,
+    pub revision: u64,
+    /// `ADDED`, `MODIFIED` or `DELETED`.
+    pub kind: &'static str,
+    pub value: Vec<u8>,
+}
+
+pub struct Log {
+    prefix: String,
+    body: Incoming,
+    buffer: BytesMut,
+    keys: BTreeSet<String>,
+}
+
+impl Log {
+    /// Everything up to the creation of `last`, which is not in it.
+    pub async fn until(mut self, last: &str) -> Vec<Written> {
+        let mut all = Vec::new();
+        loop {
+            while let Some(at) = self.buffer.iter().position(|b| *b == b'\n') {
+                let line = self.buffer.split_to(at);
+                self.buffer.advance(1);
+                let message: Value = serde_json::from_slice(&line).expect("JSON from etcd");
+                for event in message["result"]["events"].as_array().into_iter().flatten() {
+                    let written = self.written(event);
+                    if written.key == last {
+                        return all;
+                    }
+                    all.push(written);
+                }
+            }
+            let frame = self.body.frame().await.expect("etcd goes on");
+            if let Ok(data) = frame.expect("etcd goes on").into_data() {
+                self.buffer.extend_from_slice(&data);
+            }
+        }
+    }
+
+    fn written(&mut self, event: &Value) -> Written {
+        let bytes = |field: &str| {
+            let text = event["kv"][field].as_str().unwrap_or_default();
+            STANDARD.decode(text).expect("base64")
+        };
+        let key = String::from_utf8(bytes("key")).expect("a key");
+        let key = key
+            .strip_prefix(&self.prefix)
+            .expect("the prefix")
+            .to_owned();
+        let kind = if event["type"] == "DELETE" {
+            self.keys.remove(&key);
+            "DELETED"
+        } else if self.keys.insert(key.clone()) {
+            "ADDED"
+        } else {
+            "MODIFIED"
+        };
+        Written {
+            key,
+            revision: number(&event["kv"]["mod_revision"]),
+            kind,
+            value: bytes("value"),
+        }
+    }
+}
+
+fn number(value: &Value) -> u64 {
+    let text = value.as_str().expect("a number in a string");
+    text.parse().expect("a number")
 }

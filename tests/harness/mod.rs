@@ -25,6 +25,7 @@ pub mod raw;
 pub mod sample;
 pub mod scripted;
 pub mod subject;
+pub mod volume;
 pub mod watch;
 
 use std::time::{Duration, Instant};

@@ -1,0 +1,212 @@
+//! One read asked of kube-apiserver and of apifront at the same time.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::Method;
+use serde::Deserialize;
+
+use super::request::{Read, Verb};
+use super::world::Memory;
+use crate::harness::client::{Answer, Client};
+use crate::harness::differential::{compare, compare_exactly, unpacked};
+
+/// A difference counts when it stays: an age ticks between two answers, and
+/// with writers at work an object changes between them.
+const TRIES: u32 = 6;
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+#[derive(Default)]
+pub struct Outcome {
+    /// Empty if the answers are alike.
+    pub difference: String,
+    /// What apifront said of its cache.
+    pub cache: String,
+    /// 200 and the like are what most of the answers should be.
+    pub success: bool,
+}
+
+/// What of a list decides whether two may be compared.
+#[derive(Default, Deserialize)]
+struct Listed {
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    name: String,
+    #[serde(default, rename = "resourceVersion")]
+    version: String,
+    #[serde(default, rename = "continue")]
+    token: String,
+}
+
+/// Asks until the answers are alike, or for good not.
+pub async fn check(
+    direct: &Client,
+    front: &Client,
+    memory: &Memory,
+    read: &Read,
+    quiet: bool,
+) -> Outcome {
+    let mut outcome = Outcome::default();
+    for attempt in 0..TRIES {
+        if attempt > 0 {
+            tokio::time::sleep(FIRST_PAUSE * 3_u32.pow(attempt - 1)).await;
+        }
+        outcome = once(direct, front, memory, read, quiet).await;
+        if outcome.difference.is_empty() {
+            break;
+        }
+    }
+    outcome
+}
+
+async fn once(
+    direct: &Client,
+    front: &Client,
+    memory: &Memory,
+    read: &Read,
+    quiet: bool,
+) -> Outcome {
+    let (target, headers) = (read.target(), read.headers());
+    let debug = [headers.as_slice(), &[("x-apifront-debug", "cache")]].concat();
+    let (right, found) = tokio::join!(
+        direct.send(Method::GET, &target, &headers, ""),
+        front.try_send(Method::GET, &target, &debug, ""),
+    );
+    let mut outcome = Outcome::default();
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => {
+            outcome.difference = format!("  no answer: {error}\n");
+            return outcome;
+        }
+    };
+    outcome.cache = found.header("x-apifront-cache").to_owned();
+    outcome.success = right.status.is_success();
+    if read.verb == Verb::Watch {
+        outcome.difference = compare_watches(&right, &found);
+        return outcome;
+    }
+    if read.verb == Verb::Get || !right.status.is_success() || !found.status.is_success() {
+        outcome.difference = compare(&right, &found);
+        return outcome;
+    }
+    outcome.difference = compare_lists(direct, read, &right, &found, quiet).await;
+    if outcome.difference.is_empty() {
+        remember(memory, read, [&right, &found]);
+    }
+    outcome
+}
+
+/// Lists that name one version must be the same to the byte; of others, the
+/// right one is that of kube-apiserver at the version apifront names.
+async fn compare_lists(
+    direct: &Client,
+    read: &Read,
+    right: &Answer,
+    found: &Answer,
+    quiet: bool,
+) -> String {
+    let (of_right, of_found) = (version(right), version(found));
+    if of_right == of_found {
+        return compare_exactly(right, found);
+    }
+    let Some(at) = of_found else {
+        return format!("  versions: - {of_right:?}\n            + {of_found:?}\n");
+    };
+    // Tokens carry the version.
+    if quiet && !has_token(right) {
+        let difference = compare(right, found);
+        if !difference.is_empty() {
+            return difference;
+        }
+    }
+    let exact = direct
+        .send(Method::GET, &read.at(at).target(), &read.headers(), "")
+        .await;
+    let difference = compare_exactly(&exact, found);
+    match difference.is_empty() {
+        true => difference,
+        false => format!("  at {at} exactly:\n{difference}"),
+    }
+}
+
+/// kube-apiserver's history may be the shorter one.
+fn compare_watches(right: &Answer, found: &Answer) -> String {
+    let expired = b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",";
+    let too_old = |answer: &Answer| {
+        answer.body.starts_with(expired) && answer.text().contains("\"reason\":\"Expired\"")
+    };
+    if too_old(right) && !too_old(found) && found.status == 200 {
+        return String::new();
+    }
+    compare(&without_bookmarks(right), &without_bookmarks(found))
+}
+
+/// Of bookmarks only the one that ends the initial events comes at a certain
+/// time; others come when there is progress to tell.
+fn without_bookmarks(answer: &Answer) -> Answer {
+    if answer.header("content-type").contains("protobuf") {
+        return answer.clone();
+    }
+    let lines = answer.body.split_inclusive(|b| *b == b'\n');
+    let kept = lines.filter(|line| {
+        let text = String::from_utf8_lossy(line);
+        !text.starts_with("{\"type\":\"BOOKMARK\"") || text.contains("initial-events-end")
+    });
+    Answer {
+        body: kept.collect::<Vec<_>>().concat().into(),
+        ..answer.clone()
+    }
+}
+
+fn remember(memory: &Memory, read: &Read, answers: [&Answer; 2]) {
+    for answer in answers {
+        if let Some(version) = version(answer) {
+            memory.add_version(read.kind, version);
+        }
+        let body = unpacked(answer);
+        if let Ok(list) = serde_json::from_slice::<Listed>(&body)
+            && !list.metadata.token.is_empty()
+        {
+            memory.add_token(&read.path, list.metadata.token);
+        }
+    }
+}
+
+fn has_token(answer: &Answer) -> bool {
+    // `{"v":` in base64, which is what every token begins with.
+    let start = URL_SAFE_NO_PAD.encode("{\"v\":\"");
+    answer.body.windows(7).any(|w| w == &start.as_bytes()[..7])
+}
+
+/// The version of a list, in whichever encoding.
+pub fn version(answer: &Answer) -> Option<u64> {
+    let body = unpacked(answer);
+    let kind = answer.header("content-type");
+    if kind.contains("protobuf") {
+        return version_of_protobuf(&body);
+    }
+    if kind.contains("yaml") {
+        let text = std::str::from_utf8(&body).ok()?;
+        let (_, metadata) = text.split_once("\nmetadata:\n")?;
+        let (_, version) = metadata.split_once("  resourceVersion: \"")?;
+        return version.split_once('"')?.0.parse().ok();
+    }
+    let list: Listed = serde_json::from_slice(&body).ok()?;
+    let is_list = list.metadata.name.is_empty();
+    is_list.then(|| list.metadata.version.parse().ok())?
+}
+
+/// ListMeta is the first field of a list and begins with an empty selfLink.
+fn version_of_protobuf(body: &[u8]) -> Option<u64> {
+    let at = body.windows(3).position(|w| w == [0x0a, 0x00, 0x12])?;
+    let length = usize::from(*body.get(at + 3)?);
+    let digits = body.get(at + 4..at + 4 + length)?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}

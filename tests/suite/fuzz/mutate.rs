@@ -1,0 +1,50 @@
+//! Valid text made doubtful.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use serde_json::{Value, json};
+
+/// One or two characters inserted, removed or replaced.
+pub fn text(rng: &mut StdRng, text: &str) -> String {
+    let mut characters: Vec<char> = text.chars().collect();
+    for _ in 0..rng.random_range(1..3) {
+        let odd = *[
+            '=', '!', ',', '(', ')', '<', '>', ' ', '\\', '.', '-', '/', 'ü', 'a', '\t', '"',
+        ]
+        .choose(rng)
+        .expect("characters");
+        let at = rng.random_range(0..=characters.len());
+        match rng.random_range(0..3) {
+            0 => characters.insert(at, odd),
+            1 if at < characters.len() => characters[at] = odd,
+            _ if at < characters.len() => {
+                characters.remove(at);
+            }
+            _ => {}
+        }
+    }
+    characters.into_iter().collect()
+}
+
+/// A continue token with another version or start, or that is none.
+pub fn token(rng: &mut StdRng, token: &str) -> String {
+    let decoded = URL_SAFE_NO_PAD.decode(token).unwrap_or_default();
+    let Ok(mut value) = serde_json::from_slice::<Value>(&decoded) else {
+        return text(rng, token);
+    };
+    match rng.random_range(0..9) {
+        0 => value["rv"] = json!(0),
+        1 => value["rv"] = json!(-1),
+        2 => value["rv"] = json!("7"),
+        3 => value["v"] = json!("meta.k8s.io/v2"),
+        4 => value["start"] = json!(""),
+        5 => value["start"] = json!("/../x\u{0}"),
+        6 => value["start"] = json!("c"),
+        7 => return token[..rng.random_range(0..token.len())].to_owned(),
+        _ => return text(rng, token),
+    }
+    URL_SAFE_NO_PAD.encode(value.to_string())
+}

@@ -1,0 +1,176 @@
+//! Reads without a resourceVersion ask for the most recent state. Writers go
+//! straight to the API server, readers through apifront, and every read is
+//! held against the history: does it show, for each key, a state no older than
+//! the last write acknowledged before the read began, and no newer than those
+//! begun before its end? Is a list the state of one version? Does no reader go
+//! back in time?
+//!
+//! Strict promises all of that, Fresh a bound on how late it may be. What a
+//! client writes through apifront it reads there at once, in every mode.
+//!
+//! `APIFRONT_TEST_READS` and `APIFRONT_TEST_SEED` lengthen and replay a run.
+
+mod history;
+mod own_writes;
+mod reader;
+mod writer;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use serde_json::json;
+
+use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::cluster::{Cluster, Once, once};
+use crate::harness::volume;
+use history::{History, Read, Verdict};
+use reader::Recorded;
+
+const READS: &str = "APIFRONT_TEST_READS";
+const STRICT_READS: usize = 100_000;
+const FRESH_READS: usize = 20_000;
+/// Many at a time: that is what reads are shared for.
+const READERS: usize = 200;
+const CONNECTIONS: usize = 8;
+/// How long after its acknowledgement a write may be missing from a Fresh
+/// read.
+const FRESH_BOUND: Duration = Duration::from_millis(100);
+
+/// A cluster of this suite's own: what others do to theirs would be in the
+/// measured times.
+fn cluster() -> &'static Cluster {
+    static CLUSTER: Once<Cluster> = Once::new();
+    once(&CLUSTER, || Cluster::start(&[]))
+}
+
+async fn front(mode: &str) -> Apifront {
+    let front = Apifront::start(cluster(), |config| {
+        config["cache"]["consistency"] = json!(mode);
+    })
+    .await;
+    let path = "/api/v1/configmaps?resourceVersion=0";
+    front.warm(&front.admin_client(), path).await;
+    front
+}
+
+struct Run {
+    history: History,
+    recorded: Vec<Recorded>,
+    took: Duration,
+}
+
+async fn record(mode: &str, wanted: usize) -> Run {
+    let seed = volume::seed(mode);
+    let front = front(mode).await;
+    let direct = cluster().admin_client();
+    let ns = cluster().namespace("linear").await;
+    let list = format!("/api/v1/namespaces/{ns}/configmaps");
+    let begin = direct.get(&list).await.expect(200);
+    let from = begin["metadata"]["resourceVersion"].as_str();
+    let from = from.and_then(|v| v.parse().ok()).expect("a version");
+
+    let clients: Vec<_> = (0..CONNECTIONS).map(|_| front.admin_client()).collect();
+    let (done, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let started = Instant::now();
+    let readers = (0..READERS).map(|n| {
+        let client = clients[n % CONNECTIONS].clone();
+        reader::read(client, &list, seed ^ n as u64, &done, wanted)
+    });
+    let reading = async {
+        let recorded = join_all(readers).await;
+        let took = started.elapsed();
+        stop.store(true, Ordering::Relaxed);
+        (recorded, took)
+    };
+    let writing = async {
+        let writers = (0..writer::WRITERS).map(|n| {
+            let client = direct.separate();
+            writer::write(client, &list, n, seed.wrapping_add(n as u64), &stop)
+        });
+        let written = join_all(writers).await;
+        writer::create(&direct, &list, writer::LAST, true).await;
+        written.into_iter().flatten().collect()
+    };
+    let account = writer::account(direct.separate(), &list, from);
+    let ((recorded, took), writes, versions) = tokio::join!(reading, writing, account);
+    front.stop().await;
+    Run {
+        history: History { writes, versions },
+        recorded,
+        took,
+    }
+}
+
+impl Run {
+    /// How late each stale read was; fails if one shows what cannot be.
+    fn stale(&self, mode: &str) -> Vec<Duration> {
+        let mut stale = Vec::new();
+        let (mut reads, mut hits) = (0, 0);
+        for reader in &self.recorded {
+            assert_forward(&reader.reads);
+            reads += reader.reads.len();
+            hits += reader.hits;
+            for read in &reader.reads {
+                match self.history.judge(read) {
+                    Verdict::Fits => {}
+                    Verdict::Stale(late) => stale.push(late),
+                    Verdict::Impossible(why) => panic!("{why}: {read:#?}"),
+                }
+            }
+        }
+        let writes: usize = self.history.writes.values().map(Vec::len).sum();
+        println!(
+            "{mode}: {reads} reads ({hits} from the cache) in {:.1?}, {writes} writes, \
+             {} stale reads, at most {:.1?} late",
+            self.took,
+            stale.len(),
+            stale.iter().max().unwrap_or(&Duration::ZERO),
+        );
+        assert!(writes > 100, "only {writes} writes");
+        stale
+    }
+}
+
+/// What one reader saw, one read after the other, never goes back.
+fn assert_forward(reads: &[Read]) {
+    let mut newest_list = 0;
+    let mut newest: BTreeMap<&str, u64> = BTreeMap::new();
+    for read in reads {
+        if let Some(version) = read.version {
+            assert!(version >= newest_list, "after {newest_list}: {read:#?}");
+            newest_list = version;
+        }
+        for (key, seen) in &read.keys {
+            let before = newest.entry(key).or_default();
+            if let Some(version) = seen {
+                assert!(version >= before, "{key} was at {before}: {read:#?}");
+                *before = *version;
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strict_reads_are_linearizable() {
+    if oracle() {
+        return;
+    }
+    let wanted = volume::count(READS, STRICT_READS);
+    let run = record("Strict", wanted).await;
+    let stale = run.stale("Strict");
+    assert!(stale.is_empty(), "{} stale reads", stale.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fresh_reads_keep_their_bound() {
+    if oracle() {
+        return;
+    }
+    let wanted = volume::count(READS, FRESH_READS);
+    let run = record("Fresh", wanted).await;
+    let stale = run.stale("Fresh");
+    let broken: Vec<_> = stale.iter().filter(|late| **late > FRESH_BOUND).collect();
+    assert!(broken.is_empty(), "later than {FRESH_BOUND:?}: {broken:?}");
+}

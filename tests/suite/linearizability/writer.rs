@@ -1,0 +1,129 @@
+//! Writers straight to the API server, and its own account of them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use http::Method;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use serde_json::{Value, json};
+
+use super::history::{State, Write};
+use crate::harness::client::{Answer, Client};
+use crate::harness::objects::config_map;
+use crate::harness::watch::Watch;
+
+pub const WRITERS: usize = 3;
+pub const KEYS_PER_WRITER: usize = 5;
+const PAUSE: Duration = Duration::from_millis(8);
+/// The last write of all, which tells the account to end.
+pub const LAST: &str = "last";
+
+pub fn key(writer: usize, n: usize) -> String {
+    format!("w{writer}-{n}")
+}
+
+pub fn keys() -> Vec<String> {
+    (0..WRITERS)
+        .flat_map(|writer| (0..KEYS_PER_WRITER).map(move |n| key(writer, n)))
+        .collect()
+}
+
+/// Creates, changes and deletes its own keys of `list`, one after the other.
+pub async fn write(
+    client: Client,
+    list: &str,
+    writer: usize,
+    seed: u64,
+    stop: &AtomicBool,
+) -> BTreeMap<String, Vec<Write>> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let start = Instant::now();
+    let absent = Write {
+        begun: start,
+        acknowledged: start,
+        state: State::Absent,
+    };
+    let mut written: BTreeMap<String, Vec<Write>> = (0..KEYS_PER_WRITER)
+        .map(|n| (key(writer, n), vec![absent]))
+        .collect();
+    while !stop.load(Ordering::Relaxed) {
+        let key = key(writer, rng.random_range(0..KEYS_PER_WRITER));
+        let writes = written.get_mut(&key).expect("its own key");
+        let exists = writes.last().is_some_and(|w| w.state != State::Absent);
+        let even = rng.random_bool(0.5);
+        let begun = Instant::now();
+        let state = match (exists, rng.random_bool(0.2)) {
+            (false, _) => create(&client, list, &key, even).await,
+            (true, false) => change(&client, list, &key, even).await,
+            (true, true) => {
+                let path = format!("{list}/{key}");
+                let answer = client.send(Method::DELETE, &path, &[], "").await;
+                assert_eq!(answer.status, 200, "{}", answer.text());
+                State::Absent
+            }
+        };
+        writes.push(Write {
+            begun,
+            acknowledged: Instant::now(),
+            state,
+        });
+        tokio::time::sleep(PAUSE).await;
+    }
+    written
+}
+
+pub async fn create(client: &Client, list: &str, key: &str, even: bool) -> State {
+    let body = config_map(key, json!({ "even": even.to_string() }), json!({}));
+    written(&client.post(list, &body).await)
+}
+
+pub async fn change(client: &Client, list: &str, key: &str, even: bool) -> State {
+    let n: u32 = rand::rng().random();
+    let body = json!({
+        "metadata": { "labels": { "even": even.to_string() } },
+        "data": { "n": n.to_string() },
+    });
+    let path = format!("{list}/{key}");
+    written(&client.patch(&path, "merge-patch+json", &body).await)
+}
+
+fn written(answer: &Answer) -> State {
+    assert!(answer.status.is_success(), "{}", answer.text());
+    state(&answer.json())
+}
+
+fn state(object: &Value) -> State {
+    let meta = &object["metadata"];
+    let version = meta["resourceVersion"]
+        .as_str()
+        .and_then(|v| v.parse().ok());
+    State::Present {
+        version: version.expect("a version"),
+        even: meta["labels"]["even"] == "true",
+    }
+}
+
+/// What the API server's own watch from `version` says, up to [`LAST`].
+pub async fn account(
+    client: Client,
+    list: &str,
+    version: u64,
+) -> BTreeMap<String, Vec<(u64, State)>> {
+    let path = format!("{list}?watch=1&resourceVersion={version}");
+    let mut watch = Watch::open(&client, &path).await;
+    let mut account: BTreeMap<String, Vec<(u64, State)>> = BTreeMap::new();
+    loop {
+        let event = watch.next().await.expect("an event");
+        if event.name() == LAST {
+            return account;
+        }
+        let state = match event.kind.as_str() {
+            "DELETED" => State::Absent,
+            _ => state(&event.object),
+        };
+        let states = account.entry(event.name().to_owned()).or_default();
+        states.push((event.version(), state));
+    }
+}

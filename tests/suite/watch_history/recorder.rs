@@ -1,0 +1,113 @@
+//! A client that watches, resumes where it was, and writes down what it hears.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::harness::client::Client;
+use crate::harness::watch::{Event, Watch};
+
+/// After how many events a slow client stops reading.
+const PAUSES_AFTER: [usize; 2] = [5, 100];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    Steady,
+    /// Twice does not read for this long.
+    Slow(Duration),
+    /// Closes the stream after so many events, and resumes.
+    Restless(usize),
+}
+
+#[derive(Clone, Debug)]
+pub struct Heard {
+    pub kind: String,
+    pub name: String,
+    pub version: u64,
+}
+
+#[derive(Debug)]
+pub struct Recorded {
+    pub what: String,
+    pub pace: Pace,
+    pub events: Vec<Heard>,
+    pub streams: usize,
+    /// Set when the server said that the version is too old.
+    pub expired: bool,
+}
+
+pub struct Recorder {
+    pub client: Client,
+    pub list: String,
+    /// With the `&` before it, or empty.
+    pub selector: &'static str,
+    pub pace: Pace,
+}
+
+impl Recorder {
+    /// From `version` until `last` was heard of, or `stop` for those that will
+    /// not hear of it.
+    pub async fn follow(self, version: u64, last: &str, stop: &AtomicBool) -> Recorded {
+        let mut version = version;
+        let mut recorded = Recorded {
+            what: format!("{} {} {:?}", self.list, self.selector, self.pace),
+            pace: self.pace,
+            events: Vec::new(),
+            streams: 0,
+            expired: false,
+        };
+        while !stop.load(Ordering::Relaxed) {
+            let path = format!(
+                "{}?watch=1&allowWatchBookmarks=true&resourceVersion={version}{}",
+                self.list, self.selector
+            );
+            let Ok(mut watch) = Watch::try_open(&self.client, &path).await else {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            recorded.streams += 1;
+            let mut taken = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let event = match watch.next_within(Duration::from_millis(200)).await {
+                    None => continue,
+                    Some(Err(_)) => break,
+                    Some(Ok(event)) => event,
+                };
+                if event.kind == "ERROR" {
+                    recorded.expired = true;
+                    return recorded;
+                }
+                if event.name() == last {
+                    return recorded;
+                }
+                recorded.hear(&event, &mut version);
+                taken += 1;
+                match self.pace {
+                    Pace::Slow(pause) if PAUSES_AFTER.contains(&recorded.events.len()) => {
+                        tokio::time::sleep(pause).await;
+                    }
+                    Pace::Restless(most) if taken >= most => break,
+                    _ => {}
+                }
+            }
+        }
+        recorded
+    }
+}
+
+impl Recorded {
+    /// Bookmarks only tell where to resume.
+    fn hear(&mut self, event: &Event, version: &mut u64) {
+        let (what, at) = (&self.what, event.version());
+        // Several deletions found by one list may carry one version.
+        let forward = at > *version || (at == *version && event.kind != "ADDED");
+        assert!(forward, "{what}: {at} after {version}: {}", event.line);
+        *version = at;
+        if event.kind != "BOOKMARK" {
+            self.events.push(Heard {
+                kind: event.kind.clone(),
+                name: event.name().to_owned(),
+                version: at,
+            });
+        }
+    }
+}
