@@ -39,6 +39,20 @@ impl Cursor {
             ..self
         }
     }
+
+    /// How many events lie between two places.
+    pub(super) fn distance(self, other: Self) -> u64 {
+        self.next.abs_diff(other.next)
+    }
+
+    pub(super) fn is_before(self, other: Self) -> bool {
+        self.next < other.next
+    }
+
+    /// The same place, for a reader who knows everything up to `version`.
+    pub(super) fn knowing(self, version: u64) -> Self {
+        Self { version, ..self }
+    }
 }
 
 /// The log no longer has what the cursor, or the version, asks for.
@@ -83,6 +97,10 @@ pub(super) struct Log {
     /// Sequence number of `events[0]`.
     first: u64,
     bytes: usize,
+    /// Bytes of the objects that events ever replaced or deleted.
+    departed: u64,
+    /// The same of the events that are not in the log any more.
+    evicted: u64,
     /// Every event above this version is in the log.
     floor: u64,
     /// In order, none that ends at or below the floor.
@@ -106,6 +124,8 @@ impl Log {
             events: VecDeque::new(),
             first: 0,
             bytes: 0,
+            departed: 0,
+            evicted: 0,
             floor,
             gaps: VecDeque::new(),
         }
@@ -118,6 +138,7 @@ impl Log {
         self.events.clear();
         self.gaps.clear();
         self.bytes = 0;
+        self.evicted = self.departed;
         self.floor = floor;
     }
 
@@ -136,6 +157,7 @@ impl Log {
 
     pub(super) fn append(&mut self, event: Arc<Event>) {
         self.bytes += event.size();
+        self.departed += replaced_bytes(&event);
         self.events.push_back(event);
     }
 
@@ -175,9 +197,17 @@ impl Log {
         }
     }
 
+    /// Drops the oldest until no more than `bytes` are held.
+    pub(super) fn trim(&mut self, bytes: usize) {
+        while self.bytes > bytes && !self.events.is_empty() {
+            self.forget_oldest();
+        }
+    }
+
     fn forget_oldest(&mut self) {
         if let Some(oldest) = self.events.pop_front() {
             self.bytes -= oldest.size();
+            self.evicted += replaced_bytes(&oldest);
             self.floor = oldest.resource_version;
             self.first += 1;
         }
@@ -229,9 +259,37 @@ impl Log {
         Ok(read)
     }
 
+    /// Whether all events from this place on are in the log.
+    pub(super) fn has(&self, cursor: Cursor) -> bool {
+        cursor.next >= self.first
+    }
+
+    /// The events from one place in the log to a later one.
+    pub(super) fn between(&self, from: Cursor, to: Cursor) -> Vec<Arc<Event>> {
+        let skip = usize::try_from(from.next.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let take = usize::try_from(to.distance(from)).unwrap_or(usize::MAX);
+        self.events.iter().skip(skip).take(take).cloned().collect()
+    }
+
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
+
+    pub(super) fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    pub(super) fn departed(&self) -> u64 {
+        self.departed
+    }
+
+    pub(super) fn evicted(&self) -> u64 {
+        self.evicted
+    }
+}
+
+fn replaced_bytes(event: &Event) -> u64 {
+    event.previous.as_ref().map_or(0, |o| o.size() as u64)
 }
 
 #[cfg(test)]

@@ -5,13 +5,19 @@
 //! [`Snapshot`] or with a [`Cursor`] over the log. The store knows no HTTP, no
 //! watcher and no clock of its own.
 
+mod buffer;
+mod checkpoints;
 mod event;
 mod fields;
 mod filter;
 mod key;
+mod leaf;
 mod log;
 mod object;
+mod objects;
+mod past;
 mod resync;
+mod retained;
 mod snapshot;
 mod state;
 
@@ -19,7 +25,10 @@ pub use event::{Change, Event};
 pub use fields::{FieldTable, field_table};
 pub use filter::{Filter, Unsupported};
 pub use key::ObjectKey;
+pub use leaf::{Derived, Kept, Leaf};
 pub use log::{Cursor, Evicted, HISTORY_AGE, HISTORY_BYTES};
 pub use object::{MalformedObject, StoredObject};
-pub use snapshot::{Scope, Snapshot};
+pub use past::Memory;
+pub use retained::{RETAINED_BYTES, RETENTION};
+pub use snapshot::{Part, Scope, Snapshot};
 pub use state::{Presentation, Progress, Resource, Store};

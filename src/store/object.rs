@@ -1,9 +1,12 @@
 //! One version of one object.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
+use super::buffer::Buffer;
 use super::{FieldTable, ObjectKey};
 use crate::api::{PartialObject, ResourceVersion};
 
@@ -19,7 +22,24 @@ pub struct StoredObject {
     pub labels: BTreeMap<String, String>,
     /// Values of the resource's [`FieldTable`], in its order.
     pub fields: Box<[Box<str>]>,
-    item: Bytes,
+    size: usize,
+    item: Mutex<Item>,
+}
+
+/// An object's bytes, which never change, and where they are, which may.
+#[derive(Debug)]
+struct Item {
+    bytes: Bytes,
+    /// What they are a slice of; none if they are all of their allocation.
+    buffer: Option<Arc<Buffer>>,
+}
+
+impl Drop for Item {
+    fn drop(&mut self) {
+        if let Some(buffer) = &self.buffer {
+            buffer.release(self.bytes.len());
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -45,43 +65,94 @@ impl StoredObject {
         else {
             return Err(MalformedObject::ResourceVersion(key, meta.resource_version));
         };
-        Ok(Self {
-            fields: fields.values(&item),
-            uid: meta.uid.into(),
-            labels: meta.labels,
+        let values = fields.values(&item);
+        Ok(Self::new(
             key,
+            meta.uid.into(),
             resource_version,
+            meta.labels,
+            values,
             item,
-        })
+        ))
+    }
+
+    fn new(
+        key: ObjectKey,
+        uid: Box<str>,
+        resource_version: u64,
+        labels: BTreeMap<String, String>,
+        fields: Box<[Box<str>]>,
+        item: Bytes,
+    ) -> Self {
+        let texts: usize = labels.iter().map(|(k, v)| k.len() + v.len() + 48).sum();
+        let size = item.len() + key.as_str().len() + uid.len() + texts + 200;
+        Self {
+            key,
+            uid,
+            resource_version,
+            labels,
+            fields,
+            size,
+            item: Mutex::new(Item {
+                bytes: item,
+                buffer: None,
+            }),
+        }
     }
 
     /// JSON as an item of a list.
     pub fn item(&self) -> Bytes {
-        self.item.clone()
+        self.item.lock().bytes.clone()
+    }
+
+    /// Whether this is the same version of the same object, and looks the same.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.resource_version == other.resource_version
+            && self.uid == other.uid
+            && self.item() == other.item()
+    }
+
+    /// From here on the bytes are `slice`, the same ones inside a buffer.
+    pub(super) fn move_into(&self, buffer: &Arc<Buffer>, slice: Bytes) {
+        *self.item.lock() = Item {
+            bytes: slice,
+            buffer: Some(buffer.clone()),
+        };
+    }
+
+    /// Takes the bytes out of the buffer they are in, which is returned.
+    pub(super) fn move_out(&self) -> Option<Arc<Buffer>> {
+        let mut item = self.item.lock();
+        let buffer = item.buffer.clone()?;
+        *item = Item {
+            bytes: Bytes::copy_from_slice(&item.bytes),
+            buffer: None,
+        };
+        Some(buffer)
+    }
+
+    pub(super) fn is_in(&self, buffer: &Arc<Buffer>) -> bool {
+        let item = self.item.lock();
+        item.buffer.as_ref().is_some_and(|b| Arc::ptr_eq(b, buffer))
     }
 
     /// The same object, renamed to another version: what a watcher gets as
     /// DELETED is the last state it saw, stamped with the version of the
     /// deletion.
     pub fn stamped(&self, resource_version: u64, item: Bytes) -> Self {
-        Self {
-            key: self.key.clone(),
-            uid: self.uid.clone(),
+        Self::new(
+            self.key.clone(),
+            self.uid.clone(),
             resource_version,
-            labels: self.labels.clone(),
-            fields: self.fields.clone(),
+            self.labels.clone(),
+            self.fields.clone(),
             item,
-        }
+        )
     }
 
     /// Bytes this object holds on to, roughly.
     pub fn size(&self) -> usize {
-        let labels: usize = self
-            .labels
-            .iter()
-            .map(|(k, v)| k.len() + v.len() + 48)
-            .sum();
-        self.item.len() + self.key.as_str().len() + self.uid.len() + labels + 200
+        self.size
     }
 }
 

@@ -11,8 +11,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use imbl::OrdMap;
-
+use super::objects::Objects;
 use super::{Change, ObjectKey, StoredObject};
 
 /// A change found by comparing. For a deletion `object` is the last state.
@@ -29,7 +28,7 @@ pub(super) struct Found {
 /// `None` if that cannot be: `new` is no later state of the same history, as
 /// when upstream was restored from a backup.
 pub(super) fn difference(
-    old: &OrdMap<ObjectKey, Arc<StoredObject>>,
+    old: &Objects,
     seen: u64,
     new: &HashMap<ObjectKey, Arc<StoredObject>>,
     listed: u64,
@@ -41,7 +40,7 @@ pub(super) fn difference(
     let mut used = BTreeSet::new();
 
     for (key, object) in new {
-        let before = old.get(key);
+        let before = old.get(key.as_str());
         let (change, previous) = match before {
             Some(b) if b.resource_version == object.resource_version && b.uid == object.uid => {
                 continue;
@@ -61,8 +60,8 @@ pub(super) fn difference(
             previous,
         });
     }
-    for (key, object) in old {
-        if !new.contains_key(key) {
+    for object in old.iter() {
+        if !new.contains_key(&object.key) {
             deleted.push((u64::MAX, object.clone()));
         }
     }
@@ -101,6 +100,7 @@ mod tests {
     use super::*;
     use crate::api::GroupVersionResource;
     use crate::store::field_table;
+    use crate::store::leaf::Lineage;
 
     /// From `name uid version`.
     fn object(text: &str) -> (ObjectKey, Arc<StoredObject>) {
@@ -116,7 +116,8 @@ mod tests {
     }
 
     fn found(old: &[&str], seen: u64, new: &[&str], listed: u64) -> Option<Vec<String>> {
-        let old = old.iter().copied().map(object).collect();
+        let old = old.iter().map(|text| object(text).1).collect();
+        let old = Objects::new(old, Lineage::Main);
         let new = new.iter().copied().map(object).collect();
         let found = difference(&old, seen, &new, listed)?;
         let told = |f: &Found| {

@@ -1,10 +1,10 @@
 //! The objects of a resource at one version.
 
-use std::ops::Bound;
+use std::iter;
 use std::sync::Arc;
 
-use imbl::OrdMap;
-
+use super::leaf::{Leaf, Lineage};
+use super::objects::{Edit, Objects, Spans};
 use super::{Cursor, ObjectKey, StoredObject};
 
 /// The part of a resource a request is about.
@@ -37,31 +37,82 @@ pub struct Snapshot {
     pub resource_version: u64,
     /// Events after this snapshot start here.
     pub cursor: Cursor,
-    pub(super) objects: OrdMap<ObjectKey, Arc<StoredObject>>,
-    pub(super) bytes: usize,
+    pub(super) objects: Objects,
+    /// Which history it belongs to: a reset of the store begins another.
+    pub(super) epoch: u64,
+    /// Bytes of all objects that had left the state when it was taken.
+    pub(super) departed: u64,
+    /// Bytes of objects that the store never had.
+    pub(super) foreign: usize,
+}
+
+/// A piece of a range of objects.
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'s> {
+    /// All objects of this leaf.
+    Leaf(&'s Arc<Leaf>),
+    /// An object of a leaf that is partly outside of the range.
+    Object(&'s Arc<StoredObject>),
 }
 
 impl Snapshot {
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<StoredObject>> {
-        self.objects.get(&ObjectKey::new(namespace, name))
+        self.objects.get(ObjectKey::new(namespace, name).as_str())
     }
 
     /// Objects of the scope in key order.
-    pub fn iter(&self, scope: &Scope) -> impl Iterator<Item = &Arc<StoredObject>> {
-        let (from, to) = match scope {
-            Scope::All => (Bound::Unbounded, Bound::Unbounded),
-            // '0' is the byte after '/': the half-open range holds exactly the
-            // keys that start with "namespace/".
-            Scope::Namespace(ns) => (
-                Bound::Included(format!("{ns}/")),
-                Bound::Excluded(format!("{ns}0")),
-            ),
-        };
-        let from = from.as_ref().map(String::as_str);
-        let to = to.as_ref().map(String::as_str);
-        self.objects
-            .range::<(Bound<&str>, Bound<&str>), str>((from, to))
-            .map(|(_, object)| object)
+    pub fn iter<'s>(
+        &'s self,
+        scope: &Scope,
+    ) -> impl Iterator<Item = &'s Arc<StoredObject>> + use<'s> {
+        self.iter_from(scope, "")
+    }
+
+    /// Objects of the scope, in key order, whose key ([`ObjectKey::as_str`],
+    /// with the namespace) is not below `start`.
+    pub fn iter_from<'s>(
+        &'s self,
+        scope: &Scope,
+        start: &str,
+    ) -> impl Iterator<Item = &'s Arc<StoredObject>> + use<'s> {
+        self.spans(scope, start).flat_map(|span| span.objects())
+    }
+
+    /// How many objects [`iter_from`](Self::iter_from) gives, without going
+    /// through them.
+    pub fn count_from(&self, scope: &Scope, start: &str) -> usize {
+        self.spans(scope, start).map(|span| span.range.len()).sum()
+    }
+
+    /// The objects of [`iter_from`](Self::iter_from), in whole leaves where
+    /// that is possible.
+    pub fn parts<'s>(
+        &'s self,
+        scope: &Scope,
+        start: &str,
+    ) -> impl Iterator<Item = Part<'s>> + use<'s> {
+        self.spans(scope, start).flat_map(|span| {
+            let (leaf, objects) = if span.is_whole() {
+                (Some(span.leaf), &[][..])
+            } else {
+                (None, span.objects())
+            };
+            let objects = objects.iter().map(Part::Object);
+            leaf.map(Part::Leaf).into_iter().chain(objects)
+        })
+    }
+
+    fn spans(&self, scope: &Scope, start: &str) -> Spans<'_> {
+        match scope {
+            Scope::All => self.objects.spans(start, None),
+            Scope::Namespace(namespace) => {
+                // '0' is the byte after '/': the half-open range holds exactly
+                // the keys that start with "namespace/".
+                let from = format!("{namespace}/");
+                let to = format!("{namespace}0");
+                self.objects.spans(start.max(&from), Some(to))
+            }
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -69,11 +120,34 @@ impl Snapshot {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
+        self.len() == 0
     }
 
     /// Bytes of the objects, roughly.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.objects.bytes()
+    }
+
+    /// The state that differs from this one by some objects, at a version of
+    /// which another source knows them. What did not change is shared. It is
+    /// no state the store publishes: its changed leaves are not joined.
+    #[must_use]
+    pub fn with(
+        &self,
+        version: u64,
+        upserts: Vec<Arc<StoredObject>>,
+        removals: Vec<ObjectKey>,
+    ) -> Self {
+        let foreign: usize = upserts.iter().map(|o| o.size()).sum();
+        let removals = removals.into_iter().map(Edit::Remove);
+        let edits = iter::chain(removals, upserts.into_iter().map(Edit::Put));
+        Self {
+            resource_version: version,
+            cursor: self.cursor.knowing(version),
+            objects: self.objects.edit(edits.collect(), Lineage::Aside).objects,
+            epoch: self.epoch,
+            departed: self.departed,
+            foreign: self.foreign + foreign,
+        }
     }
 }

@@ -6,15 +6,15 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
+use super::leaf::Lineage;
 use super::log::Log;
+use super::objects::{Edit, Edited, Objects};
+use super::past::Past;
 use super::resync::difference;
-use super::{
-    Change, Cursor, Event, Evicted, FieldTable, MalformedObject, ObjectKey, Snapshot, StoredObject,
-};
+use super::{Change, Cursor, Event, Evicted, FieldTable, MalformedObject, Snapshot, StoredObject};
 use crate::api::GroupVersionResource;
 use crate::representation::resource_version::with_resource_version;
 use crate::representation::table::Printer;
@@ -52,8 +52,9 @@ pub struct Progress {
 
 pub struct Store {
     pub resource: Resource,
-    published: ArcSwap<Snapshot>,
-    log: RwLock<Log>,
+    pub(super) published: ArcSwap<Snapshot>,
+    pub(super) log: RwLock<Log>,
+    pub(super) past: Mutex<Past>,
     progress: watch::Sender<Progress>,
     presentation: ArcSwap<Presentation>,
     /// Serializes writers. There is one, the reflector, but a type should not
@@ -65,19 +66,14 @@ impl Store {
     /// A store filled from a complete list at `resource_version`.
     pub fn new(resource: Resource, objects: Vec<StoredObject>, resource_version: u64) -> Self {
         let log = Log::new(resource_version);
-        let mut bytes = 0;
-        let objects: OrdMap<_, _> = objects
-            .into_iter()
-            .map(|o| {
-                bytes += o.size();
-                (o.key.clone(), Arc::new(o))
-            })
-            .collect();
+        let objects = objects.into_iter().map(Arc::new).collect();
         let snapshot = Snapshot {
             resource_version,
             cursor: log.end(resource_version),
-            objects,
-            bytes,
+            objects: Objects::new(objects, Lineage::Main),
+            epoch: 0,
+            departed: 0,
+            foreign: 0,
         };
         let (progress, _) = watch::channel(Progress {
             resource_version,
@@ -87,6 +83,7 @@ impl Store {
             resource,
             published: ArcSwap::from_pointee(snapshot),
             log: RwLock::new(log),
+            past: Mutex::default(),
             progress,
             presentation: ArcSwap::default(),
             writer: Mutex::new(()),
@@ -139,17 +136,12 @@ impl Store {
         if object.resource_version <= current.resource_version {
             return Ok(());
         }
-        let previous = current.objects.get(&object.key).cloned();
+        let version = object.resource_version;
+        let previous = current.objects.get(object.key.as_str()).cloned();
         let change = match (deleted, &previous) {
             (true, None) => {
                 // Nobody here has seen it; only time has passed.
-                self.publish(
-                    &current,
-                    current.objects.clone(),
-                    object.resource_version,
-                    vec![],
-                    now,
-                );
+                self.publish(&current, None, version, vec![], now);
                 return Ok(());
             }
             (true, Some(_)) => Change::Deleted,
@@ -157,15 +149,14 @@ impl Store {
             (false, Some(_)) => Change::Modified,
         };
         let object = Arc::new(object);
-        let mut objects = current.objects.clone();
-        if change == Change::Deleted {
-            objects.remove(&object.key);
+        let edit = if change == Change::Deleted {
+            Edit::Remove(object.key.clone())
         } else {
-            objects.insert(object.key.clone(), object.clone());
-        }
-        let version = object.resource_version;
+            Edit::Put(object.clone())
+        };
+        let edited = current.objects.edit(vec![edit], Lineage::Main);
         let event = Event::new(change, version, object, previous, now);
-        self.publish(&current, objects, version, vec![event], now);
+        self.publish(&current, Some(edited), version, vec![event], now);
         Ok(())
     }
 
@@ -174,7 +165,7 @@ impl Store {
         let _writer = self.writer.lock();
         let current = self.published.load_full();
         if version > current.resource_version {
-            self.publish(&current, current.objects.clone(), version, vec![], now);
+            self.publish(&current, None, version, vec![], now);
         }
     }
 
@@ -188,17 +179,31 @@ impl Store {
         let seen = current.resource_version;
         let new: HashMap<_, _> = listed
             .into_iter()
-            .map(|o| (o.key.clone(), Arc::new(o)))
+            .map(|listed| {
+                let object = match current.objects.get(listed.key.as_str()) {
+                    // The bytes count, too: a changed CustomResourceDefinition
+                    // changes what the same version looks like.
+                    Some(known) if known.is_same(&listed) => known.clone(),
+                    _ => Arc::new(listed),
+                };
+                (object.key.clone(), object)
+            })
             .collect();
         let found = (seen <= version)
             .then(|| difference(&current.objects, seen, &new, version))
             .flatten();
-        // Objects of an unchanged version keep the list's bytes: a changed
-        // CustomResourceDefinition changes what the same version looks like.
-        let objects = new.into_iter().collect();
+        let gone = current.objects.iter().filter(|o| !new.contains_key(&o.key));
+        let mut edits: Vec<_> = gone.map(|o| Edit::Remove(o.key.clone())).collect();
+        edits.extend(new.into_values().filter_map(|object| {
+            let known = current.objects.get(object.key.as_str());
+            let same = known.is_some_and(|known| Arc::ptr_eq(known, &object));
+            (!same).then_some(Edit::Put(object))
+        }));
+        let edited = current.objects.edit(edits, Lineage::Main);
         let Some(found) = found else {
             self.log.write().reset(version);
-            self.publish(&current, objects, version, vec![], now);
+            self.past.lock().reset();
+            self.publish(&current, Some(edited), version, vec![], now);
             return;
         };
         let events = found
@@ -219,7 +224,7 @@ impl Store {
             })
             .collect();
         self.log.write().resync(seen, version);
-        self.publish(&current, objects, version, events, now);
+        self.publish(&current, Some(edited), version, events, now);
     }
 
     /// Ends every watch: the resource is not served any more.
@@ -235,46 +240,38 @@ impl Store {
     fn publish(
         &self,
         current: &Snapshot,
-        objects: OrdMap<ObjectKey, Arc<StoredObject>>,
+        edited: Option<Edited>,
         version: u64,
         events: Vec<Event>,
         now: Instant,
     ) {
-        let bytes = size_after(current, &objects, &events);
-        let cursor = {
+        let objects = match edited {
+            Some(edited) => edited.succeed(),
+            None => current.objects.clone(),
+        };
+        let count = events.len();
+        let (cursor, floor, departed, evicted) = {
             let mut log = self.log.write();
             for event in events {
                 log.append(Arc::new(event));
             }
             log.evict(now);
-            log.end(version)
+            (log.end(version), log.floor(), log.departed(), log.evicted())
         };
-        // The log first: whoever sees the snapshot can read on from it.
-        self.published.store(Arc::new(Snapshot {
+        let mut past = self.past.lock();
+        let snapshot = Arc::new(Snapshot {
             resource_version: version,
             cursor,
             objects,
-            bytes,
-        }));
+            epoch: past.epoch(),
+            departed,
+            foreign: 0,
+        });
+        past.pass(count, &snapshot);
+        past.expire(now, floor, evicted);
+        drop(past);
+        // The log first: whoever sees the snapshot can read on from it.
+        self.published.store(snapshot);
         self.progress.send_modify(|p| p.resource_version = version);
-    }
-}
-
-fn size_after(
-    current: &Snapshot,
-    objects: &OrdMap<ObjectKey, Arc<StoredObject>>,
-    events: &[Event],
-) -> usize {
-    match events {
-        [] if objects.ptr_eq(&current.objects) => current.bytes,
-        [event] => {
-            let gone = event.previous.as_ref().map_or(0, |o| o.size());
-            let come = match event.change {
-                Change::Deleted => 0,
-                Change::Added | Change::Modified => event.object.size(),
-            };
-            (current.bytes + come).saturating_sub(gone)
-        }
-        _ => objects.values().map(|o| o.size()).sum(),
     }
 }

@@ -1,0 +1,67 @@
+//! Bytes that several objects share.
+//!
+//! Once a leaf's items are joined for lists, a second copy of each would be
+//! waste: the objects' own bytes become slices of the joined ones. A slice
+//! keeps all of its buffer in memory, so that two rules hold: an object that
+//! leaves the current state takes its bytes with it, and a buffer that is used
+//! by less than half is given up by the rest.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::ObjectKey;
+
+/// What leaves hold beside their objects, over all states of one store.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// Bytes that can be made again.
+    pub(super) derived: AtomicUsize,
+    /// Bytes of buffers that no object uses any more.
+    pub(super) stale: AtomicUsize,
+}
+
+/// The joined items of a leaf, as the objects in them know it.
+#[derive(Debug)]
+pub(super) struct Buffer {
+    /// Keys of the first and the last object that were joined.
+    pub(super) first: ObjectKey,
+    pub(super) last: ObjectKey,
+    length: usize,
+    live: AtomicUsize,
+    tally: Arc<Tally>,
+}
+
+impl Buffer {
+    /// `length` is that of all items; they are about to move in.
+    pub(super) fn new(
+        first: ObjectKey,
+        last: ObjectKey,
+        length: usize,
+        tally: Arc<Tally>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            first,
+            last,
+            length,
+            live: AtomicUsize::new(length),
+            tally,
+        })
+    }
+
+    /// An object of this length moved out.
+    pub(super) fn release(&self, length: usize) {
+        self.live.fetch_sub(length, Ordering::Relaxed);
+        self.tally.stale.fetch_add(length, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_mostly_stale(&self) -> bool {
+        self.live.load(Ordering::Relaxed) < self.length / 2
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let stale = self.length - *self.live.get_mut();
+        self.tally.stale.fetch_sub(stale, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,195 @@
+//! States of earlier versions: which there are, and how others are made.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::checkpoints::Checkpoints;
+use super::leaf::Lineage;
+use super::objects::Edit;
+use super::retained::{RETAINED_BYTES, Retained};
+use super::{Change, Event, Snapshot, Store};
+
+/// What a store knows of states that are not current any more. Locked after
+/// the log where both are.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    epoch: u64,
+    checkpoints: Checkpoints,
+    retained: Retained,
+}
+
+impl Past {
+    /// Another history begins.
+    pub(super) fn reset(&mut self) {
+        *self = Self {
+            epoch: self.epoch + 1,
+            ..Self::default()
+        };
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// `events` led to the current state.
+    pub(super) fn pass(&mut self, events: usize, current: &Arc<Snapshot>) {
+        self.checkpoints.pass(events, current);
+    }
+
+    /// Drops what is too old or too much.
+    pub(super) fn expire(&mut self, now: Instant, floor: u64, evicted: u64) {
+        self.checkpoints.forget_below(floor);
+        if !self.retained.is_empty() {
+            self.retained.expire(now, evicted, RETAINED_BYTES);
+        }
+    }
+}
+
+/// What a store holds on to, in bytes, roughly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// The current state, with what of shared buffers is not used any more.
+    pub objects: usize,
+    /// Events, objects that are not current, and checkpoints.
+    pub history: usize,
+    /// What is made of leaves and can be made again.
+    pub derived: usize,
+    /// Objects that only retained states hold.
+    pub retained: usize,
+    /// States that are kept besides the current one.
+    pub snapshots: usize,
+}
+
+impl Store {
+    /// The state at exactly this version. `None` if it is above the current
+    /// one, or nobody can tell any more: the history does not reach back so
+    /// far, or the version lies inside a resync.
+    pub fn snapshot_at(&self, version: u64) -> Option<Arc<Snapshot>> {
+        let current = self.snapshot();
+        if current.resource_version == version {
+            return Some(current);
+        }
+        let (epoch, near) = {
+            let past = self.past.lock();
+            let kept = past.retained.get(version);
+            if let Some(snapshot) = kept.or_else(|| past.checkpoints.made(version)) {
+                return Some(snapshot);
+            }
+            (past.epoch, past.checkpoints.around(version))
+        };
+        let (base, to, events) = {
+            let log = self.log.read();
+            // Read again: with the log locked it is of the log's past.
+            let current = self.snapshot();
+            if version > current.resource_version {
+                return None;
+            }
+            let to = log.position(version).ok()?;
+            near.chain([current])
+                .filter(|base| base.epoch == epoch)
+                .filter_map(|base| {
+                    let (first, last) = if base.cursor.is_before(to) {
+                        (base.cursor, to)
+                    } else {
+                        (to, base.cursor)
+                    };
+                    // A checkpoint may be older than the log by now.
+                    log.has(first).then_some((base, first, last))
+                })
+                .min_by_key(|(_, first, last)| first.distance(*last))
+                .map(|(base, first, last)| (base, to, log.between(first, last)))?
+        };
+        let back = to.is_before(base.cursor);
+        let (edits, departed) = rolled(&events, back);
+        let departed = if back {
+            base.departed.saturating_sub(departed)
+        } else {
+            base.departed + departed
+        };
+        let made = Arc::new(Snapshot {
+            resource_version: version,
+            cursor: to,
+            objects: base.objects.edit(edits, Lineage::Aside).objects,
+            epoch,
+            departed,
+            foreign: 0,
+        });
+        let mut past = self.past.lock();
+        if past.epoch == epoch {
+            past.checkpoints.keep_made(&made);
+        }
+        Some(made)
+    }
+
+    /// Keeps a state answerable by [`snapshot_at`](Self::snapshot_at) for
+    /// [`RETENTION`](super::RETENTION), within
+    /// [`RETAINED_BYTES`](super::RETAINED_BYTES): its version is about to be
+    /// handed out in a continue token.
+    pub fn retain(&self, snapshot: &Arc<Snapshot>, now: Instant) {
+        let evicted = self.log.read().evicted();
+        let mut past = self.past.lock();
+        if past.epoch == snapshot.epoch {
+            past.retained.keep(snapshot, now);
+            past.retained.expire(now, evicted, RETAINED_BYTES);
+        }
+    }
+
+    pub fn memory(&self) -> Memory {
+        let current = self.snapshot();
+        let (history, evicted) = {
+            let log = self.log.read();
+            (log.bytes(), log.evicted())
+        };
+        let past = self.past.lock();
+        let tally = current.objects.tally();
+        Memory {
+            objects: current.bytes() + tally.stale.load(Ordering::Relaxed),
+            history: history + past.checkpoints.bytes(),
+            derived: tally.derived.load(Ordering::Relaxed),
+            retained: past.retained.bytes(evicted),
+            snapshots: past.retained.len() + past.checkpoints.len(),
+        }
+    }
+
+    /// Drops what is made of leaves and can be made again, for when memory is
+    /// short.
+    pub fn shed_derived(&self) {
+        for leaf in self.snapshot().objects.leaves() {
+            leaf.shed();
+        }
+    }
+
+    /// Drops the oldest events until the history holds no more than `bytes`,
+    /// for when memory is short. Watchers that still needed them are closed.
+    pub fn trim_history(&self, bytes: usize) {
+        let floor = {
+            let mut log = self.log.write();
+            log.trim(bytes);
+            log.floor()
+        };
+        self.past.lock().checkpoints.forget_below(floor);
+    }
+}
+
+/// What events, oldest first, did to the state, or what undoes them; and the
+/// bytes of the objects they removed from it.
+fn rolled(events: &[Arc<Event>], back: bool) -> (Vec<Edit>, u64) {
+    let replaced = |e: &Arc<Event>| e.previous.as_ref().map_or(0, |o| o.size() as u64);
+    let departed = events.iter().map(replaced).sum();
+    let done = |e: &Arc<Event>| match e.change {
+        Change::Deleted => Edit::Remove(e.object.key.clone()),
+        Change::Added | Change::Modified => Edit::Put(e.object.clone()),
+    };
+    let undone = |e: &Arc<Event>| match &e.previous {
+        Some(previous) => Edit::Put(previous.clone()),
+        None => Edit::Remove(e.object.key.clone()),
+    };
+    // The last edit of a key counts.
+    let edits = if back {
+        events.iter().rev().map(undone).collect()
+    } else {
+        events.iter().map(done).collect()
+    };
+    (edits, departed)
+}
