@@ -48,16 +48,22 @@ impl Snapshot {
 
     /// Objects of the scope in key order.
     pub fn iter(&self, scope: &Scope) -> impl Iterator<Item = &Arc<StoredObject>> {
+        self.iter_from(scope, "")
+    }
+
+    /// Objects of the scope in key order whose keys are `start` or above.
+    pub fn iter_from(
+        &self,
+        scope: &Scope,
+        start: &str,
+    ) -> impl Iterator<Item = &Arc<StoredObject>> {
         let (from, to) = match scope {
-            Scope::All => (Bound::Unbounded, Bound::Unbounded),
+            Scope::All => (String::new(), Bound::Unbounded),
             // '0' is the byte after '/': the half-open range holds exactly the
             // keys that start with "namespace/".
-            Scope::Namespace(ns) => (
-                Bound::Included(format!("{ns}/")),
-                Bound::Excluded(format!("{ns}0")),
-            ),
+            Scope::Namespace(ns) => (format!("{ns}/"), Bound::Excluded(format!("{ns}0"))),
         };
-        let from = from.as_ref().map(String::as_str);
+        let from = Bound::Included(from.as_str().max(start));
         let to = to.as_ref().map(String::as_str);
         self.objects
             .range::<(Bound<&str>, Bound<&str>), str>((from, to))
