@@ -11,8 +11,9 @@ pub struct Filter {
     /// Set when the request can match one name only.
     pub name: Option<String>,
     labels: LabelSelector,
-    fields: FieldSelector,
-    table: FieldTable,
+    pub(super) fields: FieldSelector,
+    pub(super) table: FieldTable,
+    pub(super) namespaced: bool,
 }
 
 /// The selector names a field this cache does not hold.
@@ -49,6 +50,7 @@ impl Filter {
             labels,
             fields,
             table,
+            namespaced: resource.namespaced,
         })
     }
 

@@ -14,6 +14,7 @@ mod object;
 mod resync;
 mod snapshot;
 mod state;
+mod topic;
 
 pub use event::{Change, Event};
 pub use fields::{FieldTable, field_table};
@@ -23,3 +24,4 @@ pub use log::{Cursor, Evicted, HISTORY_AGE, HISTORY_BYTES};
 pub use object::{MalformedObject, StoredObject};
 pub use snapshot::{Scope, Snapshot};
 pub use state::{Presentation, Progress, Resource, Store};
+pub use topic::{Subscription, Topic};

@@ -14,6 +14,7 @@ use super::log::Log;
 use super::resync::difference;
 use super::{
     Change, Cursor, Event, Evicted, FieldTable, MalformedObject, ObjectKey, Snapshot, StoredObject,
+    Subscription, Topic,
 };
 use crate::api::GroupVersionResource;
 use crate::representation::resource_version::with_resource_version;
@@ -113,6 +114,27 @@ impl Store {
     /// Up to `limit` events, oldest first; the cursor moves past them.
     pub fn read(&self, cursor: &mut Cursor, limit: usize) -> Result<Vec<Arc<Event>>, Evicted> {
         self.log.read().read(cursor, limit)
+    }
+
+    /// Whether all that happened since the cursor can still be read.
+    pub fn holds(&self, cursor: &Cursor) -> bool {
+        self.log.read().holds(cursor)
+    }
+
+    /// Wakes its holder after every publication that may concern the topic.
+    pub fn subscribe_to(&self, topic: Topic) -> Subscription {
+        self.log.read().subscribe(topic)
+    }
+
+    /// Events of a topic that together have about so many bytes, oldest first,
+    /// and one at least unless there are none. The cursor moves past them.
+    pub fn read_topic(
+        &self,
+        subscription: &Subscription,
+        cursor: &mut Cursor,
+        bytes: usize,
+    ) -> Result<Vec<Arc<Event>>, Evicted> {
+        self.log.read().read_topic(subscription, cursor, bytes)
     }
 
     /// Wakes its holder after every publication.
@@ -225,6 +247,9 @@ impl Store {
     /// Ends every watch: the resource is not served any more.
     pub fn close(&self) {
         self.progress.send_modify(|p| p.closed = true);
+        let log = self.log.read();
+        log.topics.touch_all();
+        log.topics.wake();
     }
 
     fn restamped(&self, object: &StoredObject, version: u64) -> StoredObject {
@@ -257,6 +282,7 @@ impl Store {
             bytes,
         }));
         self.progress.send_modify(|p| p.resource_version = version);
+        self.log.read().topics.wake();
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn watch(
         WatchPlan::FromNow => store.progress().resource_version,
         WatchPlan::InitialEvents(_) => {
             let snapshot = store.snapshot();
-            let watch = Watch::with_initial_events(store, &snapshot, watch_options, encoding);
+            let watch = Watch::with_initial_events(store, snapshot, watch_options, encoding);
             return Ok(watch);
         }
     };
