@@ -185,13 +185,18 @@ impl Envelope {
     }
 
     pub fn watch_frame(&self, event: EventType, fragment: &Bytes) -> Bytes {
+        let mut out = BytesMut::new();
+        self.append_watch_frame(event, fragment, &mut out);
+        out.freeze()
+    }
+
+    pub fn append_watch_frame(&self, event: EventType, fragment: &Bytes, out: &mut BytesMut) {
         let [prefix, rest] = self.object_parts(fragment);
-        let mut out = BytesMut::with_capacity(prefix.len() + rest.len() + 32);
+        out.reserve(prefix.len() + rest.len() + 32);
         out.extend_from_slice(event.frame_prefix());
         out.extend_from_slice(&prefix);
         out.extend_from_slice(&rest);
         out.extend_from_slice(b"}\n");
-        out.freeze()
     }
 
     /// What stands before the first item of a list.

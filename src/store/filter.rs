@@ -12,10 +12,11 @@ pub struct Filter {
     /// Set when the request can match one name only.
     pub name: Option<String>,
     labels: LabelSelector,
-    fields: FieldSelector,
+    pub(super) fields: FieldSelector,
     /// What each of the requirements on fields is about, in their order:
     /// looked up once, not per object.
-    selected: Vec<Selectable>,
+    pub(super) selected: Vec<Selectable>,
+    pub(super) namespaced: bool,
 }
 
 /// The selector names a field this cache does not hold.
@@ -46,6 +47,7 @@ impl Filter {
             selected: selected.collect::<Result<_, _>>()?,
             labels,
             fields,
+            namespaced: resource.namespaced,
         })
     }
 

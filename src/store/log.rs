@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Event;
+use super::topic::Topics;
+use super::{Event, Subscription, Topic};
 
 /// Events younger than this stay, as long as [`HISTORY_BYTES`] allows: a client
 /// may be away for as long and resume. kube-apiserver promises 75 s, its
@@ -27,19 +28,11 @@ const MAX_GAPS: usize = 32;
 pub struct Cursor {
     /// Sequence number of the next event.
     next: u64,
-    /// What the reader knew when it began.
+    /// What the reader knew when it began, or of later gaps.
     version: u64,
 }
 
 impl Cursor {
-    /// The place after the event that is read next from here.
-    pub fn next(self) -> Self {
-        Self {
-            next: self.next + 1,
-            ..self
-        }
-    }
-
     /// How many events lie between two places.
     pub(super) fn distance(self, other: Self) -> u64 {
         self.next.abs_diff(other.next)
@@ -105,6 +98,11 @@ pub(super) struct Log {
     floor: u64,
     /// In order, none that ends at or below the floor.
     gaps: VecDeque<Gap>,
+    /// The last gap that is no longer among them.
+    forgotten: Option<Gap>,
+    /// Cursors before it are of another history.
+    began: u64,
+    pub(super) topics: Arc<Topics>,
 }
 
 impl Log {
@@ -128,6 +126,9 @@ impl Log {
             evicted: 0,
             floor,
             gaps: VecDeque::new(),
+            forgotten: None,
+            began: 0,
+            topics: Arc::default(),
         }
     }
 
@@ -135,11 +136,15 @@ impl Log {
     pub(super) fn reset(&mut self, floor: u64) {
         // The extra step evicts cursors that stand at the end, too.
         self.first = self.next() + 1;
+        self.began = self.first;
         self.events.clear();
         self.gaps.clear();
+        self.forgotten = None;
         self.bytes = 0;
         self.evicted = self.departed;
         self.floor = floor;
+        self.topics.clear();
+        self.topics.touch_all();
     }
 
     /// Sequence number of the next event.
@@ -158,6 +163,7 @@ impl Log {
     pub(super) fn append(&mut self, event: Arc<Event>) {
         self.bytes += event.size();
         self.departed += replaced_bytes(&event);
+        self.topics.append(&event, self.next());
         self.events.push_back(event);
     }
 
@@ -171,14 +177,18 @@ impl Log {
             listed,
             first: self.next(),
         });
+        // Who waits for what this gap has swallowed is to be told.
+        self.topics.touch_all();
         if self.gaps.len() > self.limits.gaps
-            && let Some(oldest) = self.gaps.pop_front()
+            && let Some(oldest) = self.gaps.front()
         {
-            let gone = |e: &Arc<Event>| e.resource_version <= oldest.listed;
+            let listed = oldest.listed;
+            let gone = |e: &Arc<Event>| e.resource_version <= listed;
             while self.events.front().is_some_and(gone) {
                 self.forget_oldest();
             }
-            self.floor = self.floor.max(oldest.listed);
+            self.floor = self.floor.max(listed);
+            self.forget_gaps();
         }
     }
 
@@ -209,10 +219,15 @@ impl Log {
             self.bytes -= oldest.size();
             self.evicted += replaced_bytes(&oldest);
             self.floor = oldest.resource_version;
+            self.topics.evict(&oldest, self.first);
             self.first += 1;
         }
+        self.forget_gaps();
+    }
+
+    fn forget_gaps(&mut self) {
         while self.gaps.front().is_some_and(|g| g.listed <= self.floor) {
-            self.gaps.pop_front();
+            self.forgotten = self.gaps.pop_front();
         }
     }
 
@@ -240,7 +255,62 @@ impl Log {
         cursor: &mut Cursor,
         limit: usize,
     ) -> Result<Vec<Arc<Event>>, Evicted> {
+        self.check(cursor)?;
         if cursor.next < self.first {
+            return Err(Evicted { oldest: self.floor });
+        }
+        let read: Vec<_> = self.from(cursor.next).take(limit).cloned().collect();
+        cursor.next += read.len() as u64;
+        self.pass_gaps(cursor);
+        Ok(read)
+    }
+
+    /// The topic's events are known by number from now on, if they are not yet.
+    pub(super) fn subscribe(&self, topic: Topic) -> Subscription {
+        self.topics.join(topic, self.next())
+    }
+
+    /// Whether every event from the cursor on is in the log.
+    pub(super) fn holds(&self, cursor: &Cursor) -> bool {
+        cursor.next >= self.first && self.check(cursor).is_ok()
+    }
+
+    /// Events of a topic from the cursor on, which moves past them: of about
+    /// `bytes` together, and at least one unless there are none.
+    pub(super) fn read_topic(
+        &self,
+        subscription: &Subscription,
+        cursor: &mut Cursor,
+        bytes: usize,
+    ) -> Result<Vec<Arc<Event>>, Evicted> {
+        self.check(cursor)?;
+        let known = subscription.line.events.read();
+        if cursor.next < known.lost || cursor.next < known.since.min(self.first) {
+            return Err(Evicted { oldest: self.floor });
+        }
+        // Published before anybody subscribed.
+        let unknown = (cursor.next..known.since).zip(self.from(cursor.next));
+        let unknown = unknown.filter(|(_, event)| subscription.topic.holds(event));
+        let begun = known.numbers.partition_point(|n| *n < cursor.next);
+        let numbers = known.numbers.range(begun..);
+        let known = numbers.filter_map(|n| Some((*n, self.from(*n).next()?)));
+        let (mut read, mut left) = (Vec::new(), bytes);
+        for (number, event) in unknown.chain(known) {
+            cursor.next = number + 1;
+            read.push(event.clone());
+            left = left.saturating_sub(event.size());
+            if left == 0 {
+                return Ok(read);
+            }
+        }
+        cursor.next = self.next();
+        self.pass_gaps(cursor);
+        Ok(read)
+    }
+
+    /// Whether the reader can be told what follows.
+    fn check(&self, cursor: &Cursor) -> Result<(), Evicted> {
+        if cursor.next < self.began {
             return Err(Evicted { oldest: self.floor });
         }
         // Its version was above the log's end, and upstream's history was lost
@@ -253,10 +323,29 @@ impl Log {
         if let Some(gap) = ahead.into_iter().find(|g| g.holds(cursor.version)) {
             return Err(Evicted { oldest: gap.listed });
         }
-        let skip = usize::try_from(cursor.next - self.first).unwrap_or(usize::MAX);
-        let read: Vec<_> = self.events.iter().skip(skip).take(limit).cloned().collect();
-        cursor.next += read.len() as u64;
-        Ok(read)
+        // A gap that is forgotten may have been one of those: all are told
+        // that were woken by it and have not read on since.
+        match &self.forgotten {
+            Some(gap) if gap.first >= cursor.next && cursor.version < gap.listed => {
+                Err(Evicted { oldest: self.floor })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The events from a number on.
+    fn from(&self, number: u64) -> impl Iterator<Item = &Arc<Event>> {
+        let skip = number.saturating_sub(self.first);
+        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        self.events.range(skip.min(self.events.len())..)
+    }
+
+    /// Who has read all has every gap behind him.
+    fn pass_gaps(&self, cursor: &mut Cursor) {
+        if cursor.next == self.next() {
+            let gap = self.gaps.back().map_or(self.floor, |gap| gap.listed);
+            cursor.version = cursor.version.max(gap);
+        }
     }
 
     /// Whether all events from this place on are in the log.
@@ -293,202 +382,4 @@ fn replaced_bytes(event: &Event) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::api::GroupVersionResource;
-    use crate::store::{Change, StoredObject, field_table};
-
-    fn event(version: u64, padding: usize, now: Instant) -> Arc<Event> {
-        let fields = field_table(&GroupVersionResource::new("", "v1", "configmaps"));
-        let padding = "x".repeat(padding);
-        let item = format!(
-            r#"{{"metadata":{{"name":"a","resourceVersion":"{version}"}},"data":"{padding}"}}"#
-        );
-        let object = Arc::new(StoredObject::parse(Bytes::from(item), &fields).unwrap());
-        Arc::new(Event::new(Change::Modified, version, object, None, now))
-    }
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Append { skip: u64, padding: usize },
-        Sleep { seconds: u64 },
-        Resync { events: u64, skip: u64 },
-        Reset { version: u64 },
-        Begin { back: u64 },
-        Read { reader: usize, limit: usize },
-    }
-
-    fn step() -> impl Strategy<Value = Step> {
-        prop_oneof![
-            8 => (1..4u64, 0..400usize).prop_map(|(skip, padding)| Step::Append { skip, padding }),
-            2 => (0..8u64).prop_map(|seconds| Step::Sleep { seconds }),
-            1 => (0..4u64, 0..9u64).prop_map(|(events, skip)| Step::Resync { events, skip }),
-            1 => (0..60u64).prop_map(|version| Step::Reset { version }),
-            4 => (0..30u64).prop_map(|back| Step::Begin { back }),
-            8 => (0..9usize, 1..9usize).prop_map(|(reader, limit)| Step::Read { reader, limit }),
-        ]
-    }
-
-    const LIMITS: Limits = Limits {
-        age: Duration::from_secs(20),
-        bytes: 4_000,
-        min_events: 5,
-        gaps: 2,
-    };
-
-    /// All that ever happened, and what of it a log must still have.
-    struct Model {
-        log: Log,
-        now: Instant,
-        version: u64,
-        /// Version, size, time of every event since the last reset.
-        events: Vec<(u64, usize, Instant)>,
-        /// How many of them are gone.
-        gone: usize,
-        floor: u64,
-        gaps: Vec<(u64, u64)>,
-        readers: Vec<Reader>,
-    }
-
-    struct Reader {
-        cursor: Cursor,
-        began: u64,
-        /// Index of the next event in the model.
-        next: usize,
-        /// The log was reset since.
-        lost: bool,
-    }
-
-    impl Model {
-        fn append(&mut self, version: u64, padding: usize) {
-            let event = event(version, padding, self.now);
-            self.events.push((version, event.size(), self.now));
-            self.version = version;
-            self.log.append(event);
-        }
-
-        fn evict(&mut self) {
-            self.log.evict(self.now);
-            loop {
-                let kept = &self.events[self.gone..];
-                let [(version, _, at), _, ..] = kept else {
-                    return;
-                };
-                let old = self.now - *at > LIMITS.age && kept.len() > LIMITS.min_events;
-                let bytes: usize = kept.iter().map(|e| e.1).sum();
-                if !old && bytes <= LIMITS.bytes {
-                    return;
-                }
-                self.floor = *version;
-                self.gone += 1;
-            }
-        }
-
-        fn run(&mut self, step: Step) {
-            match step {
-                Step::Append { skip, padding } => {
-                    self.append(self.version + skip, padding);
-                    self.evict();
-                }
-                Step::Sleep { seconds } => {
-                    self.now += Duration::from_secs(seconds);
-                    self.evict();
-                }
-                Step::Resync { events, skip } => {
-                    let (seen, listed) = (self.version, self.version + events + skip);
-                    self.log.resync(seen, listed);
-                    if listed > seen + 1 {
-                        self.gaps.push((seen, listed));
-                        self.gaps.retain(|(_, listed)| *listed > self.floor);
-                        if self.gaps.len() > LIMITS.gaps {
-                            self.floor = self.floor.max(self.gaps.remove(0).1);
-                            self.gone = self.events.partition_point(|e| e.0 <= self.floor);
-                        }
-                    }
-                    for version in seen + 1..=seen + events {
-                        self.append(version, 0);
-                    }
-                    self.version = listed;
-                    self.evict();
-                }
-                Step::Reset { version } => {
-                    self.log.reset(version);
-                    (self.version, self.floor, self.gone) = (version, version, 0);
-                    self.events.clear();
-                    self.gaps.clear();
-                    self.readers.iter_mut().for_each(|r| r.lost = true);
-                }
-                Step::Begin { back } => {
-                    // Below the floor, in the log and above it.
-                    let version = (self.version + 5).saturating_sub(back);
-                    let began = self.log.position(version);
-                    let gap = self.gaps.iter().any(|(s, l)| *s < version && version < *l);
-                    assert_eq!(began.is_err(), version < self.floor || gap, "{version}");
-                    if let Ok(cursor) = began {
-                        self.readers.push(Reader {
-                            cursor,
-                            began: version,
-                            next: self.events.partition_point(|e| e.0 <= version),
-                            lost: false,
-                        });
-                    }
-                }
-                Step::Read { reader, limit } => {
-                    if self.readers.is_empty() {
-                        return;
-                    }
-                    let index = reader % self.readers.len();
-                    let reader = &mut self.readers[index];
-                    let read = self.log.read(&mut reader.cursor, limit);
-                    let in_gap = |(s, l): &(u64, u64)| {
-                        let waited = self.events[..reader.next.min(self.events.len())]
-                            .last()
-                            .is_none_or(|e| e.0 <= *s);
-                        *s < reader.began && reader.began < *l && waited
-                    };
-                    let lost =
-                        reader.lost || reader.next < self.gone || self.gaps.iter().any(in_gap);
-                    let Ok(read) = read else {
-                        assert!(lost);
-                        self.readers.remove(index);
-                        return;
-                    };
-                    assert!(!lost);
-                    let versions: Vec<_> = read.iter().map(|e| e.resource_version).collect();
-                    let expected: Vec<_> = self.events[reader.next..]
-                        .iter()
-                        .take(limit)
-                        .map(|e| e.0)
-                        .collect();
-                    assert_eq!(versions, expected);
-                    reader.next += versions.len();
-                }
-            }
-            let bytes: usize = self.events[self.gone..].iter().map(|e| e.1).sum();
-            assert_eq!(self.log.bytes(), bytes);
-            assert!(self.log.gaps.len() <= LIMITS.gaps);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn readers_get_all_in_order_or_are_told(steps in proptest::collection::vec(step(), 1..120)) {
-            let mut model = Model {
-                log: Log::with_limits(10, LIMITS),
-                now: Instant::now(),
-                version: 10,
-                events: vec![],
-                gone: 0,
-                floor: 10,
-                gaps: vec![],
-                readers: vec![],
-            };
-            for step in steps {
-                model.run(step);
-            }
-        }
-    }
-}
+mod tests;

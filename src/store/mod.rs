@@ -20,6 +20,7 @@ mod resync;
 mod retained;
 mod snapshot;
 mod state;
+mod topic;
 
 pub use event::{Change, Event};
 pub use fields::{FieldTable, field_table};
@@ -32,3 +33,4 @@ pub use past::Memory;
 pub use retained::{RETAINED_BYTES, RETENTION};
 pub use snapshot::{Part, Scope, Snapshot};
 pub use state::{Presentation, Progress, Resource, Store};
+pub use topic::{Subscription, Topic};

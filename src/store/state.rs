@@ -14,7 +14,10 @@ use super::log::Log;
 use super::objects::{Edit, Edited, Objects};
 use super::past::Past;
 use super::resync::difference;
-use super::{Change, Cursor, Event, Evicted, FieldTable, MalformedObject, Snapshot, StoredObject};
+use super::{
+    Change, Cursor, Event, Evicted, FieldTable, MalformedObject, Snapshot, StoredObject,
+    Subscription, Topic,
+};
 use crate::api::GroupVersionResource;
 use crate::representation::resource_version::with_resource_version;
 use crate::representation::table::Printer;
@@ -110,6 +113,27 @@ impl Store {
     /// Up to `limit` events, oldest first; the cursor moves past them.
     pub fn read(&self, cursor: &mut Cursor, limit: usize) -> Result<Vec<Arc<Event>>, Evicted> {
         self.log.read().read(cursor, limit)
+    }
+
+    /// Whether all that happened since the cursor can still be read.
+    pub fn holds(&self, cursor: &Cursor) -> bool {
+        self.log.read().holds(cursor)
+    }
+
+    /// Wakes its holder after every publication that may concern the topic.
+    pub fn subscribe_to(&self, topic: Topic) -> Subscription {
+        self.log.read().subscribe(topic)
+    }
+
+    /// Events of a topic that together have about so many bytes, oldest first,
+    /// and one at least unless there are none. The cursor moves past them.
+    pub fn read_topic(
+        &self,
+        subscription: &Subscription,
+        cursor: &mut Cursor,
+        bytes: usize,
+    ) -> Result<Vec<Arc<Event>>, Evicted> {
+        self.log.read().read_topic(subscription, cursor, bytes)
     }
 
     /// Wakes its holder after every publication.
@@ -230,6 +254,9 @@ impl Store {
     /// Ends every watch: the resource is not served any more.
     pub fn close(&self) {
         self.progress.send_modify(|p| p.closed = true);
+        let log = self.log.read();
+        log.topics.touch_all();
+        log.topics.wake();
     }
 
     fn restamped(&self, object: &StoredObject, version: u64) -> StoredObject {
@@ -273,5 +300,6 @@ impl Store {
         // The log first: whoever sees the snapshot can read on from it.
         self.published.store(snapshot);
         self.progress.send_modify(|p| p.resource_version = version);
+        self.log.read().topics.wake();
     }
 }

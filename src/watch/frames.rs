@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use chrono::Utc;
 
 use super::Encoding;
@@ -30,6 +30,12 @@ impl Encoding for JsonFrames {
     fn shared(&mut self, seen: EventType, event: &Event) -> Option<Bytes> {
         let envelope = &self.0.resource.envelope;
         Some(event.frame(seen, || envelope.watch_frame(seen, &event.object.item())))
+    }
+
+    fn append(&mut self, seen: EventType, object: &StoredObject, out: &mut BytesMut) -> bool {
+        let envelope = &self.0.resource.envelope;
+        envelope.append_watch_frame(seen, &object.item(), out);
+        true
     }
 
     fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes> {

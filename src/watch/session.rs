@@ -5,19 +5,18 @@
 //! initial events ─▶ end bookmark ─▶ log events, a bookmark each minute ─▶ end
 //! ```
 
-use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::sync::watch as progress;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 use super::transition;
 use crate::representation::EventType;
 use crate::representation::resource_version::with_resource_version;
 use crate::store::{
-    Change, Cursor, Event, Evicted, Filter, Progress, Snapshot, Store, StoredObject,
+    Change, Cursor, Event, Evicted, Filter, Snapshot, Store, StoredObject, Subscription, Topic,
 };
 
 /// kube-apiserver's bookmark period.
@@ -30,8 +29,12 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// the thread, large enough to write well.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// Events taken from the log at a time.
-const BATCH_EVENTS: usize = 100;
+/// Initial events come in larger batches.
+const INITIAL_BATCH_BYTES: usize = 128 << 10;
+
+/// Objects looked at before other tasks get their turn: about a millisecond of
+/// a selector that matches nothing.
+const INITIAL_OBJECTS: usize = 10_000;
 
 /// How events become bytes, for one watcher.
 pub trait Encoding: Send {
@@ -42,6 +45,13 @@ pub trait Encoding: Send {
     /// Like `event`, for what all watchers of this encoding get alike.
     fn shared(&mut self, seen: EventType, event: &Event) -> Option<Bytes> {
         self.event(seen, &event.object)
+    }
+
+    /// Like `event`, at the end of `out`. False if that cannot be.
+    fn append(&mut self, seen: EventType, object: &StoredObject, out: &mut BytesMut) -> bool {
+        let frame = self.event(seen, object);
+        out.extend_from_slice(frame.as_deref().unwrap_or_default());
+        frame.is_some()
     }
 
     fn content_type(&self) -> &'static str;
@@ -87,7 +97,7 @@ pub struct Watch {
     encoding: Box<dyn Encoding>,
     options: WatchOptions,
     /// Initial events not yet handed out.
-    initial: VecDeque<Arc<StoredObject>>,
+    initial: Option<Initial>,
     /// The version of the end bookmark still owed.
     owed_end: Option<u64>,
     cursor: Cursor,
@@ -96,10 +106,18 @@ pub struct Watch {
     after: u64,
     /// The version of the last event read from the log.
     read_to: u64,
-    progress: progress::Receiver<Progress>,
+    subscription: Subscription,
     deadline: Instant,
     next_bookmark: Instant,
     bookmark_period: Duration,
+    /// Kept from wait to wait: its deadline seldom changes.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+/// The objects of a snapshot from a key on.
+struct Initial {
+    snapshot: Arc<Snapshot>,
+    start: String,
 }
 
 impl Watch {
@@ -117,19 +135,17 @@ impl Watch {
     /// The objects of `snapshot` as ADDED events, then what came after it.
     pub fn with_initial_events(
         store: Arc<Store>,
-        snapshot: &Snapshot,
+        snapshot: Arc<Snapshot>,
         options: WatchOptions,
         encoding: Box<dyn Encoding>,
     ) -> Self {
-        let initial = snapshot
-            .iter(&options.filter.scope)
-            .filter(|object| options.filter.matches(object))
-            .cloned()
-            .collect();
         let version = snapshot.resource_version;
         let owed_end = options.bookmarks.then_some(version);
         let mut watch = Self::new(store, snapshot.cursor, version, options, encoding);
-        watch.initial = initial;
+        watch.initial = Some(Initial {
+            snapshot,
+            start: String::new(),
+        });
         watch.owed_end = owed_end;
         watch
     }
@@ -150,11 +166,11 @@ impl Watch {
         let now = Instant::now();
         let deadline = now + options.lasts;
         Self {
-            progress: store.subscribe(),
+            subscription: store.subscribe_to(Topic::of(&options.filter)),
             store,
             encoding,
             options,
-            initial: VecDeque::new(),
+            initial: None,
             owed_end: None,
             cursor,
             after: version,
@@ -162,12 +178,13 @@ impl Watch {
             deadline,
             next_bookmark: next_bookmark(now, deadline, BOOKMARK_PERIOD),
             bookmark_period: BOOKMARK_PERIOD,
+            timer: None,
         }
     }
 
     /// Whether all initial events have been handed out.
     pub fn has_begun(&self) -> bool {
-        self.initial.is_empty() && self.owed_end.is_none()
+        self.initial.is_none() && self.owed_end.is_none()
     }
 
     #[cfg(test)]
@@ -185,15 +202,20 @@ impl Watch {
     /// returned.
     pub async fn next(&mut self) -> Result<(Bytes, usize), WatchEnd> {
         loop {
+            // What is published from here on wakes us.
+            let published = self.subscription.published();
             // Seen before looking into the log: once that is read to its end,
-            // the client knows everything up to this version. What is published
-            // meanwhile wakes us again.
-            let seen = *self.progress.borrow_and_update();
+            // the client knows everything up to this version.
+            let seen = self.store.progress();
             if Instant::now() >= self.deadline {
                 return Err(WatchEnd::Timeout);
             }
             if let Some(batch) = self.ready()? {
                 return Ok(batch);
+            }
+            if self.initial.is_some() {
+                tokio::task::yield_now().await;
+                continue;
             }
             if seen.closed {
                 return Err(WatchEnd::Closed);
@@ -206,60 +228,87 @@ impl Watch {
                     return Ok((frame, 1));
                 }
             }
-            let wake_at = if self.options.bookmarks {
-                self.deadline.min(self.next_bookmark)
-            } else {
-                self.deadline
-            };
+            let timer = self.timer();
             tokio::select! {
                 biased;
-                changed = self.progress.changed() => {
-                    if changed.is_err() {
-                        return Err(WatchEnd::Closed);
-                    }
-                }
-                () = tokio::time::sleep_until(wake_at) => {}
+                () = published => {}
+                () = timer => {}
             }
         }
+    }
+
+    /// Ends with the watch, or before when a bookmark is due.
+    fn timer(&mut self) -> Pin<&mut Sleep> {
+        let wake_at = if self.options.bookmarks {
+            self.deadline.min(self.next_bookmark)
+        } else {
+            self.deadline
+        };
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(wake_at)))
+            .as_mut();
+        if timer.deadline() == wake_at {
+            return timer;
+        }
+        let mut timer = timer;
+        timer.as_mut().reset(wake_at);
+        timer
     }
 
     /// What can be handed out now.
     fn ready(&mut self) -> Result<Option<(Bytes, usize)>, WatchEnd> {
         let mut batch = Batch::default();
-        while let Some(object) = self.initial.pop_front() {
-            let frame = self.encoding.event(EventType::Added, &object);
-            batch.push(frame.ok_or(WatchEnd::NotEncodable)?);
-            if batch.is_full() {
-                return Ok(batch.finish());
-            }
+        if let Some(mut initial) = self.initial.take()
+            && let Some(start) = self.begin(&initial, &mut batch)?
+        {
+            initial.start = start;
+            self.initial = Some(initial);
+            return Ok(batch.finish());
         }
         if let Some(version) = self.owed_end.take() {
             let frame = self.encoding.bookmark(version, true);
             batch.push(frame.ok_or(WatchEnd::NotEncodable)?);
         }
-        while !batch.is_full() {
-            let mut ahead = self.cursor;
+        while let Some(room) = batch.room(BATCH_BYTES) {
             let events = self
                 .store
-                .read(&mut ahead, BATCH_EVENTS)
+                .read_topic(&self.subscription, &mut self.cursor, room)
                 .map_err(|Evicted { .. }| WatchEnd::FellBehind)?;
             if events.is_empty() {
                 break;
             }
             for event in events {
-                self.cursor = self.cursor.next();
                 self.read_to = event.resource_version;
                 if let Some(frame) = self.frame(&event)? {
                     batch.push(frame);
-                    // The rest of the events is read again: large objects must
-                    // not add up.
-                    if batch.is_full() {
-                        break;
-                    }
                 }
             }
         }
         Ok(batch.finish())
+    }
+
+    /// Adds objects to an empty batch. Returns where to go on, unless that was
+    /// all.
+    fn begin(&mut self, from: &Initial, batch: &mut Batch) -> Result<Option<String>, WatchEnd> {
+        // Who takes longer than history lasts would keep objects in memory that
+        // nobody else needs, and not be told what came after them.
+        if !self.store.holds(&self.cursor) {
+            return Err(WatchEnd::FellBehind);
+        }
+        let filter = &self.options.filter;
+        let objects = from.snapshot.iter_from(&filter.scope, &from.start);
+        for (looked_at, object) in objects.enumerate() {
+            if looked_at == INITIAL_OBJECTS || batch.room(INITIAL_BATCH_BYTES).is_none() {
+                return Ok(Some(object.key.as_str().to_owned()));
+            }
+            if filter.matches(object)
+                && !self.encoding.append(EventType::Added, object, batch.add())
+            {
+                return Err(WatchEnd::NotEncodable);
+            }
+        }
+        Ok(None)
     }
 
     fn frame(&mut self, event: &Event) -> Result<Option<Bytes>, WatchEnd> {
@@ -304,26 +353,32 @@ fn next_bookmark(now: Instant, deadline: Instant, period: Duration) -> Instant {
 struct Batch {
     first: Option<Bytes>,
     joined: BytesMut,
-    bytes: usize,
     events: usize,
 }
 
 impl Batch {
     fn push(&mut self, frame: Bytes) {
-        self.events += 1;
-        self.bytes += frame.len();
-        match self.first.take() {
-            None if self.joined.is_empty() => self.first = Some(frame),
-            None => self.joined.extend_from_slice(&frame),
-            Some(first) => {
-                self.joined.extend_from_slice(&first);
-                self.joined.extend_from_slice(&frame);
-            }
+        if self.events == 0 {
+            self.first = Some(frame);
+            self.events = 1;
+        } else {
+            self.add().extend_from_slice(&frame);
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.bytes >= BATCH_BYTES
+    /// Where to write one more frame.
+    fn add(&mut self) -> &mut BytesMut {
+        self.events += 1;
+        if let Some(first) = self.first.take() {
+            self.joined.extend_from_slice(&first);
+        }
+        &mut self.joined
+    }
+
+    /// Bytes left of `limit`, if there are any.
+    fn room(&self, limit: usize) -> Option<usize> {
+        let taken = self.first.as_ref().map_or(self.joined.len(), Bytes::len);
+        limit.checked_sub(taken).filter(|left| *left > 0)
     }
 
     fn finish(self) -> Option<(Bytes, usize)> {

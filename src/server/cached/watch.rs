@@ -45,7 +45,7 @@ pub(super) fn watch(
         WatchPlan::FromNow => store.progress().resource_version,
         WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => {
             let snapshot = store.snapshot();
-            let watch = Watch::with_initial_events(store, &snapshot, watch_options, encoding);
+            let watch = Watch::with_initial_events(store, snapshot, watch_options, encoding);
             return Ok(match plan {
                 WatchPlan::Unmarked => watch.unmarked(),
                 _ => watch,

@@ -95,7 +95,7 @@ fn watch_from(store: &Arc<Store>, version: u64, options: WatchOptions) -> Result
     Watch::from_version(store.clone(), version, options, encoding)
 }
 
-fn watch_all(store: &Arc<Store>, snapshot: &Snapshot, options: WatchOptions) -> Watch {
+fn watch_all(store: &Arc<Store>, snapshot: Arc<Snapshot>, options: WatchOptions) -> Watch {
     let encoding = Box::new(JsonFrames(store.clone()));
     Watch::with_initial_events(store.clone(), snapshot, options, encoding)
 }

@@ -272,7 +272,7 @@ impl World {
     fn initial(&self, filter: Selects) -> Watcher {
         let selected = options(super::filter(filter.0, filter.1, filter.2), HOUR);
         Watcher {
-            watch: watch_all(&self.store, &self.store.snapshot(), selected),
+            watch: watch_all(&self.store, self.store.snapshot(), selected),
             filter,
             believes: BTreeMap::new(),
             version: None,

@@ -101,7 +101,7 @@ async fn initial_events_end_with_a_bookmark_at_their_version() {
     store
         .apply(false, Pod::new("a", "y", 8).item(), now)
         .unwrap();
-    let mut watch = watch_all(&store, &snapshot, options(everything(), HOUR));
+    let mut watch = watch_all(&store, snapshot, options(everything(), HOUR));
     let seen = next(&mut watch).await.unwrap();
     assert_eq!(
         seen.iter().map(Seen::brief).collect::<Vec<_>>(),
@@ -211,7 +211,7 @@ async fn a_store_restored_from_a_backup_ends_its_watches() {
     let mut watch = watch_from(&store, 50, options(everything(), HOUR)).unwrap();
     store.replace(vec![Pod::new("a", "x", 30).stored()], 40, Instant::now());
     assert_eq!(next(&mut watch).await, Err(WatchEnd::FellBehind));
-    let mut again = watch_all(&store, &store.snapshot(), options(everything(), HOUR));
+    let mut again = watch_all(&store, store.snapshot(), options(everything(), HOUR));
     let seen = next(&mut again).await.unwrap();
     assert_eq!(seen[0].brief(), ("ADDED", "x", 30));
     assert_eq!(seen[1].brief(), ("BOOKMARK", "", 40));
