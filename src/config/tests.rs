@@ -292,7 +292,7 @@ fn a_document_that_does_not_fit_is_explained_field_by_field() {
         load_text(&text, &[]).unwrap_err(),
         [
             "cache.consistancy: unknown field `consistancy`, expected one of `consistency`, \
-             `maxStaleness`, `memoryLimit`, `include`, `exclude`, `preload`",
+             `maxStaleness`, `idleTimeout`, `memoryLimit`, `include`, `exclude`, `preload`",
             "serving.securePort: \"many\": invalid type: string \"many\", expected i64",
             "upsteam: unknown field `upsteam`, expected one of `apiVersion`, `kind`, `serving`, \
              `observability`, `logging`, `upstream`, `authentication`, `authorization`, \

@@ -326,10 +326,17 @@ mod tests {
     fn the_smallest_topic_is_taken() {
         let object = |namespace, name| Topic::Object(ObjectKey::new(namespace, name));
         let namespace = |name: &str| Topic::Namespace(name.into());
-        let field = |index, value: &str| Topic::Field {
-            index,
-            value: value.into(),
+        let field = |(resource, label): (&str, &str), value: &str| {
+            let table = field_table(&GroupVersionResource::new("", "v1", resource));
+            let Some(Selectable::Column(index)) = table.lookup(label, true) else {
+                panic!("{resource} cannot be selected by {label}");
+            };
+            let value = value.into();
+            Topic::Field { index, value }
         };
+        let node = ("pods", "spec.nodeName");
+        let phase = ("pods", "status.phase");
+        let unschedulable = ("nodes", "spec.unschedulable");
         for (resource, within, fields, expected) in [
             ("pods", "", "", Topic::All),
             ("pods", "a", "", namespace("a")),
@@ -338,19 +345,29 @@ mod tests {
             ("pods", "a", "metadata.name=x", object("a", "x")),
             ("pods", "a", "metadata.name!=x", namespace("a")),
             ("pods", "", "metadata.name=x", Topic::All),
-            ("pods", "", "spec.nodeName=n", field(0, "n")),
+            ("pods", "", "spec.nodeName=n", field(node, "n")),
             ("pods", "", "spec.nodeName!=n", Topic::All),
-            ("pods", "", "metadata.name=x,spec.nodeName=n", field(0, "n")),
+            (
+                "pods",
+                "",
+                "metadata.name=x,spec.nodeName=n",
+                field(node, "n"),
+            ),
             (
                 "pods",
                 "a",
                 "status.phase=Running,spec.nodeName=",
-                field(0, ""),
+                field(node, ""),
             ),
             ("pods", "a", "status.phase=Running", namespace("a")),
-            ("pods", "", "status.phase=Running", field(4, "Running")),
+            ("pods", "", "status.phase=Running", field(phase, "Running")),
             ("nodes", "", "metadata.name=n", object("", "n")),
-            ("nodes", "", "spec.unschedulable=false", field(0, "false")),
+            (
+                "nodes",
+                "",
+                "spec.unschedulable=false",
+                field(unschedulable, "false"),
+            ),
         ] {
             assert_eq!(
                 topic(resource, within, fields),
