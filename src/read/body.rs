@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use chrono::Utc;
 
-use super::BypassReason;
+use super::{BypassReason, Page};
 use crate::negotiation::MetaVersion;
+use crate::representation::partial;
 use crate::representation::table::{Printer, TableOptions};
-use crate::representation::{ListMeta, partial};
-use crate::store::{Filter, Resource, Snapshot, StoredObject};
+use crate::store::{Resource, StoredObject};
 
 /// Bodies are handed to the socket in pieces of this size: pingora writes each
 /// piece on its own, and thousands of small ones cost it five times the CPU.
@@ -21,29 +21,6 @@ pub enum Shape {
     Whole,
     Table(Arc<Printer>, TableOptions),
     Partial(MetaVersion),
-}
-
-/// The objects a filter selects, and whether the API server would have cut the
-/// list at `limit` (0 for none).
-pub fn select<'s>(
-    snapshot: &'s Snapshot,
-    filter: &Filter,
-    limit: usize,
-) -> (Vec<&'s Arc<StoredObject>>, bool) {
-    let mut selected = Vec::new();
-    let mut candidates = snapshot.iter(&filter.scope);
-    for object in candidates.by_ref() {
-        if filter.matches(object) {
-            selected.push(object);
-            if limit > 0 && selected.len() == limit {
-                break;
-            }
-        }
-    }
-    // With the page full and candidates left, matching or not, the API server
-    // hands out a continue token.
-    let cut = limit > 0 && selected.len() == limit && candidates.next().is_some();
-    (selected, cut)
 }
 
 /// The body of a GET.
@@ -68,31 +45,30 @@ pub fn get_body(
 /// The body of a LIST, in pieces ready for the socket.
 pub fn list_body(
     resource: &Resource,
-    version: u64,
-    objects: &[&Arc<StoredObject>],
+    page: &Page<'_>,
     shape: &Shape,
 ) -> Result<Vec<Bytes>, BypassReason> {
     let envelope = &resource.envelope;
-    let meta = ListMeta::at(version);
+    let Page { objects, meta } = page;
     let mut pieces = Pieces::default();
     match shape {
         Shape::Table(printer, options) => {
             let items: Vec<_> = objects.iter().map(|o| o.item()).collect();
             let table = printer
-                .list(&meta, items.iter(), envelope, *options, Utc::now())
+                .list(meta, items.iter(), envelope, *options, Utc::now())
                 .map_err(|_| BypassReason::Representation)?;
             return Ok(vec![table.into()]);
         }
         Shape::Whole => {
-            pieces.push(&envelope.list_prefix(&meta));
+            pieces.push(&envelope.list_prefix(meta));
             for (i, object) in objects.iter().enumerate() {
                 pieces.item(i, &object.item());
             }
-            pieces.push(&envelope.list_suffix(&meta));
+            pieces.push(&envelope.list_suffix(meta));
         }
         Shape::Partial(version) => {
             let empty = objects.is_empty();
-            pieces.push(&partial::list_prefix(&meta, *version, empty));
+            pieces.push(&partial::list_prefix(meta, *version, empty));
             for (i, object) in objects.iter().enumerate() {
                 let object = partial::object(&object.item(), envelope, *version)
                     .ok_or(BypassReason::Representation)?;
@@ -139,9 +115,9 @@ mod tests {
     use std::sync::OnceLock;
 
     use super::*;
-    use crate::api::{FieldSelector, GroupVersionResource, LabelSelector};
-    use crate::representation::{Envelope, Form};
-    use crate::store::{Store, field_table};
+    use crate::api::GroupVersionResource;
+    use crate::representation::{Envelope, Form, ListMeta};
+    use crate::store::{Scope, Store, field_table};
 
     fn store(sizes: &[usize]) -> Store {
         let gvr = GroupVersionResource::new("", "v1", "nodes");
@@ -165,32 +141,6 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_cut_where_the_api_server_cuts_it() {
-        let store = store(&[0; 6]);
-        let snapshot = store.snapshot();
-        for (labels, limit, expected) in [
-            ("", 0, (6, false)),
-            ("", 6, (6, false)),
-            ("", 7, (6, false)),
-            ("", 5, (5, true)),
-            // After n004 there is n005, which does not match: the API server
-            // does not know that.
-            ("odd=0", 3, (3, true)),
-            ("odd=1", 3, (3, false)),
-            ("odd=2", 1, (0, false)),
-        ] {
-            let filter = Filter::new(
-                "",
-                LabelSelector::parse(labels).unwrap(),
-                FieldSelector::parse("").unwrap(),
-                &store.resource,
-            );
-            let (selected, cut) = select(&snapshot, &filter.unwrap(), limit);
-            assert_eq!((selected.len(), cut), expected, "{labels} {limit}");
-        }
-    }
-
-    #[test]
     fn bodies_come_in_pieces_of_their_size() {
         for sizes in [
             &[][..],
@@ -201,8 +151,11 @@ mod tests {
         ] {
             let store = store(sizes);
             let snapshot = store.snapshot();
-            let objects: Vec<_> = snapshot.iter(&crate::store::Scope::All).collect();
-            let pieces = list_body(&store.resource, 9, &objects, &Shape::Whole).unwrap();
+            let page = Page {
+                objects: snapshot.iter(&Scope::All).collect(),
+                meta: ListMeta::at(9),
+            };
+            let pieces = list_body(&store.resource, &page, &Shape::Whole).unwrap();
             let largest = sizes.iter().max().unwrap_or(&0) + 200;
             assert!(pieces.iter().all(|p| p.len() <= PIECE_BYTES.max(largest)));
             assert!(pieces.iter().all(|p| !p.is_empty()));
