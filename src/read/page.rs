@@ -5,12 +5,13 @@
 //! leaves decides whether a page has a successor, so that it must be known
 //! which of its indexes the API server would have used.
 
+use std::slice;
 use std::sync::Arc;
 
 use super::{BypassReason, ListPlan, ListVersion};
 use crate::api::{ContinueToken, FieldSelector, GroupVersionResource, LabelSelector, ListOptions};
 use crate::representation::ListMeta;
-use crate::store::{Filter, Resource, Snapshot, StoredObject};
+use crate::store::{Filter, Part, Resource, Snapshot, StoredObject};
 
 /// What a LIST selects.
 pub struct Selection {
@@ -100,50 +101,109 @@ fn is_dns_label(name: &str) -> bool {
 
 /// The objects of one answer, and its `metadata`.
 pub struct Page<'s> {
-    pub objects: Vec<&'s Arc<StoredObject>>,
+    pub parts: Vec<Part<'s>>,
     pub meta: ListMeta,
 }
 
+impl<'s> Page<'s> {
+    pub fn objects(&self) -> impl Iterator<Item = &'s Arc<StoredObject>> {
+        self.parts.iter().flat_map(|part| objects(*part))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+}
+
+fn objects(part: Part<'_>) -> &[Arc<StoredObject>] {
+    match part {
+        Part::Leaf(leaf) => leaf.objects(),
+        Part::Object(object) => slice::from_ref(object),
+    }
+}
+
 pub fn page<'s>(snapshot: &'s Snapshot, selection: &Selection, plan: &ListPlan) -> Page<'s> {
-    let filter = &selection.filter;
     let mut meta = ListMeta::at(snapshot.resource_version);
     if let Some(name) = &selection.name {
         let found = snapshot.get(&selection.namespace, name);
-        let objects = found.filter(|o| filter.matches(o)).into_iter().collect();
-        return Page { objects, meta };
+        let found = found.filter(|o| selection.filter.matches(o));
+        let parts = found.map(Part::Object).into_iter().collect();
+        return Page { parts, meta };
     }
     let prefix = match selection.namespace.as_str() {
         "" => String::new(),
         namespace => format!("{namespace}/"),
     };
     let start = format!("{prefix}{}", plan.start);
-    let mut objects = Vec::new();
-    let mut candidates = snapshot.iter_from(&filter.scope, &start);
-    while plan.limit == 0 || objects.len() < plan.limit {
-        let Some(candidate) = candidates.next() else {
-            return Page { objects, meta };
-        };
-        if filter.matches(candidate) {
-            objects.push(candidate);
-        }
-    }
-    // The page is full. Whether what is left matches the API server does not
-    // look: the last page may be empty.
-    let more = match &selection.indexed {
-        Some(indexed) => candidates.any(|o| indexed.matches(o)),
-        None => candidates.next().is_some(),
+    let limit = match plan.limit {
+        0 => usize::MAX,
+        limit => limit,
     };
-    if let Some(last) = objects.last().filter(|_| more) {
+    let (parts, more) = if selection.everything {
+        whole(snapshot, selection, &start, limit)
+    } else {
+        selected(snapshot, selection, &start, limit)
+    };
+    let last = parts.last().and_then(|part| objects(*part).last());
+    if let Some(last) = last.filter(|_| more) {
         let key = last.key.as_str();
         let relative = key.strip_prefix(&prefix).unwrap_or(key);
         let token = ContinueToken::after(snapshot.resource_version, relative);
         meta.continue_token = token.to_string();
         meta.remaining_item_count = selection.everything.then(|| {
-            let rest = snapshot.count_from(&filter.scope, &format!("{key}\0"));
+            let rest = snapshot.count_from(&selection.filter.scope, &format!("{key}\0"));
             i64::try_from(rest).unwrap_or(i64::MAX)
         });
     }
-    Page { objects, meta }
+    Page { parts, meta }
+}
+
+/// At most `limit` objects, in whole leaves where possible, and whether there
+/// are more.
+fn whole<'s>(
+    snapshot: &'s Snapshot,
+    selection: &Selection,
+    start: &str,
+    limit: usize,
+) -> (Vec<Part<'s>>, bool) {
+    let mut parts = Vec::new();
+    let mut room = limit;
+    for part in snapshot.parts(&selection.filter.scope, start) {
+        let objects = objects(part);
+        if room < objects.len() {
+            parts.extend(objects.iter().take(room).map(Part::Object));
+            return (parts, true);
+        }
+        parts.push(part);
+        room -= objects.len();
+    }
+    (parts, false)
+}
+
+/// The same of what the filter selects. Whether what is left matches the API
+/// server does not look: the last page may be empty.
+fn selected<'s>(
+    snapshot: &'s Snapshot,
+    selection: &Selection,
+    start: &str,
+    limit: usize,
+) -> (Vec<Part<'s>>, bool) {
+    let filter = &selection.filter;
+    let mut parts = Vec::new();
+    let mut candidates = snapshot.iter_from(&filter.scope, start);
+    while parts.len() < limit {
+        let Some(candidate) = candidates.next() else {
+            return (parts, false);
+        };
+        if filter.matches(candidate) {
+            parts.push(Part::Object(candidate));
+        }
+    }
+    let more = match &selection.indexed {
+        Some(indexed) => candidates.any(|o| indexed.matches(o)),
+        None => candidates.next().is_some(),
+    };
+    (parts, more)
 }
 
 #[cfg(test)]
@@ -190,7 +250,7 @@ mod tests {
         let selection = Selection::new(namespace, options, &plan, &store.resource)?;
         let snapshot = store.snapshot();
         let page = page(&snapshot, &selection, &plan);
-        let keys = page.objects.iter().map(|o| o.key.as_str().to_owned());
+        let keys = page.objects().map(|o| o.key.as_str().to_owned());
         let token = ContinueToken::parse(&page.meta.continue_token).ok();
         assert!(token.as_ref().is_none_or(|t| t.resource_version == 9));
         Ok((
@@ -299,7 +359,7 @@ mod tests {
             ),
             (
                 "a",
-                format!("resourceVersion=9&fieldSelector=spec.nodeName%3Dn0&limit=3"),
+                "resourceVersion=9&fieldSelector=spec.nodeName%3Dn0&limit=3".to_owned(),
                 3,
                 Some("p4\0"),
                 None,
