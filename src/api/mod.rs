@@ -2,6 +2,7 @@
 //! nonsense. No I/O here.
 
 pub mod attributes;
+pub mod continue_token;
 pub mod field_selector;
 pub mod go_json;
 pub mod group_version;
@@ -15,6 +16,7 @@ pub mod status;
 pub mod user;
 
 pub use attributes::Attributes;
+pub use continue_token::ContinueToken;
 pub use field_selector::FieldSelector;
 pub use group_version::{GroupResource, GroupVersion, GroupVersionResource};
 pub use label_selector::LabelSelector;

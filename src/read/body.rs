@@ -2,18 +2,27 @@
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use chrono::Utc;
 
-use super::BypassReason;
+use super::{BypassReason, Page};
 use crate::negotiation::MetaVersion;
+use crate::representation::partial;
 use crate::representation::table::{Printer, TableOptions};
-use crate::representation::{ListMeta, partial};
-use crate::store::{Filter, Resource, Snapshot, StoredObject};
+use crate::store::{Part, Resource, StoredObject};
 
-/// Bodies are handed to the socket in pieces of this size: pingora writes each
-/// piece on its own, and thousands of small ones cost it five times the CPU.
+/// Small parts of a body are copied together into pieces of this size: pingora
+/// writes each piece on its own, and thousands of small ones cost it five times
+/// the CPU.
 const PIECE_BYTES: usize = 256 << 10;
+
+/// From here on, bytes are a piece of their own: a write costs less than
+/// copying as much.
+const SHARED_BYTES: usize = 128 << 10;
+
+/// What is larger is handed out in slices, so that no connection has to take
+/// an unbounded piece at once.
+const LARGEST_PIECE_BYTES: usize = 1 << 20;
 
 /// How objects are to be shown.
 #[derive(Clone, Debug)]
@@ -21,29 +30,6 @@ pub enum Shape {
     Whole,
     Table(Arc<Printer>, TableOptions),
     Partial(MetaVersion),
-}
-
-/// The objects a filter selects, and whether the API server would have cut the
-/// list at `limit` (0 for none).
-pub fn select<'s>(
-    snapshot: &'s Snapshot,
-    filter: &Filter,
-    limit: usize,
-) -> (Vec<&'s Arc<StoredObject>>, bool) {
-    let mut selected = Vec::new();
-    let mut candidates = snapshot.iter(&filter.scope);
-    for object in candidates.by_ref() {
-        if filter.matches(object) {
-            selected.push(object);
-            if limit > 0 && selected.len() == limit {
-                break;
-            }
-        }
-    }
-    // With the page full and candidates left, matching or not, the API server
-    // hands out a continue token.
-    let cut = limit > 0 && selected.len() == limit && candidates.next().is_some();
-    (selected, cut)
 }
 
 /// The body of a GET.
@@ -68,35 +54,42 @@ pub fn get_body(
 /// The body of a LIST, in pieces ready for the socket.
 pub fn list_body(
     resource: &Resource,
-    version: u64,
-    objects: &[&Arc<StoredObject>],
+    page: &Page<'_>,
     shape: &Shape,
 ) -> Result<Vec<Bytes>, BypassReason> {
     let envelope = &resource.envelope;
-    let meta = ListMeta::at(version);
+    let meta = &page.meta;
     let mut pieces = Pieces::default();
     match shape {
         Shape::Table(printer, options) => {
-            let items: Vec<_> = objects.iter().map(|o| o.item()).collect();
+            let items: Vec<_> = page.objects().map(|o| o.item()).collect();
             let table = printer
-                .list(&meta, items.iter(), envelope, *options, Utc::now())
+                .list(meta, items.iter(), envelope, *options, Utc::now())
                 .map_err(|_| BypassReason::Representation)?;
             return Ok(vec![table.into()]);
         }
         Shape::Whole => {
-            pieces.push(&envelope.list_prefix(&meta));
-            for (i, object) in objects.iter().enumerate() {
-                pieces.item(i, &object.item());
+            pieces.expect(page);
+            pieces.push(&envelope.list_prefix(meta));
+            for part in &page.parts {
+                match part {
+                    Part::Object(object) => pieces.item(object.item()),
+                    Part::Leaf(leaf) => match leaf.joined() {
+                        Some(items) => pieces.items(items),
+                        None => leaf.objects().iter().for_each(|o| pieces.item(o.item())),
+                    },
+                }
             }
-            pieces.push(&envelope.list_suffix(&meta));
+            pieces.push(&envelope.list_suffix(meta));
         }
         Shape::Partial(version) => {
-            let empty = objects.is_empty();
-            pieces.push(&partial::list_prefix(&meta, *version, empty));
-            for (i, object) in objects.iter().enumerate() {
+            let empty = page.is_empty();
+            pieces.expect(page);
+            pieces.push(&partial::list_prefix(meta, *version, empty));
+            for object in page.objects() {
                 let object = partial::object(&object.item(), envelope, *version)
                     .ok_or(BypassReason::Representation)?;
-                pieces.item(i, &object);
+                pieces.item(object);
             }
             pieces.push(&partial::list_suffix(empty));
         }
@@ -108,40 +101,79 @@ pub fn list_body(
 struct Pieces {
     done: Vec<Bytes>,
     current: BytesMut,
+    /// What the next piece is expected to hold.
+    expected: usize,
+    has_items: bool,
 }
 
 impl Pieces {
+    /// Small lists are many: they must not each take a whole piece's memory.
+    fn expect(&mut self, page: &Page<'_>) {
+        let mut sizes = page.objects().map(|o| o.size());
+        let full = |sum: usize, size| Some(sum + size).filter(|sum| *sum < PIECE_BYTES);
+        self.expected = sizes.try_fold(0, full).unwrap_or(PIECE_BYTES);
+    }
+
     fn push(&mut self, bytes: &[u8]) {
         if self.current.len() + bytes.len() > PIECE_BYTES && !self.current.is_empty() {
-            self.done.push(self.current.split().freeze());
+            self.flush();
+            self.expected = PIECE_BYTES;
         }
         if self.current.is_empty() {
-            self.current.reserve(PIECE_BYTES.max(bytes.len()));
+            self.current.reserve(self.expected.max(bytes.len()));
         }
         self.current.extend_from_slice(bytes);
     }
 
-    fn item(&mut self, index: usize, item: &[u8]) {
-        if index > 0 {
+    /// Without a copy, if that is worth it.
+    fn share(&mut self, mut bytes: Bytes) {
+        if bytes.len() < SHARED_BYTES {
+            return self.push(&bytes);
+        }
+        self.flush();
+        self.expected = 0;
+        while bytes.len() > LARGEST_PIECE_BYTES {
+            self.done.push(bytes.split_to(LARGEST_PIECE_BYTES));
+        }
+        self.done.push(bytes);
+    }
+
+    fn item(&mut self, item: Bytes) {
+        if std::mem::replace(&mut self.has_items, true) {
             self.push(b",");
         }
-        self.push(item);
+        self.share(item);
+    }
+
+    /// Items of which each, the first too, follows a comma.
+    fn items(&mut self, mut items: Bytes) {
+        if !std::mem::replace(&mut self.has_items, true) && !items.is_empty() {
+            items.advance(1);
+        }
+        self.share(items);
+    }
+
+    fn flush(&mut self) {
+        if !self.current.is_empty() {
+            self.done.push(self.current.split().freeze());
+        }
     }
 
     fn finish(mut self) -> Vec<Bytes> {
-        self.done.push(self.current.freeze());
+        self.flush();
         self.done
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
     use std::sync::OnceLock;
 
     use super::*;
-    use crate::api::{FieldSelector, GroupVersionResource, LabelSelector};
-    use crate::representation::{Envelope, Form};
-    use crate::store::{Store, field_table};
+    use crate::api::GroupVersionResource;
+    use crate::representation::{Envelope, Form, ListMeta};
+    use crate::store::{Scope, Store, field_table};
 
     fn store(sizes: &[usize]) -> Store {
         let gvr = GroupVersionResource::new("", "v1", "nodes");
@@ -165,32 +197,6 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_cut_where_the_api_server_cuts_it() {
-        let store = store(&[0; 6]);
-        let snapshot = store.snapshot();
-        for (labels, limit, expected) in [
-            ("", 0, (6, false)),
-            ("", 6, (6, false)),
-            ("", 7, (6, false)),
-            ("", 5, (5, true)),
-            // After n004 there is n005, which does not match: the API server
-            // does not know that.
-            ("odd=0", 3, (3, true)),
-            ("odd=1", 3, (3, false)),
-            ("odd=2", 1, (0, false)),
-        ] {
-            let filter = Filter::new(
-                "",
-                LabelSelector::parse(labels).unwrap(),
-                FieldSelector::parse("").unwrap(),
-                &store.resource,
-            );
-            let (selected, cut) = select(&snapshot, &filter.unwrap(), limit);
-            assert_eq!((selected.len(), cut), expected, "{labels} {limit}");
-        }
-    }
-
-    #[test]
     fn bodies_come_in_pieces_of_their_size() {
         for sizes in [
             &[][..],
@@ -198,14 +204,20 @@ mod tests {
             &[100_000; 20],
             &[1_000_000, 10, 1_000_000],
             &[300_000],
+            &[3_000_000; 3],
+            &[1_000; 300],
         ] {
             let store = store(sizes);
             let snapshot = store.snapshot();
-            let objects: Vec<_> = snapshot.iter(&crate::store::Scope::All).collect();
-            let pieces = list_body(&store.resource, 9, &objects, &Shape::Whole).unwrap();
-            let largest = sizes.iter().max().unwrap_or(&0) + 200;
-            assert!(pieces.iter().all(|p| p.len() <= PIECE_BYTES.max(largest)));
+            let page = Page {
+                parts: snapshot.parts(&Scope::All, "").collect(),
+                meta: ListMeta::at(9),
+            };
+            let pieces = list_body(&store.resource, &page, &Shape::Whole).unwrap();
+            assert!(pieces.iter().all(|p| p.len() <= LARGEST_PIECE_BYTES));
             assert!(pieces.iter().all(|p| !p.is_empty()));
+            let total: usize = sizes.iter().sum();
+            assert!(pieces.len() <= 2 + 2 * total / SHARED_BYTES, "{sizes:?}");
             let body = pieces.concat();
             let list: serde_json::Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(list["metadata"]["resourceVersion"], "9");
@@ -218,5 +230,20 @@ mod tests {
             let expected: Vec<_> = (0..sizes.len()).map(|n| format!("n{n:03}")).collect();
             assert_eq!(names, expected.iter().collect::<Vec<_>>());
         }
+    }
+    #[test]
+    fn what_is_joined_is_not_copied() {
+        let store = store(&[5_000; 200]);
+        let snapshot = store.snapshot();
+        let page = || Page {
+            parts: snapshot.parts(&Scope::All, "").collect(),
+            meta: ListMeta::at(9),
+        };
+        let list = || list_body(&store.resource, &page(), &Shape::Whole).unwrap();
+        let (first, second) = (list(), list());
+        assert_eq!(first.concat(), second.concat());
+        let shared = iter::zip(&first, &second).filter(|(a, b)| a.as_ptr() == b.as_ptr());
+        let bytes: usize = shared.map(|(piece, _)| piece.len()).sum();
+        assert!(bytes > 900_000, "{bytes} bytes are shared");
     }
 }

@@ -3,10 +3,12 @@
 mod body;
 mod consistency;
 pub mod legacy_watch;
+mod page;
 mod plan;
 mod reason;
 
-pub use body::{Shape, get_body, list_body, select};
+pub use body::{Shape, get_body, list_body};
 pub use consistency::ensure;
-pub use plan::{Freshness, ListPlan, WatchPlan, get, list, watch};
+pub use page::{Page, Selection, page};
+pub use plan::{Freshness, ListPlan, ListVersion, WatchPlan, get, list, watch};
 pub use reason::BypassReason;

@@ -6,7 +6,7 @@
 //! apimachinery `meta/internalversion`.
 
 use super::BypassReason;
-use crate::api::{ListOptions, Query, ResourceVersion, ResourceVersionMatch};
+use crate::api::{ContinueToken, ListOptions, Query, ResourceVersion, ResourceVersionMatch};
 
 /// How recent the answer must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +18,34 @@ pub enum Freshness {
     MostRecent,
 }
 
-/// A LIST the cache may answer.
+/// Which state a LIST shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListVersion {
+    /// The newest there is, if it is as recent as this.
+    Newest(Freshness),
+    /// The one that was at exactly this version.
+    Exact(u64),
+}
+
+/// A LIST the cache may answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListPlan {
-    pub freshness: Freshness,
-    /// The answer must be one page: at most this many objects, 0 for any.
+    pub version: ListVersion,
+    /// The first key that may be in the answer, relative to the list's scope;
+    /// empty for the beginning.
+    pub start: String,
+    /// At most this many objects, 0 for any.
     pub limit: usize,
+}
+
+impl ListPlan {
+    /// How recent the cache must be to hold that state.
+    pub fn freshness(&self) -> Freshness {
+        match self.version {
+            ListVersion::Newest(freshness) => freshness,
+            ListVersion::Exact(version) => Freshness::NotOlderThan(version),
+        }
+    }
 }
 
 /// Where a WATCH from the cache starts.
@@ -65,32 +87,55 @@ pub fn list(options: &ListOptions) -> Result<ListPlan, BypassReason> {
     if options.send_initial_events.is_some() || options.limit < 0 {
         return Err(BypassReason::InvalidOptions);
     }
-    if !options.continue_token.is_empty() {
-        return Err(BypassReason::Chunked);
-    }
     let version_match = options
         .version_match()
         .map_err(|_| BypassReason::InvalidOptions)?;
-    let freshness = freshness(&options.resource_version)?;
-    match (version_match, freshness) {
-        // "forbidden unless resourceVersion is provided"
-        (Some(_), Freshness::MostRecent) => return Err(BypassReason::InvalidOptions),
-        (Some(ResourceVersionMatch::Exact), _) => return Err(BypassReason::ExactVersion),
-        // A limit turns a version without a match into an exact one.
-        (None, Freshness::NotOlderThan(_)) if options.limit > 0 => {
-            return Err(BypassReason::ExactVersion);
-        }
-        _ => {}
+    let version = options.resource_version.as_str();
+    let limit = match version {
+        // The API server's cache ignores the limit of a list at any version.
+        "0" => 0,
+        _ => usize::try_from(options.limit).unwrap_or(usize::MAX),
+    };
+    if !options.continue_token.is_empty() {
+        return continued(options, version_match, limit);
     }
+    let freshness = freshness(version)?;
+    let version = match (version_match, freshness) {
+        // "forbidden unless resourceVersion is provided", and exactly "0".
+        (Some(_), Freshness::MostRecent) | (Some(ResourceVersionMatch::Exact), Freshness::Any) => {
+            return Err(BypassReason::InvalidOptions);
+        }
+        (Some(ResourceVersionMatch::Exact), Freshness::NotOlderThan(n)) => ListVersion::Exact(n),
+        // A limit turns a version without a match into an exact one.
+        (None, Freshness::NotOlderThan(n)) if limit > 0 => ListVersion::Exact(n),
+        _ => ListVersion::Newest(freshness),
+    };
     Ok(ListPlan {
-        freshness,
-        // With version "0" the API server ignores the limit.
-        limit: match freshness {
-            Freshness::Any => 0,
-            Freshness::NotOlderThan(_) | Freshness::MostRecent => {
-                usize::try_from(options.limit).unwrap_or(usize::MAX)
-            }
+        version,
+        start: String::new(),
+        limit,
+    })
+}
+
+/// A later page of a list.
+fn continued(
+    options: &ListOptions,
+    version_match: Option<ResourceVersionMatch>,
+    limit: usize,
+) -> Result<ListPlan, BypassReason> {
+    let version_is_set = !matches!(options.resource_version.as_str(), "" | "0");
+    if version_match.is_some() || version_is_set {
+        return Err(BypassReason::InvalidOptions);
+    }
+    let token =
+        ContinueToken::parse(&options.continue_token).map_err(|_| BypassReason::InvalidOptions)?;
+    Ok(ListPlan {
+        version: match u64::try_from(token.resource_version) {
+            Ok(version) => ListVersion::Exact(version),
+            Err(_) => ListVersion::Newest(Freshness::MostRecent),
         },
+        start: token.start,
+        limit,
     })
 }
 
@@ -131,46 +176,103 @@ mod tests {
 
     #[test]
     fn every_cell_of_the_list_table() {
+        use BypassReason::InvalidOptions;
         use Freshness::{Any, MostRecent, NotOlderThan};
-        let plan = |freshness, limit| Ok(ListPlan { freshness, limit });
+        use ListVersion::{Exact, Newest};
+        let plan = |version, limit| {
+            Ok(ListPlan {
+                version,
+                start: String::new(),
+                limit,
+            })
+        };
         for (query, expected) in [
-            ("", plan(MostRecent, 0)),
-            ("limit=5", plan(MostRecent, 5)),
-            ("resourceVersion=0", plan(Any, 0)),
-            ("resourceVersion=0&limit=5", plan(Any, 0)),
-            ("resourceVersion=7", plan(NotOlderThan(7), 0)),
-            ("resourceVersion=7&limit=5", Err(BypassReason::ExactVersion)),
+            // Without a match.
+            ("", plan(Newest(MostRecent), 0)),
+            ("limit=5", plan(Newest(MostRecent), 5)),
+            ("resourceVersion=0", plan(Newest(Any), 0)),
+            ("resourceVersion=0&limit=5", plan(Newest(Any), 0)),
+            ("resourceVersion=7", plan(Newest(NotOlderThan(7)), 0)),
+            ("resourceVersion=7&limit=5", plan(Exact(7), 5)),
+            // Exact.
+            ("resourceVersionMatch=Exact", Err(InvalidOptions)),
+            ("resourceVersionMatch=Exact&limit=5", Err(InvalidOptions)),
             (
-                "resourceVersion=7&resourceVersionMatch=NotOlderThan",
-                plan(NotOlderThan(7), 0),
-            ),
-            (
-                "resourceVersion=7&resourceVersionMatch=NotOlderThan&limit=5",
-                plan(NotOlderThan(7), 5),
-            ),
-            (
-                "resourceVersion=0&resourceVersionMatch=NotOlderThan&limit=5",
-                plan(Any, 0),
+                "resourceVersion=0&resourceVersionMatch=Exact",
+                Err(InvalidOptions),
             ),
             (
                 "resourceVersion=7&resourceVersionMatch=Exact",
-                Err(BypassReason::ExactVersion),
+                plan(Exact(7), 0),
             ),
             (
-                "resourceVersionMatch=NotOlderThan",
-                Err(BypassReason::InvalidOptions),
+                "resourceVersion=7&resourceVersionMatch=Exact&limit=5",
+                plan(Exact(7), 5),
             ),
-            ("continue=x", Err(BypassReason::Chunked)),
-            ("resourceVersion=x", Err(BypassReason::InvalidOptions)),
-            ("resourceVersion=00", Err(BypassReason::InvalidOptions)),
-            ("resourceVersion=-1", Err(BypassReason::InvalidOptions)),
+            // NotOlderThan.
+            ("resourceVersionMatch=NotOlderThan", Err(InvalidOptions)),
+            (
+                "resourceVersion=0&resourceVersionMatch=NotOlderThan&limit=5",
+                plan(Newest(Any), 0),
+            ),
+            (
+                "resourceVersion=7&resourceVersionMatch=NotOlderThan",
+                plan(Newest(NotOlderThan(7)), 0),
+            ),
+            (
+                "resourceVersion=7&resourceVersionMatch=NotOlderThan&limit=5",
+                plan(Newest(NotOlderThan(7)), 5),
+            ),
+            // What is no version or no match.
+            ("resourceVersion=00", Err(InvalidOptions)),
+            ("resourceVersion=x", Err(InvalidOptions)),
+            ("resourceVersion=-1", Err(InvalidOptions)),
             (
                 "resourceVersion=7&resourceVersionMatch=Foo",
-                Err(BypassReason::InvalidOptions),
+                Err(InvalidOptions),
             ),
-            ("sendInitialEvents=true", Err(BypassReason::InvalidOptions)),
+            ("limit=-1", Err(InvalidOptions)),
+            ("sendInitialEvents=true", Err(InvalidOptions)),
         ] {
             assert_eq!(list(&options(query)), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn pages_go_on_where_their_token_says() {
+        use ListVersion::{Exact, Newest};
+        let token = ContinueToken::after(7, "a/b");
+        let newest = token.clone().at_newest();
+        let plan = |version, limit| {
+            Ok(ListPlan {
+                version,
+                start: "a/b\0".to_owned(),
+                limit,
+            })
+        };
+        let invalid = Err(BypassReason::InvalidOptions);
+        for (query, expected) in [
+            (format!("continue={token}"), plan(Exact(7), 0)),
+            (format!("continue={token}&limit=5"), plan(Exact(7), 5)),
+            (
+                format!("continue={token}&limit=5&resourceVersion=0"),
+                plan(Exact(7), 0),
+            ),
+            (
+                format!("continue={newest}&limit=5"),
+                plan(Newest(Freshness::MostRecent), 5),
+            ),
+            (
+                format!("continue={token}&resourceVersion=7"),
+                invalid.clone(),
+            ),
+            (
+                format!("continue={token}&resourceVersionMatch=Exact"),
+                invalid.clone(),
+            ),
+            ("continue=x".to_owned(), invalid),
+        ] {
+            assert_eq!(list(&options(&query)), expected, "{query}");
         }
     }
 

@@ -5,7 +5,7 @@ use crate::reflector::Unavailable;
 /// One name per cause; metric label, log field and debug header use the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BypassReason {
-    /// Path or request form that only upstream's router can judge.
+    /// A form of request that only upstream can judge.
     UnusualRequest,
     /// Query parameters that do not decode or may not be combined: upstream has
     /// the error text.
@@ -15,10 +15,8 @@ pub enum BypassReason {
     MostRecent,
     /// The state could not be proven recent.
     NotProvenFresh,
-    /// An exact version is asked for.
-    ExactVersion,
-    /// A page of a list, or a list that needs pages.
-    Chunked,
+    /// A list at a version whose state is not kept any more, or never was.
+    SnapshotGone,
     /// A version that the cache has not reached.
     FutureVersion,
     /// Events older than the history.
@@ -50,8 +48,7 @@ impl BypassReason {
             Self::InvalidOptions => "invalid_options",
             Self::MostRecent => "most_recent",
             Self::NotProvenFresh => "not_proven_fresh",
-            Self::ExactVersion => "exact_version",
-            Self::Chunked => "chunked",
+            Self::SnapshotGone => "snapshot_gone",
             Self::FutureVersion => "future_version",
             Self::HistoryTooShort => "history_too_short",
             Self::FieldSelector => "field_selector",
@@ -82,13 +79,12 @@ impl From<Unavailable> for BypassReason {
 mod tests {
     use super::*;
 
-    const ALL: [BypassReason; 17] = [
+    const ALL: [BypassReason; 16] = [
         BypassReason::UnusualRequest,
         BypassReason::InvalidOptions,
         BypassReason::MostRecent,
         BypassReason::NotProvenFresh,
-        BypassReason::ExactVersion,
-        BypassReason::Chunked,
+        BypassReason::SnapshotGone,
         BypassReason::FutureVersion,
         BypassReason::HistoryTooShort,
         BypassReason::FieldSelector,

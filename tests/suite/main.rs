@@ -5,6 +5,7 @@ mod harness;
 
 mod bounds;
 mod cached_reads;
+mod chunked;
 mod conformance;
 mod consistency;
 mod credentials;

@@ -5,14 +5,9 @@ use std::{ops::Bound, sync::Arc, time::Duration};
 
 use http::Response;
 
-use super::{
-    Body, Media,
-    call::Call,
-    continue_token::{self, Token},
-    errors, list_options, ready, watch,
-};
+use super::{Body, Media, call::Call, errors, list_options, ready, watch};
 use crate::{
-    api::{ListOptions, ResourceVersionMatch, Status},
+    api::{ContinueToken, ListOptions, ResourceVersionMatch, Status},
     embedded::{
         storage::{Snapshot, SnapshotError, Stored},
         table, view,
@@ -116,7 +111,7 @@ pub async fn page(
         _ if selection.key.is_some() => None,
         "" => None,
         text => Some(
-            continue_token::decode(text)
+            ContinueToken::parse(text)
                 .map_err(|why| Status::bad_request(format!("invalid continue token: {why}")))?,
         ),
     };
@@ -134,7 +129,7 @@ pub async fn page(
 async fn snapshot(
     call: &Call<'_>,
     options: &ListOptions,
-    token: Option<&Token>,
+    token: Option<&ContinueToken>,
     version: u64,
 ) -> Result<Snapshot, Status> {
     let resource = call.group_resource();
@@ -149,7 +144,7 @@ async fn snapshot(
             })
     };
     if let Some(token) = token {
-        return match u64::try_from(token.revision) {
+        return match u64::try_from(token.resource_version) {
             Ok(revision) => exact(revision, &|| expired_continue(token)),
             Err(_) => Ok(call.storage().snapshot(&resource)),
         };
@@ -181,18 +176,18 @@ pub async fn wait_for(call: &Call<'_>, version: u64) -> Result<(), Status> {
     Ok(())
 }
 
-fn expired_continue(token: &Token) -> Status {
+fn expired_continue(token: &ContinueToken) -> Status {
     let mut status = Status::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
     );
-    status.metadata.continue_token = continue_token::restart(token);
+    status.metadata.continue_token = token.clone().at_newest().to_string();
     status
 }
 
 fn cut(
     call: &Call<'_>,
     selection: &Selection,
-    token: Option<&Token>,
+    token: Option<&ContinueToken>,
     snapshot: &Snapshot,
 ) -> (Vec<Arc<Stored>>, ListMeta) {
     let options = &selection.options;
@@ -235,8 +230,7 @@ fn cut(
             let remaining = candidates.count();
             if remaining > 0 {
                 let last = key.strip_prefix(&selection.prefix).unwrap_or(key);
-                let revision = i64::try_from(snapshot.revision).unwrap_or(i64::MAX);
-                meta.continue_token = continue_token::encode(revision, last);
+                meta.continue_token = ContinueToken::after(snapshot.revision, last).to_string();
                 meta.remaining_item_count = selection
                     .selects_all()
                     .then(|| i64::try_from(remaining).unwrap_or(i64::MAX));

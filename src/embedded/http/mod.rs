@@ -5,7 +5,6 @@ mod answer;
 mod binding;
 mod body;
 mod call;
-mod continue_token;
 mod create;
 mod delete;
 mod errors;

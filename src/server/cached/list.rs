@@ -1,24 +1,35 @@
 //! LIST from a store.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use bytes::Bytes;
 
-use super::filter;
 use crate::api::ListOptions;
-use crate::read::{self, BypassReason, Shape};
-use crate::store::Store;
+use crate::read::{self, BypassReason, ListPlan, ListVersion, Selection, Shape};
+use crate::store::{Snapshot, Store};
 
+/// `newest` has been found recent enough for the plan.
 pub(super) fn list(
     namespace: &str,
     options: ListOptions,
-    plan: read::ListPlan,
+    plan: &ListPlan,
     store: &Store,
+    newest: Arc<Snapshot>,
     shape: &Shape,
 ) -> Result<Vec<Bytes>, BypassReason> {
-    let filter = filter(namespace, options, store)?;
-    let snapshot = store.snapshot();
-    let (objects, cut) = read::select(&snapshot, &filter, plan.limit);
-    if cut {
-        return Err(BypassReason::Chunked);
+    let selection = Selection::new(namespace, options, plan, &store.resource)?;
+    let snapshot = match plan.version {
+        ListVersion::Newest(_) => newest,
+        ListVersion::Exact(version) => store
+            .snapshot_at(version)
+            .ok_or(BypassReason::SnapshotGone)?,
+    };
+    let page = read::page(&snapshot, &selection, plan);
+    let body = read::list_body(&store.resource, &page, shape)?;
+    if !page.meta.continue_token.is_empty() {
+        // Its holder will be back for the rest of this very state.
+        store.retain(&snapshot, Instant::now());
     }
-    read::list_body(&store.resource, snapshot.resource_version, &objects, shape)
+    Ok(body)
 }

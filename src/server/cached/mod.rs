@@ -52,7 +52,7 @@ impl Plan {
     fn freshness(&self) -> Freshness {
         match self {
             Self::Get(freshness) => *freshness,
-            Self::List(_, plan) => plan.freshness,
+            Self::List(_, plan) => plan.freshness(),
             Self::Watch(_, WatchPlan::InitialEvents(freshness)) => *freshness,
             Self::Watch(_, WatchPlan::From(_) | WatchPlan::FromNow | WatchPlan::Unmarked) => {
                 Freshness::Any
@@ -182,7 +182,8 @@ async fn serve(
             })
         }
         Plan::List(options, plan) => {
-            let body = list::list(namespace, options, plan, &store, &shape)?;
+            let newest = store.snapshot();
+            let body = list::list(namespace, options, &plan, &store, newest, &shape)?;
             Ok(shape::json(body, representation, headers, &warnings).await)
         }
         Plan::Watch(options, plan) => watch::watch(
