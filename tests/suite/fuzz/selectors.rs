@@ -168,13 +168,13 @@ async fn label_selectors() {
     let objects: BTreeMap<&str, serde_json::Value> = BTreeMap::from([
         ("none", json!({})),
         ("web", json!({"app": "web", "n": "5"})),
-        ("db", json!({"app": "db", "n": "-3"})),
+        ("db", json!({"app": "db", "n": "3"})),
         ("empty", json!({"app": "", "x.test/app": "A_b.c"})),
         (
             "words",
             json!({"in": "notin", "notin": "in", "exists": "app"}),
         ),
-        ("numbers", json!({"n": "99999999999999999999", "a": "5"})),
+        ("numbers", json!({"n": "99999999999999999999", "a": "05"})),
     ]);
     for (name, labels) in &objects {
         let body = config_map(name, labels.clone(), json!({}));
