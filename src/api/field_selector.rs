@@ -18,7 +18,10 @@ impl FieldSelector {
     /// Syntax and error texts of apimachinery `fields.ParseSelector`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut requirements = Vec::new();
-        for term in split_unescaped(text) {
+        let mut terms = split_unescaped(text);
+        // Go sorts them, which decides what is complained of first.
+        terms.sort_unstable();
+        for term in terms {
             if term.is_empty() {
                 continue;
             }

@@ -20,11 +20,14 @@ macro_rules! conformance {
     };
 }
 
+mod compaction;
 mod crud;
 mod custom_resources;
 mod errors;
 mod lists;
 mod patches;
+mod storage_lists;
+mod storage_watches;
 mod tables;
 mod watch_start;
 mod watches;

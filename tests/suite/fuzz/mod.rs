@@ -13,7 +13,9 @@
 mod check;
 mod kinds;
 mod mutate;
+mod parsers;
 mod request;
+mod selectors;
 mod watching;
 mod world;
 
