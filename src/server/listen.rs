@@ -14,6 +14,8 @@ use pingora_core::services::Service as _;
 use pingora_core::services::listening::Service;
 use tokio::task::JoinHandle;
 
+use super::coalesce::Coalescing;
+
 /// Headers and most answers fit; pingora's default of 1,460 for writes turns
 /// small pieces into small packets.
 const READ_BUFFER: usize = 16 << 10;
@@ -56,7 +58,7 @@ impl Listener {
     where
         A: HttpServerApp + Send + Sync + 'static,
     {
-        let mut service = Service::new(name.to_owned(), app);
+        let mut service = Service::new(name.to_owned(), Coalescing::new(app));
         let address = self.address.to_string();
         let buffers = L4BufferSettings::new(READ_BUFFER, WRITE_BUFFER);
         let mut listener = ListenerConfig::tcp(address.clone()).l4_buffer(buffers);

@@ -4,6 +4,7 @@
 mod admit;
 mod build;
 mod cached;
+mod coalesce;
 mod context;
 mod detached;
 mod drain;

@@ -1,0 +1,262 @@
+//! Frames of many HTTP/2 streams in one write.
+//!
+//! h2 flushes its connection after each DATA frame. When an event goes out on
+//! fifty streams of a connection, that is fifty TLS records and fifty system
+//! calls, of which the kernel's part alone costs more than all else. This layer
+//! between h2 and TLS gathers frames until every task that has something to
+//! send had its turn.
+//!
+//! ```text
+//! clean ─ write ─▶ filling ─ flush ─▶ yielded ─ the task's next turn ─▶ due ─ last flush ─▶ clean
+//! ```
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Buf, BytesMut};
+use pingora_core::apps::{HttpServerApp, ServerApp};
+use pingora_core::protocols::raw_connect::ProxyDigest;
+use pingora_core::protocols::tls::{SslDigest, TlsRef};
+use pingora_core::protocols::{
+    ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl,
+    Stream, TimingDigest, UniqueID, UniqueIDType,
+};
+use pingora_core::server::ShutdownWatch;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+/// Gathered at most; then it is written. As much as rustls takes at a time, and
+/// TCP in one segment to offload.
+const GATHERED_BYTES: usize = 64 << 10;
+
+/// Smaller writes get no full buffer of their own.
+const SMALL: usize = 1 << 10;
+
+/// Gathers on the HTTP/2 connections of an application.
+pub(super) struct Coalescing<A>(Arc<A>);
+
+impl<A> Coalescing<A> {
+    pub(super) fn new(app: A) -> Self {
+        Self(Arc::new(app))
+    }
+}
+
+#[async_trait]
+impl<A: HttpServerApp + Send + Sync + 'static> ServerApp for Coalescing<A> {
+    async fn process_new(
+        self: &Arc<Self>,
+        stream: Stream,
+        shutdown: &ShutdownWatch,
+    ) -> Option<Stream> {
+        let stream = match stream.selected_alpn_proto() {
+            Some(ALPN::H2) => Box::new(Coalesced::new(stream)),
+            _ => stream,
+        };
+        self.0.process_new(stream, shutdown).await
+    }
+
+    async fn cleanup(&self) {
+        self.0.cleanup().await;
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// Nothing is to be flushed, or nothing was asked.
+    Clean,
+    /// The task has asked to be polled again after the others.
+    Yielded,
+    /// It has been: what is flushed now goes out.
+    Due,
+}
+
+#[derive(Debug)]
+struct Coalesced {
+    inner: Stream,
+    gathered: BytesMut,
+    /// Written to since the last flush.
+    written: bool,
+    turn: Turn,
+}
+
+impl Coalesced {
+    fn new(inner: Stream) -> Self {
+        Self {
+            inner,
+            gathered: BytesMut::new(),
+            written: false,
+            turn: Turn::Clean,
+        }
+    }
+
+    /// Writes what is gathered.
+    fn drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.gathered.is_empty() {
+            let written = ready!(Pin::new(&mut self.inner).poll_write(cx, &self.gathered))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.gathered.advance(written);
+        }
+        // An idle connection holds no buffer.
+        self.gathered = BytesMut::new();
+        Poll::Ready(Ok(()))
+    }
+
+    fn drain_and_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.drain(cx))?;
+        ready!(Pin::new(&mut self.inner).poll_flush(cx))?;
+        self.turn = Turn::Clean;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for Coalesced {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        // Here h2 begins each turn.
+        match self.turn {
+            Turn::Clean => {}
+            Turn::Yielded => self.turn = Turn::Due,
+            Turn::Due => {
+                if let Poll::Ready(Err(error)) = self.drain_and_flush(cx) {
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Coalesced {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let total: usize = bufs.iter().map(|buf| buf.len()).sum();
+        if self.gathered.len() + total > GATHERED_BYTES {
+            ready!(self.drain(cx))?;
+        }
+        self.written = true;
+        if total > GATHERED_BYTES {
+            return Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        }
+        if total > SMALL {
+            // At once, rather than by doubling.
+            let room = GATHERED_BYTES - self.gathered.len();
+            self.gathered.reserve(room);
+        }
+        for buf in bufs {
+            self.gathered.extend_from_slice(buf);
+        }
+        Poll::Ready(Ok(total))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // h2 flushes after each frame, and once more after the last.
+        let more = std::mem::take(&mut self.written);
+        match self.turn {
+            Turn::Clean | Turn::Due if !more => return self.drain_and_flush(cx),
+            Turn::Clean => self.turn = Turn::Yielded,
+            Turn::Yielded | Turn::Due => {}
+        }
+        if more {
+            // A task that wakes itself is polled after all that are awake.
+            cx.waker().wake_by_ref();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.drain_and_flush(cx))?;
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[async_trait]
+impl Shutdown for Coalesced {
+    async fn shutdown(&mut self) {
+        // Whoever reads no more will not miss the end.
+        let _ = AsyncWriteExt::shutdown(self).await;
+    }
+}
+
+impl UniqueID for Coalesced {
+    fn id(&self) -> UniqueIDType {
+        self.inner.id()
+    }
+}
+
+impl Ssl for Coalesced {
+    fn get_ssl(&self) -> Option<&TlsRef> {
+        self.inner.get_ssl()
+    }
+
+    fn get_ssl_digest(&self) -> Option<Arc<SslDigest>> {
+        self.inner.get_ssl_digest()
+    }
+
+    fn selected_alpn_proto(&self) -> Option<ALPN> {
+        self.inner.selected_alpn_proto()
+    }
+}
+
+impl GetTimingDigest for Coalesced {
+    fn get_timing_digest(&self) -> Vec<Option<TimingDigest>> {
+        self.inner.get_timing_digest()
+    }
+
+    fn get_read_pending_time(&self) -> Duration {
+        self.inner.get_read_pending_time()
+    }
+
+    fn get_write_pending_time(&self) -> Duration {
+        self.inner.get_write_pending_time()
+    }
+}
+
+impl GetProxyDigest for Coalesced {
+    fn get_proxy_digest(&self) -> Option<Arc<ProxyDigest>> {
+        self.inner.get_proxy_digest()
+    }
+
+    fn set_proxy_digest(&mut self, digest: ProxyDigest) {
+        self.inner.set_proxy_digest(digest);
+    }
+}
+
+impl GetSocketDigest for Coalesced {
+    fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
+        self.inner.get_socket_digest()
+    }
+
+    fn set_socket_digest(&mut self, digest: SocketDigest) {
+        self.inner.set_socket_digest(digest);
+    }
+}
+
+#[async_trait]
+impl Peek for Coalesced {
+    async fn try_peek(&mut self, buf: &mut [u8]) -> io::Result<bool> {
+        self.inner.try_peek(buf).await
+    }
+}
