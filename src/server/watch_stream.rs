@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, TRANSFER_ENCODING, WARNING};
 use http::{StatusCode, Version};
+use pingora_core::ErrorType::WriteTimedout;
 use pingora_core::Result;
 use pingora_core::protocols::http::ServerSession;
 use pingora_http::ResponseHeader;
@@ -22,6 +23,8 @@ pub(super) enum StreamEnd {
     /// The watch itself says why.
     Watch(crate::watch::WatchEnd),
     ClientGone,
+    /// The client took longer for a batch than it may.
+    TooSlow,
     ShuttingDown,
 }
 
@@ -30,6 +33,7 @@ impl StreamEnd {
         match self {
             Self::Watch(end) => end.as_str(),
             Self::ClientGone => "client_gone",
+            Self::TooSlow => "too_slow",
             Self::ShuttingDown => "shutting_down",
         }
     }
@@ -44,10 +48,14 @@ pub(super) async fn run(
     stopping: &mut Receiver<bool>,
     mut sent: impl FnMut(usize, usize, bool),
 ) -> StreamEnd {
+    // Waits through all batches: to begin anew with each would cost more than
+    // the batch.
+    let stopped = stopping.wait_for(|stop| *stop);
+    tokio::pin!(stopped);
     let end = loop {
         let batch = tokio::select! {
             biased;
-            _ = stopping.wait_for(|stop| *stop) => break StreamEnd::ShuttingDown,
+            _ = &mut stopped => break StreamEnd::ShuttingDown,
             // Resolves when the client hangs up; it has nothing more to say.
             _ = session.read_body_or_idle(true) => break StreamEnd::ClientGone,
             batch = watch.next() => batch,
@@ -55,14 +63,16 @@ pub(super) async fn run(
         match batch {
             Ok((frames, events)) => {
                 sent(frames.len(), events, watch.has_begun());
-                if session.write_response_body(frames, false).await.is_err() {
-                    break StreamEnd::ClientGone;
+                match session.write_response_body(frames, false).await {
+                    Ok(()) => {}
+                    Err(e) if *e.etype() == WriteTimedout => break StreamEnd::TooSlow,
+                    Err(_) => break StreamEnd::ClientGone,
                 }
             }
             Err(end) => break StreamEnd::Watch(end),
         }
     };
-    if end != StreamEnd::ClientGone
+    if !matches!(end, StreamEnd::ClientGone | StreamEnd::TooSlow)
         && session
             .write_response_body(Bytes::new(), true)
             .await
