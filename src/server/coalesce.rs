@@ -260,3 +260,110 @@ impl Peek for Coalesced {
         self.inner.try_peek(buf).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use http::{Request, Response};
+    use std::future::poll_fn;
+    use tokio::io::{AsyncReadExt, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_flushed_waits_for_the_others_turn() {
+        let (mut client, server) = duplex(1 << 20);
+        let mut server = Coalesced::new(Box::new(server));
+        let mut arrived = vec![0; 100];
+        poll_fn(|cx| {
+            for frame in [b"ab", b"cd"] {
+                assert!(Pin::new(&mut server).poll_write(cx, frame).is_ready());
+                assert!(Pin::new(&mut server).poll_flush(cx).is_ready());
+            }
+            assert!(Pin::new(&mut server).poll_flush(cx).is_ready());
+            Poll::Ready(())
+        })
+        .await;
+        assert!(client.read(&mut arrived).now_or_never().is_none());
+        poll_fn(|cx| {
+            let mut nothing = [0];
+            let mut nothing = ReadBuf::new(&mut nothing);
+            let read = Pin::new(&mut server).poll_read(cx, &mut nothing);
+            assert!(read.is_pending());
+            assert!(Pin::new(&mut server).poll_write(cx, b"ef").is_ready());
+            assert!(Pin::new(&mut server).poll_flush(cx).is_ready());
+            Pin::new(&mut server).poll_flush(cx)
+        })
+        .await
+        .unwrap();
+        let read = client.read(&mut arrived).now_or_never();
+        assert_eq!(read.unwrap().unwrap(), 6);
+        assert_eq!(&arrived[..6], b"abcdef");
+        // What nobody flushes in its turn goes with the next.
+        poll_fn(|cx| {
+            assert!(Pin::new(&mut server).poll_write(cx, b"gh").is_ready());
+            Pin::new(&mut server).poll_flush(cx)
+        })
+        .await
+        .unwrap();
+        let reads = |cx: &mut Context<'_>| {
+            let mut nothing = [0];
+            let mut nothing = ReadBuf::new(&mut nothing);
+            let _pending = Pin::new(&mut server).poll_read(cx, &mut nothing);
+            let _pending = Pin::new(&mut server).poll_read(cx, &mut nothing);
+            Poll::Ready(())
+        };
+        poll_fn(reads).await;
+        let read = client.read(&mut arrived).now_or_never();
+        assert_eq!(read.unwrap().unwrap(), 2);
+    }
+
+    /// Small last frames, empty ones and pieces larger than a window.
+    #[tokio::test]
+    async fn nothing_is_left_behind() {
+        const STREAMS: usize = 20;
+        const PIECES: [usize; 5] = [10, 300, 20_000, 100_000, 1];
+        // Less than is gathered, so that writes block.
+        let (client, server) = duplex(10_000);
+        let server: Stream = Box::new(Coalesced::new(Box::new(server)));
+        let serving = tokio::spawn(async move {
+            let mut connection = h2::server::handshake(server).await.unwrap();
+            while let Some(accepted) = connection.accept().await {
+                let Ok((_, mut respond)) = accepted else {
+                    break;
+                };
+                let mut body = respond.send_response(Response::new(()), false).unwrap();
+                tokio::spawn(async move {
+                    for piece in PIECES {
+                        tokio::task::yield_now().await;
+                        body.send_data(vec![7; piece].into(), false).unwrap();
+                    }
+                    body.send_data(bytes::Bytes::new(), true).unwrap();
+                });
+            }
+        });
+        let (send, connection) = h2::client::handshake(client).await.unwrap();
+        tokio::spawn(connection);
+        let read = (0..STREAMS).map(|_| {
+            let mut send = send.clone();
+            async move {
+                let request = Request::get("https://a/").body(()).unwrap();
+                send = send.ready().await.unwrap();
+                let (response, _) = send.send_request(request, true).unwrap();
+                let mut body = response.await.unwrap().into_body();
+                let mut bytes = 0;
+                while let Some(data) = body.data().await {
+                    let data = data.unwrap();
+                    bytes += data.len();
+                    let _ = body.flow_control().release_capacity(data.len());
+                }
+                bytes
+            }
+        });
+        let all = futures::future::join_all(read);
+        let all = tokio::time::timeout(Duration::from_secs(10), all).await;
+        let whole: usize = PIECES.iter().sum();
+        assert!(all.expect("something is stuck").iter().all(|n| *n == whole));
+        serving.abort();
+    }
+}

@@ -312,3 +312,110 @@ async fn one_frame_serves_all_watchers() {
     let (second, _) = watches[1].next().await.unwrap();
     assert_eq!(first.as_ptr(), second.as_ptr());
 }
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(std::sync::atomic::AtomicUsize);
+
+impl std::task::Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watcher_sleeps_through_what_it_cannot_match() {
+    let store = store_at(5);
+    let now = Instant::now();
+    let mut watch = watch_from(
+        &store,
+        5,
+        options(filter("", "", "spec.nodeName=mine"), HOUR),
+    )
+    .unwrap();
+    let woken = Arc::new(Woken::default());
+    let count = || woken.0.load(std::sync::atomic::Ordering::Relaxed);
+    let waker = Arc::clone(&woken).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    let pod = |version: u64, node: &str| Pod {
+        node: node.to_owned(),
+        ..Pod::new("a", node, version)
+    };
+    {
+        let mut waits = std::pin::pin!(watch.next());
+        assert!(waits.as_mut().poll(&mut context).is_pending());
+        for version in 6..1000 {
+            let item = pod(version, "other").item();
+            store.apply(false, item, now).unwrap();
+        }
+        store.advance(1000, now);
+        assert_eq!(count(), 0);
+        store.apply(false, pod(1001, "mine").item(), now).unwrap();
+        assert_eq!(count(), 1);
+        let std::task::Poll::Ready(Ok((bytes, 1))) = waits.as_mut().poll(&mut context) else {
+            panic!("its event is there");
+        };
+        assert_eq!(decode(&bytes)[0].brief(), ("ADDED", "mine", 1001));
+    }
+    // History is gone, but none of its own events.
+    let later = now + crate::store::HISTORY_AGE * 2;
+    for version in 1002..1302 {
+        let item = pod(version, "other").item();
+        store.apply(false, item, later).unwrap();
+    }
+    assert!(watch_from(&store, 1000, options(everything(), HOUR)).is_err());
+    let item = pod(1302, "mine").item();
+    store.apply(false, item, later).unwrap();
+    let seen = next(&mut watch).await.unwrap();
+    assert_eq!(seen[0].brief(), ("MODIFIED", "mine", 1302));
+    // Its bookmarks know of the others.
+    store
+        .apply(false, pod(1303, "other").item(), later)
+        .unwrap();
+    let seen = next(&mut watch).await.unwrap();
+    assert_eq!(seen[0].brief(), ("BOOKMARK", "", 1303));
+}
+
+#[tokio::test(start_paused = true)]
+async fn initial_events_come_in_batches_from_one_snapshot() {
+    let node = "n".repeat(10 << 10);
+    let pods = (0..200).map(|n| Pod {
+        node: node.clone(),
+        ..Pod::new("a", &format!("{n:03}"), 3)
+    });
+    let store = Arc::new(Store::new(
+        resource(),
+        pods.map(|p| p.stored()).collect(),
+        7,
+    ));
+    let now = Instant::now();
+    let mut watch = watch_all(&store, store.snapshot(), options(everything(), HOUR));
+    let mut seen = next(&mut watch).await.unwrap();
+    assert!(seen.len() < 20 && !watch.has_begun());
+    // Changed and deleted meanwhile: told after the snapshot.
+    for (deleted, name, version) in [(false, "150", 8), (true, "199", 9)] {
+        let pod = Pod::new("a", name, version);
+        store.apply(deleted, pod.item(), now).unwrap();
+    }
+    while seen.last().is_none_or(|last| last.version != 9) {
+        seen.extend(next(&mut watch).await.unwrap());
+    }
+    let brief: Vec<_> = seen.iter().map(Seen::brief).collect();
+    assert_eq!(brief.len(), 203);
+    assert_eq!(brief[199], ("ADDED", "199", 3));
+    assert_eq!(brief[200], ("BOOKMARK", "", 7));
+    assert_eq!(brief[201], ("MODIFIED", "150", 8));
+    assert_eq!(brief[202], ("DELETED", "199", 9));
+
+    // Who is slower than history is told at once.
+    let mut slow = watch_all(&store, store.snapshot(), options(everything(), HOUR));
+    next(&mut slow).await.unwrap();
+    let later = now + crate::store::HISTORY_AGE * 2;
+    for version in 10..310 {
+        let item = Pod::new("b", "x", version).item();
+        let at = if version == 10 { now } else { later };
+        store.apply(false, item, at).unwrap();
+    }
+    let end = next(&mut slow).await.err();
+    assert_eq!(end, Some(WatchEnd::FellBehind));
+}
