@@ -36,6 +36,7 @@ struct Vectors {
     bytes: IntGaugeVec,
     resource_version: IntGaugeVec,
     watchers: IntGaugeVec,
+    watch_ends: IntCounterVec,
 }
 
 pub struct CacheMetrics {
@@ -98,6 +99,13 @@ impl CacheMetrics {
                     "Newest resourceVersion seen.",
                 )?,
                 watchers: gauge("apifront_watchers", "Clients watching from the cache.")?,
+                watch_ends: registered!(
+                    registry,
+                    IntCounterVec,
+                    "apifront_watch_ends_total",
+                    "Watches served from the cache that ended, by reason.",
+                    &with(&["reason"])
+                ),
             },
             by_resource: RwLock::default(),
         })
@@ -164,6 +172,12 @@ impl CachedResource {
         if !requests.iter().any(|(k, _)| *k == key) {
             requests.push((key, counter));
         }
+    }
+
+    /// A watch served from the cache ended.
+    pub fn watch_ended(&self, reason: &'static str) {
+        let labels = [&self.labels()[..], &[reason]].concat();
+        self.vectors.watch_ends.with_label_values(&labels).inc();
     }
 
     pub fn reflector_restarted(&self, reason: &'static str) {

@@ -79,6 +79,12 @@ impl Watching {
 }
 
 impl Watching {
+    pub(super) fn ended(&self, reason: &'static str) {
+        if let Some(cached) = &self.cached {
+            cached.watch_ended(reason);
+        }
+    }
+
     /// The client has the state; what follows is change.
     pub(super) fn initial_events_sent(&self) {
         if let Some(series) = &self.series {

@@ -129,6 +129,7 @@ pub(super) async fn start(
             },
         )
         .await;
+        watching.ended(end.as_str());
         finished.ended(end.as_str());
         finished.record(bytes);
         // An HTTP/1 connection ends with its watch: pingora has let go of it.

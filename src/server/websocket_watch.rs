@@ -72,6 +72,7 @@ pub(super) async fn start(
             Ok(Ok(())) => run(client, &mut watch, &mut stopping, sent).await,
             Ok(Err(_)) | Err(_) => StreamEnd::ClientGone,
         };
+        watching.ended(end.as_str());
         finished.ended(end.as_str());
         finished.record(bytes);
     });
