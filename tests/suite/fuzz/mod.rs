@@ -16,6 +16,7 @@ mod mutate;
 mod parsers;
 mod request;
 mod selectors;
+mod tokens;
 mod watching;
 mod world;
 
