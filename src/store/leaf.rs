@@ -78,6 +78,9 @@ impl<T: Derived> Drop for Kept<T> {
     }
 }
 
+/// Where a leaf keeps what was derived of it; `None` inside if it cannot be.
+type Slot<T> = Arc<OnceLock<Option<Arc<Kept<T>>>>>;
+
 impl Leaf {
     /// `objects` are in key order and not empty.
     pub(super) fn new(
@@ -155,7 +158,7 @@ impl Leaf {
         }
     }
 
-    fn slot<T: Derived>(&self) -> Option<Arc<OnceLock<Option<Arc<Kept<T>>>>>> {
+    fn slot<T: Derived>(&self) -> Option<Slot<T>> {
         let mut memos = self.memos.lock();
         if memos.retired {
             return None;

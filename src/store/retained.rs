@@ -63,7 +63,7 @@ impl Retained {
     /// objects that ever left the state and then the history.
     pub(super) fn expire(&mut self, now: Instant, evicted: u64, budget: usize) {
         self.states.retain(|_, state| state.until > now);
-        while self.states.len() > 0 && self.bytes(evicted) > budget {
+        while !self.states.is_empty() && self.bytes(evicted) > budget {
             self.states.pop_first();
         }
     }
