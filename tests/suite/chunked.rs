@@ -451,7 +451,7 @@ async fn every_cell_of_the_table() {
                         }
                         if direct.status == 200 && !is_hit(&front) {
                             bypassed.push((
-                                rv == "" && next != good || next == latest,
+                                rv.is_empty() && next != good || next == latest,
                                 format!("{path}: {}", front.header("x-apifront-cache")),
                             ));
                         }
