@@ -39,6 +39,12 @@ impl Servers {
         }
     }
 
+    /// Has both fronts keep what `list` lists: what comes to be from here on,
+    /// they know at every version.
+    async fn warm(&self, list: &str) {
+        self.reach(list, 1).await;
+    }
+
     /// Waits until both fronts have seen `version` of what `list` lists.
     async fn reach(&self, list: &str, version: u64) {
         let path = format!("{list}?resourceVersion={version}&resourceVersionMatch=NotOlderThan");
@@ -121,6 +127,7 @@ async fn sample(
     resource: &str,
     object: impl Fn(&str, usize) -> Value,
 ) -> Sample {
+    Servers::get().warm(&format!("{base}/{resource}")).await;
     let ns = Cluster::shared().namespace("chunked").await;
     // `-` sorts below `/`: these come before those of the namespace itself.
     let neighbour = format!("{ns}-b");
@@ -224,6 +231,9 @@ async fn pages_of_config_maps() {
 #[tokio::test]
 async fn pages_of_nodes() {
     let admin = Cluster::shared().admin_client();
+    for list in ["/api/v1/nodes", "/api/v1/namespaces"] {
+        Servers::get().warm(list).await;
+    }
     let mark = unique("node");
     let mut version = 0;
     for n in 0..OBJECTS {
@@ -337,6 +347,7 @@ fn masked(list: &Answer) -> Value {
 async fn writes_between_pages_are_not_seen() {
     let servers = Servers::get();
     let admin = &servers.direct;
+    servers.warm("/api/v1/configmaps").await;
     let ns = Cluster::shared().namespace("chunked").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");
     let mut states = Vec::new();
@@ -466,7 +477,7 @@ async fn every_cell_of_the_table() {
     let unexpected: Vec<_> = bypassed
         .iter()
         .filter(|(most_recent, path)| {
-            !most_recent && !path.contains("limit=-1") && !path.contains("=00&")
+            !most_recent && !path.contains("limit=-1") && !path.contains("=00")
         })
         .collect();
     assert!(unexpected.is_empty(), "{unexpected:#?}");
