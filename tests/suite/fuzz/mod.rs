@@ -67,7 +67,9 @@ impl Tally {
             let hit = cache.starts_with("hit");
             self.hits.fetch_add(usize::from(hit), Ordering::Relaxed);
         }
-        *self.bypasses.lock().entry(cache.to_owned()).or_default() += 1;
+        let (outcome, _version) = cache.split_once("; rv=").unwrap_or((cache, ""));
+        let mut bypasses = self.bypasses.lock();
+        *bypasses.entry(outcome.to_owned()).or_default() += 1;
     }
 
     fn failed(&self) -> bool {
