@@ -31,7 +31,8 @@ const MAX_AUDIT_ID: usize = 64;
 pub(super) enum CacheResult {
     /// Not a request the cache could ever answer.
     NotAsked,
-    Hit,
+    /// Answered from the state at this version.
+    Hit(u64),
     Bypass(BypassReason),
 }
 

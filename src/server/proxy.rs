@@ -20,6 +20,7 @@ use super::respond::Answer;
 use super::{
     forward, framing, local, record, respond, stream, upgrade, watch_stream, websocket_watch,
 };
+use crate::api::Status;
 
 pub(super) struct Proxy {
     /// Replaced as a whole by a reload.
@@ -71,12 +72,16 @@ impl ProxyHttp for Proxy {
             return self.finish(session, ctx, answer).await;
         }
         match ctx.ask_cache(session).await {
-            Outcome::Answer(answer) => {
-                ctx.cache = CacheResult::Hit;
+            Outcome::Answer(answer, version) => {
+                ctx.cache = CacheResult::Hit(version);
                 return self.finish(session, ctx, answer).await;
             }
+            Outcome::NotFound(status, warnings, version) => {
+                ctx.cache = CacheResult::Hit(version);
+                return self.refuse(session, ctx, &status, &warnings).await;
+            }
             Outcome::Watch(watch, warnings) => {
-                ctx.cache = CacheResult::Hit;
+                ctx.cache = CacheResult::Hit(watch.version());
                 match ctx.handshake.take() {
                     Some(handshake) => {
                         websocket_watch::start(session, ctx, *watch, &handshake).await?;
@@ -86,10 +91,7 @@ impl ProxyHttp for Proxy {
                 return Ok(true);
             }
             Outcome::Refused(status, warnings) => {
-                let headers = &session.req_header().headers;
-                let mut answer = Answer::from_status(&status, headers, &ctx.query);
-                answer.warn(&warnings);
-                return self.finish(session, ctx, answer).await;
+                return self.refuse(session, ctx, &status, &warnings).await;
             }
             Outcome::Bypass(reason) => ctx.cache = CacheResult::Bypass(reason),
             Outcome::NotAsked => {}
@@ -202,6 +204,18 @@ impl ProxyHttp for Proxy {
 }
 
 impl Proxy {
+    async fn refuse(
+        &self,
+        session: &mut Session,
+        ctx: &mut RequestContext,
+        status: &Status,
+        warnings: &[String],
+    ) -> Result<bool> {
+        let mut answer = Answer::from_status(status, &session.req_header().headers, &ctx.query);
+        answer.warn(warnings);
+        self.finish(session, ctx, answer).await
+    }
+
     async fn finish(
         &self,
         session: &mut Session,

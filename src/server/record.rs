@@ -97,8 +97,10 @@ impl Finished {
     pub(super) fn new(session: &Session, ctx: &RequestContext) -> Self {
         let request = session.req_header();
         let content_type = request.headers.get(CONTENT_TYPE).map(|v| v.as_bytes());
+        // A success proves that the resource exists, and so does a cached one.
+        let proof = (200..300).contains(&ctx.code) || matches!(ctx.cache, CacheResult::Hit(_));
         let known = ctx.info.as_ref().is_some_and(|info| {
-            info.is_resource_request && ctx.front.known.is_known(&info.gvr, ctx.code)
+            info.is_resource_request && ctx.front.known.is_known(&info.gvr, proof)
         });
         let requests = &ctx.front.metrics.requests;
         let series =
@@ -192,7 +194,7 @@ impl Finished {
         }
         let (result, reason) = match self.cache {
             CacheResult::NotAsked => (None, ""),
-            CacheResult::Hit => (Some(metrics::CacheResult::Hit), ""),
+            CacheResult::Hit(_) => (Some(metrics::CacheResult::Hit), ""),
             CacheResult::Bypass(reason) => (Some(metrics::CacheResult::Bypass), reason.as_str()),
         };
         if let (Some(cached), Some(result)) = (&self.cached, result) {
@@ -272,12 +274,12 @@ pub struct KnownResources(parking_lot::RwLock<std::collections::HashSet<GroupVer
 const MAX_KNOWN: usize = 10_000;
 
 impl KnownResources {
-    /// A success proves that the resource exists.
-    fn is_known(&self, gvr: &GroupVersionResource, code: u16) -> bool {
+    /// `proof`: the answer shows that the resource exists.
+    fn is_known(&self, gvr: &GroupVersionResource, proof: bool) -> bool {
         if self.0.read().contains(gvr) {
             return true;
         }
-        if !(200..300).contains(&code) {
+        if !proof {
             return false;
         }
         let mut known = self.0.write();

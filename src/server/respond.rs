@@ -162,7 +162,7 @@ pub(super) fn debug_value(request: &RequestHeader, cache: CacheResult) -> Option
     let text = match cache {
         _ if !asked => return None,
         CacheResult::NotAsked => return None,
-        CacheResult::Hit => "hit".to_owned(),
+        CacheResult::Hit(version) => format!("hit; rv={version}"),
         CacheResult::Bypass(reason) => format!("bypass; reason={}", reason.as_str()),
     };
     HeaderValue::from_str(&text).ok()

@@ -182,6 +182,11 @@ impl Watch {
         }
     }
 
+    /// What the client knows when the watch starts, or with its initial events.
+    pub fn version(&self) -> u64 {
+        self.after
+    }
+
     /// Whether all initial events have been handed out.
     pub fn has_begun(&self) -> bool {
         self.initial.is_none() && self.owed_end.is_none()

@@ -172,7 +172,7 @@ impl Apifront {
         eventually("a cache hit", READY_WITHIN, || async {
             let debug = [("x-apifront-debug", "cache")];
             let answer = client.send(Method::GET, path, &debug, "").await;
-            answer.status == 200 && (oracle() || answer.header("x-apifront-cache") == "hit")
+            answer.status == 200 && (oracle() || answer.is_hit())
         })
         .await;
     }

@@ -55,6 +55,11 @@ impl Answer {
             .unwrap_or("")
     }
 
+    /// Whether it came from the cache; `x-apifront-debug: cache` was asked.
+    pub fn is_hit(&self) -> bool {
+        self.header("x-apifront-cache").starts_with("hit; rv=")
+    }
+
     /// Fails unless the status is `code`; returns the body as JSON.
     #[track_caller]
     pub fn expect(&self, code: u16) -> Value {

@@ -56,7 +56,7 @@ async fn reads_after_writes(mode: &str) -> (usize, usize) {
         direct.post(&list, &config_map(&name)).await.expect(201);
         let (found, cache) = names(&through, &list).await;
         missed += usize::from(!found.contains(&name));
-        hits += usize::from(cache == "hit");
+        hits += usize::from(cache.starts_with("hit"));
     }
     front.stop().await;
     (missed, hits)
@@ -121,7 +121,10 @@ async fn lists_that_need_pages_are_forwarded() {
     })
     .await;
     let (found, cache) = names(&client, &format!("{list}?limit=500")).await;
-    assert!(found.len() >= 3 && cache == "hit", "{found:?} {cache}");
+    assert!(
+        found.len() >= 3 && cache.starts_with("hit"),
+        "{found:?} {cache}"
+    );
     let (found, cache) = names(&client, &format!("{list}?limit=2")).await;
     assert_eq!((found.len(), cache.as_str()), (2, "bypass; reason=chunked"));
     front.stop().await;

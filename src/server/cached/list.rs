@@ -9,7 +9,8 @@ use crate::api::ListOptions;
 use crate::read::{self, BypassReason, ListPlan, ListVersion, Selection, Shape};
 use crate::store::{Snapshot, Store};
 
-/// `newest` has been found recent enough for the plan.
+/// The body, and the version it is of. `newest` has been found recent enough
+/// for the plan.
 pub(super) fn list(
     namespace: &str,
     options: ListOptions,
@@ -17,7 +18,7 @@ pub(super) fn list(
     store: &Store,
     newest: Arc<Snapshot>,
     shape: &Shape,
-) -> Result<Vec<Bytes>, BypassReason> {
+) -> Result<(Vec<Bytes>, u64), BypassReason> {
     let selection = Selection::new(namespace, options, plan, &store.resource)?;
     let snapshot = match plan.version {
         ListVersion::Newest(_) => newest,
@@ -31,5 +32,5 @@ pub(super) fn list(
         // Its holder will be back for the rest of this very state.
         store.retain(&snapshot, Instant::now());
     }
-    Ok(body)
+    Ok((body, snapshot.resource_version))
 }

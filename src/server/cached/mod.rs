@@ -6,14 +6,13 @@ mod watch;
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{HeaderMap, Method};
 
 use super::front::{Front, Gate};
 use super::respond::Answer;
 use crate::api::{ListOptions, Query, Status, UserInfo};
 use crate::config::Consistency;
-use crate::read::{self, BypassReason, Freshness, Shape, WatchPlan, legacy_watch};
+use crate::read::{self, BypassReason, Freshness, WatchPlan, legacy_watch};
 use crate::request::RequestInfo;
 use crate::store::{Filter, Store};
 use crate::watch::Watch;
@@ -23,7 +22,10 @@ use crate::watch::Watch;
 const WATCH_WAITS: Duration = Duration::from_secs(2);
 
 pub(super) enum Outcome {
-    Answer(Answer),
+    /// The state at this version.
+    Answer(Answer, u64),
+    /// At this version there is no such object.
+    NotFound(Status, Vec<String>, u64),
     Watch(Box<Watch>, Vec<String>),
     /// 403 and the like.
     Refused(Status, Vec<String>),
@@ -170,21 +172,24 @@ async fn serve(
     )
     .await?;
     let warnings = store.presentation().warnings.clone();
+    let snapshot = store.snapshot();
+    let version = snapshot.resource_version;
     match plan {
         Plan::Get(_) => {
-            let found = get(info, namespace, &store, &shape)?;
-            Ok(match found {
-                Some(body) => shape::json(vec![body], representation, headers, &warnings).await,
-                None => {
-                    let resource = info.gvr.group_resource();
-                    Outcome::Refused(Status::not_found(&resource, &info.name), warnings)
-                }
-            })
+            let Some(object) = snapshot.get(namespace, &info.name) else {
+                let resource = info.gvr.group_resource();
+                let status = Status::not_found(&resource, &info.name);
+                return Ok(Outcome::NotFound(status, warnings, version));
+            };
+            let body = vec![read::get_body(&store.resource, object, &shape)?];
+            let answer = shape::json(body, representation, headers, &warnings).await;
+            Ok(Outcome::Answer(answer, version))
         }
         Plan::List(options, plan) => {
-            let newest = store.snapshot();
-            let body = list::list(namespace, options, &plan, &store, newest, &shape)?;
-            Ok(shape::json(body, representation, headers, &warnings).await)
+            let (body, version) =
+                list::list(namespace, options, &plan, &store, snapshot, &shape)?;
+            let answer = shape::json(body, representation, headers, &warnings).await;
+            Ok(Outcome::Answer(answer, version))
         }
         Plan::Watch(options, plan) => watch::watch(
             namespace,
@@ -215,19 +220,6 @@ fn scope<'i>(info: &'i RequestInfo, store: &Store) -> Result<&'i str, BypassReas
     };
     fits.then_some(namespace)
         .ok_or(BypassReason::UnusualRequest)
-}
-
-fn get(
-    info: &RequestInfo,
-    namespace: &str,
-    store: &Store,
-    shape: &Shape,
-) -> Result<Option<Bytes>, BypassReason> {
-    store
-        .snapshot()
-        .get(namespace, &info.name)
-        .map(|object| read::get_body(&store.resource, object, shape))
-        .transpose()
 }
 
 fn filter(namespace: &str, options: ListOptions, store: &Store) -> Result<Filter, BypassReason> {

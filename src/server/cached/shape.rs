@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
-use super::{Outcome, Plan};
+use super::Plan;
 use crate::api::Query;
 use crate::negotiation::{
     self, IncludeObject, MediaType, Negotiation, Offer, Representation, Transform,
@@ -71,7 +71,7 @@ pub(super) async fn json(
     representation: Representation,
     headers: &HeaderMap,
     warnings: &[String],
-) -> Outcome {
+) -> Answer {
     let body = if representation.pretty {
         vec![pretty::indent(&body.concat()).into()]
     } else {
@@ -82,5 +82,5 @@ pub(super) async fn json(
     if negotiation::accepts_gzip(headers) {
         answer.compress().await;
     }
-    Outcome::Answer(answer)
+    answer
 }
