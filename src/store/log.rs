@@ -48,6 +48,16 @@ impl Cursor {
     }
 }
 
+/// How far back a history reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    pub events: usize,
+    /// Watches can start at this version and above.
+    pub oldest_version: u64,
+    /// When the oldest event was recorded.
+    pub oldest_at: Option<Instant>,
+}
+
 /// The log no longer has what the cursor, or the version, asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evicted {
@@ -145,6 +155,15 @@ impl Log {
         self.floor = floor;
         self.topics.clear();
         self.topics.touch_all();
+    }
+
+    /// How far back it reaches.
+    pub(super) fn window(&self) -> Window {
+        Window {
+            events: self.events.len(),
+            oldest_version: self.floor,
+            oldest_at: self.events.front().map(|event| event.recorded_at),
+        }
     }
 
     /// Sequence number of the next event.

@@ -27,7 +27,7 @@ pub use fields::{FieldTable, field_table};
 pub use filter::{Filter, Unsupported};
 pub use key::ObjectKey;
 pub use leaf::{Derived, Kept, Leaf};
-pub use log::{Cursor, Evicted, HISTORY_AGE, HISTORY_BYTES};
+pub use log::{Cursor, Evicted, HISTORY_AGE, HISTORY_BYTES, Window};
 pub use object::{MalformedObject, StoredObject};
 pub use past::Memory;
 pub use retained::{RETAINED_BYTES, RETENTION};

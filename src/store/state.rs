@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 use super::leaf::Lineage;
-use super::log::Log;
+use super::log::{Log, Window};
 use super::objects::{Edit, Edited, Objects};
 use super::past::Past;
 use super::resync::difference;
@@ -60,6 +60,9 @@ pub struct Store {
     pub(super) past: Mutex<Past>,
     progress: watch::Sender<Progress>,
     presentation: ArcSwap<Presentation>,
+    /// When upstream last said something of the resource, if only that nothing
+    /// happened.
+    heard: Mutex<Option<Instant>>,
     /// Serializes writers. There is one, the reflector, but a type should not
     /// depend on that.
     writer: Mutex<()>,
@@ -89,6 +92,7 @@ impl Store {
             past: Mutex::default(),
             progress,
             presentation: ArcSwap::default(),
+            heard: Mutex::default(),
             writer: Mutex::new(()),
         }
     }
@@ -145,6 +149,17 @@ impl Store {
         *self.progress.borrow()
     }
 
+    /// How far back the event history reaches.
+    pub fn window(&self) -> Window {
+        self.log.read().window()
+    }
+
+    /// When upstream last said something of the resource; `None` until it has
+    /// after the first list.
+    pub fn heard_at(&self) -> Option<Instant> {
+        *self.heard.lock()
+    }
+
     /// Bytes of the event history, roughly.
     pub fn history_bytes(&self) -> usize {
         self.log.read().bytes()
@@ -155,6 +170,7 @@ impl Store {
     /// seen before.
     pub fn apply(&self, deleted: bool, item: Bytes, now: Instant) -> Result<(), MalformedObject> {
         let object = StoredObject::parse(item, &self.resource.fields)?;
+        *self.heard.lock() = Some(now);
         let _writer = self.writer.lock();
         let current = self.published.load_full();
         if object.resource_version <= current.resource_version {
@@ -186,6 +202,7 @@ impl Store {
 
     /// Upstream says that nothing happened up to `version`.
     pub fn advance(&self, version: u64, now: Instant) {
+        *self.heard.lock() = Some(now);
         let _writer = self.writer.lock();
         let current = self.published.load_full();
         if version > current.resource_version {
@@ -198,6 +215,7 @@ impl Store {
     /// means that upstream was restored from a backup: then history ends here,
     /// and watchers with it.
     pub fn replace(&self, listed: Vec<StoredObject>, version: u64, now: Instant) {
+        *self.heard.lock() = Some(now);
         let _writer = self.writer.lock();
         let current = self.published.load_full();
         let seen = current.resource_version;
