@@ -14,6 +14,8 @@ pub struct Cache {
     pub max_staleness: Duration,
     /// After this long without a reader a resource is dropped; zero for never.
     pub idle_timeout: Duration,
+    /// Zero for never.
+    pub self_check_interval: Duration,
     pub include: Vec<ResourcePattern>,
     pub exclude: Vec<ResourcePattern>,
     /// Each names one resource, not all of a group.
@@ -85,6 +87,11 @@ impl Cache {
                 "cache.idleTimeout",
                 &raw.idle_timeout,
                 Duration::from_secs(30 * 60),
+            ),
+            self_check_interval: check.duration(
+                "cache.selfCheck.interval",
+                &raw.self_check.interval,
+                Duration::ZERO,
             ),
             include: patterns("cache.include", &raw.include, &["*"], check),
             // Written often, read rarely, and dropped by etcd after an hour.

@@ -220,6 +220,8 @@ pub struct Cache {
     /// A resource that nobody read or watched for this long is dropped, and
     /// cached again when it is asked for; 0 for never. Duration, default `30m`.
     pub idle_timeout: Option<String>,
+    /// Comparing what is cached with upstream.
+    pub self_check: SelfCheck,
     /// Bytes, 0 for no limit. Default 0.
     pub memory_limit: Option<i64>,
     /// Resources that may be cached: `pods`, `deployments.apps`,
@@ -229,6 +231,15 @@ pub struct Cache {
     pub exclude: Option<Vec<String>>,
     /// Resources read before `/readyz` succeeds; no `*`. Default none.
     pub preload: Option<Vec<String>>,
+}
+
+/// Byte by byte, with upstream's list of the same version.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct SelfCheck {
+    /// Between two comparisons of each cached resource; costs upstream a whole
+    /// list of each. 0 for never. Duration, default `0s`.
+    pub interval: Option<String>,
 }
 
 /// Extension API groups.

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
-use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 
 use super::registered;
 use crate::api::GroupVersionResource;
@@ -37,6 +38,47 @@ struct Vectors {
     resource_version: IntGaugeVec,
     watchers: IntGaugeVec,
     watch_ends: IntCounterVec,
+    snapshots: IntGaugeVec,
+    staleness: GaugeVec,
+    lag: GaugeVec,
+    history: GaugeVec,
+    self_checks: IntCounterVec,
+}
+
+/// What is measured of a resource when somebody asks.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheState {
+    pub objects: usize,
+    /// Bytes by kind, in the order of [`BYTES`].
+    pub bytes: [usize; BYTES.len()],
+    pub resource_version: u64,
+    pub snapshots: usize,
+    pub staleness: Duration,
+    pub lag: Duration,
+    pub history: Duration,
+}
+
+/// What bytes are held for: the current state, events and what only they hold,
+/// what can be made again, states kept for chunked lists.
+pub const BYTES: [&str; 4] = ["objects", "history", "derived", "retained"];
+
+/// What came of comparing a resource with upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SelfCheckResult {
+    Match,
+    Mismatch,
+    /// It could not be compared.
+    Skipped,
+}
+
+impl SelfCheckResult {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Match => "match",
+            Self::Mismatch => "mismatch",
+            Self::Skipped => "skipped",
+        }
+    }
 }
 
 pub struct CacheMetrics {
@@ -49,17 +91,13 @@ pub struct CacheMetrics {
 pub struct CachedResource {
     gvr: GroupVersionResource,
     vectors: Vectors,
-    /// Objects held.
-    pub objects: IntGauge,
-    /// Memory they take, encodings included.
-    pub bytes: IntGauge,
-    /// Newest version seen.
-    pub resource_version: IntGauge,
     /// Clients watching.
     pub watchers: IntGauge,
     /// By verb, result and reason: few, so a list.
     requests: RwLock<Vec<([&'static str; 3], IntCounter)>>,
     state: RwLock<Option<&'static str>>,
+    /// Why upstream's list or watch was last begun anew, and when.
+    restart: RwLock<Option<(&'static str, Instant)>>,
 }
 
 impl CacheMetrics {
@@ -68,6 +106,9 @@ impl CacheMetrics {
         let with = |more: &[&'static str]| [&gvr[..], more].concat();
         let gauge = |name: &str, help: &str| -> prometheus::Result<IntGaugeVec> {
             Ok(registered!(registry, IntGaugeVec, name, help, &gvr))
+        };
+        let seconds = |name: &str, help: &str| -> prometheus::Result<GaugeVec> {
+            Ok(registered!(registry, GaugeVec, name, help, &gvr))
         };
         Ok(Self {
             vectors: Vectors {
@@ -93,7 +134,13 @@ impl CacheMetrics {
                     &with(&["state"])
                 ),
                 objects: gauge("apifront_cache_objects", "Objects held in memory.")?,
-                bytes: gauge("apifront_cache_bytes", "Bytes of objects held in memory.")?,
+                bytes: registered!(
+                    registry,
+                    IntGaugeVec,
+                    "apifront_cache_bytes",
+                    "Bytes held in memory, by what for.",
+                    &with(&["kind"])
+                ),
                 resource_version: gauge(
                     "apifront_cache_resource_version",
                     "Newest resourceVersion seen.",
@@ -105,6 +152,29 @@ impl CacheMetrics {
                     "apifront_watch_ends_total",
                     "Watches served from the cache that ended, by reason.",
                     &with(&["reason"])
+                ),
+                snapshots: gauge(
+                    "apifront_cache_snapshots",
+                    "States kept besides the current one.",
+                )?,
+                staleness: seconds(
+                    "apifront_cache_staleness_seconds",
+                    "Time since upstream last said something of the resource.",
+                )?,
+                lag: seconds(
+                    "apifront_cache_lag_seconds",
+                    "Time since upstream's watch was lost; 0 while it is open.",
+                )?,
+                history: seconds(
+                    "apifront_cache_history_seconds",
+                    "Age of the oldest event a watch can begin with.",
+                )?,
+                self_checks: registered!(
+                    registry,
+                    IntCounterVec,
+                    "apifront_cache_self_check_total",
+                    "Comparisons of a resource with upstream's list of the same version.",
+                    &with(&["result"])
                 ),
             },
             by_resource: RwLock::default(),
@@ -130,14 +200,22 @@ impl CacheMetrics {
         };
         let labels = resource.labels();
         resource.leave_state();
+        let vectors = &self.vectors;
+        // Gone already is gone too.
         for gauge in [
-            &self.vectors.objects,
-            &self.vectors.bytes,
-            &self.vectors.resource_version,
-            &self.vectors.watchers,
+            &vectors.objects,
+            &vectors.resource_version,
+            &vectors.watchers,
+            &vectors.snapshots,
         ] {
-            // Gone already is gone too.
             let _ = gauge.remove_label_values(&labels);
+        }
+        for gauge in [&vectors.staleness, &vectors.lag, &vectors.history] {
+            let _ = gauge.remove_label_values(&labels);
+        }
+        for kind in BYTES {
+            let labels = [&labels[..], &[kind]].concat();
+            let _ = vectors.bytes.remove_label_values(&labels);
         }
     }
 }
@@ -146,12 +224,10 @@ impl CachedResource {
     fn new(gvr: &GroupVersionResource, vectors: &Vectors) -> Self {
         let labels = [&*gvr.group, &*gvr.version, &*gvr.resource];
         Self {
-            objects: vectors.objects.with_label_values(&labels),
-            bytes: vectors.bytes.with_label_values(&labels),
-            resource_version: vectors.resource_version.with_label_values(&labels),
             watchers: vectors.watchers.with_label_values(&labels),
             requests: RwLock::default(),
             state: RwLock::new(None),
+            restart: RwLock::new(None),
             gvr: gvr.clone(),
             vectors: vectors.clone(),
         }
@@ -180,7 +256,50 @@ impl CachedResource {
         self.vectors.watch_ends.with_label_values(&labels).inc();
     }
 
+    /// Brings the gauges up to date.
+    pub fn observe(&self, state: &CacheState) {
+        let labels = self.labels();
+        let vectors = &self.vectors;
+        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let version = i64::try_from(state.resource_version).unwrap_or(i64::MAX);
+        for (gauge, value) in [
+            (&vectors.objects, number(state.objects)),
+            (&vectors.resource_version, version),
+            (&vectors.snapshots, number(state.snapshots)),
+        ] {
+            gauge.with_label_values(&labels).set(value);
+        }
+        for (gauge, value) in [
+            (&vectors.staleness, state.staleness),
+            (&vectors.lag, state.lag),
+            (&vectors.history, state.history),
+        ] {
+            gauge.with_label_values(&labels).set(value.as_secs_f64());
+        }
+        for (kind, bytes) in BYTES.iter().zip(state.bytes) {
+            let labels = [&labels[..], &[*kind]].concat();
+            vectors.bytes.with_label_values(&labels).set(number(bytes));
+        }
+    }
+
+    /// The resource was compared with upstream, or was to be.
+    pub fn self_checked(&self, result: SelfCheckResult) {
+        let labels = [&self.labels()[..], &[result.as_str()]].concat();
+        self.vectors.self_checks.with_label_values(&labels).inc();
+    }
+
+    /// What the reflector is doing.
+    pub fn state(&self) -> Option<&'static str> {
+        *self.state.read()
+    }
+
+    /// Why upstream's list or watch was last begun anew, and when.
+    pub fn last_restart(&self) -> Option<(&'static str, Instant)> {
+        *self.restart.read()
+    }
+
     pub fn reflector_restarted(&self, reason: &'static str) {
+        *self.restart.write() = Some((reason, Instant::now()));
         let labels = [&self.labels()[..], &[reason]].concat();
         self.vectors.restarts.with_label_values(&labels).inc();
     }
@@ -222,7 +341,15 @@ mod tests {
         let metrics = CacheMetrics::register(&registry).unwrap();
         let gvr = GroupVersionResource::new("example.com", "v1", "widgets");
         let widgets = metrics.resource(&gvr);
-        widgets.objects.set(3);
+        widgets.observe(&CacheState {
+            objects: 3,
+            bytes: [7; BYTES.len()],
+            resource_version: 5,
+            snapshots: 1,
+            staleness: Duration::from_millis(1500),
+            lag: Duration::ZERO,
+            history: Duration::from_secs(60),
+        });
         widgets.reflector_state("listing");
         widgets.reflector_state("watching");
         widgets.request("list", CacheResult::Bypass, "not_ready");
@@ -234,11 +361,18 @@ mod tests {
             String::from_utf8(out).unwrap()
         };
         assert!(text().contains(r#"version="v1"} 3"#));
+        assert!(text().contains(r#"kind="history",resource="widgets",version="v1"} 7"#));
+        assert!(text().contains(r#"resource="widgets",version="v1"} 1.5"#));
         assert!(text().contains(r#"state="listing",version="v1"} 0"#));
         assert!(text().contains(r#"state="watching",version="v1"} 1"#));
         assert!(text().contains(r#"reason="not_ready",resource="widgets",result="bypass""#));
         metrics.forget(&gvr);
-        assert!(!text().contains("apifront_cache_objects{"));
+        for gone in ["objects", "bytes", "staleness_seconds", "snapshots"] {
+            assert!(
+                !text().contains(&format!("apifront_cache_{gone}{{")),
+                "{gone}"
+            );
+        }
         assert!(!text().contains(r#"state="watching""#));
         assert!(text().contains("apifront_cache_requests_total{"));
     }

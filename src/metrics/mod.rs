@@ -11,7 +11,7 @@ mod resource;
 mod upstream;
 mod verb;
 
-pub use cache::{CacheMetrics, CacheResult, CachedResource};
+pub use cache::{BYTES, CacheMetrics, CacheResult, CacheState, CachedResource, SelfCheckResult};
 pub use flow::FlowMetrics;
 pub use request::RequestMetrics;
 pub use resource::{LongRunning, Outcome, ResourceMetrics, WatchEvents};

@@ -22,6 +22,8 @@ pub enum UpstreamKind {
     Watch,
     /// A question for the server's current version.
     Probe,
+    /// To be compared with what is cached.
+    SelfCheck,
     TokenReview,
     SubjectAccessReview,
     Discovery,
@@ -35,6 +37,7 @@ impl UpstreamKind {
             Self::List => "list",
             Self::Watch => "watch",
             Self::Probe => "probe",
+            Self::SelfCheck => "self_check",
             Self::TokenReview => "token_review",
             Self::SubjectAccessReview => "subject_access_review",
             Self::Discovery => "discovery",

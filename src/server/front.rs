@@ -1,9 +1,11 @@
 //! Everything a request may need, as one value that a reload replaces.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::drain::Drain;
 use super::record::KnownResources;
+use super::self_check::SelfChecks;
 use crate::api::GroupVersionResource;
 use crate::authn::{Authenticator, RequestHeaderNames};
 use crate::authz::{Authorizer, Impersonator};
@@ -11,8 +13,9 @@ use crate::config::Config;
 use crate::flow::InFlight;
 use crate::health::Health;
 use crate::identity;
-use crate::metrics::Metrics;
-use crate::reflector::{Cache, Selection};
+use crate::metrics::{CacheState, Metrics};
+use crate::reflector::{Cache, Entry, Selection};
+use crate::store::Store;
 
 pub struct Front {
     pub config: Arc<Config>,
@@ -23,6 +26,8 @@ pub struct Front {
     pub limits: Arc<InFlight>,
     pub drain: Arc<Drain>,
     pub known: Arc<KnownResources>,
+    pub self_checks: Arc<SelfChecks>,
+    pub started: Instant,
 }
 
 /// Who may come in, and as whom they go on.
@@ -44,24 +49,43 @@ pub struct Delegated {
 impl Front {
     /// Brings the gauges that are not kept up with every event up to date.
     pub(super) fn observe_cache(&self) {
+        let now = Instant::now();
         for entry in self.cache.entries() {
-            let Some(store) = entry.store() else { continue };
-            let snapshot = store.snapshot();
-            let gauges = self.metrics.cache.resource(&entry.gvr);
-            let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-            gauges.objects.set(number(snapshot.len()));
-            gauges
-                .bytes
-                .set(number(snapshot.bytes() + store.history_bytes()));
-            gauges
-                .resource_version
-                .set(i64::try_from(snapshot.resource_version).unwrap_or(i64::MAX));
+            if let Some(store) = entry.store() {
+                let state = state(&entry, &store, now);
+                self.metrics.cache.resource(&entry.gvr).observe(&state);
+            }
         }
         for endpoint in self.cache.upstream().endpoints() {
             self.metrics
                 .upstream
                 .healthy(&endpoint.name, endpoint.is_healthy());
         }
+    }
+}
+
+/// What a cached resource is like at this moment.
+pub(super) fn state(entry: &Entry, store: &Store, now: Instant) -> CacheState {
+    let snapshot = store.snapshot();
+    let memory = store.memory();
+    let since = |then: Option<Instant>| {
+        then.map_or(Duration::ZERO, |then| now.saturating_duration_since(then))
+    };
+    let lag = entry.disconnected_for(now);
+    CacheState {
+        objects: snapshot.len(),
+        bytes: [
+            memory.objects,
+            memory.history,
+            memory.derived,
+            memory.retained,
+        ],
+        resource_version: snapshot.resource_version,
+        snapshots: memory.snapshots,
+        // What the first list says is known by its loss alone.
+        staleness: since(store.heard_at()).max(lag),
+        lag,
+        history: since(store.window().oldest_at),
     }
 }
 

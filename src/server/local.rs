@@ -1,4 +1,4 @@
-//! Paths that apifront answers for itself: health and metrics.
+//! Paths that apifront answers for itself: health, metrics, the cache's state.
 
 use std::time::Instant;
 
@@ -6,8 +6,10 @@ use http::{Method, StatusCode};
 use pingora_proxy::Session;
 
 use super::context::RequestContext;
+use super::debug::{self, CACHE_PATH};
 use super::front::{Front, Gate};
 use super::respond::Answer;
+use crate::api::Query;
 use crate::metrics::CONTENT_TYPE;
 
 /// `/livez`, `/readyz`, `/healthz` and their checks, for everybody.
@@ -26,10 +28,11 @@ pub(super) fn answer_health(front: &Front, path: &str, query: &str) -> Option<An
     })
 }
 
-/// `/metrics`, for whom upstream allows to get that path.
+/// `/metrics` and `/debug/cache`, for whom upstream allows to get that path.
 pub(super) async fn own_paths(session: &Session, ctx: &RequestContext) -> Option<Answer> {
     let info = ctx.info.as_ref()?;
-    if info.path != "/metrics" || info.method != Method::GET {
+    let own = matches!(info.path.as_str(), "/metrics" | CACHE_PATH);
+    if !own || info.method != Method::GET {
         return None;
     }
     if let (Some(user), Gate::Delegated(gate)) = (&ctx.user, &ctx.front.gate)
@@ -38,10 +41,19 @@ pub(super) async fn own_paths(session: &Session, ctx: &RequestContext) -> Option
         let headers = &session.req_header().headers;
         return Some(Answer::from_status(&status, headers, &ctx.query));
     }
-    Some(answer_metrics(&ctx.front))
+    answer_unasked(&ctx.front, &info.path, &ctx.query)
 }
 
-pub(super) fn answer_metrics(front: &Front) -> Answer {
+/// The same, for whom need not be asked.
+pub(super) fn answer_unasked(front: &Front, path: &str, query: &Query) -> Option<Answer> {
+    match path {
+        "/metrics" => Some(answer_metrics(front)),
+        CACHE_PATH => Some(debug::answer(front, query, Instant::now())),
+        _ => None,
+    }
+}
+
+fn answer_metrics(front: &Front) -> Answer {
     front.observe_cache();
     match front.metrics.encode() {
         Ok(text) => Answer::new(StatusCode::OK, CONTENT_TYPE, vec![text]),

@@ -1,4 +1,4 @@
-//! The observability port: health and metrics over plain HTTP on loopback,
+//! The observability port: health, metrics and the cache's state over plain HTTP on loopback,
 //! without authentication.
 
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use pingora_core::protocols::http::ServerSession;
 use super::front::Front;
 use super::local;
 use super::respond::Answer;
+use crate::api::Query;
 
 pub(super) struct Observe {
     pub(super) front: Arc<ArcSwap<Front>>,
@@ -24,9 +25,10 @@ impl ServeHttp for Observe {
         let request = session.req_header();
         let path = request.uri.path();
         let query = request.uri.query().unwrap_or_default();
-        let answer = match local::answer_health(&front, path, query) {
+        let own = local::answer_health(&front, path, query)
+            .or_else(|| local::answer_unasked(&front, path, &Query::parse(query)));
+        let answer = match own {
             Some(answer) => answer,
-            None if path == "/metrics" => local::answer_metrics(&front),
             None => Answer::new(
                 StatusCode::NOT_FOUND,
                 "text/plain; charset=utf-8",

@@ -22,6 +22,7 @@ use super::listen::{self, ListenError, Listener};
 use super::observe::Observe;
 use super::proxy::Proxy;
 use super::record::KnownResources;
+use super::self_check;
 use super::tls::{self, AnyClientCertificate, ServerCertificates};
 use crate::authn::AuthnMetrics;
 use crate::authz::AuthzMetrics;
@@ -129,6 +130,8 @@ impl Apifront {
             limits: limits.clone(),
             drain: drain.clone(),
             known: Arc::new(KnownResources::default()),
+            self_checks: Arc::default(),
+            started: Instant::now(),
         }));
 
         let mut background = JoinSet::new();
@@ -142,6 +145,7 @@ impl Apifront {
         };
         background.spawn(check_health(upstream.clone()));
         background.spawn(limits.run());
+        background.spawn(self_check::run(front.clone()));
         background.spawn(tend(front.clone()));
         background.spawn(parts.reload_forever(live));
         preload(&front.load());
@@ -378,6 +382,8 @@ impl Parts {
             limits: old.limits.clone(),
             drain: old.drain.clone(),
             known: old.known.clone(),
+            self_checks: old.self_checks.clone(),
+            started: old.started,
         };
         let serving = &front.config.serving;
         front.limits.set_limits(

@@ -9,6 +9,7 @@ mod chunked;
 mod conformance;
 mod consistency;
 mod credentials;
+mod explain;
 mod failover;
 mod field_selectors;
 mod fuzz;

@@ -10,6 +10,7 @@ fn config() -> config::Cache {
     config::Cache {
         consistency: Consistency::Strict,
         max_staleness: Duration::from_secs(30),
+        self_check_interval: Duration::ZERO,
         idle_timeout: HALF_AN_HOUR,
         include: vec![ResourcePattern::All],
         exclude: vec![],

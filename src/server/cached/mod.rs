@@ -186,8 +186,7 @@ async fn serve(
             Ok(Outcome::Answer(answer, version))
         }
         Plan::List(options, plan) => {
-            let (body, version) =
-                list::list(namespace, options, &plan, &store, snapshot, &shape)?;
+            let (body, version) = list::list(namespace, options, &plan, &store, snapshot, &shape)?;
             let answer = shape::json(body, representation, headers, &warnings).await;
             Ok(Outcome::Answer(answer, version))
         }
