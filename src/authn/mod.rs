@@ -27,7 +27,6 @@ use rustls::pki_types::UnixTime;
 use crate::api::{Status, UserInfo};
 use crate::upstream::review::{ReviewClient, ReviewError};
 
-pub use bearer::TOKEN_PROTOCOL_PREFIX;
 pub use ca_bundle::{CaBundle, CaBundleError, ChainError};
 pub use impersonation::Impersonation;
 pub use metrics::AuthnMetrics;

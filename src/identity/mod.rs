@@ -14,7 +14,7 @@ use crate::authn::impersonation::{
 use crate::authn::{Impersonation, extra_key};
 use crate::authz::usernames;
 
-pub use strip::{changes, strip};
+pub use strip::changes;
 
 /// `identity.mode` of the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -44,7 +44,7 @@ pub struct Caller<'a> {
 }
 
 /// Names `caller` in the headers of a request to be forwarded, which
-/// [`strip`] has been through.
+/// [`changes`] has been through.
 ///
 /// Fails rather than name anybody else: a value the receiver would read
 /// differently is not sent.

@@ -31,25 +31,15 @@ const HOP_BY_HOP: [HeaderName; 6] = [
 /// two. RFC 9110 forbids naming them there.
 const FRAMING: [HeaderName; 3] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING];
 
-/// Removes from a request to be forwarded
+/// What has to change in a request to be forwarded. It loses
 /// - everything by which an identity is claimed: `Authorization`,
 ///   `Impersonate-*`, the standard and the configured front-proxy headers,
 ///   bearer tokens among WebSocket protocols;
 /// - every header that `Connection` names, and the other hop-by-hop ones.
 ///
-/// An upgrade keeps `Upgrade` and gets `Connection: Upgrade`. Call it after
-/// authentication and before [`super::apply`].
-pub fn strip(headers: &mut HeaderMap, configured: Option<&RequestHeaderNames>) {
-    for (name, value) in changes(headers, configured) {
-        headers.remove(&name);
-        if let Some(value) = value {
-            headers.insert(name, value);
-        }
-    }
-}
-
-/// What [`strip`] does, for headers that are not kept in a plain map: each
-/// header to remove, and what takes its place.
+/// An upgrade keeps `Upgrade` and gets `Connection: Upgrade`. Each item is a
+/// header to remove, and what takes its place; make them after authentication
+/// and before [`super::apply`].
 pub fn changes(
     headers: &HeaderMap,
     configured: Option<&RequestHeaderNames>,

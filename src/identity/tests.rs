@@ -1,6 +1,17 @@
+use http::HeaderMap;
+
 use super::*;
 use crate::authn::RequestHeaderNames;
 use crate::authn::testing::headers;
+
+fn strip(headers: &mut HeaderMap, configured: Option<&RequestHeaderNames>) {
+    for (name, value) in changes(headers, configured) {
+        headers.remove(&name);
+        if let Some(value) = value {
+            headers.insert(name, value);
+        }
+    }
+}
 
 /// Names and values, sorted.
 fn list(headers: &HeaderMap) -> Vec<String> {

@@ -18,7 +18,7 @@ use crate::identity;
 use crate::upstream::Purpose;
 
 /// kube-apiserver's audit log takes its source addresses from here.
-pub(super) const X_FORWARDED_FOR: &str = "x-forwarded-for";
+const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// A hint for clients while no API server can be reached.
 pub(super) const RETRY_AFTER_SECONDS: u32 = 1;
@@ -83,16 +83,25 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
         })?;
     // The client has been told to go on.
     request.remove_header(&EXPECT);
+    introduce(request, ctx)?;
+    for (name, value) in &own {
+        request.append_header(name, value)?;
+    }
+    request.insert_header(HOST, endpoint.name.as_str())
+}
+
+/// Whatever the way upstream: takes what the caller claims to be, and says who
+/// is asking, from where, and in which request.
+pub(super) fn introduce(request: &mut RequestHeader, ctx: &RequestContext) -> Result<()> {
     for (name, value) in identity::changes(&request.headers, ctx.front.gate.front_proxy()) {
         request.remove_header(&name);
         if let Some(value) = value {
             request.append_header(name, value)?;
         }
     }
-    for (name, value) in ctx.forward.identity.iter().chain(&own) {
+    for (name, value) in &ctx.forward.identity {
         request.append_header(name, value)?;
     }
-    request.insert_header(HOST, endpoint.name.as_str())?;
     request.insert_header(AUDIT_ID, &ctx.audit_id)?;
     if let Some(address) = ctx.client {
         request.append_header(X_FORWARDED_FOR, address.to_string())?;

@@ -9,7 +9,7 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, TE, TRAILER, TRANSFER_ENCODING,
     UPGRADE,
 };
-use http::{HeaderMap, Method, Request, Response, Version};
+use http::{Method, Request, Response, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use pingora_core::protocols::http::ServerSession;
@@ -20,12 +20,11 @@ use tokio::sync::watch::Receiver;
 
 use super::context::RequestContext;
 use super::detached::take_session;
-use super::forward::{self, X_FORWARDED_FOR};
+use super::forward;
 use super::record::Finished;
-use super::respond::{self, AUDIT_ID, Answer, debug_header};
+use super::respond::{self, Answer, debug_header};
 use super::watch_frames::Frames;
 use crate::api::Status;
-use crate::identity;
 use crate::upstream::alone::AloneError;
 
 /// A client that takes no byte for this long is given up.
@@ -133,25 +132,19 @@ fn answer(status: &Status, session: &Session, ctx: &RequestContext) -> Answer {
     Answer::from_status(status, &session.req_header().headers, &ctx.query)
 }
 
-fn upstream_request(request: &RequestHeader, ctx: &RequestContext) -> http::Result<Request<()>> {
-    let mut headers: HeaderMap = request.headers.clone();
+fn upstream_request(request: &RequestHeader, ctx: &RequestContext) -> Result<Request<()>> {
+    let mut request = request.clone();
     for of_the_body in [CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, EXPECT] {
-        headers.remove(of_the_body);
+        request.remove_header(&of_the_body);
     }
-    identity::strip(&mut headers, ctx.front.gate.front_proxy());
-    for (name, value) in &ctx.forward.identity {
-        headers.append(name, value.clone());
-    }
-    headers.insert(AUDIT_ID, ctx.audit_id.clone());
-    if let Some(address) = ctx.client {
-        headers.append(X_FORWARDED_FOR, address.to_string().parse()?);
-    }
+    forward::introduce(&mut request, ctx)?;
     let path = request.uri.path_and_query().map_or("/", |p| p.as_str());
     let mut upstream = Request::builder()
         .method(request.method.clone())
         .uri(path)
-        .body(())?;
-    *upstream.headers_mut() = headers;
+        .body(())
+        .map_err(|e| Error::because(ErrorType::InvalidHTTPHeader, "request line", e))?;
+    *upstream.headers_mut() = request.as_owned_parts().headers;
     Ok(upstream)
 }
 
