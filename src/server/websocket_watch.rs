@@ -61,7 +61,7 @@ pub(super) async fn start(
         let _guards = guards;
         let mut initial = !watch.has_begun();
         let mut bytes = 0;
-        let sent = |sent: usize, events, begun| {
+        let count = |sent: usize, events, begun| {
             bytes += sent;
             watching.sent(sent, events);
             if begun && std::mem::take(&mut initial) {
@@ -69,9 +69,10 @@ pub(super) async fn start(
             }
         };
         let end = match timeout(WRITE_TIMEOUT, write_head(&mut client, &head)).await {
-            Ok(Ok(())) => run(client, &mut watch, &mut stopping, sent).await,
+            Ok(Ok(())) => run(client, &mut watch, &mut stopping, count).await,
             Ok(Err(_)) | Err(_) => StreamEnd::ClientGone,
         };
+        watching.ended(end.as_str());
         watching.ended(end.as_str());
         finished.ended(end.as_str());
         finished.record(bytes);
@@ -117,10 +118,12 @@ async fn run(
         match batch {
             Ok((frames, events)) => {
                 sent(frames.len(), events, watch.has_begun());
-                let written = timeout(WRITE_TIMEOUT, write(&mut socket, frames)).await;
-                if !matches!(written, Ok(Ok(()))) {
-                    // Perhaps in the middle of a frame: nothing can follow.
-                    break (StreamEnd::ClientGone, None);
+                // After a failure perhaps in the middle of a frame: nothing can
+                // follow.
+                match timeout(WRITE_TIMEOUT, write(&mut socket, frames)).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => break (StreamEnd::ClientGone, None),
+                    Err(_) => break (StreamEnd::TooSlow, None),
                 }
             }
             Err(end) => break (StreamEnd::Watch(end), Some(CloseCode::Normal)),
@@ -134,6 +137,7 @@ async fn run(
     };
     match timeout(LAST_WORD, farewell).await {
         Ok(Ok(())) => end,
+        _ if end == StreamEnd::TooSlow => end,
         Ok(Err(_)) | Err(_) => StreamEnd::ClientGone,
     }
 }
