@@ -111,7 +111,7 @@ impl Apifront {
         let drain = Arc::new(Drain::default());
         let cache = Arc::new(Cache::new(upstream.clone(), metrics.clone()));
         let health = health(&live, &cache, &upstream);
-        let gate = access.gate(&config.access)?;
+        let gate = access.gate(&config)?;
         let certificates = server_certificates(&config)?;
         let bundles = build::client_authorities(&config.access)?;
         let clients = Arc::new(AnyClientCertificate::new(bundles.iter().map(Arc::as_ref)));
@@ -260,6 +260,10 @@ impl ReviewClient for CurrentUpstream {
     ) -> Result<(http::StatusCode, Bytes), ReviewError> {
         self.0.load_full().create_review(path, body).await
     }
+
+    fn is_reachable(&self) -> bool {
+        self.0.load().any_healthy()
+    }
 }
 
 async fn start_embedded(config: &Config) -> Result<Option<crate::embedded::Handle>, StartError> {
@@ -366,7 +370,7 @@ impl Parts {
                 .reload(&default, &named)
                 .map_err(BuildError::from)?;
         }
-        let gate: Gate = self.access.gate(&config.access)?;
+        let gate: Gate = self.access.gate(&config)?;
         let bundles = build::client_authorities(&config.access)?;
         self.clients.reload(bundles.iter().map(Arc::as_ref));
         let front = Front {
