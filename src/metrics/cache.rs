@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+use prometheus::{Gauge, GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 
 use super::registered;
 use crate::api::GroupVersionResource;
@@ -37,6 +37,9 @@ struct Vectors {
     resource_version: IntGaugeVec,
     watchers: IntGaugeVec,
     watch_ends: IntCounterVec,
+    late_events: IntCounterVec,
+    settle: GaugeVec,
+    suspended: IntGaugeVec,
 }
 
 pub struct CacheMetrics {
@@ -57,6 +60,10 @@ pub struct CachedResource {
     pub resource_version: IntGauge,
     /// Clients watching.
     pub watchers: IntGauge,
+    /// Seconds to wait after a probe.
+    pub settle: Gauge,
+    /// 1 while probes are not believed.
+    pub suspended: IntGauge,
     /// By verb, result and reason: few, so a list.
     requests: RwLock<Vec<([&'static str; 3], IntCounter)>>,
     state: RwLock<Option<&'static str>>,
@@ -106,6 +113,24 @@ impl CacheMetrics {
                     "Watches served from the cache that ended, by reason.",
                     &with(&["reason"])
                 ),
+                late_events: registered!(
+                    registry,
+                    IntCounterVec,
+                    "apifront_fresh_late_events_total",
+                    "Events that arrived after a probe had proven their version.",
+                    &with(&["promise"])
+                ),
+                settle: registered!(
+                    registry,
+                    GaugeVec,
+                    "apifront_fresh_settle_seconds",
+                    "How long a read waits for late events after a probe.",
+                    &gvr
+                ),
+                suspended: gauge(
+                    "apifront_fresh_suspended",
+                    "1 while events have come later than promised, and probes are not believed.",
+                )?,
             },
             by_resource: RwLock::default(),
         })
@@ -135,10 +160,12 @@ impl CacheMetrics {
             &self.vectors.bytes,
             &self.vectors.resource_version,
             &self.vectors.watchers,
+            &self.vectors.suspended,
         ] {
             // Gone already is gone too.
             let _ = gauge.remove_label_values(&labels);
         }
+        let _ = self.vectors.settle.remove_label_values(&labels);
     }
 }
 
@@ -150,6 +177,8 @@ impl CachedResource {
             bytes: vectors.bytes.with_label_values(&labels),
             resource_version: vectors.resource_version.with_label_values(&labels),
             watchers: vectors.watchers.with_label_values(&labels),
+            settle: vectors.settle.with_label_values(&labels),
+            suspended: vectors.suspended.with_label_values(&labels),
             requests: RwLock::default(),
             state: RwLock::new(None),
             gvr: gvr.clone(),
@@ -178,6 +207,14 @@ impl CachedResource {
     pub fn watch_ended(&self, reason: &'static str) {
         let labels = [&self.labels()[..], &[reason]].concat();
         self.vectors.watch_ends.with_label_values(&labels).inc();
+    }
+
+    /// An event came after a probe; `broken` if somebody had been told that it
+    /// would not.
+    pub fn late_event(&self, broken: bool) {
+        let promise = if broken { "broken" } else { "kept" };
+        let labels = [&self.labels()[..], &[promise]].concat();
+        self.vectors.late_events.with_label_values(&labels).inc();
     }
 
     pub fn reflector_restarted(&self, reason: &'static str) {
