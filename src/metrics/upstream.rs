@@ -22,6 +22,8 @@ pub enum UpstreamKind {
     Watch,
     /// A question for the server's current version.
     Probe,
+    /// A read of the most recent state, for all who wait for it.
+    SharedRead,
     TokenReview,
     SubjectAccessReview,
     Discovery,
@@ -35,6 +37,7 @@ impl UpstreamKind {
             Self::List => "list",
             Self::Watch => "watch",
             Self::Probe => "probe",
+            Self::SharedRead => "shared_read",
             Self::TokenReview => "token_review",
             Self::SubjectAccessReview => "subject_access_review",
             Self::Discovery => "discovery",

@@ -1,6 +1,7 @@
 //! Everything a request may need, as one value that a reload replaces.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::drain::Drain;
 use super::record::KnownResources;
@@ -12,12 +13,15 @@ use crate::flow::InFlight;
 use crate::health::Health;
 use crate::identity;
 use crate::metrics::Metrics;
+use crate::read::{OwnWrites, SharedReads};
 use crate::reflector::{Cache, Selection};
 
 pub struct Front {
     pub config: Arc<Config>,
     pub gate: Gate,
     pub cache: Arc<Cache>,
+    pub shared: Arc<SharedReads>,
+    pub writes: Arc<OwnWrites>,
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
     pub limits: Arc<InFlight>,
@@ -56,6 +60,12 @@ impl Front {
             gauges
                 .resource_version
                 .set(i64::try_from(snapshot.resource_version).unwrap_or(i64::MAX));
+            let now = Instant::now();
+            gauges.settle.set(entry.settle(now).as_secs_f64());
+            gauges.suspended.set(entry.is_suspended(now).into());
+            for late in entry.take_late() {
+                gauges.late_event(late.broken);
+            }
         }
         for endpoint in self.cache.upstream().endpoints() {
             self.metrics

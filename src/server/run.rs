@@ -30,6 +30,7 @@ use crate::embedded::EmbeddedServer;
 use crate::flow::InFlight;
 use crate::health::{CONFIG, Check, Health, INFORMER_SYNC, UPSTREAM};
 use crate::metrics::Metrics;
+use crate::read::{OwnWrites, SharedReads};
 use crate::reflector::Cache;
 use crate::upstream::Upstream;
 use crate::upstream::review::{ReviewClient, ReviewError};
@@ -124,6 +125,8 @@ impl Apifront {
             config: config.clone(),
             gate,
             cache,
+            shared: Arc::new(SharedReads::default()),
+            writes: Arc::new(OwnWrites::new(Instant::now())),
             health: health.clone(),
             metrics,
             limits: limits.clone(),
@@ -377,6 +380,8 @@ impl Parts {
             config,
             gate,
             cache: old.cache.clone(),
+            shared: old.shared.clone(),
+            writes: old.writes.clone(),
             health: old.health.clone(),
             metrics: old.metrics.clone(),
             limits: old.limits.clone(),

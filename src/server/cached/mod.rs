@@ -1,22 +1,22 @@
 //! Answering a read from the cache, or saying why not.
 
 mod list;
+mod newest;
 mod shape;
 mod watch;
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::{HeaderMap, Method};
 
 use super::front::{Front, Gate};
 use super::respond::Answer;
 use crate::api::{ListOptions, Query, Status, UserInfo};
-use crate::config::Consistency;
-use crate::read::{self, BypassReason, Freshness, Shape, WatchPlan, legacy_watch};
+use crate::read::{self, BypassReason, Freshness, WatchPlan, legacy_watch};
 use crate::request::RequestInfo;
 use crate::store::{Filter, Store};
 use crate::watch::Watch;
+use newest::Resource;
 
 /// How long a watch waits for its resource to be listed for the first time,
 /// before it is forwarded. kube-apiserver's cache waits 3 s.
@@ -53,10 +53,25 @@ impl Plan {
         match self {
             Self::Get(freshness) => *freshness,
             Self::List(_, plan) => plan.freshness(),
-            Self::Watch(_, WatchPlan::InitialEvents(freshness)) => *freshness,
-            Self::Watch(_, WatchPlan::From(_) | WatchPlan::FromNow | WatchPlan::Unmarked) => {
-                Freshness::Any
+            Self::Watch(_, WatchPlan::InitialEvents(freshness) | WatchPlan::FromNow(freshness)) => {
+                *freshness
             }
+            Self::Watch(_, WatchPlan::From(_) | WatchPlan::Unmarked) => Freshness::Any,
+        }
+    }
+}
+
+impl Plan {
+    /// Whether the store can answer such a read at all: to be known before
+    /// upstream is asked for anything.
+    fn check(&self, namespace: &str, store: &Store) -> Result<(), BypassReason> {
+        let (Self::List(options, _) | Self::Watch(options, _)) = self else {
+            return Ok(());
+        };
+        filter(namespace, options.clone(), store)?;
+        match self {
+            Self::Watch(options, _) => watch::check(options, store),
+            Self::Get(_) | Self::List(..) => Ok(()),
         }
     }
 }
@@ -84,7 +99,7 @@ pub(super) async fn answer(
     {
         return Outcome::Refused(status, Vec::new());
     }
-    match serve(front, info, query, headers, plan).await {
+    match serve(front, info, query, headers, user, plan).await {
         Ok(outcome) => outcome,
         Err(reason) => Outcome::Bypass(reason),
     }
@@ -132,10 +147,6 @@ fn plan(
             }
         }
     };
-    let strict = front.config.cache.consistency == Consistency::Strict;
-    if strict && plan.freshness() == Freshness::MostRecent {
-        return Err(BypassReason::MostRecent);
-    }
     Ok(Some(plan))
 }
 
@@ -144,6 +155,7 @@ async fn serve(
     info: &RequestInfo,
     query: &Query,
     headers: &HeaderMap,
+    user: Option<&UserInfo>,
     plan: Plan,
 ) -> Result<Outcome, BypassReason> {
     let selection = front.config.as_ref();
@@ -160,41 +172,52 @@ async fn serve(
     let store = entry.store().ok_or(BypassReason::Filling)?;
     let namespace = scope(info, &store)?;
     let (representation, shape) = shape::representation(headers, query, &store, &plan)?;
-    read::ensure(
-        plan.freshness(),
-        &front.cache,
-        &entry,
-        &store,
-        front.config.cache.consistency,
-        front.config.cache.max_staleness,
-    )
-    .await?;
+    plan.check(namespace, &store)?;
+    let resource = Resource {
+        front,
+        entry: &entry,
+        store: &store,
+        user,
+    };
+    let newest = match newest::newest(resource, info, namespace, &plan).await {
+        Ok(newest) => newest,
+        Err(unanswered) => return newest::refuse(unanswered),
+    };
     let warnings = store.presentation().warnings.clone();
     match plan {
         Plan::Get(_) => {
-            let found = get(info, namespace, &store, &shape)?;
-            Ok(match found {
-                Some(body) => shape::json(vec![body], representation, headers, &warnings).await,
+            let object = newest.object(namespace, &info.name);
+            match object {
+                Some(object) => {
+                    let body = read::get_body(&store.resource, &object, &shape)?;
+                    Ok(shape::json(vec![body], representation, headers, &warnings).await)
+                }
                 None => {
                     let resource = info.gvr.group_resource();
-                    Outcome::Refused(Status::not_found(&resource, &info.name), warnings)
+                    let status = Status::not_found(&resource, &info.name);
+                    Ok(Outcome::Refused(status, warnings))
                 }
-            })
+            }
         }
         Plan::List(options, plan) => {
-            let newest = store.snapshot();
             let body = list::list(namespace, options, &plan, &store, newest, &shape)?;
             Ok(shape::json(body, representation, headers, &warnings).await)
         }
-        Plan::Watch(options, plan) => watch::watch(
-            namespace,
-            options,
-            plan,
-            store,
-            shape,
-            front.config.serving.min_request_timeout,
-        )
-        .map(|watch| Outcome::Watch(Box::new(watch), warnings)),
+        Plan::Watch(options, plan) => {
+            let unmarked = plan == WatchPlan::Unmarked;
+            let start = match plan {
+                WatchPlan::From(version) => watch::Start::Version(version),
+                WatchPlan::FromNow(_) => watch::Start::Version(newest.resource_version()),
+                WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => newest
+                    .into_snapshot()
+                    .map(watch::Start::State)
+                    .ok_or(BypassReason::NotProvenFresh)?,
+            };
+            let min_request_timeout = front.config.serving.min_request_timeout;
+            watch::watch(namespace, options, start, store, shape, min_request_timeout)
+                .map(|watch| if unmarked { watch.unmarked() } else { watch })
+                .map(|watch| Outcome::Watch(Box::new(watch), warnings))
+        }
     }
 }
 
@@ -215,19 +238,6 @@ fn scope<'i>(info: &'i RequestInfo, store: &Store) -> Result<&'i str, BypassReas
     };
     fits.then_some(namespace)
         .ok_or(BypassReason::UnusualRequest)
-}
-
-fn get(
-    info: &RequestInfo,
-    namespace: &str,
-    store: &Store,
-    shape: &Shape,
-) -> Result<Option<Bytes>, BypassReason> {
-    store
-        .snapshot()
-        .get(namespace, &info.name)
-        .map(|object| read::get_body(&store.resource, object, shape))
-        .transpose()
 }
 
 fn filter(namespace: &str, options: ListOptions, store: &Store) -> Result<Filter, BypassReason> {
