@@ -5,7 +5,8 @@
 use bytes::Bytes;
 use prost::Message;
 
-use super::Status;
+use super::status::{Cause, Details};
+use super::{Reason, Status};
 
 /// Every protobuf object of the API starts with these bytes.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
@@ -127,6 +128,41 @@ pub fn encode_status(status: &Status) -> Bytes {
     out.into()
 }
 
+/// A failure as a server wrote it. `None` for what is none, or has a reason
+/// unknown here.
+pub fn decode_status(body: &[u8]) -> Option<Status> {
+    let envelope = Unknown::decode(body.strip_prefix(MAGIC)?).ok()?;
+    if envelope.type_meta?.kind? != "Status" {
+        return None;
+    }
+    let message = StatusMessage::decode(envelope.raw?.as_slice()).ok()?;
+    let code = u16::try_from(message.code?).ok()?;
+    let reason = Reason::parse(&message.reason.unwrap_or_default())?;
+    let details = message.details.map(|d| {
+        let causes = d.causes.into_iter().map(|c| Cause {
+            reason: c.reason.unwrap_or_default(),
+            message: c.message.unwrap_or_default(),
+            field: c.field.unwrap_or_default(),
+        });
+        Box::new(Details {
+            name: d.name.unwrap_or_default(),
+            group: d.group.unwrap_or_default(),
+            kind: d.kind.unwrap_or_default(),
+            uid: d.uid.unwrap_or_default(),
+            causes: causes.collect(),
+            retry_after_seconds: d
+                .retry_after_seconds
+                .and_then(|seconds| seconds.try_into().ok())
+                .unwrap_or_default(),
+        })
+    });
+    let text = message.message.unwrap_or_default();
+    Some(Status {
+        details,
+        ..Status::failure(code, reason, text)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,5 +175,22 @@ mod tests {
         let status = StatusMessage::decode(envelope.raw.unwrap().as_slice()).unwrap();
         assert_eq!(status.code, Some(401));
         assert_eq!(status.reason.as_deref(), Some("Unauthorized"));
+    }
+
+    #[test]
+    fn a_status_is_read_as_it_was_written() {
+        let pods = crate::api::GroupVersionResource::new("", "v1", "pods").group_resource();
+        for status in [
+            Status::unauthorized(),
+            Status::not_found(&pods, "a"),
+            Status::internal_error("x"),
+            Status::service_unavailable("x").with_retry_after(3),
+        ] {
+            let json = serde_json::to_vec(&status).unwrap();
+            assert_eq!(Status::from_json(&json).as_ref(), Some(&status));
+            assert_eq!(decode_status(&encode_status(&status)), Some(status));
+        }
+        assert_eq!(decode_status(b"k8s\0"), None);
+        assert_eq!(Status::from_json(b"{\"kind\":\"Pod\"}"), None);
     }
 }

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::GroupResource;
 
@@ -24,6 +24,7 @@ pub enum Reason {
     NotAcceptable,
     NotFound,
     RequestEntityTooLarge,
+    ServerTimeout,
     ServiceUnavailable,
     Timeout,
     TooManyRequests,
@@ -46,12 +47,38 @@ impl Reason {
             Self::NotAcceptable => "NotAcceptable",
             Self::NotFound => "NotFound",
             Self::RequestEntityTooLarge => "RequestEntityTooLarge",
+            Self::ServerTimeout => "ServerTimeout",
             Self::ServiceUnavailable => "ServiceUnavailable",
             Self::Timeout => "Timeout",
             Self::TooManyRequests => "TooManyRequests",
             Self::Unauthorized => "Unauthorized",
             Self::UnsupportedMediaType => "UnsupportedMediaType",
         }
+    }
+
+    /// `None` for a reason that is not one of these.
+    pub fn parse(text: &str) -> Option<Self> {
+        const ALL: [Reason; 18] = [
+            Reason::Unknown,
+            Reason::AlreadyExists,
+            Reason::BadRequest,
+            Reason::Conflict,
+            Reason::Expired,
+            Reason::Forbidden,
+            Reason::InternalError,
+            Reason::Invalid,
+            Reason::MethodNotAllowed,
+            Reason::NotAcceptable,
+            Reason::NotFound,
+            Reason::RequestEntityTooLarge,
+            Reason::ServerTimeout,
+            Reason::ServiceUnavailable,
+            Reason::Timeout,
+            Reason::TooManyRequests,
+            Reason::Unauthorized,
+            Reason::UnsupportedMediaType,
+        ];
+        ALL.into_iter().find(|reason| reason.as_str() == text)
     }
 }
 
@@ -70,7 +97,8 @@ fn zero(seconds: &u32) -> bool {
 }
 
 /// `metav1.StatusCause`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Cause {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
@@ -81,8 +109,8 @@ pub struct Cause {
 }
 
 /// `metav1.StatusDetails`. `kind` holds the plural resource in most errors.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Details {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
@@ -150,6 +178,28 @@ impl Status {
             details: None,
             code,
         }
+    }
+
+    /// A failure as a server wrote it in JSON. `None` for what is none, or has
+    /// a reason unknown here.
+    pub fn from_json(body: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Written {
+            kind: String,
+            #[serde(default)]
+            message: String,
+            #[serde(default)]
+            reason: String,
+            #[serde(default)]
+            details: Option<Box<Details>>,
+            code: u16,
+        }
+        let written: Written = serde_json::from_slice(body).ok()?;
+        let reason = Reason::parse(&written.reason)?;
+        (written.kind == "Status").then(|| Self {
+            details: written.details,
+            ..Self::failure(written.code, reason, written.message)
+        })
     }
 
     pub fn with_details(mut self, details: Details) -> Self {

@@ -45,6 +45,15 @@ impl Entry {
         };
         Self { verdict, ttl }
     }
+
+    /// For as long as a decision that allowed is believed when upstream is lost
+    /// at the end of its time.
+    pub fn through_an_outage(verdict: Arc<Verdict>, settings: AuthzSettings) -> Self {
+        Self {
+            verdict,
+            ttl: settings.allow_ttl.saturating_add(settings.outage),
+        }
+    }
 }
 
 pub fn new() -> Cache<Key, Entry> {

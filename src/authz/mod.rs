@@ -37,6 +37,9 @@ pub struct AuthzSettings {
     pub allow_ttl: Duration,
     /// For denied, and for no opinion.
     pub deny_ttl: Duration,
+    /// How much longer a decision that allowed is believed while no API server
+    /// can be reached at all.
+    pub outage: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +73,8 @@ pub struct Authorizer {
     client: Arc<dyn ReviewClient>,
     permits: Semaphore,
     cache: Cache<cache::Key, cache::Entry>,
+    /// What was allowed, longer than it is believed.
+    allowed: Cache<cache::Key, cache::Entry>,
     settings: ArcSwap<AuthzSettings>,
     metrics: AuthzMetrics,
     /// Allowed without asking.
@@ -86,6 +91,7 @@ impl Authorizer {
             client,
             permits: Semaphore::new(MAX_CONCURRENT_REVIEWS),
             cache: cache::new(),
+            allowed: cache::new(),
             settings: ArcSwap::from_pointee(settings),
             metrics,
             always: Arc::new(Verdict {
@@ -179,12 +185,33 @@ impl Authorizer {
         let asked = async {
             let verdict = self.ask(user, attributes).await?;
             let settings = **self.settings.load();
+            if verdict.decision == Decision::Allow {
+                let longer = cache::Entry::through_an_outage(verdict.clone(), settings);
+                self.allowed.insert(key, longer).await;
+            } else {
+                self.allowed.invalidate(&key).await;
+            }
             Ok::<_, ReviewError>(cache::Entry::new(verdict, settings))
         };
         match self.cache.try_get_with(key, asked).await {
             Ok(entry) => Ok(entry.verdict),
-            Err(error) => Err(ReviewError::clone(&error)),
+            Err(error) => match self.allowed_before(&key, &error).await {
+                Some(verdict) => Ok(verdict),
+                None => Err(ReviewError::clone(&error)),
+            },
         }
+    }
+
+    /// What was allowed lately stays so while nobody can be asked. An answer,
+    /// whatever it says, is somebody's.
+    async fn allowed_before(&self, key: &cache::Key, error: &ReviewError) -> Option<Arc<Verdict>> {
+        match error {
+            ReviewError::Unavailable(_) | ReviewError::Timeout if !self.client.is_reachable() => {}
+            _ => return None,
+        }
+        let entry = self.allowed.get(key).await?;
+        tracing::debug!("authorized by an earlier decision: no API server can be asked");
+        Some(entry.verdict)
     }
 
     async fn ask(

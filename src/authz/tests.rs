@@ -46,6 +46,7 @@ fn authorizer_of(server: Arc<FakeApiServer>, ttl: Duration) -> (Authorizer, Regi
     let settings = AuthzSettings {
         allow_ttl: ttl,
         deny_ttl: ttl,
+        outage: Duration::ZERO,
     };
     let metrics = AuthzMetrics::register(&registry).unwrap();
     (Authorizer::new(server, settings, metrics), registry)
@@ -394,4 +395,84 @@ async fn a_pod_acts_as_its_own_node_only() {
     }));
     let other = impersonate(&server, &agent, user("system:node:n2", &[])).await;
     assert_eq!(other.unwrap_err().code, 403);
+}
+
+/// Allows everybody but joe, as long as it can be asked.
+#[derive(Default)]
+struct Server {
+    error: parking_lot::Mutex<Option<ReviewError>>,
+    reachable: std::sync::atomic::AtomicBool,
+}
+
+#[async_trait::async_trait]
+impl ReviewClient for Server {
+    async fn create_review(
+        &self,
+        _: &str,
+        body: bytes::Bytes,
+    ) -> Result<(http::StatusCode, bytes::Bytes), ReviewError> {
+        if let Some(error) = self.error.lock().clone() {
+            return Err(error);
+        }
+        let review: Value = serde_json::from_slice(&body).unwrap();
+        let status = json!({"status": {"allowed": review["spec"]["user"] != "joe"}});
+        Ok((http::StatusCode::CREATED, status.to_string().into()))
+    }
+
+    fn is_reachable(&self) -> bool {
+        self.reachable.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+/// Reads from memory ended ten seconds after the API server did.
+#[tokio::test]
+async fn what_was_allowed_stays_so_while_nobody_can_be_asked() {
+    let (ttl, outage) = (Duration::from_millis(10), Duration::from_millis(400));
+    let server = Arc::new(Server::default());
+    let settings = AuthzSettings {
+        allow_ttl: ttl,
+        deny_ttl: ttl,
+        outage,
+    };
+    let metrics = AuthzMetrics::register(&Registry::new()).unwrap();
+    let authorizer = Authorizer::new(server.clone(), settings, metrics);
+    let (jane, joe, jill) = (user("jane", &[]), user("joe", &[]), user("jill", &[]));
+    let pods = pods("list", "", "");
+    let code = async |user: &UserInfo| match authorizer.authorize(user, &pods).await {
+        Ok(_) => 200,
+        Err(status) => status.code,
+    };
+    assert_eq!((code(&jane).await, code(&joe).await), (200, 403));
+    let began = Instant::now();
+    tokio::time::sleep(ttl * 2).await;
+
+    let unavailable = ReviewError::Unavailable("refused".to_owned());
+    for (error, expected) in [
+        (unavailable.clone(), 200),
+        (ReviewError::Timeout, 200),
+        (ReviewError::Malformed(String::new()), 500),
+        (
+            ReviewError::Refused {
+                code: http::StatusCode::FORBIDDEN,
+                body: String::new(),
+            },
+            500,
+        ),
+    ] {
+        *server.error.lock() = Some(error.clone());
+        assert_eq!(code(&jane).await, expected, "{error}");
+        // Never allowed.
+        assert!(code(&joe).await >= 500 && code(&jill).await >= 500);
+    }
+    *server.error.lock() = Some(unavailable);
+    // Somebody answers, though not this question.
+    server
+        .reachable
+        .store(true, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(code(&jane).await, 503);
+    server
+        .reachable
+        .store(false, std::sync::atomic::Ordering::Relaxed);
+    tokio::time::sleep_until((began + ttl + outage * 2).into()).await;
+    assert_eq!(code(&jane).await, 503);
 }

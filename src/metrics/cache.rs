@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
-use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+use prometheus::{Gauge, GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 
 use super::registered;
 use crate::api::GroupVersionResource;
@@ -38,6 +38,9 @@ struct Vectors {
     resource_version: IntGaugeVec,
     watchers: IntGaugeVec,
     watch_ends: IntCounterVec,
+    late_events: IntCounterVec,
+    settle: GaugeVec,
+    suspended: IntGaugeVec,
     snapshots: IntGaugeVec,
     staleness: GaugeVec,
     lag: GaugeVec,
@@ -93,6 +96,10 @@ pub struct CachedResource {
     vectors: Vectors,
     /// Clients watching.
     pub watchers: IntGauge,
+    /// Seconds to wait after a probe.
+    pub settle: Gauge,
+    /// 1 while probes are not believed.
+    pub suspended: IntGauge,
     /// By verb, result and reason: few, so a list.
     requests: RwLock<Vec<([&'static str; 3], IntCounter)>>,
     state: RwLock<Option<&'static str>>,
@@ -153,6 +160,24 @@ impl CacheMetrics {
                     "Watches served from the cache that ended, by reason.",
                     &with(&["reason"])
                 ),
+                late_events: registered!(
+                    registry,
+                    IntCounterVec,
+                    "apifront_fresh_late_events_total",
+                    "Events that arrived after a probe had proven their version.",
+                    &with(&["promise"])
+                ),
+                settle: registered!(
+                    registry,
+                    GaugeVec,
+                    "apifront_fresh_settle_seconds",
+                    "How long a read waits for late events after a probe.",
+                    &gvr
+                ),
+                suspended: gauge(
+                    "apifront_fresh_suspended",
+                    "1 while events have come later than promised, and probes are not believed.",
+                )?,
                 snapshots: gauge(
                     "apifront_cache_snapshots",
                     "States kept besides the current one.",
@@ -207,10 +232,16 @@ impl CacheMetrics {
             &vectors.resource_version,
             &vectors.watchers,
             &vectors.snapshots,
+            &vectors.suspended,
         ] {
             let _ = gauge.remove_label_values(&labels);
         }
-        for gauge in [&vectors.staleness, &vectors.lag, &vectors.history] {
+        for gauge in [
+            &vectors.staleness,
+            &vectors.lag,
+            &vectors.history,
+            &vectors.settle,
+        ] {
             let _ = gauge.remove_label_values(&labels);
         }
         for kind in BYTES {
@@ -225,6 +256,8 @@ impl CachedResource {
         let labels = [&*gvr.group, &*gvr.version, &*gvr.resource];
         Self {
             watchers: vectors.watchers.with_label_values(&labels),
+            settle: vectors.settle.with_label_values(&labels),
+            suspended: vectors.suspended.with_label_values(&labels),
             requests: RwLock::default(),
             state: RwLock::new(None),
             restart: RwLock::new(None),
@@ -254,6 +287,14 @@ impl CachedResource {
     pub fn watch_ended(&self, reason: &'static str) {
         let labels = [&self.labels()[..], &[reason]].concat();
         self.vectors.watch_ends.with_label_values(&labels).inc();
+    }
+
+    /// An event came after a probe; `broken` if somebody had been told that it
+    /// would not.
+    pub fn late_event(&self, broken: bool) {
+        let promise = if broken { "broken" } else { "kept" };
+        let labels = [&self.labels()[..], &[promise]].concat();
+        self.vectors.late_events.with_label_values(&labels).inc();
     }
 
     /// Brings the gauges up to date.

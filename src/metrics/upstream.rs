@@ -24,6 +24,8 @@ pub enum UpstreamKind {
     Probe,
     /// To be compared with what is cached.
     SelfCheck,
+    /// A read of the most recent state, for all who wait for it.
+    SharedRead,
     TokenReview,
     SubjectAccessReview,
     Discovery,
@@ -38,6 +40,7 @@ impl UpstreamKind {
             Self::Watch => "watch",
             Self::Probe => "probe",
             Self::SelfCheck => "self_check",
+            Self::SharedRead => "shared_read",
             Self::TokenReview => "token_review",
             Self::SubjectAccessReview => "subject_access_review",
             Self::Discovery => "discovery",

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::own_writes::Wrote;
 use super::{BypassReason, Freshness};
 use crate::config::Consistency;
 use crate::reflector::{Cache, Entry};
@@ -11,58 +12,88 @@ use crate::store::Store;
 /// before upstream is asked instead. kube-apiserver waits 3 s for the same.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
-/// Events of writes that were acknowledged before a proof began can arrive on
-/// the main watch after it: up to 27 ms late in measurements under load.
-const SETTLE: Duration = Duration::from_millis(30);
+/// How long a caller's own write may take to arrive on the main watch before
+/// upstream is asked instead.
+const OWN_WRITE: Duration = Duration::from_secs(1);
 
-/// Waits until the store can answer, or says why it cannot.
-pub async fn ensure(
-    freshness: Freshness,
-    cache: &Cache,
-    entry: &Entry,
-    store: &Store,
-    mode: Consistency,
-    max_staleness: Duration,
-) -> Result<(), BypassReason> {
-    if entry.disconnected_for(Instant::now()) > max_staleness {
-        return Err(BypassReason::Stale);
-    }
-    match freshness {
-        Freshness::Any => Ok(()),
-        Freshness::NotOlderThan(version) => reached(store, version, CATCH_UP)
-            .await
-            .then_some(())
-            .ok_or(BypassReason::FutureVersion),
-        Freshness::MostRecent => match mode {
-            Consistency::Strict => Err(BypassReason::MostRecent),
-            Consistency::Fresh => prove(cache, entry, store).await,
-            Consistency::Bounded => {
-                if entry.proven_within(max_staleness, Instant::now()) {
-                    Ok(())
-                } else {
-                    prove(cache, entry, store).await
-                }
-            }
-        },
-    }
+/// What answers a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// The store as it is now.
+    Store,
+    /// A read upstream that begins now.
+    SharedRead,
 }
 
-/// Asks upstream for its version and waits for the store to be there. One
-/// question at a time serves everybody who came before it was asked.
-async fn prove(cache: &Cache, entry: &Entry, store: &Store) -> Result<(), BypassReason> {
-    let version = entry
-        .proof(|| cache.current_version(&entry.gvr))
-        .await
-        .ok_or(BypassReason::NotProvenFresh)?;
-    if store.progress().resource_version < version {
-        // Nothing of this resource may have changed since: then the main watch
-        // stays silent, and settling is all there is to wait for.
-        let arrived = reached(store, version, SETTLE).await;
-        if !arrived && entry.disconnected_for(Instant::now()) > Duration::ZERO {
-            return Err(BypassReason::NotProvenFresh);
+/// What is to be read, and what is required of it.
+#[derive(Clone, Copy)]
+pub struct Consistent<'a> {
+    pub cache: &'a Cache,
+    pub entry: &'a Entry,
+    pub store: &'a Store,
+    pub mode: Consistency,
+    pub max_staleness: Duration,
+    /// By the caller.
+    pub wrote: Wrote,
+}
+
+impl Consistent<'_> {
+    /// Waits until the store can answer, or says who can.
+    pub async fn ensure(self, freshness: Freshness) -> Result<Basis, BypassReason> {
+        if self.entry.disconnected_for(Instant::now()) > self.max_staleness {
+            return Err(BypassReason::Stale);
+        }
+        match freshness {
+            Freshness::Any => Ok(Basis::Store),
+            Freshness::NotOlderThan(version) => reached(self.store, version, CATCH_UP)
+                .await
+                .then_some(Basis::Store)
+                .ok_or(BypassReason::FutureVersion),
+            Freshness::MostRecent if self.is_recent().await => Ok(Basis::Store),
+            Freshness::MostRecent => Ok(Basis::SharedRead),
         }
     }
-    Ok(())
+
+    /// As the mode has it, and with what the caller wrote.
+    async fn is_recent(self) -> bool {
+        if self.mode == Consistency::Strict {
+            return false;
+        }
+        let has_own_writes = match self.wrote {
+            Wrote::Nothing => true,
+            Wrote::Version(version) => reached(self.store, version, OWN_WRITE).await,
+            Wrote::Untold => false,
+        };
+        if !has_own_writes {
+            return false;
+        }
+        let bounded = self.mode == Consistency::Bounded;
+        if bounded && self.entry.proven_within(self.max_staleness, Instant::now()) {
+            return true;
+        }
+        (bounded || !self.entry.is_suspended(Instant::now())) && self.prove().await.is_some()
+    }
+
+    /// Asks upstream for its version and waits for the store to be there. One
+    /// question at a time serves everybody who came before it was asked.
+    async fn prove(self) -> Option<()> {
+        let Self { entry, store, .. } = self;
+        // A watch that begins anew brings what happened meanwhile later.
+        let stream = entry.stream()?;
+        let version = entry
+            .proof(|| self.cache.current_version(&entry.gvr))
+            .await?;
+        if store.progress().resource_version < version {
+            // Nothing of this resource may have changed since: then the main
+            // watch stays silent, and settling is all there is to wait for.
+            reached(store, version, entry.settle(Instant::now())).await;
+        }
+        if entry.stream()? != stream {
+            return None;
+        }
+        entry.promise(version);
+        Some(())
+    }
 }
 
 async fn reached(store: &Store, version: u64, within: Duration) -> bool {

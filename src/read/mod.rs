@@ -3,12 +3,25 @@
 mod body;
 mod consistency;
 pub mod legacy_watch;
+mod own_writes;
 mod page;
 mod plan;
 mod reason;
+mod shared;
+mod shared_batch;
+mod shared_listing;
+mod shared_plan;
+mod shared_state;
+mod shared_upstream;
+mod written_version;
 
 pub use body::{Shape, get_body, list_body};
-pub use consistency::ensure;
+pub use consistency::{Basis, Consistent};
+pub use own_writes::{OpenWrite, OwnWrites, Wrote};
 pub use page::{Page, Selection, page};
 pub use plan::{Freshness, ListPlan, ListVersion, WatchPlan, get, list, watch};
 pub use reason::BypassReason;
+pub use shared::{SharedReads, Unanswered};
+pub use shared_plan::{ListQuery, Question};
+pub use shared_state::{SharedPage, SharedState};
+pub use written_version::WrittenVersion;

@@ -53,8 +53,8 @@ impl ListPlan {
 pub enum WatchPlan {
     /// Events after this version.
     From(u64),
-    /// Events after the version the cache is at.
-    FromNow,
+    /// Events after the newest version, if it is as recent as this.
+    FromNow(Freshness),
     /// The state as ADDED events, then what follows.
     InitialEvents(Freshness),
     /// The same from whatever the cache has, with no bookmark to mark the end
@@ -152,10 +152,8 @@ pub fn watch(options: &ListOptions) -> Result<WatchPlan, BypassReason> {
         (Some(_), true) if !options.continue_token.is_empty() => invalid,
         (Some(true), true) => Ok(WatchPlan::InitialEvents(freshness)),
         (Some(false), true) => match freshness {
-            Freshness::Any => Ok(WatchPlan::FromNow),
+            Freshness::Any | Freshness::MostRecent => Ok(WatchPlan::FromNow(freshness)),
             Freshness::NotOlderThan(n) => Ok(WatchPlan::From(n)),
-            // Starts at upstream's version, which only upstream knows.
-            Freshness::MostRecent => Err(BypassReason::MostRecent),
         },
         // Since WatchList (KEP-3157) a watch from "" or "0" is one with
         // initial events.
@@ -309,7 +307,7 @@ mod tests {
             ),
             (
                 "sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=0",
-                Ok(FromNow),
+                Ok(FromNow(Any)),
             ),
             (
                 "sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=9",
@@ -317,7 +315,7 @@ mod tests {
             ),
             (
                 "sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
-                Err(BypassReason::MostRecent),
+                Ok(FromNow(MostRecent)),
             ),
         ] {
             assert_eq!(watch(&options(query)), expected, "{query}");

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::lateness::{Late, Lateness};
 use crate::api::GroupVersionResource;
 use crate::store::Store;
 
@@ -17,6 +18,8 @@ pub struct Entry {
     store: ArcSwapOption<Store>,
     connection: Mutex<Connection>,
     proof: tokio::sync::Mutex<Option<Proof>>,
+    lateness: Mutex<Lateness>,
+    stream: Mutex<Stream>,
     /// Turns true when the first list has come, or was refused.
     settled: watch::Sender<bool>,
     began: Instant,
@@ -32,6 +35,16 @@ pub struct Entry {
 struct Proof {
     asked: Instant,
     version: Option<u64>,
+}
+
+/// The main watch as a sequence of frames.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    /// How many watches were opened before this one.
+    number: u64,
+    open: bool,
+    /// When it last brought an event or a bookmark.
+    heard: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +66,8 @@ impl Entry {
             store: ArcSwapOption::empty(),
             connection: Mutex::new(Connection::Down { since: now }),
             proof: tokio::sync::Mutex::new(None),
+            lateness: Mutex::default(),
+            stream: Mutex::default(),
             settled: watch::channel(false).0,
             began: now,
             used: AtomicU64::new(0),
@@ -106,12 +121,70 @@ impl Entry {
         }
         let asked = Instant::now();
         let version = ask().await;
+        if let Some(version) = version {
+            self.lateness.lock().answered(version, Instant::now());
+        }
         *last = Some(Proof { asked, version });
         version
     }
 
-    /// Whether a proof is at most this old.
+    /// How long to wait after a proof for events that are late.
+    pub fn settle(&self, now: Instant) -> Duration {
+        self.lateness.lock().settle(now)
+    }
+
+    /// Somebody is told that no event up to this version is still to come.
+    pub fn promise(&self, version: u64) {
+        self.lateness.lock().promise(version);
+    }
+
+    /// Whether such promises were broken, and are not given for a while.
+    pub fn is_suspended(&self, now: Instant) -> bool {
+        self.lateness.lock().is_suspended(now)
+    }
+
+    /// Late events since the last call, for metrics.
+    pub fn take_late(&self) -> Vec<Late> {
+        self.lateness.lock().take()
+    }
+
+    /// The main watch has brought everything up to this version, by an event
+    /// or by a bookmark.
+    pub(super) fn heard(&self, version: u64, is_event: bool, now: Instant) {
+        self.stream.lock().heard = Some(now);
+        let mut lateness = self.lateness.lock();
+        if !is_event {
+            lateness.reached(version);
+        } else if let Some(late) = lateness.event(version, now)
+            && late.broken
+        {
+            tracing::warn!(
+                resource = %self.gvr, version, by = ?late.by,
+                "an event came later than promised"
+            );
+        }
+    }
+
+    /// Which of its watches the main watch is, while it is open.
+    pub fn stream(&self) -> Option<u64> {
+        let stream = self.stream.lock();
+        stream.open.then_some(stream.number)
+    }
+
+    /// The main watch has ended, however it did.
+    pub(super) fn interrupted(&self) {
+        let mut stream = self.stream.lock();
+        stream.open = false;
+        stream.number += 1;
+    }
+
+    /// Whether a proof is at most this old, or what the main watch last
+    /// brought.
     pub fn proven_within(&self, age: Duration, now: Instant) -> bool {
+        let Stream { open, heard, .. } = *self.stream.lock();
+        if open && heard.is_some_and(|at| now.saturating_duration_since(at) <= age) {
+            return true;
+        }
         self.proof
             .try_lock()
             .ok()
@@ -128,6 +201,7 @@ impl Entry {
     }
 
     pub(super) fn connected(&self) {
+        self.stream.lock().open = true;
         self.turn(Connection::Up);
     }
 

@@ -102,6 +102,7 @@ where
     B: Body<Data = Bytes, Error: Display> + Unpin,
 {
     entry.connected();
+    let _interrupted = Interrupted(entry);
     let Opened {
         mut frames,
         at,
@@ -131,6 +132,8 @@ where
                     tracing::error!(resource = %entry.gvr, error, "unusable watch event");
                     return WatchEnd::Unusable;
                 }
+                let version = store.progress().resource_version;
+                entry.heard(version, true, Instant::now());
             }
             Frame::Bookmark(object) => {
                 // Where the question for one had no answer.
@@ -141,10 +144,20 @@ where
                 }
                 if let Some(version) = bookmark::version_of(&object) {
                     store.advance(version, Instant::now());
+                    entry.heard(version, false, Instant::now());
                 }
             }
             Frame::Error(status) => return ended_by(&status, entry),
         }
+    }
+}
+
+/// A watch may also end by being dropped, when there is another upstream.
+struct Interrupted<'e>(&'e Entry);
+
+impl Drop for Interrupted<'_> {
+    fn drop(&mut self) {
+        self.0.interrupted();
     }
 }
 

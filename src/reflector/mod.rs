@@ -9,6 +9,7 @@ mod entry;
 mod fill;
 mod follow;
 mod frames;
+mod lateness;
 mod list;
 mod printer;
 mod progress;
@@ -20,3 +21,4 @@ mod watch_list;
 
 pub use cache::{Cache, Selection, Unavailable};
 pub use entry::Entry;
+pub use lateness::Late;

@@ -185,6 +185,7 @@ impl AccessControl {
         let settings = AuthzSettings {
             allow_ttl: std::time::Duration::ZERO,
             deny_ttl: std::time::Duration::ZERO,
+            outage: std::time::Duration::ZERO,
         };
         let authorizer = Arc::new(Authorizer::new(reviews.clone(), settings, authz_metrics));
         Self {
@@ -199,14 +200,15 @@ impl AccessControl {
     }
 
     /// Takes the configuration's settings on.
-    pub(super) fn gate(&self, access: &Access) -> Result<Gate, BuildError> {
-        let Some(delegated) = access.delegated() else {
+    pub(super) fn gate(&self, config: &Config) -> Result<Gate, BuildError> {
+        let Some(delegated) = config.access.delegated() else {
             return Ok(Gate::Owner);
         };
         self.authenticator.reload(authn(&delegated.authentication)?);
         self.authorizer.reload(AuthzSettings {
             allow_ttl: delegated.authorization.allow_ttl,
             deny_ttl: delegated.authorization.deny_ttl,
+            outage: config.cache.max_staleness,
         });
         Ok(Gate::Delegated(Box::new(Delegated {
             authenticator: self.authenticator.clone(),

@@ -19,7 +19,7 @@ use crate::api::{Query, Status, UserInfo};
 use crate::authn::Peer;
 use crate::flow::{Admitted, RequestKind, TooManyRequests};
 use crate::metrics::LongRunning;
-use crate::read::BypassReason;
+use crate::read::{BypassReason, OpenWrite, WrittenVersion};
 use crate::request::{RequestInfo, RequestInfoError};
 use crate::upstream::Endpoint;
 
@@ -73,6 +73,8 @@ pub(super) struct Forward {
     pub(super) asked: Option<Instant>,
     /// When its answer began.
     pub(super) answered: Option<Instant>,
+    /// A write that has succeeded, while its answer is passed on.
+    pub(super) write: Option<(OpenWrite, WrittenVersion)>,
 }
 
 impl Forward {

@@ -14,6 +14,7 @@ use crate::flow::InFlight;
 use crate::health::Health;
 use crate::identity;
 use crate::metrics::{CacheState, Metrics};
+use crate::read::{OwnWrites, SharedReads};
 use crate::reflector::{Cache, Entry, Selection};
 use crate::store::Store;
 
@@ -21,6 +22,8 @@ pub struct Front {
     pub config: Arc<Config>,
     pub gate: Gate,
     pub cache: Arc<Cache>,
+    pub shared: Arc<SharedReads>,
+    pub writes: Arc<OwnWrites>,
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
     pub limits: Arc<InFlight>,
@@ -51,9 +54,14 @@ impl Front {
     pub(super) fn observe_cache(&self) {
         let now = Instant::now();
         for entry in self.cache.entries() {
-            if let Some(store) = entry.store() {
-                let state = state(&entry, &store, now);
-                self.metrics.cache.resource(&entry.gvr).observe(&state);
+            let Some(store) = entry.store() else { continue };
+            let state = state(&entry, &store, now);
+            let gauges = self.metrics.cache.resource(&entry.gvr);
+            gauges.observe(&state);
+            gauges.settle.set(entry.settle(now).as_secs_f64());
+            gauges.suspended.set(entry.is_suspended(now).into());
+            for late in entry.take_late() {
+                gauges.late_event(late.broken);
             }
         }
         for endpoint in self.cache.upstream().endpoints() {

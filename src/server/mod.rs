@@ -16,6 +16,7 @@ mod header_deadline;
 mod listen;
 mod local;
 mod observe;
+mod own_write;
 mod personal;
 mod proxy;
 mod record;

@@ -2,7 +2,7 @@
 //! the steps are in the files it names.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -18,7 +18,8 @@ use super::front::Front;
 use super::header_deadline::HeaderRead;
 use super::respond::Answer;
 use super::{
-    forward, framing, local, record, respond, stream, upgrade, watch_stream, websocket_watch,
+    forward, framing, local, own_write, record, respond, stream, upgrade, watch_stream,
+    websocket_watch,
 };
 use crate::api::Status;
 
@@ -93,6 +94,9 @@ impl ProxyHttp for Proxy {
             Outcome::Refused(status, warnings) => {
                 return self.refuse(session, ctx, &status, &warnings).await;
             }
+            Outcome::Overloaded => {
+                return self.finish(session, ctx, Answer::too_many_requests()).await;
+            }
             Outcome::Bypass(reason) => ctx.cache = CacheResult::Bypass(reason),
             Outcome::NotAsked => {}
         }
@@ -153,7 +157,20 @@ impl ProxyHttp for Proxy {
     ) -> Result<()> {
         ctx.code = response.status.as_u16();
         ctx.forward.answered = Some(Instant::now());
+        own_write::begin(session.req_header(), response, ctx);
         respond::debug_header(response, session.req_header(), ctx.cache)
+    }
+
+    /// What the caller is told it wrote, its later reads must show.
+    fn response_body_filter(
+        &self,
+        _session: &mut Session,
+        body: &mut Option<Bytes>,
+        end_of_stream: bool,
+        ctx: &mut RequestContext,
+    ) -> Result<Option<Duration>> {
+        own_write::learn(body.as_deref().unwrap_or_default(), end_of_stream, ctx);
+        Ok(None)
     }
 
     fn fail_to_connect(

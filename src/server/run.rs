@@ -31,6 +31,7 @@ use crate::embedded::EmbeddedServer;
 use crate::flow::InFlight;
 use crate::health::{CONFIG, Check, Health, INFORMER_SYNC, UPSTREAM};
 use crate::metrics::Metrics;
+use crate::read::{OwnWrites, SharedReads};
 use crate::reflector::Cache;
 use crate::upstream::Upstream;
 use crate::upstream::review::{ReviewClient, ReviewError};
@@ -112,7 +113,7 @@ impl Apifront {
         let drain = Arc::new(Drain::default());
         let cache = Arc::new(Cache::new(upstream.clone(), metrics.clone()));
         let health = health(&live, &cache, &upstream);
-        let gate = access.gate(&config.access)?;
+        let gate = access.gate(&config)?;
         let certificates = server_certificates(&config)?;
         let bundles = build::client_authorities(&config.access)?;
         let clients = Arc::new(AnyClientCertificate::new(bundles.iter().map(Arc::as_ref)));
@@ -125,6 +126,8 @@ impl Apifront {
             config: config.clone(),
             gate,
             cache,
+            shared: Arc::new(SharedReads::default()),
+            writes: Arc::new(OwnWrites::new(Instant::now())),
             health: health.clone(),
             metrics,
             limits: limits.clone(),
@@ -264,6 +267,10 @@ impl ReviewClient for CurrentUpstream {
     ) -> Result<(http::StatusCode, Bytes), ReviewError> {
         self.0.load_full().create_review(path, body).await
     }
+
+    fn is_reachable(&self) -> bool {
+        self.0.load().any_healthy()
+    }
 }
 
 async fn start_embedded(config: &Config) -> Result<Option<crate::embedded::Handle>, StartError> {
@@ -370,13 +377,15 @@ impl Parts {
                 .reload(&default, &named)
                 .map_err(BuildError::from)?;
         }
-        let gate: Gate = self.access.gate(&config.access)?;
+        let gate: Gate = self.access.gate(&config)?;
         let bundles = build::client_authorities(&config.access)?;
         self.clients.reload(bundles.iter().map(Arc::as_ref));
         let front = Front {
             config,
             gate,
             cache: old.cache.clone(),
+            shared: old.shared.clone(),
+            writes: old.writes.clone(),
             health: old.health.clone(),
             metrics: old.metrics.clone(),
             limits: old.limits.clone(),

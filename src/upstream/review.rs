@@ -34,6 +34,11 @@ pub trait ReviewClient: Send + Sync {
         path: &str,
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), ReviewError>;
+
+    /// Whether some API server is known to answer.
+    fn is_reachable(&self) -> bool {
+        true
+    }
 }
 
 #[derive(Clone, Debug, thiserror::Error)]

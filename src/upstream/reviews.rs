@@ -38,4 +38,8 @@ impl ReviewClient for Upstream {
             Err(_) => Err(ReviewError::Timeout),
         }
     }
+
+    fn is_reachable(&self) -> bool {
+        self.any_healthy()
+    }
 }

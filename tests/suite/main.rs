@@ -8,6 +8,10 @@ mod cached_reads;
 mod chunked;
 mod conformance;
 mod consistency;
+mod consistency_herd;
+mod consistency_outage;
+mod consistency_writers;
+
 mod credentials;
 mod explain;
 mod failover;

@@ -1,13 +1,14 @@
 //! LIST from a store.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::newest::Newest;
 use crate::api::ListOptions;
-use crate::read::{self, BypassReason, ListPlan, ListVersion, Selection, Shape};
-use crate::store::{Snapshot, Store};
+use crate::read::{self, BypassReason, ListPlan, ListVersion, Page, Selection, Shape};
+use crate::representation::ListMeta;
+use crate::store::{Part, Store};
 
 /// The body, and the version it is of. `newest` has been found recent enough
 /// for the plan.
@@ -16,19 +17,33 @@ pub(super) fn list(
     options: ListOptions,
     plan: &ListPlan,
     store: &Store,
-    newest: Arc<Snapshot>,
+    newest: Newest,
     shape: &Shape,
 ) -> Result<(Vec<Bytes>, u64), BypassReason> {
     let selection = Selection::new(namespace, options, plan, &store.resource)?;
-    let snapshot = match plan.version {
-        ListVersion::Newest(_) => newest,
-        ListVersion::Exact(version) => store
-            .snapshot_at(version)
-            .ok_or(BypassReason::SnapshotGone)?,
+    let (snapshot, complete) = match (plan.version, newest) {
+        (ListVersion::Exact(version), _) => {
+            let snapshot = store.snapshot_at(version);
+            (snapshot.ok_or(BypassReason::SnapshotGone)?, true)
+        }
+        (ListVersion::Newest(_), Newest::State { snapshot, complete }) => (snapshot, complete),
+        (ListVersion::Newest(_), Newest::Page(cut)) => {
+            let page = Page {
+                parts: cut.objects.iter().map(Part::Object).collect(),
+                meta: ListMeta {
+                    resource_version: cut.resource_version.to_string(),
+                    continue_token: cut.continue_token,
+                    remaining_item_count: cut.remaining_item_count,
+                },
+            };
+            let body = read::list_body(&store.resource, &page, shape)?;
+            return Ok((body, cut.resource_version));
+        }
+        (ListVersion::Newest(_), Newest::Object(_)) => return Err(BypassReason::NotProvenFresh),
     };
     let page = read::page(&snapshot, &selection, plan);
     let body = read::list_body(&store.resource, &page, shape)?;
-    if !page.meta.continue_token.is_empty() {
+    if complete && !page.meta.continue_token.is_empty() {
         // Its holder will be back for the rest of this very state.
         store.retain(&snapshot, Instant::now());
     }

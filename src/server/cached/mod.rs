@@ -1,6 +1,7 @@
 //! Answering a read from the cache, or saying why not.
 
 mod list;
+mod newest;
 mod shape;
 mod watch;
 
@@ -11,11 +12,11 @@ use http::{HeaderMap, Method};
 use super::front::{Front, Gate};
 use super::respond::Answer;
 use crate::api::{ListOptions, Query, Status, UserInfo};
-use crate::config::Consistency;
 use crate::read::{self, BypassReason, Freshness, WatchPlan, legacy_watch};
 use crate::request::RequestInfo;
 use crate::store::{Filter, Store};
 use crate::watch::Watch;
+use newest::Resource;
 
 /// How long a watch waits for its resource to be listed for the first time,
 /// before it is forwarded. kube-apiserver's cache waits 3 s.
@@ -29,6 +30,8 @@ pub(super) enum Outcome {
     Watch(Box<Watch>, Vec<String>),
     /// 403 and the like.
     Refused(Status, Vec<String>),
+    /// 429 as the in-flight filter says it: no Status.
+    Overloaded,
     /// Upstream answers.
     Bypass(BypassReason),
     /// The cache has no part in such requests.
@@ -55,10 +58,25 @@ impl Plan {
         match self {
             Self::Get(freshness) => *freshness,
             Self::List(_, plan) => plan.freshness(),
-            Self::Watch(_, WatchPlan::InitialEvents(freshness)) => *freshness,
-            Self::Watch(_, WatchPlan::From(_) | WatchPlan::FromNow | WatchPlan::Unmarked) => {
-                Freshness::Any
+            Self::Watch(_, WatchPlan::InitialEvents(freshness) | WatchPlan::FromNow(freshness)) => {
+                *freshness
             }
+            Self::Watch(_, WatchPlan::From(_) | WatchPlan::Unmarked) => Freshness::Any,
+        }
+    }
+}
+
+impl Plan {
+    /// Whether the store can answer such a read at all: to be known before
+    /// upstream is asked for anything.
+    fn check(&self, namespace: &str, store: &Store) -> Result<(), BypassReason> {
+        let (Self::List(options, _) | Self::Watch(options, _)) = self else {
+            return Ok(());
+        };
+        filter(namespace, options.clone(), store)?;
+        match self {
+            Self::Watch(options, _) => watch::check(options, store),
+            Self::Get(_) | Self::List(..) => Ok(()),
         }
     }
 }
@@ -86,7 +104,7 @@ pub(super) async fn answer(
     {
         return Outcome::Refused(status, Vec::new());
     }
-    match serve(front, info, query, headers, plan).await {
+    match serve(front, info, query, headers, user, plan).await {
         Ok(outcome) => outcome,
         Err(reason) => Outcome::Bypass(reason),
     }
@@ -134,10 +152,6 @@ fn plan(
             }
         }
     };
-    let strict = front.config.cache.consistency == Consistency::Strict;
-    if strict && plan.freshness() == Freshness::MostRecent {
-        return Err(BypassReason::MostRecent);
-    }
     Ok(Some(plan))
 }
 
@@ -146,6 +160,7 @@ async fn serve(
     info: &RequestInfo,
     query: &Query,
     headers: &HeaderMap,
+    user: Option<&UserInfo>,
     plan: Plan,
 ) -> Result<Outcome, BypassReason> {
     let selection = front.config.as_ref();
@@ -162,43 +177,50 @@ async fn serve(
     let store = entry.store().ok_or(BypassReason::Filling)?;
     let namespace = scope(info, &store)?;
     let (representation, shape) = shape::representation(headers, query, &store, &plan)?;
-    read::ensure(
-        plan.freshness(),
-        &front.cache,
-        &entry,
-        &store,
-        front.config.cache.consistency,
-        front.config.cache.max_staleness,
-    )
-    .await?;
+    plan.check(namespace, &store)?;
+    let resource = Resource {
+        front,
+        entry: &entry,
+        store: &store,
+        user,
+    };
+    let newest = match newest::newest(resource, info, namespace, &plan).await {
+        Ok(newest) => newest,
+        Err(unanswered) => return newest::refuse(unanswered),
+    };
     let warnings = store.presentation().warnings.clone();
-    let snapshot = store.snapshot();
-    let version = snapshot.resource_version;
     match plan {
         Plan::Get(_) => {
-            let Some(object) = snapshot.get(namespace, &info.name) else {
+            let version = newest.resource_version();
+            let Some(object) = newest.object(namespace, &info.name) else {
                 let resource = info.gvr.group_resource();
                 let status = Status::not_found(&resource, &info.name);
                 return Ok(Outcome::NotFound(status, warnings, version));
             };
-            let body = vec![read::get_body(&store.resource, object, &shape)?];
+            let body = vec![read::get_body(&store.resource, &object, &shape)?];
             let answer = shape::json(body, representation, headers, &warnings).await;
             Ok(Outcome::Answer(answer, version))
         }
         Plan::List(options, plan) => {
-            let (body, version) = list::list(namespace, options, &plan, &store, snapshot, &shape)?;
+            let (body, version) = list::list(namespace, options, &plan, &store, newest, &shape)?;
             let answer = shape::json(body, representation, headers, &warnings).await;
             Ok(Outcome::Answer(answer, version))
         }
-        Plan::Watch(options, plan) => watch::watch(
-            namespace,
-            options,
-            plan,
-            store,
-            shape,
-            front.config.serving.min_request_timeout,
-        )
-        .map(|watch| Outcome::Watch(Box::new(watch), warnings)),
+        Plan::Watch(options, plan) => {
+            let unmarked = plan == WatchPlan::Unmarked;
+            let start = match plan {
+                WatchPlan::From(version) => watch::Start::Version(version),
+                WatchPlan::FromNow(_) => watch::Start::Version(newest.resource_version()),
+                WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => newest
+                    .into_snapshot()
+                    .map(watch::Start::State)
+                    .ok_or(BypassReason::NotProvenFresh)?,
+            };
+            let min_request_timeout = front.config.serving.min_request_timeout;
+            watch::watch(namespace, options, start, store, shape, min_request_timeout)
+                .map(|watch| if unmarked { watch.unmarked() } else { watch })
+                .map(|watch| Outcome::Watch(Box::new(watch), warnings))
+        }
     }
 }
 

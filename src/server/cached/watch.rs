@@ -7,21 +7,34 @@ use rand::Rng;
 
 use super::filter;
 use crate::api::ListOptions;
-use crate::read::{BypassReason, Shape, WatchPlan};
-use crate::store::Store;
+use crate::read::{BypassReason, Shape};
+use crate::store::{Snapshot, Store};
 use crate::watch::{Encoding, JsonFrames, TransformedFrames, Watch, WatchOptions};
+
+/// Where a watch begins.
+pub(super) enum Start {
+    /// With the objects of this state as events.
+    State(Arc<Snapshot>),
+    /// After this version.
+    Version(u64),
+}
+
+/// Whether the store can serve such a watch at all.
+pub(super) fn check(options: &ListOptions, store: &Store) -> Result<(), BypassReason> {
+    if options.allow_watch_bookmarks && store.resource.bookmark.get().is_none() {
+        return Err(BypassReason::NoBookmark);
+    }
+    Ok(())
+}
 
 pub(super) fn watch(
     namespace: &str,
     options: ListOptions,
-    plan: WatchPlan,
+    start: Start,
     store: Arc<Store>,
     shape: Shape,
     min_request_timeout: Duration,
 ) -> Result<Watch, BypassReason> {
-    if options.allow_watch_bookmarks && store.resource.bookmark.get().is_none() {
-        return Err(BypassReason::NoBookmark);
-    }
     let lasts = match options.timeout_seconds {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
         // Spread, so that watches opened together do not end together.
@@ -40,18 +53,14 @@ pub(super) fn watch(
         }
         Shape::Partial(version) => Box::new(TransformedFrames::partial(store.clone(), version)),
     };
-    let version = match plan {
-        WatchPlan::From(version) => version,
-        WatchPlan::FromNow => store.progress().resource_version,
-        WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => {
-            let snapshot = store.snapshot();
-            let watch = Watch::with_initial_events(store, snapshot, watch_options, encoding);
-            return Ok(match plan {
-                WatchPlan::Unmarked => watch.unmarked(),
-                _ => watch,
-            });
-        }
-    };
-    Watch::from_version(store, version, watch_options, encoding)
-        .map_err(|_| BypassReason::HistoryTooShort)
+    match start {
+        Start::State(snapshot) => Ok(Watch::with_initial_events(
+            store,
+            snapshot,
+            watch_options,
+            encoding,
+        )),
+        Start::Version(version) => Watch::from_version(store, version, watch_options, encoding)
+            .map_err(|_| BypassReason::HistoryTooShort),
+    }
 }

@@ -16,7 +16,6 @@ mod mutate;
 mod parsers;
 mod request;
 mod selectors;
-mod tokens;
 mod watching;
 mod world;
 

@@ -1,0 +1,158 @@
+//! Reading protobuf messages field by field, without building them: what is
+//! not asked for is skipped, whatever it is.
+//!
+//! Source: the Protocol Buffers encoding specification.
+
+/// A varint has at most this many bytes.
+const MAX_VARINT_BYTES: usize = 10;
+
+/// The value of one field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    Varint(u64),
+    /// A string, bytes or a message.
+    Bytes(&'a [u8]),
+    /// The same, of which the end is not there.
+    Cut(&'a [u8]),
+    /// A number of fixed width, which nobody here reads.
+    Fixed,
+}
+
+/// The bytes are no protobuf message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed protobuf")]
+pub struct Malformed;
+
+/// The varint at the start of `bytes`, and how many bytes it takes. `None` if
+/// its end is not there.
+pub fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, Malformed> {
+    let mut value = 0u64;
+    for (i, byte) in bytes.iter().take(MAX_VARINT_BYTES).enumerate() {
+        let bits = u64::from(byte & 0x7f);
+        let shifted = bits << (7 * i);
+        if shifted >> (7 * i) != bits {
+            return Err(Malformed);
+        }
+        value |= shifted;
+        if byte & 0x80 == 0 {
+            return Ok(Some((value, i + 1)));
+        }
+    }
+    if bytes.len() >= MAX_VARINT_BYTES {
+        return Err(Malformed);
+    }
+    Ok(None)
+}
+
+/// The fields of a message, in their order. A message that breaks off ends
+/// with a [`Value::Cut`], or without its last field.
+#[derive(Clone, Debug)]
+pub struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub fn new(message: &'a [u8]) -> Self {
+        Self(message)
+    }
+
+    fn read(&mut self) -> Result<Option<(u64, Value<'a>)>, Malformed> {
+        let Some((key, taken)) = varint(self.0)? else {
+            self.0 = &[];
+            return Ok(None);
+        };
+        let rest = self.0.get(taken..).unwrap_or_default();
+        let number = key >> 3;
+        let (value, taken) = match key & 7 {
+            0 => match varint(rest)? {
+                Some((value, taken)) => (Value::Varint(value), taken),
+                None => {
+                    self.0 = &[];
+                    return Ok(None);
+                }
+            },
+            1 => (Value::Fixed, 8),
+            5 => (Value::Fixed, 4),
+            2 => match varint(rest)? {
+                Some((length, taken)) => {
+                    let length = usize::try_from(length).map_err(|_| Malformed)?;
+                    let content = rest.get(taken..).unwrap_or_default();
+                    match content.get(..length) {
+                        Some(bytes) => (Value::Bytes(bytes), taken + length),
+                        None => (Value::Cut(content), rest.len()),
+                    }
+                }
+                None => {
+                    self.0 = &[];
+                    return Ok(None);
+                }
+            },
+            // Groups: deprecated, and never in the Kubernetes API.
+            _ => return Err(Malformed),
+        };
+        self.0 = rest.get(taken..).unwrap_or_default();
+        Ok(Some((number, value)))
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u64, Value<'a>), Malformed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let read = self.read();
+        if read.is_err() {
+            self.0 = &[];
+        }
+        read.transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn varints() {
+        for (bytes, expected) in [
+            (&[][..], Ok(None)),
+            (&[0x05], Ok(Some((5, 1)))),
+            (&[0xac, 0x02, 0xff], Ok(Some((300, 2)))),
+            (&[0x80], Ok(None)),
+            (&[0xff; 10], Err(Malformed)),
+            (&[0x80; 12], Err(Malformed)),
+        ] {
+            assert_eq!(varint(bytes), expected, "{bytes:?}");
+        }
+        let largest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        assert_eq!(varint(&largest), Ok(Some((u64::MAX, 10))));
+    }
+
+    #[test]
+    fn fields_in_their_order() {
+        // 1: "ab", 2: 300, 3: fixed64, 4: fixed32, 5: "xyz", cut.
+        let message = b"\x0a\x02ab\x10\xac\x02\x1912345678\x251234\x2a\x03xy";
+        let fields: Vec<_> = Fields::new(message).map(Result::unwrap).collect();
+        assert_eq!(
+            fields,
+            [
+                (1, Value::Bytes(b"ab")),
+                (2, Value::Varint(300)),
+                (3, Value::Fixed),
+                (4, Value::Fixed),
+                (5, Value::Cut(b"xy")),
+            ]
+        );
+        // A group.
+        assert!(Fields::new(b"\x0b\x0c").any(|f| f.is_err()));
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_makes_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            prop_assert!(Fields::new(&bytes).count() <= bytes.len());
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Questions that wait together are asked together: never by joining one that
+//! is under way, whose answer may be older than the question.
+//!
+//! ```text
+//! first question ─▶ asked at once ───────▶ answered
+//!    others meanwhile ─▶ wait ─────────────▶ asked as one ─▶ answered
+//!        others meanwhile ─▶ wait ─────────────────────────────▶ …
+//! ```
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+/// Questions that wait under one key. Each is a request that is held in
+/// memory, whatever else limits those; beyond it nobody is made to wait.
+const MAX_WAITING: usize = 16_384;
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoAnswer {
+    /// [`MAX_WAITING`] wait already.
+    TooMany,
+    /// Whoever asked gave up.
+    Lost,
+}
+
+type Waiting<Q, R> = Vec<(Q, oneshot::Sender<R>)>;
+
+/// By key, what waits for the question under way to be answered.
+pub(super) struct Batches<K, Q, R> {
+    asking: Arc<Mutex<HashMap<K, Waiting<Q, R>>>>,
+}
+
+impl<K, Q, R> Default for Batches<K, Q, R> {
+    fn default() -> Self {
+        Self {
+            asking: Arc::default(),
+        }
+    }
+}
+
+impl<K, Q, R> Batches<K, Q, R>
+where
+    K: Clone + Eq + Hash + Send + 'static,
+    Q: Send + 'static,
+    R: Send + 'static,
+{
+    /// The answer of a call of `ask` that began after this one. `ask` gets all
+    /// questions that wait, and answers them in their order. It runs in a task
+    /// of its own: who goes away takes nothing from the others.
+    pub(super) async fn join<F, Fut>(&self, key: K, question: Q, ask: F) -> Result<R, NoAnswer>
+    where
+        F: Fn(Vec<Q>) -> Fut + Send + 'static,
+        Fut: Future<Output = Vec<R>> + Send + 'static,
+    {
+        let (sender, receiver) = oneshot::channel();
+        let first = {
+            let mut asking = self.asking.lock();
+            match asking.get_mut(&key) {
+                Some(waiting) if waiting.len() >= MAX_WAITING => return Err(NoAnswer::TooMany),
+                Some(waiting) => {
+                    waiting.push((question, sender));
+                    None
+                }
+                None => {
+                    asking.insert(key.clone(), Vec::new());
+                    Some(vec![(question, sender)])
+                }
+            }
+        };
+        if let Some(first) = first {
+            let turn = Turn {
+                asking: self.asking.clone(),
+                key,
+                over: false,
+            };
+            tokio::spawn(turn.run(first, ask));
+        }
+        receiver.await.map_err(|_| NoAnswer::Lost)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.asking.lock().is_empty()
+    }
+}
+
+/// The right to ask under a key; others wait while it is there.
+struct Turn<K: Eq + Hash, Q, R> {
+    asking: Arc<Mutex<HashMap<K, Waiting<Q, R>>>>,
+    key: K,
+    /// Somebody else may have the turn by now.
+    over: bool,
+}
+
+impl<K: Eq + Hash, Q, R> Turn<K, Q, R> {
+    async fn run<F, Fut>(mut self, first: Waiting<Q, R>, ask: F)
+    where
+        F: Fn(Vec<Q>) -> Fut,
+        Fut: Future<Output = Vec<R>>,
+    {
+        let mut batch = first;
+        loop {
+            // Who went away is not asked for.
+            batch.retain(|(_, sender)| !sender.is_closed());
+            let (questions, senders): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+            if !questions.is_empty() {
+                for (sender, answer) in senders.into_iter().zip(ask(questions).await) {
+                    // It may have gone away meanwhile.
+                    let _ = sender.send(answer);
+                }
+            }
+            batch = {
+                let mut asking = self.asking.lock();
+                match asking.get_mut(&self.key) {
+                    Some(waiting) if !waiting.is_empty() => std::mem::take(waiting),
+                    _ => {
+                        asking.remove(&self.key);
+                        self.over = true;
+                        return;
+                    }
+                }
+            };
+        }
+    }
+}
+
+impl<K: Eq + Hash, Q, R> Drop for Turn<K, Q, R> {
+    /// However it ended, the next one may begin: those who wait are told.
+    fn drop(&mut self) {
+        if !self.over {
+            self.asking.lock().remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    type Log = Arc<Mutex<Vec<Vec<u32>>>>;
+
+    /// Answers each question after 5 s with its double.
+    fn slow(
+        log: &Log,
+    ) -> impl Fn(Vec<u32>) -> futures::future::BoxFuture<'static, Vec<u32>> + use<> {
+        let log = log.clone();
+        move |questions| {
+            let log = log.clone();
+            Box::pin(async move {
+                log.lock().push(questions.clone());
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                questions.into_iter().map(|q| q * 2).collect()
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_joins_a_question_under_way() {
+        let batches = Arc::new(Batches::<&str, u32, u32>::default());
+        let log = Log::default();
+        let ask = |question: u32, after: u64| {
+            let (batches, ask) = (batches.clone(), slow(&log));
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_secs(after)).await;
+                batches.join("pods", question, ask).await
+            })
+        };
+        let tasks = [ask(1, 0), ask(2, 1), ask(3, 2), ask(4, 6), ask(5, 20)];
+        for (task, expected) in tasks.into_iter().zip([2, 4, 6, 8, 10]) {
+            assert_eq!(task.await.unwrap(), Ok(expected));
+        }
+        assert_eq!(*log.lock(), [vec![1], vec![2, 3], vec![4], vec![5]]);
+        tokio::task::yield_now().await;
+        assert!(batches.is_idle());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_do_not_wait_for_each_other() {
+        let batches = Batches::<u32, u32, u32>::default();
+        let log = Log::default();
+        let began = tokio::time::Instant::now();
+        let answers = (0..20).map(|n| batches.join(n, n, slow(&log)));
+        futures::future::join_all(answers).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(5));
+    }
+
+    /// A client that leaves must not end what others wait for, and what nobody
+    /// waits for is not asked.
+    #[tokio::test(start_paused = true)]
+    async fn who_goes_away_takes_nothing_along() {
+        let batches = Arc::new(Batches::<&str, u32, u32>::default());
+        let log = Log::default();
+        let ask = |question: u32| {
+            let (batches, ask) = (batches.clone(), slow(&log));
+            tokio::spawn(async move { batches.join("pods", question, ask).await })
+        };
+        let first = ask(1);
+        tokio::task::yield_now().await;
+        let (second, third) = (ask(2), ask(3));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        first.abort();
+        second.abort();
+        assert_eq!(third.await.unwrap(), Ok(6));
+        assert_eq!(*log.lock(), [vec![1], vec![3]]);
+    }
+
+    #[tokio::test]
+    async fn a_panic_leaves_nobody_waiting() {
+        let batches = Batches::<&str, u32, u32>::default();
+        let fails = |_: Vec<u32>| async { panic!("for the test") };
+        assert_eq!(batches.join("pods", 1, fails).await, Err(NoAnswer::Lost));
+        let log = Log::default();
+        tokio::time::pause();
+        assert_eq!(batches.join("pods", 1, slow(&log)).await, Ok(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn at_the_bound_nobody_waits() {
+        let batches = Arc::new(Batches::<&str, u32, u32>::default());
+        let log = Log::default();
+        let mut tasks = Vec::new();
+        for n in 0..=MAX_WAITING as u32 {
+            let (batches, ask) = (batches.clone(), slow(&log));
+            tasks.push(tokio::spawn(
+                async move { batches.join("pods", n, ask).await },
+            ));
+        }
+        // Time passes when there is nothing else to do.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let more = batches.join("pods", 0, slow(&log)).await;
+        assert_eq!(more, Err(NoAnswer::TooMany));
+    }
+}

@@ -1,0 +1,154 @@
+//! The state that answers a read: the store's own, or one that upstream was
+//! asked for.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Outcome, Plan};
+use crate::api::{Reason, Status, UserInfo};
+use crate::read::{
+    Basis, BypassReason, Consistent, ListQuery, ListVersion, Question, SharedPage, SharedState,
+    Unanswered, WatchPlan,
+};
+use crate::reflector::Entry;
+use crate::request::RequestInfo;
+use crate::server::forward;
+use crate::server::front::Front;
+use crate::store::{Snapshot, Store, StoredObject};
+
+/// A resource to be read.
+#[derive(Clone, Copy)]
+pub(super) struct Resource<'a> {
+    pub(super) front: &'a Front,
+    pub(super) entry: &'a Arc<Entry>,
+    pub(super) store: &'a Arc<Store>,
+    pub(super) user: Option<&'a UserInfo>,
+}
+
+/// As recent as was asked for.
+pub(super) enum Newest {
+    State {
+        snapshot: Arc<Snapshot>,
+        /// It is that of the whole resource, and not only of what was asked.
+        complete: bool,
+    },
+    /// The page that was asked for.
+    Page(SharedPage),
+    /// The object that was asked for.
+    Object(Option<Arc<StoredObject>>),
+}
+
+impl Newest {
+    pub(super) fn object(&self, namespace: &str, name: &str) -> Option<Arc<StoredObject>> {
+        match self {
+            Self::State { snapshot, .. } => snapshot.get(namespace, name).cloned(),
+            Self::Object(object) => object.clone(),
+            Self::Page(_) => None,
+        }
+    }
+
+    pub(super) fn resource_version(&self) -> u64 {
+        match self {
+            Self::State { snapshot, .. } => snapshot.resource_version,
+            Self::Page(page) => page.resource_version,
+            Self::Object(object) => object.as_ref().map_or(0, |o| o.resource_version),
+        }
+    }
+
+    pub(super) fn into_snapshot(self) -> Option<Arc<Snapshot>> {
+        match self {
+            Self::State { snapshot, .. } => Some(snapshot),
+            Self::Page(_) | Self::Object(_) => None,
+        }
+    }
+}
+
+/// The state for a plan, once it is known to be recent enough.
+pub(super) async fn newest(
+    resource: Resource<'_>,
+    info: &RequestInfo,
+    namespace: &str,
+    plan: &Plan,
+) -> Result<Newest, Unanswered> {
+    let Resource {
+        front,
+        entry,
+        store,
+        user,
+    } = resource;
+    if let Plan::List(_, plan) = plan
+        && let ListVersion::Exact(version) = plan.version
+        && let Some(snapshot) = store.snapshot_at(version)
+    {
+        // It may be one that the store itself has not reached.
+        let complete = true;
+        return Ok(Newest::State { snapshot, complete });
+    }
+    let config = &front.config.cache;
+    let consistent = Consistent {
+        cache: &front.cache,
+        entry,
+        store,
+        mode: config.consistency,
+        max_staleness: config.max_staleness,
+        wrote: front.writes.wrote(user, &info.gvr, Instant::now()),
+    };
+    let basis = consistent.ensure(plan.freshness()).await?;
+    if basis == Basis::Store {
+        return Ok(Newest::State {
+            snapshot: store.snapshot(),
+            complete: true,
+        });
+    }
+    let patience = front.config.upstream.timing().request_timeout;
+    let query = |limit| {
+        Question::List(ListQuery {
+            namespace: namespace.to_owned(),
+            label_selector: info.label_selector.clone(),
+            field_selector: info.field_selector.clone(),
+            limit,
+        })
+    };
+    let question = match plan {
+        Plan::Get(_) => {
+            let one = (namespace, info.name.as_str());
+            let object = front
+                .shared
+                .object(&front.cache, entry, store, one, patience);
+            return Ok(Newest::Object(object.await?));
+        }
+        // A list that goes on at the newest state: what comes before is not
+        // in its page.
+        Plan::List(_, plan) if !plan.start.is_empty() => {
+            Question::List(ListQuery::everything(namespace))
+        }
+        Plan::List(_, plan) => query(plan.limit),
+        Plan::Watch(_, WatchPlan::InitialEvents(_)) => query(0),
+        Plan::Watch(_, WatchPlan::From(_) | WatchPlan::FromNow(_) | WatchPlan::Unmarked) => {
+            Question::Version
+        }
+    };
+    let state = front
+        .shared
+        .state(&front.cache, entry, store, question, patience);
+    Ok(match state.await? {
+        SharedState::Whole { snapshot, complete } => Newest::State { snapshot, complete },
+        SharedState::Page(page) => Newest::Page(page),
+    })
+}
+
+/// What a client is told whose shared read has no answer.
+pub(super) fn refuse(unanswered: Unanswered) -> Result<Outcome, BypassReason> {
+    let status = match unanswered {
+        Unanswered::Bypass(reason) => return Err(reason),
+        Unanswered::TooManyRequests => return Ok(Outcome::Overloaded),
+        Unanswered::Failed(status) => status,
+        Unanswered::Unreachable => forward::unreachable(),
+        Unanswered::Timeout => Status::failure(
+            504,
+            Reason::Timeout,
+            "the API server did not answer in time",
+        ),
+    };
+    Ok(Outcome::Refused(status, Vec::new()))
+}

@@ -1,0 +1,55 @@
+//! What a caller wrote, learnt from the answer as it is passed on.
+
+use std::time::Instant;
+
+use http::Method;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use pingora_http::{RequestHeader, ResponseHeader};
+
+use super::context::RequestContext;
+use crate::config::Consistency;
+use crate::read::WrittenVersion;
+
+/// The answer has begun: with a success, there was a write.
+pub(super) fn begin(request: &RequestHeader, response: &ResponseHeader, ctx: &mut RequestContext) {
+    let Some(info) = &ctx.info else { return };
+    let writes = matches!(
+        request.method,
+        Method::POST | Method::PUT | Method::PATCH | Method::DELETE
+    );
+    // A proxied answer is not about the resource. Strict reads show every
+    // write, whoever made it.
+    let counts = writes
+        && response.status.is_success()
+        && info.is_resource_request
+        && info.subresource != "proxy"
+        && !ctx.query.contains("dryRun")
+        && ctx.front.config.cache.consistency != Consistency::Strict;
+    if !counts {
+        return;
+    }
+    let content_type = response.headers.get(CONTENT_TYPE);
+    let content_type = content_type.map_or(&b""[..], |v| v.as_bytes());
+    let version = if request.method == Method::DELETE {
+        // A Status, or the object as it was, or as it waits for its finalizers.
+        WrittenVersion::Known(None)
+    } else {
+        let is_encoded = response.headers.contains_key(CONTENT_ENCODING);
+        WrittenVersion::of(content_type, is_encoded)
+    };
+    let user = ctx.user.as_ref();
+    let write = ctx.front.writes.begin(user, &info.gvr, Instant::now());
+    ctx.forward.write = Some((write, version));
+}
+
+/// More of the answer, before the client has it.
+pub(super) fn learn(bytes: &[u8], end: bool, ctx: &mut RequestContext) {
+    let Some((_, version)) = &mut ctx.forward.write else {
+        return;
+    };
+    if (version.push(bytes) || end)
+        && let Some((write, version)) = ctx.forward.write.take()
+    {
+        write.close(version.version());
+    }
+}
