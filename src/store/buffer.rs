@@ -3,8 +3,8 @@
 //! Once a leaf's items are joined for lists, a second copy of each would be
 //! waste: the objects' own bytes become slices of the joined ones. A slice
 //! keeps all of its buffer in memory, so that two rules hold: an object that
-//! leaves the current state takes its bytes with it, and a buffer that is used
-//! by less than half is given up by the rest.
+//! leaves the current state takes its bytes with it; when it leaves less than
+//! half of the buffer in use, the rest moves out too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,6 +52,17 @@ impl Buffer {
     pub(super) fn release(&self, length: usize) {
         self.live.fetch_sub(length, Ordering::Relaxed);
         self.tally.stale.fetch_add(length, Ordering::Relaxed);
+    }
+
+    /// Bytes of the objects that are in it.
+    #[cfg(test)]
+    pub(super) fn live(&self) -> usize {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(super) fn length(&self) -> usize {
+        self.length
     }
 
     pub(super) fn is_mostly_stale(&self) -> bool {

@@ -9,80 +9,81 @@ use super::Snapshot;
 /// takes a fraction of a millisecond.
 const EVENTS: usize = 128;
 
-/// What all checkpoints of a store may hold on to. The objects are the log's;
-/// this is for leaves and nodes, of which each event leaves a set behind. At
-/// the bound every second one goes and the distance doubles.
+/// What the checkpoints of a store may hold on to. The objects are the log's;
+/// this is for leaves and nodes, of which events leave sets behind. At the
+/// bound the oldest checkpoint goes: the way to a version before it is longer,
+/// some tens of milliseconds if 10,000 events changed most of 150,000 objects.
 const BYTES: usize = 8 << 20;
 
 /// A leaf of pointers and the nodes above it.
-const BYTES_PER_EVENT: usize = 1200;
+const BYTES_PER_LEAF: usize = 1200;
 
 /// States made for readers and kept: one page after another asks for the same
 /// version.
 const MADE: usize = 8;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Checkpoints {
     /// Oldest first.
-    taken: VecDeque<Arc<Snapshot>>,
-    /// Events between two.
-    distance: usize,
-    /// Events since the last one.
+    taken: VecDeque<Checkpoint>,
+    /// Bytes that nothing else holds, roughly.
+    bytes: usize,
+    /// Events since the last one was taken.
     since: usize,
     /// Latest first.
     made: VecDeque<Arc<Snapshot>>,
 }
 
-impl Default for Checkpoints {
-    fn default() -> Self {
-        Self {
-            taken: VecDeque::new(),
-            distance: EVENTS,
-            since: 0,
-            made: VecDeque::new(),
-        }
-    }
+#[derive(Debug)]
+struct Checkpoint {
+    snapshot: Arc<Snapshot>,
+    /// What of it is not the next one's, roughly.
+    bytes: usize,
 }
 
 impl Checkpoints {
     /// `events` led to the current state.
     pub(super) fn pass(&mut self, events: usize, current: &Arc<Snapshot>) {
         self.since += events;
-        if self.since < self.distance {
+        if self.since < EVENTS {
             return;
         }
+        // Each event replaces one leaf, perhaps one that is replaced already.
+        let leaves = current.objects.leaf_count().min(self.since);
+        let bytes = leaves * BYTES_PER_LEAF;
         self.since = 0;
-        self.taken.push_back(current.clone());
-        if self.bytes() > BYTES {
-            let mut second = false;
-            self.taken.retain(|_| {
-                second = !second;
-                !second
-            });
-            self.distance *= 2;
+        self.bytes += bytes;
+        self.taken.push_back(Checkpoint {
+            snapshot: current.clone(),
+            bytes,
+        });
+        while self.bytes > BYTES {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(oldest) = self.taken.pop_front() {
+            self.bytes -= oldest.bytes;
         }
     }
 
     /// Versions below the log's floor are not made any more.
     pub(super) fn forget_below(&mut self, floor: u64) {
-        while self
-            .taken
-            .front()
-            .is_some_and(|s| s.resource_version < floor)
-        {
-            self.taken.pop_front();
+        let old = |c: &Checkpoint| c.snapshot.resource_version < floor;
+        while self.taken.front().is_some_and(old) {
+            self.forget_oldest();
         }
         self.made.retain(|s| s.resource_version >= floor);
-        if self.taken.is_empty() {
-            self.distance = EVENTS;
-        }
     }
 
     /// The nearest states at or below and at or above a version.
     pub(super) fn around(&self, version: u64) -> impl Iterator<Item = Arc<Snapshot>> + use<> {
-        let above = self.taken.partition_point(|s| s.resource_version < version);
+        let above = self
+            .taken
+            .partition_point(|c| c.snapshot.resource_version < version);
         let below = above.checked_sub(1).and_then(|at| self.taken.get(at));
-        let found = [below, self.taken.get(above)].map(|s| s.cloned());
+        let found = [below, self.taken.get(above)].map(|c| c.map(|c| c.snapshot.clone()));
         found.into_iter().flatten()
     }
 
@@ -96,9 +97,8 @@ impl Checkpoints {
         self.made.truncate(MADE);
     }
 
-    /// Bytes that nothing else holds, roughly.
     pub(super) fn bytes(&self) -> usize {
-        self.taken.len() * self.distance * BYTES_PER_EVENT
+        self.bytes
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,5 +1,6 @@
 //! One change of one object.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -29,7 +30,13 @@ pub struct Event {
     pub previous: Option<Arc<StoredObject>>,
     pub recorded_at: Instant,
     frames: [OnceLock<Bytes>; 3],
+    /// Where the log counts the bytes of frames; none before the event is in
+    /// one.
+    counted: OnceLock<Arc<AtomicUsize>>,
 }
+
+/// An event and its places in the log and its topics, without objects.
+const OVERHEAD: usize = 250;
 
 impl Event {
     pub(super) fn new(
@@ -46,7 +53,14 @@ impl Event {
             previous,
             recorded_at,
             frames: Default::default(),
+            counted: OnceLock::new(),
         }
+    }
+
+    /// From here on frames are counted there, as long as the event lives.
+    pub(super) fn count_frames(&self, bytes: &Arc<AtomicUsize>) {
+        // It is in one log only.
+        let _ = self.counted.set(bytes.clone());
     }
 
     /// The frame that every watcher gets who sees the event as one of this
@@ -58,13 +72,46 @@ impl Event {
             EventType::Deleted => 2,
             EventType::Bookmark | EventType::Error => return make(),
         };
-        match self.frames.get(slot) {
-            Some(frame) => frame.get_or_init(make).clone(),
-            None => make(),
-        }
+        let Some(frame) = self.frames.get(slot) else {
+            return make();
+        };
+        let make = || {
+            let frame = make();
+            if let Some(bytes) = self.counted.get() {
+                bytes.fetch_add(frame.len(), Ordering::Relaxed);
+            }
+            frame
+        };
+        frame.get_or_init(make).clone()
     }
 
     pub fn size(&self) -> usize {
         self.object.size() + 64
+    }
+
+    /// Bytes that are in memory for the history's sake, without frames: an
+    /// object is in the current state until a later event, whose `previous` it
+    /// is; what a deletion brought is in no state.
+    pub(super) fn held(&self) -> usize {
+        let previous = self.previous.as_ref().map_or(0, |o| o.size());
+        let deleted = match self.change {
+            Change::Deleted => self.object.size(),
+            Change::Added | Change::Modified => 0,
+        };
+        previous + deleted + OVERHEAD
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if let Some(bytes) = self.counted.get() {
+            let frames: usize = self
+                .frames
+                .iter()
+                .filter_map(|f| f.get())
+                .map(Bytes::len)
+                .sum();
+            bytes.fetch_sub(frames, Ordering::Relaxed);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::topic::Topics;
@@ -100,6 +101,8 @@ pub(super) struct Log {
     /// Sequence number of `events[0]`.
     first: u64,
     bytes: usize,
+    /// Bytes of the events' frames, which are made later.
+    frame_bytes: Arc<AtomicUsize>,
     /// Bytes of the objects that events ever replaced or deleted.
     departed: u64,
     /// The same of the events that are not in the log any more.
@@ -132,6 +135,7 @@ impl Log {
             events: VecDeque::new(),
             first: 0,
             bytes: 0,
+            frame_bytes: Arc::default(),
             departed: 0,
             evicted: 0,
             floor,
@@ -180,7 +184,8 @@ impl Log {
     }
 
     pub(super) fn append(&mut self, event: Arc<Event>) {
-        self.bytes += event.size();
+        self.bytes += event.held();
+        event.count_frames(&self.frame_bytes);
         self.departed += replaced_bytes(&event);
         self.topics.append(&event, self.next());
         self.events.push_back(event);
@@ -219,7 +224,7 @@ impl Log {
             };
             let old = now.saturating_duration_since(oldest.recorded_at) > self.limits.age
                 && self.events.len() > self.limits.min_events;
-            if !old && self.bytes <= self.limits.bytes {
+            if !old && self.bytes() <= self.limits.bytes {
                 return;
             }
             self.forget_oldest();
@@ -228,14 +233,14 @@ impl Log {
 
     /// Drops the oldest until no more than `bytes` are held.
     pub(super) fn trim(&mut self, bytes: usize) {
-        while self.bytes > bytes && !self.events.is_empty() {
+        while self.bytes() > bytes && !self.events.is_empty() {
             self.forget_oldest();
         }
     }
 
     fn forget_oldest(&mut self) {
         if let Some(oldest) = self.events.pop_front() {
-            self.bytes -= oldest.size();
+            self.bytes -= oldest.held();
             self.evicted += replaced_bytes(&oldest);
             self.floor = oldest.resource_version;
             self.topics.evict(&oldest, self.first);
@@ -380,7 +385,7 @@ impl Log {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.frame_bytes.load(Ordering::Relaxed)
     }
 
     pub(super) fn floor(&self) -> u64 {

@@ -16,6 +16,7 @@ mod log;
 mod object;
 mod objects;
 mod past;
+mod publication;
 mod resync;
 mod retained;
 mod snapshot;
@@ -34,3 +35,6 @@ pub use retained::{RETAINED_BYTES, RETENTION};
 pub use snapshot::{Part, Scope, Snapshot};
 pub use state::{Presentation, Progress, Resource, Store};
 pub use topic::{Subscription, Topic};
+
+#[cfg(test)]
+mod tests;

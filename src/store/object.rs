@@ -105,11 +105,13 @@ impl StoredObject {
         self.item.lock().bytes.clone()
     }
 
+    pub(super) fn is_version_of(&self, other: &Self) -> bool {
+        self.resource_version == other.resource_version && self.uid == other.uid
+    }
+
     /// Whether this is the same version of the same object, and looks the same.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.resource_version == other.resource_version
-            && self.uid == other.uid
-            && self.item() == other.item()
+        self.is_version_of(other) && self.item() == other.item()
     }
 
     /// From here on the bytes are `slice`, the same ones inside a buffer.
@@ -131,9 +133,9 @@ impl StoredObject {
         Some(buffer)
     }
 
-    pub(super) fn is_in(&self, buffer: &Arc<Buffer>) -> bool {
-        let item = self.item.lock();
-        item.buffer.as_ref().is_some_and(|b| Arc::ptr_eq(b, buffer))
+    /// What the bytes are in.
+    pub(super) fn buffer(&self) -> Option<Arc<Buffer>> {
+        self.item.lock().buffer.clone()
     }
 
     /// The same object, renamed to another version: what a watcher gets as

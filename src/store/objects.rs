@@ -71,7 +71,7 @@ impl Edited {
                 && buffer.is_mostly_stale()
             {
                 for rest in self.objects.between(&buffer.first, &buffer.last) {
-                    if rest.is_in(&buffer) {
+                    if rest.buffer().is_some_and(|b| Arc::ptr_eq(&b, &buffer)) {
                         rest.move_out();
                     }
                 }
@@ -107,6 +107,10 @@ impl Objects {
 
     pub(super) fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    pub(super) fn leaf_count(&self) -> usize {
+        self.leaves.len()
     }
 
     pub(super) fn leaves(&self) -> impl Iterator<Item = &Arc<Leaf>> {

@@ -15,6 +15,9 @@ use super::{Change, Event, Snapshot, Store};
 #[derive(Debug, Default)]
 pub(super) struct Past {
     epoch: u64,
+    /// Objects of one version looked different below this version, which
+    /// events do not tell: states of that time are not made.
+    looks_since: u64,
     checkpoints: Checkpoints,
     retained: Retained,
 }
@@ -32,14 +35,24 @@ impl Past {
         self.epoch
     }
 
+    /// From `version` on, objects that have not changed look different.
+    pub(super) fn change_looks(&mut self, version: u64) {
+        self.looks_since = version;
+    }
+
     /// `events` led to the current state.
     pub(super) fn pass(&mut self, events: usize, current: &Arc<Snapshot>) {
         self.checkpoints.pass(events, current);
     }
 
+    /// States below the log's floor are not made any more.
+    fn forget_below(&mut self, floor: u64) {
+        self.checkpoints.forget_below(floor.max(self.looks_since));
+    }
+
     /// Drops what is too old or too much.
     pub(super) fn expire(&mut self, now: Instant, floor: u64, evicted: u64) {
-        self.checkpoints.forget_below(floor);
+        self.forget_below(floor);
         if !self.retained.is_empty() {
             self.retained.expire(now, evicted, RETAINED_BYTES);
         }
@@ -64,7 +77,8 @@ pub struct Memory {
 impl Store {
     /// The state at exactly this version. `None` if it is above the current
     /// one, or nobody can tell any more: the history does not reach back so
-    /// far, or the version lies inside a resync.
+    /// far, the version lies inside a resync, or a resync since then found
+    /// objects that look different at their old version.
     pub fn snapshot_at(&self, version: u64) -> Option<Arc<Snapshot>> {
         let current = self.snapshot();
         if current.resource_version == version {
@@ -116,9 +130,10 @@ impl Store {
             foreign: 0,
         });
         let mut past = self.past.lock();
-        if past.epoch == epoch {
-            past.checkpoints.keep_made(&made);
+        if past.epoch != epoch || version < past.looks_since {
+            return None;
         }
+        past.checkpoints.keep_made(&made);
         Some(made)
     }
 
@@ -168,7 +183,7 @@ impl Store {
             log.trim(bytes);
             log.floor()
         };
-        self.past.lock().checkpoints.forget_below(floor);
+        self.past.lock().forget_below(floor);
     }
 }
 

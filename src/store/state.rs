@@ -13,6 +13,7 @@ use super::leaf::Lineage;
 use super::log::{Log, Window};
 use super::objects::{Edit, Edited, Objects};
 use super::past::Past;
+use super::publication;
 use super::resync::difference;
 use super::{
     Change, Cursor, Event, Evicted, FieldTable, MalformedObject, Snapshot, StoredObject,
@@ -241,6 +242,13 @@ impl Store {
             let same = known.is_some_and(|known| Arc::ptr_eq(known, &object));
             (!same).then_some(Edit::Put(object))
         }));
+        let looks = edits.iter().any(|edit| match edit {
+            Edit::Put(object) => {
+                let known = current.objects.get(object.key.as_str());
+                known.is_some_and(|known| known.is_version_of(object))
+            }
+            Edit::Remove(_) => false,
+        });
         let edited = current.objects.edit(edits, Lineage::Main);
         let Some(found) = found else {
             self.log.write().reset(version);
@@ -265,6 +273,9 @@ impl Store {
                 )
             })
             .collect();
+        if looks {
+            self.past.lock().change_looks(version);
+        }
         self.log.write().resync(seen, version);
         self.publish(&current, Some(edited), version, events, now);
     }
@@ -295,29 +306,34 @@ impl Store {
             None => current.objects.clone(),
         };
         let count = events.len();
-        let (cursor, floor, departed, evicted) = {
-            let mut log = self.log.write();
-            for event in events {
-                log.append(Arc::new(event));
-            }
-            log.evict(now);
-            (log.end(version), log.floor(), log.departed(), log.evicted())
-        };
-        let mut past = self.past.lock();
-        let snapshot = Arc::new(Snapshot {
-            resource_version: version,
-            cursor,
-            objects,
-            epoch: past.epoch(),
-            departed,
-            foreign: 0,
-        });
-        past.pass(count, &snapshot);
-        past.expire(now, floor, evicted);
-        drop(past);
-        // The log first: whoever sees the snapshot can read on from it.
-        self.published.store(snapshot);
-        self.progress.send_modify(|p| p.resource_version = version);
-        self.log.read().topics.wake();
+        publication::in_order(
+            || {
+                let mut log = self.log.write();
+                for event in events {
+                    log.append(Arc::new(event));
+                }
+                log.evict(now);
+                (log.end(version), log.floor(), log.departed(), log.evicted())
+            },
+            |(cursor, floor, departed, evicted)| {
+                let mut past = self.past.lock();
+                let snapshot = Arc::new(Snapshot {
+                    resource_version: version,
+                    cursor,
+                    objects,
+                    epoch: past.epoch(),
+                    departed,
+                    foreign: 0,
+                });
+                past.pass(count, &snapshot);
+                past.expire(now, floor, evicted);
+                drop(past);
+                self.published.store(snapshot);
+            },
+            || {
+                self.progress.send_modify(|p| p.resource_version = version);
+                self.log.read().topics.wake();
+            },
+        );
     }
 }

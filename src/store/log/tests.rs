@@ -161,7 +161,7 @@ impl Model {
         let event = event(version, padding, about, self.now);
         self.events.push(Happened {
             version,
-            size: event.size(),
+            size: event.held(),
             at: self.now,
             about,
         });

@@ -1,0 +1,94 @@
+//! The order in which a change becomes visible to readers, who take no lock
+//! that covers all of it.
+
+/// The log first, then the snapshot, then progress.
+///
+/// Who starts from a snapshot reads on from its cursor: the log must reach as
+/// far. Who waits for progress looks into the log when it has come, and waits
+/// again when that is read to its end: what progress tells must be there.
+pub(super) fn in_order<C>(
+    log: impl FnOnce() -> C,
+    snapshot: impl FnOnce(C),
+    progress: impl FnOnce(),
+) {
+    snapshot(log());
+    progress();
+}
+
+#[cfg(test)]
+mod tests {
+    use shuttle::sync::{Arc, Condvar, Mutex};
+    use shuttle::thread;
+
+    use super::in_order;
+
+    const LAST: u64 = 3;
+
+    #[derive(Default)]
+    struct Published {
+        /// Versions of events.
+        log: Mutex<Vec<u64>>,
+        /// Its version, and where the log goes on after it.
+        snapshot: Mutex<(u64, usize)>,
+        progress: Mutex<u64>,
+        changed: Condvar,
+    }
+
+    fn write(to: &Published) {
+        for version in 1..=LAST {
+            in_order(
+                || {
+                    let mut log = to.log.lock().unwrap();
+                    log.push(version);
+                    log.len()
+                },
+                |cursor| *to.snapshot.lock().unwrap() = (version, cursor),
+                || {
+                    *to.progress.lock().unwrap() = version;
+                    to.changed.notify_all();
+                },
+            );
+        }
+    }
+
+    /// As `watch::session` does: from a snapshot on to the last event.
+    fn watch(from: &Published) {
+        let (mut version, mut cursor) = *from.snapshot.lock().unwrap();
+        while version < LAST {
+            let seen = *from.progress.lock().unwrap();
+            let events = from.log.lock().unwrap()[cursor..].to_vec();
+            for event in events {
+                assert_eq!(event, version + 1, "none twice, none missing");
+                version = event;
+                cursor += 1;
+            }
+            assert!(version >= seen, "progress was told before its event");
+            let newest = from.snapshot.lock().unwrap().0;
+            assert!(newest >= seen, "progress was told before its state");
+            if version < LAST {
+                // No event may be left that nobody wakes us for.
+                let told = from.progress.lock().unwrap();
+                drop(from.changed.wait_while(told, |told| *told == seen).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn who_sees_a_part_finds_the_rest() {
+        let run = || {
+            let published = Arc::new(Published::default());
+            let watchers: Vec<_> = (0..2)
+                .map(|_| {
+                    let published = published.clone();
+                    thread::spawn(move || watch(&published))
+                })
+                .collect();
+            write(&published);
+            for watcher in watchers {
+                watcher.join().unwrap();
+            }
+        };
+        shuttle::check_random(run, 1000);
+        shuttle::check_pct(run, 1000, 3);
+    }
+}
