@@ -13,6 +13,7 @@ mod consistency_outage;
 mod consistency_writers;
 
 mod credentials;
+mod custom_resources;
 mod explain;
 mod failover;
 mod field_selectors;
