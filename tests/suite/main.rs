@@ -25,6 +25,7 @@ mod kubectl;
 mod legacy_watch;
 mod linearizability;
 mod malformed;
+mod memory_limit;
 mod metrics;
 mod personal;
 mod reload;
