@@ -16,6 +16,8 @@ pub struct Cache {
     pub idle_timeout: Duration,
     /// Zero for never.
     pub self_check_interval: Duration,
+    /// Bytes; `None` for no limit.
+    pub memory_limit: Option<u64>,
     pub include: Vec<ResourcePattern>,
     pub exclude: Vec<ResourcePattern>,
     /// Each names one resource, not all of a group.
@@ -93,6 +95,9 @@ impl Cache {
                 &raw.self_check.interval,
                 Duration::ZERO,
             ),
+            memory_limit: check
+                .bytes("cache.memoryLimit", &raw.memory_limit)
+                .filter(|bytes| *bytes > 0),
             include: patterns("cache.include", &raw.include, &["*"], check),
             // Written often, read rarely, and dropped by etcd after an hour.
             exclude: patterns("cache.exclude", &raw.exclude, &["events"], check),

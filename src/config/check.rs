@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::access::{Access, Delegated};
 use super::aggregation::{Aggregation, Apis};
 use super::cache::{self, Consistency};
+use super::quantity::{Quantity, parse_bytes};
 use super::serving::DefaultPorts;
 use super::{
     Cache, Config, FieldError, Logging, Observability, Serving, Upstream, parse_duration, raw,
@@ -158,6 +159,15 @@ impl Check {
             );
         }
         duration
+    }
+
+    pub(super) fn bytes(&mut self, field: &str, raw: &Option<Quantity>) -> Option<u64> {
+        let Quantity(text) = raw.as_ref()?;
+        let bytes = parse_bytes(text);
+        if bytes.is_none() {
+            self.error(field, text, "must be bytes like 512Mi, 2Gi or 1000000000");
+        }
+        bytes
     }
 
     pub(super) fn count(

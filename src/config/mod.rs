@@ -20,6 +20,7 @@ pub mod flags;
 mod live;
 pub mod observability;
 mod parse;
+mod quantity;
 pub mod raw;
 mod resource_pattern;
 mod restart;

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::quantity::Quantity;
+
 pub const API_VERSION: &str = "apifront.dev/v1alpha1";
 pub const KIND: &str = "FrontConfiguration";
 
@@ -222,8 +224,9 @@ pub struct Cache {
     pub idle_timeout: Option<String>,
     /// Comparing what is cached with upstream.
     pub self_check: SelfCheck,
-    /// Bytes, 0 for no limit. Default 0.
-    pub memory_limit: Option<i64>,
+    /// What the cached objects and all that is kept of them may take, as a
+    /// Kubernetes quantity (`2Gi`); 0 for no limit. Default 0.
+    pub memory_limit: Option<Quantity>,
     /// Resources that may be cached: `pods`, `deployments.apps`,
     /// `deployments.v1.apps`, `*.apps`, `*`. Default `["*"]`.
     pub include: Option<Vec<String>>,

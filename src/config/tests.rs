@@ -268,7 +268,6 @@ fn what_is_not_built_is_refused() {
             "  apiServices: ['*.yaml']",
             "aggregation.apiServices",
         ),
-        ("cache", "  memoryLimit: 1000", "cache.memoryLimit"),
         (
             "apis",
             "  runtimeConfig: {batch/v1beta1: false}",
@@ -283,6 +282,21 @@ fn what_is_not_built_is_refused() {
 }
 
 #[test]
+fn a_limit_of_memory_is_a_quantity() {
+    let load = |limit: &str| {
+        let text = minimal_with("cache", &format!("  memoryLimit: {limit}"));
+        load_text(&text, &[]).map(|config| config.cache.memory_limit)
+    };
+    for (limit, expected) in [("0", None), ("1000", Some(1000)), ("2Gi", Some(2 << 30))] {
+        assert_eq!(load(limit), Ok(expected), "{limit}");
+    }
+    assert_eq!(
+        load("-1").unwrap_err(),
+        ["cache.memoryLimit: \"-1\": must be bytes like 512Mi, 2Gi or 1000000000"]
+    );
+}
+
+#[test]
 fn a_document_that_does_not_fit_is_explained_field_by_field() {
     let text = minimal_with("cache", "  consistancy: Strict").replace(
         "serving:\n",
@@ -292,7 +306,8 @@ fn a_document_that_does_not_fit_is_explained_field_by_field() {
         load_text(&text, &[]).unwrap_err(),
         [
             "cache.consistancy: unknown field `consistancy`, expected one of `consistency`, \
-             `maxStaleness`, `idleTimeout`, `memoryLimit`, `include`, `exclude`, `preload`",
+             `maxStaleness`, `idleTimeout`, `selfCheck`, `memoryLimit`, `include`, `exclude`, \
+             `preload`",
             "serving.securePort: \"many\": invalid type: string \"many\", expected i64",
             "upsteam: unknown field `upsteam`, expected one of `apiVersion`, `kind`, `serving`, \
              `observability`, `logging`, `upstream`, `authentication`, `authorization`, \

@@ -23,10 +23,6 @@ pub(super) fn check(raw: &raw::FrontConfiguration, check: &mut Check) {
                 .is_some_and(|v| !v.is_empty()),
         ),
         (
-            "cache.memoryLimit",
-            raw.cache.memory_limit.is_some_and(|bytes| bytes != 0),
-        ),
-        (
             "aggregation.apiServices",
             raw.aggregation
                 .api_services

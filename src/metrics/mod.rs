@@ -6,6 +6,7 @@
 
 mod cache;
 mod flow;
+mod memory;
 mod request;
 mod resource;
 mod upstream;
@@ -13,6 +14,7 @@ mod verb;
 
 pub use cache::{BYTES, CacheMetrics, CacheResult, CacheState, CachedResource, SelfCheckResult};
 pub use flow::FlowMetrics;
+pub use memory::{MemoryMetrics, Shed};
 pub use request::RequestMetrics;
 pub use resource::{LongRunning, Outcome, ResourceMetrics, WatchEvents};
 pub use upstream::{UpstreamKind, UpstreamMetrics};
@@ -30,6 +32,7 @@ pub struct Metrics {
     pub registry: Registry,
     pub requests: RequestMetrics,
     pub cache: CacheMetrics,
+    pub memory: MemoryMetrics,
     pub upstream: UpstreamMetrics,
     pub flow: FlowMetrics,
 }
@@ -53,6 +56,7 @@ impl Metrics {
         Ok(Self {
             requests: RequestMetrics::register(&registry)?,
             cache: CacheMetrics::register(&registry)?,
+            memory: MemoryMetrics::register(&registry)?,
             upstream: UpstreamMetrics::register(&registry)?,
             flow: FlowMetrics::register(&registry)?,
             registry,

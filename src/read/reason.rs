@@ -37,6 +37,8 @@ pub enum BypassReason {
     NotWatchable,
     /// More resources than the cache takes.
     TooManyResources,
+    /// `cache.memoryLimit` leaves no room for the resource.
+    MemoryLimit,
     /// Upstream was lost longer ago than `cache.maxStaleness`.
     Stale,
 }
@@ -59,6 +61,7 @@ impl BypassReason {
             Self::Filling => "filling",
             Self::NotWatchable => "not_watchable",
             Self::TooManyResources => "too_many_resources",
+            Self::MemoryLimit => "memory_limit",
             Self::Stale => "stale",
         }
     }
@@ -71,6 +74,7 @@ impl From<Unavailable> for BypassReason {
             Unavailable::Filling => Self::Filling,
             Unavailable::Refused => Self::NotWatchable,
             Unavailable::Full => Self::TooManyResources,
+            Unavailable::MemoryLimit => Self::MemoryLimit,
         }
     }
 }
@@ -79,7 +83,7 @@ impl From<Unavailable> for BypassReason {
 mod tests {
     use super::*;
 
-    const ALL: [BypassReason; 16] = [
+    const ALL: [BypassReason; 17] = [
         BypassReason::UnusualRequest,
         BypassReason::InvalidOptions,
         BypassReason::MostRecent,
@@ -95,6 +99,7 @@ mod tests {
         BypassReason::Filling,
         BypassReason::NotWatchable,
         BypassReason::TooManyResources,
+        BypassReason::MemoryLimit,
         BypassReason::Stale,
     ];
 

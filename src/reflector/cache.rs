@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -35,6 +36,8 @@ pub enum Unavailable {
     Refused,
     /// There are too many resources.
     Full,
+    /// There is no memory for it.
+    MemoryLimit,
 }
 
 /// Which resources may be cached.
@@ -45,12 +48,16 @@ pub trait Selection: Send + Sync {
 pub struct Cache {
     pub(super) entries: RwLock<HashMap<GroupVersionResource, Arc<Entry>>>,
     upstream: Arc<ArcSwap<Upstream>>,
-    metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<Metrics>,
     /// Raised when upstream was replaced by another.
     replaced: watch::Sender<u64>,
     tasks: parking_lot::Mutex<JoinSet<()>>,
     /// There is a reason to look after the entries now.
     pub(super) attention: Arc<Notify>,
+    /// Bytes that all stores may hold; `usize::MAX` for no limit.
+    pub(super) limit: Arc<AtomicUsize>,
+    /// No more resources are taken in: there is no memory for them.
+    pub(super) full: AtomicBool,
 }
 
 impl Cache {
@@ -62,6 +69,8 @@ impl Cache {
             replaced: watch::channel(0).0,
             tasks: parking_lot::Mutex::default(),
             attention: Arc::default(),
+            limit: Arc::new(AtomicUsize::new(usize::MAX)),
+            full: AtomicBool::new(false),
         }
     }
 
@@ -83,8 +92,8 @@ impl Cache {
         };
         match known {
             Some(entry) if entry.store().is_some() => Ok(entry),
-            Some(entry) => match entry.refused_until() {
-                Some(until) if until > now => Err(Unavailable::Refused),
+            Some(entry) => match entry.refusal() {
+                Some((until, why)) if until > now => Err(why),
                 Some(_) => self.start(gvr, now),
                 None => Err(Unavailable::Filling),
             },
@@ -132,7 +141,7 @@ impl Cache {
 
     /// Starts a resource anew that upstream refused some time ago.
     pub(super) fn ask_again(&self, entry: &Entry, now: Instant) {
-        if entry.refused_until().is_some_and(|until| until <= now) {
+        if entry.refusal().is_some_and(|(until, _)| until <= now) {
             let _filling = self.start(&entry.gvr, now);
         }
     }
@@ -140,13 +149,16 @@ impl Cache {
     fn start(&self, gvr: &GroupVersionResource, now: Instant) -> Result<Arc<Entry>, Unavailable> {
         let mut entries = self.entries.write();
         if let Some(entry) = entries.get(gvr)
-            && entry.refused_until().is_none_or(|until| until > now)
+            && entry.refusal().is_none_or(|(until, _)| until > now)
         {
             // Another request was first.
             return Err(Unavailable::Filling);
         }
+        if self.full.load(Ordering::Relaxed) {
+            return Err(Unavailable::MemoryLimit);
+        }
         if entries.len() >= MAX_RESOURCES {
-            entries.retain(|_, e| e.refused_until().is_none());
+            entries.retain(|_, e| e.refusal().is_none());
             if entries.len() >= MAX_RESOURCES {
                 return Err(Unavailable::Full);
             }
@@ -164,6 +176,7 @@ impl Cache {
                 metrics: self.metrics.clone(),
                 replaced: self.replaced.subscribe(),
                 grown: self.attention.clone(),
+                limit: self.limit.clone(),
             },
         ));
         Err(Unavailable::Filling)

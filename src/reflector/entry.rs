@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::cache::Unavailable;
 use super::lateness::{Late, Lateness};
 use crate::api::GroupVersionResource;
 use crate::store::Store;
@@ -27,6 +28,8 @@ pub struct Entry {
     used: AtomicU64,
     /// Configuration wants it filled before it is asked for.
     preloaded: AtomicBool,
+    /// There was room for it once.
+    admitted: AtomicBool,
     stop: CancellationToken,
 }
 
@@ -53,8 +56,8 @@ enum Connection {
     Up,
     /// Not since this moment.
     Down { since: Instant },
-    /// Upstream refuses; asked again after this moment.
-    Refused { until: Instant },
+    /// Not cached, because of this; tried again after this moment.
+    Refused { until: Instant, why: Unavailable },
     /// For good: whoever asks again gets another entry.
     Stopped,
 }
@@ -72,6 +75,7 @@ impl Entry {
             began: now,
             used: AtomicU64::new(0),
             preloaded: AtomicBool::new(false),
+            admitted: AtomicBool::new(false),
             stop: CancellationToken::new(),
         }
     }
@@ -193,9 +197,10 @@ impl Entry {
             .is_some_and(|p| now.saturating_duration_since(p.asked) <= age)
     }
 
-    pub(super) fn refused_until(&self) -> Option<Instant> {
+    /// Until when it is refused, and why.
+    pub(super) fn refusal(&self) -> Option<(Instant, Unavailable)> {
         match *self.connection.lock() {
-            Connection::Refused { until } => Some(until),
+            Connection::Refused { until, why } => Some((until, why)),
             Connection::Up | Connection::Down { .. } | Connection::Stopped => None,
         }
     }
@@ -212,8 +217,8 @@ impl Entry {
     }
 
     /// Drops the store: its watchers are closed.
-    pub(super) fn refuse(&self, until: Instant) {
-        self.turn(Connection::Refused { until });
+    pub(super) fn refuse(&self, until: Instant, why: Unavailable) {
+        self.turn(Connection::Refused { until, why });
         self.drop_store();
     }
 
@@ -278,5 +283,13 @@ impl Entry {
 
     pub(super) fn is_preloaded(&self) -> bool {
         self.preloaded.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn admit(&self) {
+        self.admitted.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_admitted(&self) -> bool {
+        self.admitted.load(Ordering::Relaxed)
     }
 }

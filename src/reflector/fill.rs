@@ -47,16 +47,18 @@ impl Way {
         *self = Self::default();
     }
 
-    /// Lists, and publishes into the entry's store or as a new one.
+    /// Lists, and publishes into the entry's store or as a new one. More bytes
+    /// than `limit` are not taken.
     pub(super) async fn fill(
         &mut self,
         entry: &Entry,
         upstream: &Upstream,
+        limit: usize,
     ) -> Result<Filled, ListError> {
         if !self.unsupported && !self.failed {
             match watch_list::open(upstream, &entry.gvr).await {
                 Ok(Some(stream)) => {
-                    let filled = from_stream(entry, upstream, stream).await;
+                    let filled = from_stream(entry, upstream, stream, limit).await;
                     self.failed = filled.is_err();
                     // So it ends where a server knows no initial events and
                     // does not say so.
@@ -73,7 +75,7 @@ impl Way {
                 }
             }
         }
-        let filled = from_pages(entry, upstream).await?;
+        let filled = from_pages(entry, upstream, limit).await?;
         self.failed = false;
         Ok(filled)
     }
@@ -83,6 +85,7 @@ async fn from_stream(
     entry: &Entry,
     upstream: &Upstream,
     mut stream: Opened,
+    limit: usize,
 ) -> Result<Filled, ListError> {
     let began = Instant::now();
     let gvr = &entry.gvr;
@@ -91,7 +94,7 @@ async fn from_stream(
     let defined = definition::read(upstream, gvr).await;
     let (listed, fields) = list::describe(upstream, gvr, &fields(entry, &defined)).await?;
     let (initial, described) = tokio::try_join!(
-        watch_list::initial_events(&mut stream.frames, gvr, &fields),
+        watch_list::initial_events(&mut stream.frames, gvr, &fields, limit),
         discovery::resource(upstream, gvr),
     )?;
     // Everything but the list's kind, which no event shows, the stream tells
@@ -125,12 +128,12 @@ async fn from_stream(
     })
 }
 
-async fn from_pages(entry: &Entry, upstream: &Upstream) -> Result<Filled, ListError> {
+async fn from_pages(entry: &Entry, upstream: &Upstream, limit: usize) -> Result<Filled, ListError> {
     let began = Instant::now();
     let gvr = &entry.gvr;
     let defined = definition::read(upstream, gvr).await;
     let (_, fields) = list::describe(upstream, gvr, &fields(entry, &defined)).await?;
-    let listed = list::list(upstream, gvr, &fields).await?;
+    let listed = list::list(upstream, gvr, &fields, limit).await?;
     let bookmark = bookmark::probe(upstream, gvr, false).await;
     let described = discovery::resource(upstream, gvr).await?;
     let Envelope {

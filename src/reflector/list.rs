@@ -45,6 +45,8 @@ pub(super) enum ListError {
     Upstream(#[from] UpstreamError),
     #[error("the list broke off: {0}")]
     Body(String),
+    #[error("it is larger than cache.memoryLimit, {0} bytes")]
+    TooLarge(usize),
     #[error("no more initial events, and no end of them, for {0:?}")]
     Silent(Duration),
     #[error("the answer is not a list: {0}")]
@@ -98,12 +100,15 @@ struct PageMeta {
 
 /// Lists everything at one version: the most recent when asked. If that version
 /// is gone before the last page, everything is asked for at once, as client-go
-/// does: a large list would run out of time again and again.
+/// does: a large list would run out of time again and again. Gives up above
+/// `limit` bytes.
 pub(super) async fn list(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
     fields: &FieldTable,
+    limit: usize,
 ) -> Result<Listed, ListError> {
+    let mut bytes: usize = 0;
     let mut listed: Option<Listed> = None;
     let mut asked = Asked::Page(String::new());
     let mut progress = Progress::new(gvr, Instant::now());
@@ -114,6 +119,7 @@ pub(super) async fn list(
                     && matches!(&asked, Asked::Page(t) if !t.is_empty()) =>
             {
                 listed = None;
+                bytes = 0;
                 asked = Asked::Everything;
                 continue;
             }
@@ -127,7 +133,12 @@ pub(super) async fn list(
         for item in page.items.iter().flatten() {
             // Its own allocation: a slice would keep the whole page alive.
             let item = Bytes::copy_from_slice(item.get().as_bytes());
-            into.objects.push(StoredObject::parse(item, fields)?);
+            let object = StoredObject::parse(item, fields)?;
+            bytes = bytes.saturating_add(object.size());
+            into.objects.push(object);
+        }
+        if bytes > limit {
+            return Err(ListError::TooLarge(limit));
         }
         progress.objects(into.objects.len(), Instant::now());
         if page.metadata.continue_token.is_empty() {

@@ -2,6 +2,7 @@
 //! however many clients read it.
 
 mod bookmark;
+mod budget;
 mod cache;
 mod definition;
 mod discovery;

@@ -15,6 +15,7 @@
 //! next request, and upstream counts as lost until the next watch is open.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -22,14 +23,15 @@ use rand::Rng;
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 
-use super::cache::REFUSAL;
+use super::budget::NO_ROOM;
+use super::cache::{REFUSAL, Unavailable};
 use super::definition::Defined;
 use super::entry::Entry;
 use super::fill::{Filled, Way};
 use super::follow::{WatchEnd, follow, is_forbidden, means_another_definition, watch};
 use super::list::ListError;
 use super::watch_list::Opened;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Shed};
 use crate::upstream::Upstream;
 
 /// First and longest pause after a failure. Watchers keep being served
@@ -73,6 +75,8 @@ pub(super) struct Surroundings {
     pub(super) replaced: Receiver<u64>,
     /// Told when a store was filled: memory has grown.
     pub(super) grown: Arc<Notify>,
+    /// Bytes that all stores may hold: a list of more is given up.
+    pub(super) limit: Arc<AtomicUsize>,
 }
 
 /// Reflects until upstream refuses for good or the entry is told to stop. Its
@@ -92,6 +96,7 @@ async fn reflect(entry: &Entry, with: Surroundings) {
         metrics,
         mut replaced,
         grown,
+        limit,
     } = with;
     // Only what could be listed has series: it exists.
     let restarted = |reason| {
@@ -112,7 +117,10 @@ async fn reflect(entry: &Entry, with: Surroundings) {
             series.reflector_state(next.as_str());
         }
         next = match next {
-            Next::List => match way.fill(entry, &upstream).await {
+            Next::List => match way
+                .fill(entry, &upstream, limit.load(Ordering::Relaxed))
+                .await
+            {
                 Ok(filled) => {
                     forbidden.clear();
                     grown.notify_one();
@@ -126,7 +134,13 @@ async fn reflect(entry: &Entry, with: Surroundings) {
                         || forbidden.too_long(Instant::now()) =>
                 {
                     tracing::info!(resource = %entry.gvr, %status, message, "not cached");
-                    entry.refuse(Instant::now() + REFUSAL);
+                    entry.refuse(Instant::now() + REFUSAL, Unavailable::Refused);
+                    Next::Stop
+                }
+                Err(error @ ListError::TooLarge(_)) => {
+                    tracing::warn!(resource = %entry.gvr, %error, "not cached");
+                    metrics.memory.shed(Shed::Refused);
+                    entry.refuse(Instant::now() + NO_ROOM, Unavailable::MemoryLimit);
                     Next::Stop
                 }
                 Err(error) => {
@@ -186,7 +200,7 @@ async fn reflect(entry: &Entry, with: Surroundings) {
                     }
                     WatchEnd::Refused | WatchEnd::Forbidden => {
                         tracing::info!(resource = %entry.gvr, "no longer cached");
-                        entry.refuse(Instant::now() + REFUSAL);
+                        entry.refuse(Instant::now() + REFUSAL, Unavailable::Refused);
                         Next::Stop
                     }
                     WatchEnd::Unusable => {

@@ -1,5 +1,6 @@
 //! Stopping what is no longer wanted: resources that nobody reads, and those
-//! that the configuration has come to exclude.
+//! that the configuration has come to exclude. What there is no memory for is
+//! `budget.rs`'s.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +20,9 @@ impl Cache {
         loop {
             let config = current();
             self.look(&config.cache, Instant::now());
+            let limit = config.cache.memory_limit;
+            let limit = limit.and_then(|bytes| usize::try_from(bytes).ok());
+            self.keep_within(limit.unwrap_or(usize::MAX), Instant::now());
             let period = match config.cache.idle_timeout {
                 Duration::ZERO => PERIOD.1,
                 timeout => (timeout / 4).clamp(PERIOD.0, PERIOD.1),
@@ -55,7 +59,7 @@ impl Cache {
     /// Ends the reflector of a resource if `condition` holds while nobody can
     /// ask for the resource. Who asked before has touched the entry, and holds
     /// its store or finds it closed: then upstream answers.
-    fn stop(
+    pub(super) fn stop(
         &self,
         gvr: &GroupVersionResource,
         why: &'static str,

@@ -84,11 +84,12 @@ pub(super) struct Initial {
     pub(super) bookmark: Option<BookmarkTemplate>,
 }
 
-/// Reads the initial events to their end.
+/// Reads the initial events to their end; gives up above `limit` bytes.
 pub(super) async fn initial_events<B>(
     frames: &mut Frames<B>,
     gvr: &GroupVersionResource,
     fields: &FieldTable,
+    limit: usize,
 ) -> Result<Initial, ListError>
 where
     B: Body<Data = Bytes, Error: Display> + Unpin,
@@ -98,6 +99,7 @@ where
     // In key order, as a list has them. A server whose cache was behind sends
     // the changes it catches up with before the end, deletions too.
     let mut objects: BTreeMap<ObjectKey, StoredObject> = BTreeMap::new();
+    let mut bytes: usize = 0;
     loop {
         let frame = tokio::time::timeout(INITIAL_SILENCE, frames.next())
             .await
@@ -112,10 +114,15 @@ where
                 };
                 let item = item(envelope, &object).ok_or(ListError::Form)?;
                 let object = StoredObject::parse(item, fields)?;
-                if deleted {
-                    objects.remove(&object.key);
+                let gone = if deleted {
+                    objects.remove(&object.key)
                 } else {
-                    objects.insert(object.key.clone(), object);
+                    bytes = bytes.saturating_add(object.size());
+                    objects.insert(object.key.clone(), object)
+                };
+                bytes = bytes.saturating_sub(gone.map_or(0, |o| o.size()));
+                if bytes > limit {
+                    return Err(ListError::TooLarge(limit));
                 }
                 progress.objects(objects.len(), Instant::now());
             }

@@ -231,9 +231,10 @@ impl Log {
         }
     }
 
-    /// Drops the oldest until no more than `bytes` are held.
-    pub(super) fn trim(&mut self, bytes: usize) {
-        while self.bytes() > bytes && !self.events.is_empty() {
+    /// Drops the oldest until no more than `bytes` are held, but none recorded
+    /// after `keep`.
+    pub(super) fn trim(&mut self, bytes: usize, keep: Instant) {
+        while self.bytes() > bytes && self.events.front().is_some_and(|e| e.recorded_at < keep) {
             self.forget_oldest();
         }
     }

@@ -74,6 +74,13 @@ pub struct Memory {
     pub snapshots: usize,
 }
 
+impl Memory {
+    /// All of it, in bytes.
+    pub fn total(&self) -> usize {
+        self.objects + self.history + self.derived + self.retained
+    }
+}
+
 impl Store {
     /// The state at exactly this version. `None` if it is above the current
     /// one, or nobody can tell any more: the history does not reach back so
@@ -176,14 +183,21 @@ impl Store {
     }
 
     /// Drops the oldest events until the history holds no more than `bytes`,
-    /// for when memory is short. Watchers that still needed them are closed.
-    pub fn trim_history(&self, bytes: usize) {
+    /// for when memory is short, but none recorded after `keep`. Watchers that
+    /// still needed them are closed.
+    pub fn trim_history(&self, bytes: usize, keep: Instant) {
         let floor = {
             let mut log = self.log.write();
-            log.trim(bytes);
+            log.trim(bytes, keep);
             log.floor()
         };
         self.past.lock().forget_below(floor);
+    }
+
+    /// Drops the states that only continue tokens may still ask for, for when
+    /// memory is short: their lists go on upstream.
+    pub fn drop_retained(&self) {
+        self.past.lock().retained = Retained::default();
     }
 }
 

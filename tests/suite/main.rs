@@ -13,6 +13,7 @@ mod consistency_outage;
 mod consistency_writers;
 
 mod credentials;
+mod custom_resources;
 mod explain;
 mod failover;
 mod field_selectors;
@@ -24,6 +25,7 @@ mod kubectl;
 mod legacy_watch;
 mod linearizability;
 mod malformed;
+mod memory_limit;
 mod metrics;
 mod personal;
 mod reload;

@@ -159,7 +159,11 @@ fn always(path: &str, lists: Lists) -> Option<Reply> {
             Lists::InitialEvents => None,
         },
         "/api/v1/pods" => None,
-        _ if path.starts_with("/api/v1/pods?limit=1&") => Some(super::pod_list(1, &[])),
+        _ if path.starts_with("/api/v1/pods?limit=1&") => Some(match lists {
+            // An older server.
+            Lists::Pages if path.contains("hostNetwork") => Reply::Code(400, "not supported"),
+            _ => super::pod_list(1, &[]),
+        }),
         _ if path.contains("?limit=1&") => Some(super::widget_list(1, &[])),
         _ if path.contains("sendInitialEvents") => Some(Reply::Ends(super::bookmark(1))),
         _ => None,

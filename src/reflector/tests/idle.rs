@@ -12,6 +12,7 @@ fn config() -> config::Cache {
         max_staleness: Duration::from_secs(30),
         self_check_interval: Duration::ZERO,
         idle_timeout: HALF_AN_HOUR,
+        memory_limit: None,
         include: vec![ResourcePattern::All],
         exclude: vec![],
         preload: vec![],
@@ -131,7 +132,7 @@ async fn what_is_preloaded_is_asked_for_again_after_a_refusal() {
     let pattern = ResourcePattern::parse("pods").unwrap();
     cache.preload(&pattern, &Everything).await;
     let entry = until("the entry", || cache.entries().pop()).await;
-    until("the refusal", || entry.refused_until()).await;
+    until("the refusal", || entry.refusal()).await;
     let preloading = config::Cache {
         preload: vec![pattern],
         ..config()

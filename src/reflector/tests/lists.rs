@@ -99,3 +99,19 @@ async fn what_is_refused_is_not_asked_for_again_at_once() {
         assert_eq!(fake.count(), 1, "{code}");
     }
 }
+
+/// The server of these tests knows all labels of pods but one.
+#[tokio::test]
+async fn labels_that_upstream_does_not_know_are_left_to_it() {
+    let fake = Fake::start(|asked, _| match asked {
+        Asked::List => pod_list(9, &[pod("a", 3)]),
+        Asked::Watch => Reply::Stays(String::new()),
+    })
+    .await;
+    let cache = cache(&fake);
+    let (_, store) = filled(&cache, &pods()).await;
+    let known: Vec<_> = store.resource.fields.labels().collect();
+    let all = crate::store::field_table(&pods());
+    let expected: Vec<_> = all.labels().filter(|l| *l != "spec.hostNetwork").collect();
+    assert_eq!(known, expected);
+}

@@ -3,6 +3,7 @@
 mod fake;
 mod idle;
 mod lists;
+mod memory;
 mod proofs;
 mod streams;
 mod watches;

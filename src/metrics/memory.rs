@@ -1,0 +1,54 @@
+//! What was done to keep the cache within its memory.
+
+use prometheus::{IntCounterVec, Registry};
+
+use super::registered;
+
+/// What can be given up, from cheap to dear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shed {
+    /// Encodings that are made again when they are needed.
+    Derived,
+    /// Events that only resuming watchers need.
+    History,
+    /// States that only continue tokens need.
+    Retained,
+    /// A resource that nobody reads at the moment.
+    Idle,
+    /// A resource for which there was no room.
+    Refused,
+}
+
+impl Shed {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Derived => "derived",
+            Self::History => "history",
+            Self::Retained => "retained",
+            Self::Idle => "idle",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+pub struct MemoryMetrics {
+    shed: IntCounterVec,
+}
+
+impl MemoryMetrics {
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            shed: registered!(
+                registry,
+                IntCounterVec,
+                "apifront_cache_shed_total",
+                "Resources that gave up memory to keep within the limit, by what they gave up.",
+                &["what"]
+            ),
+        })
+    }
+
+    pub fn shed(&self, what: Shed) {
+        self.shed.with_label_values(&[what.as_str()]).inc();
+    }
+}
