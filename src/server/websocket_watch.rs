@@ -73,7 +73,6 @@ pub(super) async fn start(
             Ok(Err(_)) | Err(_) => StreamEnd::ClientGone,
         };
         watching.ended(end.as_str());
-        watching.ended(end.as_str());
         finished.ended(end.as_str());
         finished.record(bytes);
     });
