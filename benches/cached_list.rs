@@ -2,27 +2,23 @@
 //! kube-apiserver from its own, nginx with the same bytes as a static file.
 //! TLS, HTTP/2, resourceVersion=0.
 //!
-//! `cargo bench --bench cached_list -- --pods 10000 --rounds 4`
+//! `cargo bench --bench cached_list -- --pods 10000 --rounds 4 --lists 5`
 
 #[path = "../tests/harness/mod.rs"]
 mod harness;
 mod support;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use harness::apifront::Apifront;
 use harness::client::Client;
-use harness::cluster::Cluster;
 use harness::process::temporary_folder;
-use http::HeaderValue;
-use http_body_util::BodyExt;
+use support::lists::{self, List};
 use support::peers::Peer;
 use support::report::{self, Goal, median};
-use support::{argument, cores, pods, require, usage};
+use support::servers::{Server, Servers};
+use support::{argument, cores, count, pods, require, usage};
 
 const PATH: &str = "/api/v1/pods?resourceVersion=0";
-/// Of the same store, for who only wants to know whether it is there.
-const WARM: &str = "/api/v1/namespaces/none/pods?resourceVersion=0";
 
 /// Times less CPU than kube-apiserver.
 struct Representation {
@@ -83,27 +79,13 @@ fn main() {
 }
 
 async fn cached_list() {
-    let count = usize::try_from(argument("pods", 10_000)).expect("fewer pods");
+    let number = count("pods", 10_000);
     let rounds = argument("rounds", 4);
-    let cluster = Cluster::start(&[]).await;
-    let began = Instant::now();
-    pods::create(&cluster.admin_client(), count).await;
-    println!("{count} pods created in {:.0?}", began.elapsed());
-
-    cores::pin(cluster.apiserver.pid(), cores::SERVER);
-    cores::pin(std::process::id(), cores::SERVER);
-    let apifront = Apifront::start(&cluster, |_| {}).await;
-    cores::pin(std::process::id(), cores::CLIENT);
-    apifront.warm(&apifront.admin_client(), WARM).await;
-
-    let direct = Server {
-        client: cluster.admin_client(),
-        pid: cluster.apiserver.pid(),
-    };
-    let ours = Server {
-        client: apifront.admin_client(),
-        pid: apifront.process.pid(),
-    };
+    let times = count("lists", 5);
+    let fill = async |admin: &Client| pods::create(admin, number).await;
+    let servers = Servers::start(&[], fill).await;
+    servers.warm("pods").await;
+    let (direct, ours) = (servers.direct(), servers.front());
     let folder = temporary_folder("list");
     let body = direct.client.get_as(PATH, JSON.1).await.body;
     assert!(
@@ -113,13 +95,14 @@ async fn cached_list() {
     println!(
         "JSON list of {:.1} MB, {} bytes per pod",
         body.len() as f64 / 1e6,
-        body.len() / count
+        body.len() / number
     );
     std::fs::write(folder.join("answer.json"), &body).expect("answer.json");
-    let serving = Some(&cluster.certificates.serving);
+    let serving = Some(&servers.cluster.certificates.serving);
     let peer = Peer::nginx_file(cores::SERVER, &folder, serving).await;
     let nginx = Server {
-        client: Client::tls(peer.address, cluster.ca(), None),
+        name: "nginx",
+        client: Client::tls(peer.address, servers.cluster.ca(), None),
         pid: peer.process.pid(),
     };
 
@@ -129,20 +112,17 @@ async fn cached_list() {
         let is_json = representation.name == "JSON";
         let (mut a, mut b, mut c) = (Vec::new(), Vec::new(), Vec::new());
         // The first round fills whatever there is to fill.
-        for round in 0..=rounds {
-            let lists = (
-                direct.list(representation.headers).await,
-                ours.list(representation.headers).await,
-            );
-            if is_json {
-                let list = nginx.list(&[]).await;
-                if round > 0 {
-                    c.push(list);
-                }
-            }
-            if round > 0 {
-                a.push(lists.0);
-                b.push(lists.1);
+        for n in 0..=rounds {
+            let theirs = round(&direct, representation.headers, 1).await;
+            let own = round(&ours, representation.headers, times).await;
+            let file = match is_json {
+                true => Some(round(&nginx, &[], times).await),
+                false => None,
+            };
+            if n > 0 {
+                a.push(theirs);
+                b.push(own);
+                c.extend(file);
             }
         }
         let (theirs, own, file) = (cpu_ms(&a), cpu_ms(&b), cpu_ms(&c));
@@ -151,17 +131,18 @@ async fn cached_list() {
         }
         // A forwarded list costs apifront little and upstream everything; one
         // in another encoding is another work.
-        let cached = b.iter().all(|list| list.cached);
-        let alike = b.iter().zip(&a).all(|(b, a)| b.encoding == a.encoding);
+        let cached = b.iter().all(|b| b.list.cached());
+        let encoding = |r: &Round| r.list.headers.get("content-encoding").cloned();
+        let alike = b.iter().zip(&a).all(|(b, a)| encoding(b) == encoding(a));
         rows.push(vec![
             representation.name.to_owned(),
             format!("{:.1}", megabytes(&b)),
             format!("{theirs:.0}"),
-            format!("{own:.0}"),
+            format!("{own:.1}"),
             if file.is_nan() {
                 String::new()
             } else {
-                format!("{file:.0}")
+                format!("{file:.1}")
             },
             match (cached, alike) {
                 (true, true) => format!("{:.1}x", theirs / own),
@@ -176,7 +157,7 @@ async fn cached_list() {
             },
         ]);
     }
-    println!("\nLIST of {count} pods, CPU ms per list, median of {rounds}");
+    println!("\nLIST of {number} pods, CPU ms per list, median of {rounds}");
     let heads = [
         "representation",
         "MB",
@@ -203,44 +184,27 @@ async fn cached_list() {
         " MB",
         Goal::AtMost((most >> 20) as f64),
     );
-    apifront.stop().await;
+    servers.apifront.stop().await;
 }
 
-struct Server {
-    client: Client,
-    pid: u32,
-}
-
-struct List {
+/// What one of several lists cost, and what came of it.
+struct Round {
     cpu: Duration,
-    bytes: usize,
-    encoding: Option<HeaderValue>,
-    cached: bool,
+    list: List,
 }
 
-impl Server {
-    async fn list(&self, headers: &[(&str, &str)]) -> List {
-        let before = usage::cpu_time(self.pid);
-        let debug = [("x-apifront-debug", "cache")];
-        let response = self.client.open(PATH, &[headers, &debug].concat()).await;
-        assert_eq!(response.status(), 200);
-        let header = |name| response.headers().get(name).cloned();
-        let cached = header("x-apifront-cache").is_some_and(|v| v.as_bytes().starts_with(b"hit"));
-        let encoding = header("content-encoding");
-        let mut body = response.into_body();
-        let mut bytes = 0;
-        while let Some(frame) = body.frame().await {
-            bytes += frame
-                .expect("the whole list")
-                .data_ref()
-                .map_or(0, |d| d.len());
-        }
-        List {
-            cpu: usage::cpu_time(self.pid) - before,
-            bytes,
-            encoding,
-            cached,
-        }
+/// One after the other, `times` of them.
+async fn round(server: &Server, headers: &[(&str, &str)], times: usize) -> Round {
+    let debug = [("x-apifront-debug", "cache")];
+    let headers = [headers, &debug].concat();
+    let before = server.cpu();
+    let mut list = lists::read(&server.client, PATH, &headers).await;
+    for _ in 1..times {
+        list = lists::read(&server.client, PATH, &headers).await;
+    }
+    Round {
+        cpu: (server.cpu() - before) / u32::try_from(times).expect("fewer lists"),
+        list,
     }
 }
 
@@ -251,10 +215,10 @@ fn items(list: &[u8]) -> &[u8] {
     &list[at.expect("a list")..]
 }
 
-fn cpu_ms(lists: &[List]) -> f64 {
-    median(lists.iter().map(|l| l.cpu.as_secs_f64() * 1e3))
+fn cpu_ms(rounds: &[Round]) -> f64 {
+    median(rounds.iter().map(|r| r.cpu.as_secs_f64() * 1e3))
 }
 
-fn megabytes(lists: &[List]) -> f64 {
-    median(lists.iter().map(|l| l.bytes as f64 / 1e6))
+fn megabytes(rounds: &[Round]) -> f64 {
+    median(rounds.iter().map(|r| r.list.bytes as f64 / 1e6))
 }

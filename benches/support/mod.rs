@@ -8,11 +8,15 @@
 // Included by several targets, each of which uses a part of it.
 #![allow(dead_code)]
 
+pub mod configmaps;
 pub mod cores;
+pub mod lists;
 pub mod peers;
 pub mod pods;
 pub mod report;
+pub mod servers;
 pub mod usage;
+pub mod watches;
 pub mod wrk;
 
 use std::process::{Command, Stdio};
@@ -50,6 +54,11 @@ pub fn argument(name: &str, default: u64) -> u64 {
             .parse()
             .unwrap_or_else(|_| panic!("--{name} {value}: not a number")),
     }
+}
+
+/// `--NAME VALUE` as a number of things.
+pub fn count(name: &str, default: u64) -> usize {
+    usize::try_from(argument(name, default)).unwrap_or_else(|_| panic!("--{name}: too many"))
 }
 
 /// `--NAME VALUE` as seconds.

@@ -1,5 +1,7 @@
 //! A cluster full of pods as large as real ones.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use futures::StreamExt;
 use serde_json::{Value, json};
 
@@ -9,8 +11,16 @@ const NAMESPACES: usize = 20;
 /// Creations at a time: enough to keep kube-apiserver and etcd busy.
 const AT_A_TIME: usize = 64;
 
+/// Of a cluster as large as its pods let it be.
+const NODES: usize = 500;
+
 /// Creates `count` pods over [`NAMESPACES`] namespaces.
 pub async fn create(admin: &Client, count: usize) {
+    create_on(admin, count, NODES).await;
+}
+
+/// The same on `nodes` nodes in turn.
+pub async fn create_on(admin: &Client, count: usize, nodes: usize) {
     for n in 0..NAMESPACES.min(count) {
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace(n) },
@@ -23,7 +33,7 @@ pub async fn create(admin: &Client, count: usize) {
     futures::stream::iter(0..count)
         .for_each_concurrent(AT_A_TIME, |n| async move {
             let path = format!("/api/v1/namespaces/{}/pods", namespace(n));
-            let answer = admin.post(&path, &pod(n)).await;
+            let answer = admin.post(&path, &pod(n, &node(n % nodes))).await;
             assert_eq!(answer.status, 201, "{}", answer.text());
         })
         .await;
@@ -32,6 +42,26 @@ pub async fn create(admin: &Client, count: usize) {
 /// Where the `n`th pod is.
 pub fn path(n: usize) -> String {
     format!("/api/v1/namespaces/{}/pods/{}", namespace(n), name(n))
+}
+
+pub fn node(n: usize) -> String {
+    format!("node-{n:04}")
+}
+
+/// Changes a label of the `n`th pod, to what it never was.
+pub async fn relabel(admin: &Client, n: usize) {
+    static UPDATE: AtomicUsize = AtomicUsize::new(0);
+    let update = UPDATE.fetch_add(1, Ordering::Relaxed);
+    let patch = json!({ "metadata": { "labels": { "update": update.to_string() } } });
+    let answer = admin.patch(&path(n), "merge-patch+json", &patch).await;
+    answer.expect(200);
+}
+
+/// The version a list made now would have.
+pub async fn version(client: &Client) -> String {
+    let list = client.get("/api/v1/pods?limit=1").await.expect(200);
+    let version = list["metadata"]["resourceVersion"].as_str();
+    version.expect("a version").to_owned()
 }
 
 fn namespace(n: usize) -> String {
@@ -44,7 +74,7 @@ fn name(n: usize) -> String {
 
 /// What a Deployment with a sidecar makes: with the server's managedFields
 /// about 9 KB of JSON.
-fn pod(n: usize) -> Value {
+fn pod(n: usize, node: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -79,7 +109,7 @@ fn pod(n: usize) -> Value {
         },
         "spec": {
             "automountServiceAccountToken": false,
-            "nodeName": format!("node-{:03}", n % 500),
+            "nodeName": node,
             "terminationGracePeriodSeconds": 60,
             "containers": [
                 container("main", "registry.example.com/shop/checkout-api", 8080, n),

@@ -18,6 +18,15 @@ pub fn least(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(f64::INFINITY, f64::min)
 }
 
+/// The value that `percent` of the values do not exceed.
+pub fn percentile(values: &[f64], percent: f64) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let rank = (percent / 100.0 * values.len() as f64).ceil() as usize;
+    let at = rank.clamp(1, values.len().max(1)) - 1;
+    values.get(at).copied().unwrap_or(f64::NAN)
+}
+
 /// A goal that is a most (`<=`) or a least (`>=`).
 pub enum Goal {
     AtMost(f64),

@@ -2,33 +2,32 @@
 
 use std::time::Duration;
 
-/// Clock ticks per second in /proc: `USER_HZ`, the same on every platform.
-const TICKS: u64 = 100;
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
 
-/// CPU time, user and system, that a process has used.
+/// CPU time, user and system, that a process has used with all its threads,
+/// those that have ended included.
 pub fn cpu_time(pid: u32) -> Duration {
-    let stat = read(pid, "stat");
-    // The second field is a name, in parentheses, and may hold anything.
-    let (_, fields) = stat.rsplit_once(") ").expect("a name");
-    let ticks: u64 = fields
-        .split(' ')
-        .skip(11)
-        .take(2)
-        .map(|f| f.parse::<u64>().expect("a number"))
-        .sum();
-    Duration::from_micros(ticks * (1_000_000 / TICKS))
+    let pid = Pid::from_raw(i32::try_from(pid).expect("a pid"));
+    let clock = clock_getcpuclockid(pid).expect("the process lives");
+    clock.now().expect("a clock").into()
 }
 
 /// Resident memory.
 pub fn resident_bytes(pid: u32) -> u64 {
-    let status = read(pid, "status");
-    let kilobytes = status
-        .lines()
-        .find_map(|l| l.strip_prefix("VmRSS:"))
-        .and_then(|l| l.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kilobytes.expect("VmRSS") * 1024
+    status_bytes(pid, "VmRSS:")
 }
 
-fn read(pid: u32, file: &str) -> String {
-    std::fs::read_to_string(format!("/proc/{pid}/{file}")).expect("the process lives")
+/// The most that was ever resident.
+pub fn peak_bytes(pid: u32) -> u64 {
+    status_bytes(pid, "VmHWM:")
+}
+
+fn status_bytes(pid: u32, field: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
+    let kilobytes = status
+        .lines()
+        .find_map(|l| l.strip_prefix(field))
+        .and_then(|l| l.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kilobytes.expect(field) * 1024
 }

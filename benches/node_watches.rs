@@ -1,0 +1,112 @@
+//! What a change costs when 5,000 watchers each look at a node of their own,
+//! as kubelets do: no more than when there are 50. TLS, HTTP/2, JSON.
+//!
+//! `cargo bench --bench node_watches -- --pods 5000 --few 50 --updates 2000`
+
+#[path = "../tests/harness/mod.rs"]
+mod harness;
+mod support;
+
+use harness::client::Client;
+use support::report::{self, Goal, median};
+use support::servers::{Server, Servers};
+use support::{argument, count, pods, require, watches};
+
+/// CPU of an event with all watchers ÷ with few.
+const GOAL: f64 = 2.0;
+
+fn main() {
+    require(&[("taskset", "util-linux")]);
+    support::run(node_watches());
+}
+
+async fn node_watches() {
+    let (many, few) = (count("pods", 5000), count("few", 50));
+    let updates = count("updates", 2000);
+    let fill = async |admin: &Client| pods::create_on(admin, many, many).await;
+    let servers = Servers::start(&[], fill).await;
+    servers.warm("pods").await;
+    let mut bench = Bench {
+        writer: servers.cluster.admin_client(),
+        pods: many,
+        updates,
+    };
+    let sides = [servers.direct(), servers.front()];
+    let numbers = [0, few, many];
+    let mut rounds = vec![vec![Vec::new(); numbers.len()]; sides.len()];
+    let _warm_up = bench.round(&sides[0], 0).await;
+    for _ in 0..argument("rounds", 2) {
+        for (n, watchers) in numbers.iter().enumerate() {
+            for (server, rounds) in sides.iter().zip(&mut rounds) {
+                rounds[n].push(bench.round(server, *watchers).await);
+            }
+        }
+    }
+    println!("\n{many} pods on as many nodes, {updates} updates, one watcher for each");
+    let figures: Vec<[f64; 3]> = rounds
+        .iter()
+        .map(|rounds| [0, 1, 2].map(|n| median(rounds[n].iter().copied())))
+        .collect();
+    let rows: Vec<Vec<String>> = sides
+        .iter()
+        .zip(&figures)
+        .map(|(server, [none, few, many])| {
+            vec![
+                server.name.to_owned(),
+                format!("{none:.0}"),
+                format!("{few:.0}"),
+                format!("{many:.0}"),
+                format!("{:.2}x", many / few),
+                format!("{:.0}", server.resident_megabytes()),
+            ]
+        })
+        .collect();
+    let heads = [
+        "CPU µs/update of the server".to_owned(),
+        "no watcher".to_owned(),
+        format!("{few} watchers"),
+        format!("{many} watchers"),
+        format!("{many} ÷ {few}"),
+        "resident MB".to_owned(),
+    ];
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    report::table(&heads, &rows);
+    let [_, few_cpu, many_cpu] = figures[1];
+    let what = format!("apifront: an event with {many} watchers ÷ with {few}");
+    report::compare(&what, many_cpu / few_cpu, "x", Goal::AtMost(GOAL));
+    servers.apifront.stop().await;
+}
+
+struct Bench {
+    writer: Client,
+    pods: usize,
+    updates: usize,
+}
+
+impl Bench {
+    /// CPU µs of the server per update. Each goes to a pod that somebody
+    /// watches and is received before the next; without watchers, updates only.
+    async fn round(&mut self, server: &Server, watchers: usize) -> f64 {
+        let version = pods::version(&server.client).await;
+        let paths = (0..watchers).map(|n| {
+            let node = pods::node(n);
+            format!(
+                "/api/v1/pods?watch=1&resourceVersion={version}&fieldSelector=spec.nodeName%3D{node}"
+            )
+        });
+        let mut open = watches::open(&server.client, paths).await;
+        let before = server.cpu();
+        for n in 0..self.updates {
+            // Spread over all of them.
+            let pod = n * self.pods / self.updates;
+            if watchers == 0 {
+                pods::relabel(&self.writer, pod).await;
+                continue;
+            }
+            let pod = n * watchers / self.updates;
+            pods::relabel(&self.writer, pod).await;
+            watches::next_event(&mut open[pod]).await;
+        }
+        (server.cpu() - before).as_secs_f64() * 1e6 / self.updates as f64
+    }
+}

@@ -1,0 +1,126 @@
+//! Many small objects: ConfigMaps of 1 KB over a number of namespaces, and
+//! writers that never let them rest.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use futures::StreamExt;
+use serde_json::{Value, json};
+use tokio::time::MissedTickBehavior;
+
+use crate::harness::client::Client;
+
+const NAMESPACES: usize = 50;
+/// As JSON with the server's own fields about 1 KB.
+const DATA_BYTES: usize = 600;
+/// Creations at a time, on each of a few connections: kube-apiserver and etcd
+/// are busy with fewer.
+const AT_A_TIME: usize = 32;
+const CONNECTIONS: usize = 4;
+/// Writes that may wait for their answers.
+const WRITES_AT_A_TIME: usize = 64;
+/// Writes from a creation to the deletion of what it made.
+const LIVES: usize = 400;
+
+/// Creates `count` of them.
+pub async fn create(admin: &Client, count: usize) {
+    for n in 0..NAMESPACES.min(count) {
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace(n) },
+        });
+        let answer = admin.post("/api/v1/namespaces", &namespace).await;
+        answer.expect(201);
+    }
+    let connections: Vec<Client> = (0..CONNECTIONS).map(|_| admin.separate()).collect();
+    futures::stream::iter(0..count)
+        .for_each_concurrent(AT_A_TIME * CONNECTIONS, |n| {
+            let client = &connections[n % CONNECTIONS];
+            async move {
+                let path = format!("/api/v1/namespaces/{}/configmaps", namespace(n));
+                let answer = client.post(&path, &config_map(&name(n), n)).await;
+                assert_eq!(answer.status, 201, "{}", answer.text());
+            }
+        })
+        .await;
+}
+
+fn namespace(n: usize) -> String {
+    format!("tenant-{:02}", n % NAMESPACES)
+}
+
+fn name(n: usize) -> String {
+    format!("settings-{n:06}")
+}
+
+fn config_map(name: &str, n: usize) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name,
+            "labels": { "app": format!("app-{}", n % 100), "tier": "backend" },
+        },
+        "data": { "settings": "x".repeat(DATA_BYTES) },
+    })
+}
+
+/// Changes objects at a rate until `stop`; every fourth write creates one,
+/// every fourth deletes one. Returns how many writes were acknowledged.
+pub async fn write(admin: &Client, count: usize, per_second: u64, stop: &Cell<bool>) -> usize {
+    let client = admin.separate();
+    let mut tick =
+        tokio::time::interval(Duration::from_secs(1) / u32::try_from(per_second).expect("fewer"));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let ticks = futures::stream::unfold((tick, 0), |(mut tick, n)| async move {
+        if stop.get() {
+            return None;
+        }
+        tick.tick().await;
+        Some((n, (tick, n + 1)))
+    });
+    let written = Cell::new(0);
+    ticks
+        .for_each_concurrent(WRITES_AT_A_TIME, |n| {
+            let (client, written) = (&client, &written);
+            async move {
+                write_one(client, n, count).await;
+                written.set(written.get() + 1);
+            }
+        })
+        .await;
+    written.get()
+}
+
+async fn write_one(client: &Client, n: usize, count: usize) {
+    let passing = |n: usize| format!("settings-passing-{n:06}");
+    let folder = |n: usize| format!("/api/v1/namespaces/{}/configmaps", namespace(n));
+    match n % 4 {
+        0 => {
+            let answer = client.post(&folder(n), &config_map(&passing(n), n)).await;
+            // Another round's.
+            assert!(
+                matches!(answer.status.as_u16(), 201 | 409),
+                "{}",
+                answer.text()
+            );
+        }
+        2 if n > LIVES => {
+            let old = n - 2 - LIVES;
+            let path = format!("{}/{}", folder(old), passing(old));
+            let answer = client.delete(&path).await;
+            assert!(
+                matches!(answer.status.as_u16(), 200 | 404),
+                "{}",
+                answer.text()
+            );
+        }
+        _ => {
+            // A prime: all of them in turn, none twice in a row.
+            let at = n * 7919 % count;
+            let path = format!("{}/{}", folder(at), name(at));
+            let change = json!({ "metadata": { "labels": { "write": n.to_string() } } });
+            let answer = client.patch(&path, "merge-patch+json", &change).await;
+            answer.expect(200);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Lists that are read to their end and not kept.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use http_body_util::BodyExt;
+
+use crate::harness::client::Client;
+
+/// Holds a list's metadata, which comes before its items.
+const HEAD: usize = 200;
+
+pub struct List {
+    pub headers: HeaderMap,
+    pub bytes: usize,
+    head: Vec<u8>,
+}
+
+/// Without a deadline: the last of a herd waits for long.
+pub async fn read(client: &Client, path: &str, headers: &[(&str, &str)]) -> List {
+    let response = client.try_open(Method::GET, path, headers, Bytes::new());
+    let response = response.await.expect("an answer");
+    assert_eq!(response.status(), 200, "{path}");
+    let (parts, mut body) = response.into_parts();
+    let (mut bytes, mut head) = (0, Vec::new());
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.expect("the whole list").into_data() {
+            let missing = HEAD.saturating_sub(head.len());
+            head.extend_from_slice(&data[..data.len().min(missing)]);
+            bytes += data.len();
+        }
+    }
+    List {
+        headers: parts.headers,
+        bytes,
+        head,
+    }
+}
+
+impl List {
+    /// Whether apifront answered out of its cache.
+    pub fn cached(&self) -> bool {
+        let answered = self.headers.get("x-apifront-cache");
+        answered.is_some_and(|v| v.as_bytes().starts_with(b"hit"))
+    }
+
+    /// Of a list in JSON.
+    pub fn version(&self) -> u64 {
+        let head = String::from_utf8_lossy(&self.head);
+        let version = head
+            .split_once(r#""resourceVersion":""#)
+            .and_then(|(_, rest)| rest.split_once('"')?.0.parse().ok());
+        version.expect("a version")
+    }
+}

@@ -1,0 +1,111 @@
+//! Many watches at a time, and what comes in on them.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::Method;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+use crate::harness::client::Client;
+
+/// Streams on one connection: fewer than either server allows.
+pub const STREAMS: usize = 50;
+
+/// With what an informer fills its store, since client-go 1.35.
+const WATCH_LIST: &str = "/api/v1/pods?allowWatchBookmarks=true\
+                          &resourceVersionMatch=NotOlderThan&sendInitialEvents=true&watch=true";
+
+/// Ends the initial events of a WatchList (KEP-3157).
+const INITIAL_EVENTS_END: &[u8] = br#""k8s.io/initial-events-end":"true""#;
+
+/// A bookmark is shorter.
+const TAIL: usize = 1 << 10;
+
+/// Opens watches in turn, [`STREAMS`] on a connection.
+pub async fn open(client: &Client, paths: impl Iterator<Item = String>) -> Vec<Incoming> {
+    let mut open = Vec::new();
+    let mut connection = client.separate();
+    for (n, path) in paths.enumerate() {
+        if n % STREAMS == 0 {
+            connection = client.separate();
+        }
+        open.push(one(&connection, &path).await);
+    }
+    open
+}
+
+pub async fn one(client: &Client, path: &str) -> Incoming {
+    let response = client.open(path, &[]).await;
+    assert_eq!(response.status(), 200, "{path}");
+    response.into_body()
+}
+
+/// Waits for one event, which is a line and nothing after it, and returns its
+/// length.
+pub async fn next_event(watch: &mut Incoming) -> usize {
+    let mut bytes = 0;
+    loop {
+        let data = next_data(watch).await;
+        bytes += data.len();
+        if data.ends_with(b"\n") {
+            return bytes;
+        }
+    }
+}
+
+/// An informer whose store is full.
+pub struct Informer {
+    /// It goes on watching.
+    pub watch: Incoming,
+    pub bytes: usize,
+    pub objects: usize,
+    pub filled_at: Instant,
+}
+
+/// Without a deadline: the last of a herd waits for long.
+pub async fn inform(client: &Client) -> Informer {
+    let headers = [("accept", "application/json")];
+    let response = client.try_open(Method::GET, WATCH_LIST, &headers, Bytes::new());
+    let response = response.await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    let mut watch = response.into_body();
+    let (bytes, lines) = initial_events(&mut watch).await;
+    Informer {
+        watch,
+        bytes,
+        // All but the bookmark.
+        objects: lines - 1,
+        filled_at: Instant::now(),
+    }
+}
+
+/// Reads all initial events with the bookmark after them; returns how many
+/// bytes and lines they were.
+async fn initial_events(watch: &mut Incoming) -> (usize, usize) {
+    let (mut bytes, mut lines) = (0, 0);
+    let mut tail = Vec::new();
+    loop {
+        let data = next_data(watch).await;
+        bytes += data.len();
+        lines += data.iter().filter(|b| **b == b'\n').count();
+        tail.extend_from_slice(&data[data.len().saturating_sub(TAIL)..]);
+        tail.drain(..tail.len().saturating_sub(TAIL));
+        let is_end = || {
+            tail.windows(INITIAL_EVENTS_END.len())
+                .any(|w| w == INITIAL_EVENTS_END)
+        };
+        if tail.ends_with(b"\n") && is_end() {
+            return (bytes, lines);
+        }
+    }
+}
+
+async fn next_data(watch: &mut Incoming) -> Bytes {
+    loop {
+        let frame = watch.frame().await.expect("an open watch");
+        if let Ok(data) = frame.expect("an open watch").into_data() {
+            return data;
+        }
+    }
+}
