@@ -278,7 +278,8 @@ impl Model {
                 }
             }
             Step::Trim { bytes } => {
-                self.store.trim_history(bytes);
+                self.store
+                    .trim_history(bytes, self.now + Duration::from_secs(1));
                 assert!(self.store.history_bytes() <= bytes);
                 self.store.shed_derived();
             }
@@ -454,7 +455,9 @@ fn retained_states_outlive_the_history_within_their_budget() {
         model.put(name, 100);
     }
     assert_eq!(model.store.memory().retained, 0, "the history holds it");
-    model.store.trim_history(0);
+    model
+        .store
+        .trim_history(0, model.now + Duration::from_secs(1));
     let memory = model.store.memory();
     assert_eq!((memory.history, memory.snapshots), (0, 1));
     let kept = model.store.snapshot_at(first).unwrap();
@@ -477,11 +480,15 @@ fn the_oldest_retained_states_go_first() {
         model.put(1, 1 << 20);
         let snapshot = model.store.snapshot();
         model.store.retain(&snapshot, model.now);
-        model.store.trim_history(0);
+        model
+            .store
+            .trim_history(0, model.now + Duration::from_secs(1));
         retained.push(model.version);
     }
     model.put(1, 0);
-    model.store.trim_history(0);
+    model
+        .store
+        .trim_history(0, model.now + Duration::from_secs(1));
     model.store.advance(model.version + 1, model.now);
     let kept: Vec<_> = retained
         .iter()
