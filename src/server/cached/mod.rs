@@ -191,7 +191,7 @@ async fn serve(
     let warnings = store.presentation().warnings.clone();
     match plan {
         Plan::Get(_) => {
-            let version = newest.resource_version();
+            let version = newest.resource_version(&store);
             let Some(object) = newest.object(namespace, &info.name) else {
                 let resource = info.gvr.group_resource();
                 let status = Status::not_found(&resource, &info.name);
@@ -210,7 +210,7 @@ async fn serve(
             let unmarked = plan == WatchPlan::Unmarked;
             let start = match plan {
                 WatchPlan::From(version) => watch::Start::Version(version),
-                WatchPlan::FromNow(_) => watch::Start::Version(newest.resource_version()),
+                WatchPlan::FromNow(_) => watch::Start::Version(newest.resource_version(&store)),
                 WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => newest
                     .into_snapshot()
                     .map(watch::Start::State)

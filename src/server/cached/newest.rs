@@ -47,11 +47,13 @@ impl Newest {
         }
     }
 
-    pub(super) fn resource_version(&self) -> u64 {
+    /// That of the store for what has none of its own.
+    pub(super) fn resource_version(&self, store: &Store) -> u64 {
         match self {
             Self::State { snapshot, .. } => snapshot.resource_version,
             Self::Page(page) => page.resource_version,
-            Self::Object(object) => object.as_ref().map_or(0, |o| o.resource_version),
+            Self::Object(Some(object)) => object.resource_version,
+            Self::Object(None) => store.progress().resource_version,
         }
     }
 

@@ -41,8 +41,8 @@ const WRITERS: usize = 3;
 const READERS: usize = 8;
 /// A watch lasts a second and costs little.
 const WATCHERS: usize = 16;
-/// Of reads and watches that are no errors. Strict reads without a version and
-/// representations that the cache does not make are forwarded.
+/// Of reads and watches that are no errors. Representations that the cache does
+/// not make are forwarded.
 const LEAST_HITS: f64 = 0.25;
 const SHOWN_DIFFERENCES: usize = 10;
 
