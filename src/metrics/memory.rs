@@ -20,6 +20,14 @@ pub enum Shed {
 }
 
 impl Shed {
+    const ALL: [Self; 5] = [
+        Self::Derived,
+        Self::History,
+        Self::Retained,
+        Self::Idle,
+        Self::Refused,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Derived => "derived",
@@ -37,15 +45,18 @@ pub struct MemoryMetrics {
 
 impl MemoryMetrics {
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        Ok(Self {
-            shed: registered!(
-                registry,
-                IntCounterVec,
-                "apifront_cache_shed_total",
-                "Resources that gave up memory to keep within the limit, by what they gave up.",
-                &["what"]
-            ),
-        })
+        let shed = registered!(
+            registry,
+            IntCounterVec,
+            "apifront_cache_shed_total",
+            "Resources that gave up memory to keep within the limit, by what they gave up.",
+            &["what"]
+        );
+        // From 0, so that the first time can be seen.
+        for what in Shed::ALL {
+            let _ = shed.with_label_values(&[what.as_str()]);
+        }
+        Ok(Self { shed })
     }
 
     pub fn shed(&self, what: Shed) {

@@ -226,6 +226,7 @@ impl Entry {
     /// sure that nobody finds it any more.
     pub(super) fn stop(&self) {
         *self.connection.lock() = Connection::Stopped;
+        self.interrupted();
         self.stop.cancel();
     }
 
