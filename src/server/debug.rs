@@ -10,7 +10,7 @@ use super::front::{self, Front};
 use super::respond::Answer;
 use super::self_check::Checked;
 use crate::api::{Query, Status};
-use crate::config::{Mode, ResourcePattern};
+use crate::config::{Consistency, Mode, ResourcePattern};
 use crate::metrics::BYTES;
 use crate::reflector::Entry;
 use crate::store::{HISTORY_AGE, Store};
@@ -53,6 +53,9 @@ struct StoreReport {
     history: HistoryReport,
     staleness_seconds: f64,
     lag_seconds: f64,
+    /// Of the modes that ask upstream for its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probes: Option<ProbesReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_restart: Option<Restart>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,6 +72,15 @@ struct HistoryReport {
     age_seconds: f64,
     /// Events older than this go.
     max_age_seconds: f64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ProbesReport {
+    /// How long a read waits for late events after a probe.
+    settle_seconds: f64,
+    /// Events came later than promised: reads go upstream for a while.
+    suspended: bool,
 }
 
 /// Why upstream's list or watch was last begun anew.
@@ -186,6 +198,10 @@ fn store(front: &Front, entry: &Entry, store: &Store, now: Instant) -> StoreRepo
         },
         staleness_seconds: state.staleness.as_secs_f64(),
         lag_seconds: state.lag.as_secs_f64(),
+        probes: (front.config.cache.consistency != Consistency::Strict).then(|| ProbesReport {
+            settle_seconds: entry.settle(now).as_secs_f64(),
+            suspended: entry.is_suspended(now),
+        }),
         last_restart: series.last_restart().map(|(reason, at)| Restart {
             reason,
             seconds_ago: ago(at),

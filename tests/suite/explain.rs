@@ -239,7 +239,9 @@ async fn the_cache_is_what_upstream_has_while_it_changes() {
     let cluster = Cluster::shared();
     let namespace = cluster.namespace("checked").await;
     let front = Apifront::start(cluster, |config| {
-        config["cache"] = json!({ "selfCheck": { "interval": "300ms" } });
+        config["cache"] = json!({
+            "consistency": "Fresh", "selfCheck": { "interval": "300ms" },
+        });
     })
     .await;
     let client = front.admin_client();
@@ -270,6 +272,8 @@ async fn the_cache_is_what_upstream_has_while_it_changes() {
         .get("/debug/cache?resource=namespaces")
         .await
         .expect(200);
+    let probes = &resource(&report, "namespaces")["probes"];
+    assert!(probes["suspended"].is_boolean() && probes["settleSeconds"].as_f64() > Some(0.0));
     let check = &resource(&report, "namespaces")["selfCheck"];
     assert_eq!(check["result"], "match", "{check:#}");
     front.stop().await;
