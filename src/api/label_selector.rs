@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::label_name::{key_error, value_error};
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operator {
     In,
@@ -87,9 +89,10 @@ impl<'a> Parser<'a> {
                     continue;
                 }
                 b'(' | b')' | b',' => i += 1,
-                b'=' | b'!' | b'<' | b'>' => {
+                b'<' | b'>' => i += 1,
+                b'=' | b'!' => {
                     i += 1;
-                    while i < bytes.len() && bytes[i] == b'=' && i - start < 2 {
+                    if bytes.get(i) == Some(&b'=') {
                         i += 1;
                     }
                 }
@@ -155,7 +158,10 @@ impl<'a> Parser<'a> {
         if !is_identifier(key) {
             return Err(format!("found '{key}', expected: identifier"));
         }
-        check_key(key)?;
+        if let Some(error) = key_error(key) {
+            let quoted = super::query::go_quote(key);
+            return Err(format!("<nil>: Invalid value: {quoted}: {error}"));
+        }
         let exists = |operator| LabelRequirement {
             key: key.to_owned(),
             operator,
@@ -185,17 +191,7 @@ impl<'a> Parser<'a> {
         };
         values.sort();
         values.dedup();
-        for value in &values {
-            check_value(key, value)?;
-        }
-        if matches!(operator, Operator::GreaterThan | Operator::LessThan)
-            && values.iter().any(|v| v.parse::<i64>().is_err())
-        {
-            return Err(format!(
-                "values[0]: Invalid value: {}: for 'Gt', 'Lt' operators, the value must be an integer",
-                super::query::go_quote(values.first().map_or("", |v| v))
-            ));
-        }
+        check_values(key, &operator, &values)?;
         Ok(LabelRequirement {
             key: key.to_owned(),
             operator,
@@ -216,29 +212,49 @@ impl<'a> Parser<'a> {
         if open != "(" {
             return Err(format!("found '{open}' expected: '('"));
         }
+        match self.peek() {
+            ")" => {
+                self.next();
+                // `in ()` holds the empty value.
+                return Ok(vec![String::new()]);
+            }
+            token if token == "," || is_identifier(token) => {}
+            other => return Err(format!("found '{other}', expected: ',', ')' or identifier")),
+        }
         let mut values = Vec::new();
         loop {
-            match self.peek() {
-                ")" => {
-                    self.next();
-                    // `in ()` and `in (a,)` hold the empty value.
-                    values.push(String::new());
-                    return Ok(values);
-                }
-                "," => {
-                    self.next();
-                    values.push(String::new());
-                    continue;
-                }
-                token if is_identifier(token) => values.push(self.next().to_owned()),
-                other => {
-                    return Err(format!("found '{other}', expected: ',', ')' or identifier"));
-                }
-            }
             match self.next() {
-                ")" => return Ok(values),
-                "," => {}
-                other => return Err(format!("found '{other}', expected: ',' or ')'")),
+                "," => {
+                    if values.is_empty() {
+                        values.push(String::new());
+                    }
+                    match self.peek() {
+                        ")" => {
+                            self.next();
+                            values.push(String::new());
+                            return Ok(values);
+                        }
+                        // Go's parser takes both commas at once, so that
+                        // `in (a,,)` is an error and `in (a,)` is not.
+                        "," => {
+                            self.next();
+                            values.push(String::new());
+                        }
+                        _ => {}
+                    }
+                }
+                token if is_identifier(token) => {
+                    values.push(token.to_owned());
+                    match self.peek() {
+                        "," => {}
+                        ")" => {
+                            self.next();
+                            return Ok(values);
+                        }
+                        other => return Err(format!("found '{other}', expected: ',' or ')'")),
+                    }
+                }
+                other => return Err(format!("found '{other}', expected: ',', or identifier")),
             }
         }
     }
@@ -248,43 +264,33 @@ fn is_identifier(token: &str) -> bool {
     !token.is_empty() && !token.starts_with(['(', ')', ',', '=', '!', '<', '>'])
 }
 
-const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', \
-    and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
-    '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
-const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric \
-    characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. \
-    'MyValue',  or 'my_value',  or '12345', regex used for validation is \
-    '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-
-fn check_key(key: &str) -> Result<(), String> {
-    let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
-    if is_qualified(name) && name.len() <= 63 {
-        return Ok(());
+/// Key and values as `labels.NewRequirement` checks them, all that is wrong at
+/// once.
+fn check_values(key: &str, operator: &Operator, values: &[String]) -> Result<(), String> {
+    let mut wrong: Vec<String> = Vec::new();
+    let ordered = matches!(operator, Operator::GreaterThan | Operator::LessThan);
+    for (n, value) in values.iter().enumerate().filter(|_| ordered) {
+        if value.parse::<i64>().is_err() {
+            let quoted = super::query::go_quote(value);
+            wrong.push(format!(
+                "values[{n}]: Invalid value: {quoted}: for 'Gt', 'Lt' operators, the value must \
+                 be an integer"
+            ));
+        }
     }
-    Err(format!(
-        "<nil>: Invalid value: {}: {NAME_PART}",
-        super::query::go_quote(key)
-    ))
-}
-
-fn check_value(key: &str, value: &str) -> Result<(), String> {
-    if value.is_empty() || (is_qualified(value) && value.len() <= 63) {
-        return Ok(());
+    for (n, value) in values.iter().enumerate() {
+        if let Some(error) = value_error(value) {
+            let quoted = super::query::go_quote(value);
+            wrong.push(format!(
+                "values[{n}][{key}]: Invalid value: {quoted}: {error}"
+            ));
+        }
     }
-    Err(format!(
-        "values[0][{key}]: Invalid value: {}: {LABEL_VALUE}",
-        super::query::go_quote(value)
-    ))
-}
-
-fn is_qualified(text: &str) -> bool {
-    let alphanumeric = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = text.as_bytes();
-    alphanumeric(bytes.first())
-        && alphanumeric(bytes.last())
-        && bytes
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+    match wrong.as_slice() {
+        [] => Ok(()),
+        [one] => Err(one.clone()),
+        several => Err(format!("[{}]", several.join(", "))),
+    }
 }
 
 #[cfg(test)]

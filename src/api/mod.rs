@@ -6,6 +6,7 @@ pub mod continue_token;
 pub mod field_selector;
 pub mod go_json;
 pub mod group_version;
+mod label_name;
 pub mod label_selector;
 pub mod list_options;
 pub mod object_meta;

@@ -16,6 +16,7 @@ mod mutate;
 mod parsers;
 mod request;
 mod selectors;
+mod tokens;
 mod watching;
 mod world;
 
@@ -43,7 +44,7 @@ const READERS: usize = 8;
 const WATCHERS: usize = 16;
 /// Of reads and watches that are no errors. Representations that the cache does
 /// not make are forwarded.
-const LEAST_HITS: f64 = 0.25;
+const LEAST_HITS: f64 = 0.45;
 const SHOWN_DIFFERENCES: usize = 10;
 
 #[derive(Default)]

@@ -35,7 +35,7 @@ pub fn token(rng: &mut StdRng, token: &str) -> String {
     let Ok(mut value) = serde_json::from_slice::<Value>(&decoded) else {
         return text(rng, token);
     };
-    match rng.random_range(0..9) {
+    match rng.random_range(0..10) {
         0 => value["rv"] = json!(0),
         1 => value["rv"] = json!(-1),
         2 => value["rv"] = json!("7"),
@@ -43,8 +43,20 @@ pub fn token(rng: &mut StdRng, token: &str) -> String {
         4 => value["start"] = json!(""),
         5 => value["start"] = json!("/../x\u{0}"),
         6 => value["start"] = json!("c"),
-        7 => return token[..rng.random_range(0..token.len())].to_owned(),
+        // Go's keys are those of any case.
+        7 => value["RV"] = json!(1),
+        8 => return token[..rng.random_range(0..token.len())].to_owned(),
         _ => return text(rng, token),
     }
+    URL_SAFE_NO_PAD.encode(value.to_string())
+}
+
+/// The same place in the state of `version`.
+pub fn at(token: &str, version: u64) -> String {
+    let decoded = URL_SAFE_NO_PAD.decode(token).unwrap_or_default();
+    let Ok(mut value) = serde_json::from_slice::<Value>(&decoded) else {
+        return token.to_owned();
+    };
+    value["rv"] = json!(version);
     URL_SAFE_NO_PAD.encode(value.to_string())
 }

@@ -137,9 +137,18 @@ impl Read {
             "limit" => !drop_limit,
             _ => true,
         });
-        read.query.push(("resourceVersion", version.to_string()));
-        read.query
-            .push(("resourceVersionMatch", "Exact".to_owned()));
+        match self.value("continue") {
+            // A page of whatever is newest, or it would have named its version.
+            Some(token) => {
+                read.query.retain(|(key, _)| *key != "continue");
+                read.query.push(("continue", mutate::at(token, version)));
+            }
+            None => {
+                read.query.push(("resourceVersion", version.to_string()));
+                read.query
+                    .push(("resourceVersionMatch", "Exact".to_owned()));
+            }
+        }
         read
     }
 }

@@ -22,7 +22,14 @@ const SELECTORS: &str = "APIFRONT_TEST_SELECTORS";
 const DEFAULT_SELECTORS: usize = 2000;
 const AT_ONCE: usize = 8;
 
-const PIECES: [&str; 34] = [
+/// As long as a name may be, and a byte longer.
+const LONG: [&str; 2] = [
+    "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffggg",
+    "aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeeeeeeeeffffffffffgggg",
+];
+const PIECES: [&str; 36] = [
+    LONG[0],
+    LONG[1],
     "app",
     "web",
     "db",

@@ -28,18 +28,21 @@ const ONE: &str = "c3";
 /// The last object of all.
 const LAST: &str = "zz-last";
 const CONFIG_MAPS: &str = "/api/v1/configmaps?resourceVersion=0";
+/// However busy the machine is.
+const LEAST_WRITES: usize = 150;
 /// Writing goes on this long between two disturbances.
 const PHASE: Duration = Duration::from_millis(1500);
 const REPLACED_WITHIN: Duration = Duration::from_secs(20);
 const ENDS_WITHIN: Duration = Duration::from_secs(180);
 
-/// Creates, changes, relabels and deletes until told to stop. Failures are the
+/// Creates, changes, relabels and deletes until told to stop, and enough. Failures are the
 /// point of some tests; etcd knows what came of them.
 async fn write(client: &Client, list: &str, seed: u64, padding: usize, stop: &AtomicBool) {
     let mut rng = StdRng::seed_from_u64(seed);
     let json = [("content-type", "application/json")];
     let merge = [("content-type", "application/merge-patch+json")];
-    while !stop.load(Ordering::Relaxed) {
+    let mut taken = 0;
+    while !stop.load(Ordering::Relaxed) || taken < LEAST_WRITES {
         let name = format!("c{}", rng.random_range(0..NAMES));
         let path = format!("{list}/{name}");
         let label = if rng.random_bool(0.5) { CHOSEN } else { "not" };
@@ -57,6 +60,7 @@ async fn write(client: &Client, list: &str, seed: u64, padding: usize, stop: &At
             }
             _ => client.try_send(Method::DELETE, &path, &[], "").await,
         };
+        taken += usize::from(answer.as_ref().is_ok_and(|a| a.status.is_success()));
         let pause = if answer.is_ok() { 4 } else { 50 };
         tokio::time::sleep(Duration::from_millis(pause)).await;
     }
@@ -132,7 +136,6 @@ async fn record(
     let all = tokio::time::timeout(ENDS_WITHIN, all).await;
     let (log, (), (), mut heard, single) = all.expect("everybody heard of the last write");
     heard.push(single);
-    assert!(log.len() > 200, "only {} writes", log.len());
     Record {
         log,
         heard: heard.into_iter().zip(selections).collect(),

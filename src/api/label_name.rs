@@ -1,0 +1,105 @@
+//! What may be the key and the value of a label, in the words of apimachinery
+//! `util/validation`.
+
+const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', \
+    and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
+    '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const PREFIX_PART: &str = "prefix part a lowercase RFC 1123 subdomain must consist of lower case \
+    alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character \
+    (e.g. 'example.com', regex used for validation is \
+    '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const WHOLE_KEY: &str = "a valid label key must consist of alphanumeric characters, '-', '_' or \
+    '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
+    '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an \
+    optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
+const VALUE: &str = "a valid label must be an empty string or consist of alphanumeric \
+    characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. \
+    'MyValue',  or 'my_value',  or '12345', regex used for validation is \
+    '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const NAME_BYTES: usize = 63;
+const PREFIX_BYTES: usize = 253;
+
+/// What is wrong with `key`.
+pub(super) fn key_error(key: &str) -> Option<String> {
+    let mut wrong = Vec::new();
+    let name = match key.split_once('/') {
+        None => key,
+        Some((_, name)) if name.contains('/') => return Some(WHOLE_KEY.to_owned()),
+        Some((prefix, name)) => {
+            if prefix.is_empty() {
+                wrong.push("prefix part must be non-empty".to_owned());
+            } else {
+                if prefix.len() > PREFIX_BYTES {
+                    wrong.push(format!("prefix part {}", too_long(PREFIX_BYTES)));
+                }
+                if !is_subdomain(prefix) {
+                    wrong.push(PREFIX_PART.to_owned());
+                }
+            }
+            name
+        }
+    };
+    if name.is_empty() {
+        wrong.push("name part must be non-empty".to_owned());
+    } else if name.len() > NAME_BYTES {
+        wrong.push(format!("name part {}", too_long(NAME_BYTES)));
+    }
+    if !is_qualified(name) {
+        wrong.push(NAME_PART.to_owned());
+    }
+    (!wrong.is_empty()).then(|| wrong.join("; "))
+}
+
+/// What is wrong with `value`.
+pub(super) fn value_error(value: &str) -> Option<String> {
+    let mut wrong = Vec::new();
+    if value.len() > NAME_BYTES {
+        wrong.push(too_long(NAME_BYTES));
+    }
+    if !value.is_empty() && !is_qualified(value) {
+        wrong.push(VALUE.to_owned());
+    }
+    (!wrong.is_empty()).then(|| wrong.join("; "))
+}
+
+fn too_long(most: usize) -> String {
+    format!("must be no more than {most} bytes")
+}
+
+fn is_qualified(text: &str) -> bool {
+    let alphanumeric = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    alphanumeric(bytes.first())
+        && alphanumeric(bytes.last())
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+}
+
+fn is_subdomain(text: &str) -> bool {
+    let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    text.split('.').all(|label| {
+        let bytes = label.as_bytes();
+        bytes.first().is_some_and(alphanumeric)
+            && bytes.last().is_some_and(alphanumeric)
+            && bytes.iter().all(|b| alphanumeric(b) || *b == b'-')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_and_values() {
+        for key in ["app", "A_b.c", "x.test/app", "1/2"] {
+            assert_eq!(key_error(key), None, "{key}");
+        }
+        for key in ["", "/a", "a/", "a/b/c", "A/b", "x..y/a", "-a", "a\u{e9}"] {
+            assert!(key_error(key).is_some(), "{key}");
+        }
+        assert_eq!(value_error(""), None);
+        assert!(value_error(&"a".repeat(64)).is_some());
+        assert!(value_error("-3").is_some());
+    }
+}
