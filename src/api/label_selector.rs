@@ -234,12 +234,8 @@ impl<'a> Parser<'a> {
                             values.push(String::new());
                             return Ok(values);
                         }
-                        // Go's parser takes both commas at once, so that
-                        // `in (a,,)` is an error and `in (a,)` is not.
-                        "," => {
-                            self.next();
-                            values.push(String::new());
-                        }
+                        // The value between two commas.
+                        "," => values.push(String::new()),
                         _ => {}
                     }
                 }

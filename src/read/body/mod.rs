@@ -1,0 +1,135 @@
+//! Bodies of GET and LIST out of stored objects.
+
+mod partial;
+mod pieces;
+mod table;
+mod whole;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{BypassReason, Page};
+use crate::negotiation::MetaVersion;
+use crate::representation::table::{Printer, TableOptions};
+use crate::store::{Resource, StoredObject};
+
+/// How objects are to be shown.
+#[derive(Clone, Debug)]
+pub enum Shape {
+    Whole,
+    Table(Arc<Printer>, TableOptions),
+    Partial(MetaVersion),
+}
+
+/// The body of a GET.
+pub fn get_body(
+    resource: &Resource,
+    object: &StoredObject,
+    shape: &Shape,
+) -> Result<Bytes, BypassReason> {
+    match shape {
+        Shape::Whole => Some(whole::single(resource, object)),
+        Shape::Table(printer, options) => table::single(resource, object, printer, *options).ok(),
+        Shape::Partial(version) => partial::single(resource, object, *version),
+    }
+    .ok_or(BypassReason::Representation)
+}
+
+/// The body of a LIST, in pieces ready for the socket.
+pub fn list_body(
+    resource: &Resource,
+    page: &Page<'_>,
+    shape: &Shape,
+) -> Result<Vec<Bytes>, BypassReason> {
+    match shape {
+        Shape::Whole => Some(whole::list(resource, page)),
+        Shape::Table(printer, options) => table::list(resource, page, printer, *options).ok(),
+        Shape::Partial(version) => partial::list(resource, page, *version),
+    }
+    .ok_or(BypassReason::Representation)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::iter;
+    use std::sync::OnceLock;
+
+    use super::pieces::{LARGEST_PIECE_BYTES, SHARED_BYTES};
+    use super::*;
+    use crate::api::GroupVersionResource;
+    use crate::representation::{Envelope, Form, ListMeta};
+    use crate::store::{Scope, Store, field_table};
+
+    fn store(sizes: &[usize]) -> Store {
+        let gvr = GroupVersionResource::new("", "v1", "nodes");
+        let resource = Resource {
+            fields: field_table(&gvr),
+            gvr,
+            namespaced: false,
+            envelope: Envelope::new(Form::Struct, "v1", "Node", "NodeList"),
+            bookmark: OnceLock::new(),
+        };
+        let objects = sizes.iter().enumerate().map(|(n, size)| {
+            let padding = "x".repeat(*size);
+            let odd = n % 2;
+            let item = format!(
+                r#"{{"metadata":{{"name":"n{n:03}","resourceVersion":"5","labels":{{"odd":"{odd}"}}}},"x":"{padding}"}}"#
+            );
+            StoredObject::parse(Bytes::from(item), &resource.fields).unwrap()
+        });
+        let objects = objects.collect();
+        Store::new(resource, objects, 9)
+    }
+
+    #[test]
+    fn bodies_come_in_pieces_of_their_size() {
+        for sizes in [
+            &[][..],
+            &[10],
+            &[100_000; 20],
+            &[1_000_000, 10, 1_000_000],
+            &[300_000],
+            &[3_000_000; 3],
+            &[1_000; 300],
+        ] {
+            let store = store(sizes);
+            let snapshot = store.snapshot();
+            let page = Page {
+                parts: snapshot.parts(&Scope::All, "").collect(),
+                meta: ListMeta::at(9),
+            };
+            let pieces = list_body(&store.resource, &page, &Shape::Whole).unwrap();
+            assert!(pieces.iter().all(|p| p.len() <= LARGEST_PIECE_BYTES));
+            assert!(pieces.iter().all(|p| !p.is_empty()));
+            let total: usize = sizes.iter().sum();
+            assert!(pieces.len() <= 2 + 2 * total / SHARED_BYTES, "{sizes:?}");
+            let body = pieces.concat();
+            let list: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(list["metadata"]["resourceVersion"], "9");
+            let names: Vec<_> = list["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|i| &i["metadata"]["name"])
+                .collect();
+            let expected: Vec<_> = (0..sizes.len()).map(|n| format!("n{n:03}")).collect();
+            assert_eq!(names, expected.iter().collect::<Vec<_>>());
+        }
+    }
+    #[test]
+    fn what_is_joined_is_not_copied() {
+        let store = store(&[5_000; 200]);
+        let snapshot = store.snapshot();
+        let page = || Page {
+            parts: snapshot.parts(&Scope::All, "").collect(),
+            meta: ListMeta::at(9),
+        };
+        let list = || list_body(&store.resource, &page(), &Shape::Whole).unwrap();
+        let (first, second) = (list(), list());
+        assert_eq!(first.concat(), second.concat());
+        let shared = iter::zip(&first, &second).filter(|(a, b)| a.as_ptr() == b.as_ptr());
+        let bytes: usize = shared.map(|(piece, _)| piece.len()).sum();
+        assert!(bytes > 900_000, "{bytes} bytes are shared");
+    }
+}

@@ -1,0 +1,39 @@
+//! `as=PartialObjectMetadata` and `as=PartialObjectMetadataList`. `None` for an
+//! object whose metadata holds what we do not know.
+
+use bytes::Bytes;
+
+use super::pieces::Pieces;
+use crate::negotiation::MetaVersion;
+use crate::read::Page;
+use crate::representation::partial;
+use crate::store::{Resource, StoredObject};
+
+pub(super) fn single(
+    resource: &Resource,
+    object: &StoredObject,
+    version: MetaVersion,
+) -> Option<Bytes> {
+    let object = partial::object(&object.item(), &resource.envelope, version)?;
+    Some([&object[..], b"\n"].concat().into())
+}
+
+pub(super) fn list(
+    resource: &Resource,
+    page: &Page<'_>,
+    version: MetaVersion,
+) -> Option<Vec<Bytes>> {
+    let empty = page.is_empty();
+    let mut pieces = Pieces::default();
+    pieces.expect(page);
+    pieces.push(&partial::list_prefix(&page.meta, version, empty));
+    for object in page.objects() {
+        pieces.item(partial::object(
+            &object.item(),
+            &resource.envelope,
+            version,
+        )?);
+    }
+    pieces.push(&partial::list_suffix(empty));
+    Some(pieces.finish())
+}
