@@ -47,6 +47,11 @@ lint: ## Checks format, clippy, scripts, Go files and, if installed, dependencie
 	if command -v cargo-deny >/dev/null; then cargo deny --offline check licenses bans sources; \
 	else echo "cargo-deny is not installed: licences and bans of dependencies not checked"; fi
 
+.PHONY: schema
+schema: ## Writes src/schema/kubernetes.txt anew from the Go types (Go)
+	cd tools/schema && go run . > ../../src/schema/kubernetes.txt.new
+	mv src/schema/kubernetes.txt.new src/schema/kubernetes.txt
+
 .PHONY: bench
 bench: test-servers ## Runs the benchmarks: ours and the peer's in one run
 	cargo bench $(ARGS)
@@ -59,4 +64,4 @@ fmt: ## Formats Rust and Go files
 .PHONY: deps
 deps: ## Downloads what the build and the tests need, for work without a network
 	cargo fetch --locked
-	for module in tests/kubernetes tests/kwok; do (cd $$module && go mod download); done
+	for module in tests/kubernetes tests/kwok tools/schema; do (cd $$module && go mod download); done

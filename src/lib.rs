@@ -16,6 +16,7 @@ pub mod read;
 pub mod reflector;
 pub mod representation;
 pub mod request;
+pub mod schema;
 pub mod server;
 pub mod store;
 pub mod upstream;

@@ -9,6 +9,7 @@ pub mod pretty;
 pub mod resource_version;
 pub mod scan;
 pub mod table;
+pub mod transcode;
 
 pub use bookmark::BookmarkTemplate;
 pub use envelope::{Envelope, EventType, Form, ListMeta};

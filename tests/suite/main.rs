@@ -30,6 +30,7 @@ mod metrics;
 mod personal;
 mod reload;
 mod restart;
+mod schema;
 mod streams;
 mod traps;
 mod watch_history;

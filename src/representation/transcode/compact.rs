@@ -1,0 +1,335 @@
+//! JSON inside objects that nobody here has a schema of (managedFields, raw
+//! extensions): checked and copied without white space, as Go does with what a
+//! `MarshalJSON` returns.
+
+use super::NotTranscodable::{Malformed, TooDeep};
+use super::{MAX_DEPTH, Result, text};
+
+/// Appends JSON as Go's `encoding/json` compacts it: no white space between
+/// tokens; `<`, `>`, `&` and line separators in strings escaped.
+pub fn write(json: &[u8], out: &mut Vec<u8>) -> Result {
+    let mut copy = Copy { json, from: 0, out };
+    let end = scan(json, 0, &mut copy)?;
+    if skip_space(json, end) != json.len() {
+        return Err(Malformed);
+    }
+    copy.flush(end);
+    Ok(())
+}
+
+/// The end of the JSON value that begins at `at`, which is checked.
+pub fn value_end(json: &[u8], at: usize) -> Result<usize> {
+    scan(json, at, &mut Ignore)
+}
+
+/// What happens to the parts of JSON that are not copied as they are.
+trait Sink {
+    /// White space between tokens.
+    fn skip(&mut self, from: usize, to: usize);
+    /// A character in a string that may be one to escape: how many bytes it has.
+    fn special(&mut self, at: usize) -> usize;
+}
+
+struct Ignore;
+
+impl Sink for Ignore {
+    fn skip(&mut self, _: usize, _: usize) {}
+
+    fn special(&mut self, _: usize) -> usize {
+        1
+    }
+}
+
+struct Copy<'a> {
+    json: &'a [u8],
+    /// Up to here it is copied.
+    from: usize,
+    out: &'a mut Vec<u8>,
+}
+
+impl Copy<'_> {
+    fn flush(&mut self, to: usize) {
+        let part = self.json.get(self.from..to).unwrap_or_default();
+        self.out.extend_from_slice(part);
+        self.from = to;
+    }
+}
+
+impl Sink for Copy<'_> {
+    fn skip(&mut self, from: usize, to: usize) {
+        self.flush(from);
+        self.from = to;
+    }
+
+    fn special(&mut self, at: usize) -> usize {
+        let rest = self.json.get(at..).unwrap_or_default();
+        if !matches!(rest.first(), Some(b'<' | b'>' | b'&' | 0xe2)) {
+            return 1;
+        }
+        self.flush(at);
+        let taken = text::escape_html(rest, self.out);
+        self.from += taken;
+        taken.max(1)
+    }
+}
+
+pub fn skip_space(json: &[u8], mut at: usize) -> usize {
+    while matches!(json.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+        at += 1;
+    }
+    at
+}
+
+/// Which containers are open: a bit each, set for objects.
+struct Open {
+    bits: [u64; MAX_DEPTH.div_ceil(64)],
+    depth: usize,
+}
+
+impl Open {
+    fn push(&mut self, object: bool) -> Result {
+        if self.depth >= MAX_DEPTH {
+            return Err(TooDeep);
+        }
+        let word = self.bits.get_mut(self.depth / 64).ok_or(TooDeep)?;
+        let bit = 1u64 << (self.depth % 64);
+        *word = if object { *word | bit } else { *word & !bit };
+        self.depth += 1;
+        Ok(())
+    }
+
+    fn in_object(&self) -> bool {
+        let Some(top) = self.depth.checked_sub(1) else {
+            return false;
+        };
+        let word = self.bits.get(top / 64).copied().unwrap_or_default();
+        word >> (top % 64) & 1 == 1
+    }
+}
+
+/// Goes through one value, without recursion.
+fn scan(json: &[u8], start: usize, sink: &mut impl Sink) -> Result<usize> {
+    let mut open = Open {
+        bits: [0; MAX_DEPTH.div_ceil(64)],
+        depth: 0,
+    };
+    let mut at = space(json, start, sink);
+    'value: loop {
+        // A value begins here.
+        match json.get(at).ok_or(Malformed)? {
+            opening @ (b'{' | b'[') => {
+                let object = *opening == b'{';
+                open.push(object)?;
+                at = space(json, at + 1, sink);
+                let closing = if object { b'}' } else { b']' };
+                if json.get(at) == Some(&closing) {
+                    open.depth -= 1;
+                    at += 1;
+                } else {
+                    if object {
+                        at = key(json, at, sink)?;
+                    }
+                    continue 'value;
+                }
+            }
+            b'"' => at = string(json, at + 1, sink)?,
+            b't' => at = word(json, at, b"true")?,
+            b'f' => at = word(json, at, b"false")?,
+            b'n' => at = word(json, at, b"null")?,
+            _ => at = number(json, at)?,
+        }
+        // A value has ended; so may those that hold it.
+        loop {
+            if open.depth == 0 {
+                return Ok(at);
+            }
+            at = space(json, at, sink);
+            match json.get(at).ok_or(Malformed)? {
+                b',' => {
+                    at = space(json, at + 1, sink);
+                    if open.in_object() {
+                        at = key(json, at, sink)?;
+                    }
+                    continue 'value;
+                }
+                b'}' if open.in_object() => {}
+                b']' if !open.in_object() => {}
+                _ => return Err(Malformed),
+            }
+            open.depth -= 1;
+            at += 1;
+        }
+    }
+}
+
+#[inline]
+fn space(json: &[u8], at: usize, sink: &mut impl Sink) -> usize {
+    if json.get(at).is_some_and(|byte| *byte > b' ') {
+        return at;
+    }
+    let end = skip_space(json, at);
+    if end > at {
+        sink.skip(at, end);
+    }
+    end
+}
+
+/// Past a key and its colon, to the value.
+fn key(json: &[u8], at: usize, sink: &mut impl Sink) -> Result<usize> {
+    if json.get(at) != Some(&b'"') {
+        return Err(Malformed);
+    }
+    let end = string(json, at + 1, sink)?;
+    let at = space(json, end, sink);
+    if json.get(at) != Some(&b':') {
+        return Err(Malformed);
+    }
+    Ok(space(json, at + 1, sink))
+}
+
+/// The end of a string whose first character is at `at`.
+fn string(json: &[u8], mut at: usize, sink: &mut impl Sink) -> Result<usize> {
+    loop {
+        at += text::plain(json.get(at..).unwrap_or_default());
+        match json.get(at).ok_or(Malformed)? {
+            b'"' => return Ok(at + 1),
+            b'\\' => {
+                at += 2;
+                match json.get(at - 1).ok_or(Malformed)? {
+                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
+                    b'u' => {
+                        let digits = json.get(at..at + 4).ok_or(Malformed)?;
+                        if !digits.iter().all(u8::is_ascii_hexdigit) {
+                            return Err(Malformed);
+                        }
+                        at += 4;
+                    }
+                    _ => return Err(Malformed),
+                }
+            }
+            0..0x20 => return Err(Malformed),
+            _ => at += sink.special(at),
+        }
+    }
+}
+
+fn word(json: &[u8], at: usize, word: &[u8]) -> Result<usize> {
+    let end = at + word.len();
+    match json.get(at..end) {
+        Some(found) if found == word => Ok(end),
+        _ => Err(Malformed),
+    }
+}
+
+/// The end of a number: RFC 8259, section 6.
+pub fn number(json: &[u8], mut at: usize) -> Result<usize> {
+    let digits = |mut at: usize| {
+        let start = at;
+        while json.get(at).is_some_and(u8::is_ascii_digit) {
+            at += 1;
+        }
+        (at > start).then_some(at).ok_or(Malformed)
+    };
+    if json.get(at) == Some(&b'-') {
+        at += 1;
+    }
+    at = match json.get(at) {
+        Some(b'0') => at + 1,
+        _ => digits(at)?,
+    };
+    if json.get(at) == Some(&b'.') {
+        at = digits(at + 1)?;
+    }
+    if matches!(json.get(at), Some(b'e' | b'E')) {
+        at += 1;
+        if matches!(json.get(at), Some(b'+' | b'-')) {
+            at += 1;
+        }
+        at = digits(at)?;
+    }
+    Ok(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn compacted(json: &[u8]) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        write(json, &mut out).map(|()| out)
+    }
+
+    #[test]
+    fn white_space_goes_and_html_is_escaped() {
+        for (json, expected) in [
+            (
+                &b" { \"a\" : [ 1 , -0.5e+3 ,\ttrue ] } \n"[..],
+                &br#"{"a":[1,-0.5e+3,true]}"#[..],
+            ),
+            (
+                br#"{"f:a":{"k:{\"n\":1}":{".":{}}}}"#,
+                br#"{"f:a":{"k:{\"n\":1}":{".":{}}}}"#,
+            ),
+            (br#""<&> \u003c\/""#, br#""\u003c\u0026\u003e \u003c\/""#),
+            (
+                "[\"\u{2028}é\u{2029}\"]".as_bytes(),
+                "[\"\\u2028é\\u2029\"]".as_bytes(),
+            ),
+            (b"[[],{},\"\",null,false]", b"[[],{},\"\",null,false]"),
+        ] {
+            assert_eq!(compacted(json).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused() {
+        for json in [
+            "",
+            " ",
+            "{",
+            "[",
+            "{]",
+            "[}",
+            "[1,]",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{a:1}",
+            "{,}",
+            "1 2",
+            "nul",
+            "tru",
+            "01",
+            "1.",
+            ".5",
+            "-",
+            "1e",
+            "+1",
+            "\"a",
+            "\"\\x\"",
+            "\"\\u12g4\"",
+            "\"\n\"",
+            "[1 2]",
+            "{\"a\":1 \"b\":2}",
+            "{\"a\":1,}",
+            "]",
+            "}",
+            "\"\\u12",
+        ] {
+            assert_eq!(compacted(json.as_bytes()), Err(Malformed), "{json}");
+        }
+        let bomb = "[".repeat(1 << 20);
+        assert_eq!(compacted(bomb.as_bytes()), Err(TooDeep));
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_serde(bytes in r#"[\[\]{},:"a1u0.e tn\\-]{0,12}"#) {
+            let ours = compacted(bytes.as_bytes()).is_ok();
+            let theirs = serde_json::from_str::<serde::de::IgnoredAny>(&bytes).is_ok();
+            // serde reads surrogates; Go and we check digits alone.
+            prop_assert!(ours == theirs || bytes.contains("\\u"), "{}", bytes);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! `Quantity`: text in both encodings, but what Go reads it writes in a form
+//! of its own choice: `1000m` as `1`, `1.5Gi` as `1536Mi`, `1.500` as it is.
+//! Source: k8s.io/apimachinery/pkg/api/resource, whose reading has a fast way
+//! that keeps some texts and a slow one of decimals without bounds; here
+//! decimals have 38 digits, and what needs more is refused.
+
+use super::NotTranscodable::{Unsupported, WrongType};
+use super::Result;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Decimal,
+    Exponent,
+    Binary,
+}
+
+/// The parts of a text.
+struct Parts<'a> {
+    negative: bool,
+    /// Without leading zeros, but never empty.
+    whole: &'a [u8],
+    fraction: &'a [u8],
+    format: Format,
+    /// Of ten, or of two if binary.
+    exponent: i32,
+}
+
+/// No more digits than this: 2^60 times them is below 10^38.
+const MAX_DIGITS: usize = 19;
+/// Go keeps no more digits after the point, and rounds up.
+const NANO: i32 = -9;
+
+/// Appends a quantity as Go writes it.
+pub fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
+    if text == b"0" {
+        out.push(b'0');
+        return Ok(());
+    }
+    let parts = split(text)?;
+    let digits = parts.whole.len() + parts.fraction.len();
+    if digits > MAX_DIGITS {
+        return Err(Unsupported);
+    }
+    let unsigned = [parts.whole, parts.fraction]
+        .concat()
+        .iter()
+        .fold(0i128, |value, digit| value * 10 + i128::from(digit - b'0'));
+    let binary = parts.format == Format::Binary;
+    let mut exponent = if binary { 0 } else { parts.exponent };
+    exponent -= parts.fraction.len() as i32;
+
+    // Go's fast way, in which it may keep the text.
+    let room = if binary {
+        // float32(exponent)*3/10 for exponents that are multiples of ten.
+        let spare = 14 - parts.exponent * 3 / 10;
+        parts.fraction.is_empty() && spare >= digits as i32
+    } else {
+        digits <= 18
+    };
+    let shift = if binary { parts.exponent } else { 0 };
+    let scaled = unsigned << shift;
+    if room && exponent >= NANO && i64::try_from(scaled).is_ok() {
+        let first = parts.whole.first();
+        let kept = if binary {
+            unsigned & 7 != 0
+        } else {
+            let last = [parts.whole, parts.fraction].concat();
+            exponent % 3 == 0 && !last.ends_with(b"000") && first != Some(&b'0')
+        };
+        if kept {
+            out.extend_from_slice(text);
+            return Ok(());
+        }
+    }
+    let mut value = scaled;
+    if exponent < NANO {
+        let power = power_of_ten(NANO - exponent)?;
+        value = value / power + i128::from(value % power != 0);
+        exponent = NANO;
+    }
+    if binary && value > i128::from(i64::MAX) * power_of_ten(-exponent)? {
+        (value, exponent) = (i128::from(i64::MAX), 0);
+    }
+    if parts.negative {
+        value = -value;
+    }
+    canonical(value, exponent, parts.format, out)
+}
+
+fn power_of_ten(exponent: i32) -> Result<i128> {
+    let exponent = u32::try_from(exponent).map_err(|_| Unsupported)?;
+    10i128.checked_pow(exponent).ok_or(Unsupported)
+}
+
+/// Appends `value * 10^exponent`.
+fn canonical(mut value: i128, mut exponent: i32, format: Format, out: &mut Vec<u8>) -> Result {
+    if value == 0 {
+        out.push(b'0');
+        return Ok(());
+    }
+    let mut format = format;
+    if format == Format::Binary {
+        let power = power_of_ten(-exponent)?;
+        if value.abs() >= 1024 * power && value % power == 0 {
+            value /= power;
+            let mut suffixes = BINARY.iter();
+            let mut suffix: &[u8] = b"";
+            while value % 1024 == 0 {
+                value /= 1024;
+                suffix = suffixes.next().ok_or(Unsupported)?.0;
+            }
+            out.extend_from_slice(value.to_string().as_bytes());
+            out.extend_from_slice(suffix);
+            return Ok(());
+        }
+        format = Format::Decimal;
+    }
+    while value % 10 == 0 {
+        value /= 10;
+        exponent += 1;
+    }
+    while exponent % 3 != 0 {
+        value = value.checked_mul(10).ok_or(Unsupported)?;
+        exponent -= 1;
+    }
+    out.extend_from_slice(value.to_string().as_bytes());
+    if format == Format::Exponent {
+        if exponent != 0 {
+            out.extend_from_slice(format!("e{exponent}").as_bytes());
+        }
+        return Ok(());
+    }
+    // Go leaves out a suffix that it does not have.
+    let suffix = DECIMAL.iter().find(|(_, of)| *of == exponent);
+    out.extend_from_slice(suffix.ok_or(Unsupported)?.0);
+    Ok(())
+}
+
+const DECIMAL: &[(&[u8], i32)] = &[
+    (b"", 0),
+    (b"n", -9),
+    (b"u", -6),
+    (b"m", -3),
+    (b"k", 3),
+    (b"M", 6),
+    (b"G", 9),
+    (b"T", 12),
+    (b"P", 15),
+    (b"E", 18),
+];
+
+const BINARY: &[(&[u8], i32)] = &[
+    (b"Ki", 10),
+    (b"Mi", 20),
+    (b"Gi", 30),
+    (b"Ti", 40),
+    (b"Pi", 50),
+    (b"Ei", 60),
+];
+
+/// Exponents of ten that are not absurd: beyond, Go's integers wrap.
+const MAX_EXPONENT: i32 = 1000;
+
+fn split(text: &[u8]) -> Result<Parts<'_>> {
+    let (negative, rest) = match text {
+        [] => return Err(WrongType),
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    let zeros = rest.iter().position(|b| *b != b'0').unwrap_or(rest.len());
+    let rest = rest.get(zeros..).unwrap_or_default();
+    let (whole, rest) = digits(rest);
+    let whole = if whole.is_empty() { b"0" } else { whole };
+    let (fraction, suffix) = match rest {
+        [b'.', after @ ..] => digits(after),
+        rest => (&[][..], rest),
+    };
+    let (format, exponent) = interpret(suffix)?;
+    Ok(Parts {
+        negative,
+        whole,
+        fraction,
+        format,
+        exponent,
+    })
+}
+
+fn digits(text: &[u8]) -> (&[u8], &[u8]) {
+    let end = text.iter().position(|b| !b.is_ascii_digit());
+    text.split_at(end.unwrap_or(text.len()))
+}
+
+fn interpret(suffix: &[u8]) -> Result<(Format, i32)> {
+    let of = |table: &[(&[u8], i32)]| table.iter().find(|(s, _)| *s == suffix).map(|(_, e)| *e);
+    if let Some(exponent) = of(DECIMAL) {
+        return Ok((Format::Decimal, exponent));
+    }
+    if let Some(exponent) = of(BINARY) {
+        return Ok((Format::Binary, exponent));
+    }
+    let [b'e' | b'E', exponent @ ..] = suffix else {
+        return Err(WrongType);
+    };
+    let exponent = std::str::from_utf8(exponent).map_err(|_| WrongType)?;
+    let exponent: i32 = exponent.parse().map_err(|_| WrongType)?;
+    if exponent.abs() > MAX_EXPONENT {
+        return Err(Unsupported);
+    }
+    Ok((Format::Exponent, exponent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_as_go_writes_them() {
+        // Each of these was asked of k8s.io/apimachinery v0.36.3.
+        for (text, expected) in [
+            ("0", "0"),
+            ("100m", "100m"),
+            ("1000m", "1"),
+            ("1500m", "1500m"),
+            ("0.5", "500m"),
+            ("1.5", "1500m"),
+            ("1.500", "1.500"),
+            ("+5", "+5"),
+            ("005", "005"),
+            ("-", "0"),
+            ("1.", "1."),
+            (".5", "500m"),
+            ("128Mi", "128Mi"),
+            ("1024Mi", "1Gi"),
+            ("8Gi", "8Gi"),
+            ("1.5Gi", "1536Mi"),
+            ("0.5Ki", "512"),
+            ("0.0001Ki", "102400u"),
+            ("512", "512"),
+            ("1000", "1k"),
+            ("1e3", "1e3"),
+            ("1000e0", "1e3"),
+            ("1E3", "1E3"),
+            ("12e4", "120e3"),
+            ("0Ki", "0"),
+            ("0e5", "0"),
+            ("1n", "1n"),
+            ("0.1n", "1n"),
+            ("-1.5Gi", "-1536Mi"),
+            ("65839956Ki", "65839956Ki"),
+            ("1Ei", "1Ei"),
+            ("100Ei", "9223372036854775807"),
+            ("9223372036854775807", "9223372036854775807"),
+        ] {
+            let mut out = Vec::new();
+            write(text.as_bytes(), &mut out).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{text}");
+        }
+        for wrong in [
+            "", "a", "1x", "1 ", "1Kii", "1e", "--1", "1.5.5", "1e5x", "\u{661}",
+        ] {
+            assert!(write(wrong.as_bytes(), &mut Vec::new()).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! JSON strings as Go's `encoding/json` writes them: `<`, `>`, `&`, U+2028 and
+//! U+2029 escaped, each byte that is no UTF-8 as `\ufffd`.
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+/// The bytes of a word that are `byte`: their highest bit is set. Others may
+/// be found too, but only above a right one.
+const fn equal(word: u64, byte: u8) -> u64 {
+    let differs = word ^ (ONES * byte as u64);
+    differs.wrapping_sub(ONES) & !differs & HIGHS
+}
+
+/// Eight bytes at once: the highest bits of those that a JSON string cannot
+/// have as they are. The lowest of them is exact.
+const fn special(word: u64) -> u64 {
+    let control = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
+    // `"` and `&` differ in one bit, `<` and `>` in another.
+    let quote = equal(word & !(ONES * 0x04), b'"');
+    let angle = equal(word & !(ONES * 0x02), b'<');
+    control | quote | angle | equal(word, b'\\') | (word & HIGHS)
+}
+
+/// How many bytes from the start need no look: no control characters, quotes,
+/// backslashes, `<`, `>`, `&`, and nothing but ASCII.
+#[inline]
+pub fn plain(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    let mut rest = bytes;
+    while let Some((chunk, tail)) = rest.split_first_chunk::<8>() {
+        let found = special(u64::from_le_bytes(*chunk));
+        if found != 0 {
+            return at + (found.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+        rest = tail;
+    }
+    let tail = rest.iter().position(|byte| !PLAIN[usize::from(*byte)]);
+    at + tail.unwrap_or(rest.len())
+}
+
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0x20;
+    while byte < 0x80 {
+        plain[byte] = !matches!(byte as u8, b'"' | b'&' | b'<' | b'>' | b'\\');
+        byte += 1;
+    }
+    plain
+};
+
+/// Appends a JSON string.
+pub fn write(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    let mut rest = text;
+    loop {
+        let (run, tail) = rest.split_at(plain(rest));
+        out.extend_from_slice(run);
+        let Some(first) = tail.first() else { break };
+        rest = if *first < 0x80 {
+            escape(*first, out);
+            tail.get(1..).unwrap_or_default()
+        } else {
+            let ascii = tail.iter().position(u8::is_ascii).unwrap_or(tail.len());
+            let (foreign, after) = tail.split_at(ascii);
+            write_foreign(foreign, out);
+            after
+        };
+    }
+    out.push(b'"');
+}
+
+/// Appends an ASCII character that a string cannot have as it is.
+fn escape(byte: u8, out: &mut Vec<u8>) {
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        0x08 => b'b',
+        0x0c => b'f',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        _ => {
+            let digit = |nibble: u8| HEX.get(usize::from(nibble)).copied().unwrap_or(b'0');
+            out.extend_from_slice(b"\\u00");
+            out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// Appends bytes of which none is ASCII.
+fn write_foreign(mut bytes: &[u8], out: &mut Vec<u8>) {
+    while !bytes.is_empty() {
+        let valid = match std::str::from_utf8(bytes) {
+            Ok(_) => bytes.len(),
+            Err(error) => error.valid_up_to(),
+        };
+        let (good, rest) = bytes.split_at(valid);
+        write_separators_escaped(good, out);
+        // As Go: a replacement for each byte, not for each broken sequence.
+        bytes = match rest.split_first() {
+            Some((_, rest)) => {
+                out.extend_from_slice(b"\\ufffd");
+                rest
+            }
+            None => rest,
+        };
+    }
+}
+
+/// U+2028 and U+2029 end lines in JavaScript: Go escapes them.
+fn write_separators_escaped(mut bytes: &[u8], out: &mut Vec<u8>) {
+    while let Some(at) = separator(bytes) {
+        let (before, rest) = bytes.split_at(at);
+        out.extend_from_slice(before);
+        out.extend_from_slice(if rest.get(2) == Some(&0xa8) {
+            b"\\u2028"
+        } else {
+            b"\\u2029"
+        });
+        bytes = rest.get(3..).unwrap_or_default();
+    }
+    out.extend_from_slice(bytes);
+}
+
+fn separator(bytes: &[u8]) -> Option<usize> {
+    let is = |window: &[u8]| matches!(window, [0xe2, 0x80, 0xa8 | 0xa9]);
+    bytes.windows(3).position(is)
+}
+
+/// Appends `<`, `>`, `&` or a line separator as Go escapes them inside JSON
+/// that is copied; how many bytes that took, 0 for anything else.
+pub fn escape_html(bytes: &[u8], out: &mut Vec<u8>) -> usize {
+    match bytes {
+        [byte @ (b'<' | b'>' | b'&'), ..] => {
+            escape(*byte, out);
+            1
+        }
+        [0xe2, 0x80, 0xa8 | 0xa9, ..] => {
+            write_separators_escaped(bytes.get(..3).unwrap_or_default(), out);
+            3
+        }
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn written(text: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        write(text, &mut out);
+        out
+    }
+
+    #[test]
+    fn strings_are_as_go_writes_them() {
+        for (text, expected) in [
+            (&b""[..], &b"\"\""[..]),
+            (b"plain text", b"\"plain text\""),
+            (b"a<b>&c", br#""a\u003cb\u003e\u0026c""#),
+            (b"\"\\/\x7f", b"\"\\\"\\\\/\x7f\""),
+            (b"\x08\x0c\n\r\t\x00\x1f", br#""\b\f\n\r\t\u0000\u001f""#),
+            (
+                "é \u{2028}\u{2029}z".as_bytes(),
+                "\"é \\u2028\\u2029z\"".as_bytes(),
+            ),
+            (b"a\xffb\xe2\x80", br#""a\ufffdb\ufffd\ufffd""#),
+            ("日本\u{1f600}".as_bytes(), "\"日本\u{1f600}\"".as_bytes()),
+        ] {
+            assert_eq!(written(text), expected, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn plain_stops_at_the_first_that_is_not(
+            bytes in proptest::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let slow = bytes.iter().position(|b| !PLAIN[usize::from(*b)]);
+            prop_assert_eq!(plain(&bytes), slow.unwrap_or(bytes.len()));
+        }
+
+        #[test]
+        fn strings_are_read_back(text in any::<String>()) {
+            let json = written(text.as_bytes());
+            prop_assert_eq!(serde_json::from_slice::<String>(&json).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Protobuf's wire format, read from a slice and a position.
+
+use super::NotTranscodable::{self, Malformed};
+use super::Result;
+
+/// Reads fields one after another. Unlike [`crate::api::protobuf_wire`] what
+/// breaks off is an error, and positions are kept.
+#[derive(Clone, Copy)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+/// Wire types.
+pub const VARINT: u64 = 0;
+pub const FIXED64: u64 = 1;
+pub const LENGTH: u64 = 2;
+
+impl<'a> Reader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// Of a part of a message.
+    pub fn within(bytes: &'a [u8], start: u32, end: u32) -> Result<Self> {
+        let bytes = bytes.get(..end as usize).ok_or(Malformed)?;
+        let at = start as usize;
+        Ok(Self { bytes, at })
+    }
+
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    pub fn is_at_end(&self) -> bool {
+        self.at >= self.bytes.len()
+    }
+
+    #[inline]
+    pub fn varint(&mut self) -> Result<u64> {
+        let first = *self.bytes.get(self.at).ok_or(Malformed)?;
+        self.at += 1;
+        if first < 0x80 {
+            return Ok(u64::from(first));
+        }
+        self.long_varint(u64::from(first & 0x7f))
+    }
+
+    fn long_varint(&mut self, first: u64) -> Result<u64> {
+        let mut value = first;
+        for shift in (7..64).step_by(7) {
+            let byte = *self.bytes.get(self.at).ok_or(Malformed)?;
+            self.at += 1;
+            let bits = u64::from(byte & 0x7f);
+            // The tenth byte has room for one bit.
+            if shift == 63 && bits > 1 {
+                return Err(Malformed);
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Malformed)
+    }
+
+    /// The content of a string, bytes or a message.
+    #[inline]
+    pub fn content(&mut self) -> Result<&'a [u8]> {
+        let length = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
+        let rest = self.bytes.get(self.at..).ok_or(Malformed)?;
+        let content = rest.get(..length).ok_or(Malformed)?;
+        self.at += length;
+        Ok(content)
+    }
+
+    pub fn fixed64(&mut self) -> Result<u64> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let bytes = rest.first_chunk::<8>().ok_or(Malformed)?;
+        self.at += 8;
+        Ok(u64::from_le_bytes(*bytes))
+    }
+}
+
+/// The fields of a small message whose fields are all varints or all contents,
+/// each at most once: those of the types with a JSON form of their own.
+pub fn read_small<'a>(bytes: &'a [u8], mut field: impl FnMut(u64, Small<'a>) -> Result) -> Result {
+    let mut reader = Reader::new(bytes);
+    let mut seen = 0u64;
+    while !reader.is_at_end() {
+        let tag = reader.varint()?;
+        let number = tag >> 3;
+        let value = match tag & 7 {
+            VARINT => Small::Varint(reader.varint()?),
+            LENGTH => Small::Content(reader.content()?),
+            _ => return Err(NotTranscodable::UnknownField),
+        };
+        let bit = 1u64 << (number & 63);
+        if number > 63 || seen & bit != 0 {
+            return Err(NotTranscodable::Twice);
+        }
+        seen |= bit;
+        field(number, value)?;
+    }
+    Ok(())
+}
+
+pub enum Small<'a> {
+    Varint(u64),
+    Content(&'a [u8]),
+}
+
+/// Go's generated decoders take a varint of any size and keep the low bits.
+pub fn int32(value: u64) -> i32 {
+    value as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints() {
+        let largest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        for (bytes, expected) in [
+            (&[][..], Err(Malformed)),
+            (&[5], Ok(5)),
+            (&[0xac, 2], Ok(300)),
+            (&[0x80], Err(Malformed)),
+            (&[0xff; 10], Err(Malformed)),
+            (&[0x80; 12], Err(Malformed)),
+            (&largest, Ok(u64::MAX)),
+        ] {
+            assert_eq!(Reader::new(bytes).varint(), expected, "{bytes:?}");
+        }
+        assert_eq!(Reader::new(b"\x03ab").content(), Err(Malformed));
+        assert_eq!(Reader::new(&largest).content(), Err(Malformed));
+        assert_eq!(Reader::new(b"\x02abc").content(), Ok(&b"ab"[..]));
+    }
+}

@@ -1,0 +1,128 @@
+//! Kubernetes' built-in types as both encodings need them: of every message
+//! its fields in JSON's order, with JSON name, protobuf number, type, and when
+//! JSON leaves them out. `tools/schema` reads this off the Go types and writes
+//! `kubernetes.txt` (`make schema`); a test compares the two.
+//!
+//! What is here is a promise about one release. Whoever uses it refuses what
+//! it does not name, so that a newer API server's fields are never dropped.
+
+mod message;
+mod names;
+mod parse;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+pub use message::{Field, Form, Kind, Message, Shape};
+pub use parse::Unreadable;
+
+/// Every message and kind of one Kubernetes release.
+#[derive(Debug, Default)]
+pub struct Schema {
+    version: String,
+    /// [`Kind::Message`] and [`Form`] name messages by their place here.
+    messages: Vec<Message>,
+    names: HashMap<Box<str>, u16>,
+    /// By apiVersion, then kind.
+    kinds: HashMap<Box<str>, HashMap<Box<str>, u16>>,
+}
+
+static BUILTIN: LazyLock<Schema> = LazyLock::new(|| {
+    let read = Schema::parse(include_str!("kubernetes.txt"));
+    debug_assert!(read.is_ok(), "{:?}", read.err());
+    // A test reads the file, so this is not met; without a schema nothing
+    // would be transcodable, and everything forwarded.
+    read.unwrap_or_default()
+});
+
+impl Schema {
+    /// The schema of the release this program was built for.
+    pub fn builtin() -> &'static Self {
+        &BUILTIN
+    }
+
+    /// As API servers write it: `v1.36.3`.
+    pub fn kubernetes_version(&self) -> &str {
+        &self.version
+    }
+
+    /// The message of a kind: of objects, lists, Status, options.
+    pub fn kind(&self, api_version: &str, kind: &str) -> Option<&Message> {
+        let id = self.kinds.get(api_version)?.get(kind)?;
+        self.message_at(*id)
+    }
+
+    /// Every apiVersion, kind and its message, in no order.
+    pub fn kinds(&self) -> impl Iterator<Item = (&str, &str, &Message)> {
+        self.kinds.iter().flat_map(move |(api_version, kinds)| {
+            kinds.iter().filter_map(move |(kind, id)| {
+                Some((&**api_version, &**kind, self.message_at(*id)?))
+            })
+        })
+    }
+
+    /// A message by the end of its Go package's path and its name:
+    /// `meta/v1.ObjectMeta`, `core/v1.Pod`.
+    pub fn message(&self, go_name: &str) -> Option<&Message> {
+        self.message_at(*self.names.get(go_name)?)
+    }
+
+    /// The message a [`Kind::Message`] or a [`Form`] names.
+    pub fn message_at(&self, id: u16) -> Option<&Message> {
+        self.messages.get(usize::from(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_their_messages() {
+        let schema = Schema::builtin();
+        assert!(schema.kubernetes_version().starts_with("v1."));
+        for (api_version, kind, message) in [
+            ("v1", "Pod", "core/v1.Pod"),
+            ("v1", "PodList", "core/v1.PodList"),
+            ("v1", "List", "core/v1.List"),
+            ("v1", "Status", "meta/v1.Status"),
+            ("v1", "APIGroupList", "meta/v1.APIGroupList"),
+            ("apps/v1", "Deployment", "apps/v1.Deployment"),
+            ("apps/v1", "DeleteOptions", "meta/v1.DeleteOptions"),
+            ("policy/v1", "Eviction", "policy/v1.Eviction"),
+            ("autoscaling/v1", "Scale", "autoscaling/v1.Scale"),
+            (
+                "authentication.k8s.io/v1",
+                "TokenRequest",
+                "authentication/v1.TokenRequest",
+            ),
+            (
+                "apiextensions.k8s.io/v1",
+                "CustomResourceDefinition",
+                "apiextensions/v1.CustomResourceDefinition",
+            ),
+            (
+                "apiregistration.k8s.io/v1",
+                "APIService",
+                "apiregistration/v1.APIService",
+            ),
+            (
+                "apidiscovery.k8s.io/v2",
+                "APIGroupDiscoveryList",
+                "apidiscovery/v2.APIGroupDiscoveryList",
+            ),
+            (
+                "meta.k8s.io/v1",
+                "PartialObjectMetadataList",
+                "meta/v1.PartialObjectMetadataList",
+            ),
+        ] {
+            let found = schema.kind(api_version, kind).map(Message::name);
+            assert_eq!(found, Some(message), "{api_version} {kind}");
+        }
+        assert!(schema.kind("v1", "Deployment").is_none());
+        assert!(schema.kind("meta.k8s.io/v1", "Table").is_none());
+        assert!(schema.message("meta/v1.ObjectMeta").is_some());
+        assert!(schema.kinds().count() > 700);
+    }
+}
