@@ -11,9 +11,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use apifront::api::{FieldSelector, GroupVersionResource, LabelSelector};
-use apifront::representation::{Envelope, EventType, Form};
+use apifront::representation::{Encoding, Envelope, EventType, Form};
 use apifront::store::{Filter, Resource, Scope, Store, StoredObject, field_table};
-use apifront::watch::{JsonFrames, Watch, WatchOptions};
+use apifront::watch::{Watch, WatchOptions, WholeFrames};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -44,11 +44,7 @@ async fn store() {
     let store = Arc::new(filled(objects));
     let filling = usage::cpu_time(std::process::id()) - began;
     let resident = usage::resident_bytes(std::process::id()) - resident;
-    let json: usize = store
-        .snapshot()
-        .iter(&Scope::All)
-        .map(|o| o.item().len())
-        .sum();
+    let json: usize = store.snapshot().iter(&Scope::All).map(|o| o.size()).sum();
     println!(
         "{objects} objects of {} bytes: {} bytes resident each ({:.2}x), filled in {:.1} CPU s",
         json / objects,
@@ -93,7 +89,7 @@ async fn store() {
             assert_eq!(all.filter(|o| nothing.matches(o)).count(), 0);
         }),
         timed("all items", || {
-            let items = snapshot.iter(&Scope::All).map(|o| o.item().len());
+            let items = snapshot.iter(&Scope::All).map(|o| o.size());
             assert_eq!(items.sum::<usize>() / objects, json / objects);
         }),
         timed("one namespace", || {
@@ -190,7 +186,7 @@ async fn apply(
                 let n = *version as usize * 7919 % objects;
                 let envelope = &store.resource.envelope;
                 let object = envelope.fragment(&object(n, *version)).expect("an object");
-                envelope.watch_frame(EventType::Modified, &object)
+                envelope.watch_frame(Encoding::Json, EventType::Modified, &object)
             })
             .collect();
         left -= lines.len();
@@ -232,7 +228,7 @@ fn watcher(store: &Arc<Store>, version: u64, events: usize) -> JoinHandle<usize>
         bookmarks: false,
         lasts: Duration::from_secs(3600),
     };
-    let frames = Box::new(JsonFrames(store.clone()));
+    let frames = Box::new(WholeFrames::new(store.clone(), Encoding::Json));
     let watch = Watch::from_version(store.clone(), version, options, frames);
     let mut watch = watch.expect("the version is in the log");
     tokio::spawn(async move {

@@ -1,7 +1,9 @@
-//! Reading protobuf messages field by field, without building them: what is
-//! not asked for is skipped, whatever it is.
+//! Protobuf messages field by field, without building them: what a reader does
+//! not ask for is skipped, whatever it is.
 //!
 //! Source: the Protocol Buffers encoding specification.
+
+use bytes::BufMut;
 
 /// A varint has at most this many bytes.
 const MAX_VARINT_BYTES: usize = 10;
@@ -108,6 +110,37 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
+/// Bytes of a varint.
+pub fn varint_len(value: usize) -> usize {
+    let bits = usize::BITS - value.leading_zeros();
+    usize::try_from(bits.div_ceil(7).max(1)).unwrap_or(MAX_VARINT_BYTES)
+}
+
+pub fn put_varint(mut value: usize, out: &mut impl BufMut) {
+    while value >= 0x80 {
+        out.put_u8((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.put_u8(value as u8);
+}
+
+/// The key of a string, bytes or message, and its length. Numbers up to 15.
+pub fn put_prefix(number: u8, length: usize, out: &mut impl BufMut) {
+    out.put_u8(number << 3 | 2);
+    put_varint(length, out);
+}
+
+/// A string, bytes or message. Numbers up to 15.
+pub fn put_bytes(number: u8, value: &[u8], out: &mut impl BufMut) {
+    put_prefix(number, value.len(), out);
+    out.put_slice(value);
+}
+
+/// Bytes that [`put_prefix`] puts.
+pub fn prefix_len(length: usize) -> usize {
+    1 + varint_len(length)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -128,6 +161,21 @@ mod tests {
         }
         let largest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
         assert_eq!(varint(&largest), Ok(Some((u64::MAX, 10))));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for value in [0, 1, 127, 128, 300, 16_383, 16_384, usize::MAX] {
+            let mut out = Vec::new();
+            put_varint(value, &mut out);
+            assert_eq!(out.len(), varint_len(value));
+            assert_eq!(varint(&out), Ok(Some((value as u64, out.len()))));
+        }
+        let mut out = Vec::new();
+        put_bytes(2, &[b'x'; 200], &mut out);
+        assert_eq!(out.len(), 200 + prefix_len(200));
+        let fields: Vec<_> = Fields::new(&out).map(Result::unwrap).collect();
+        assert_eq!(fields, [(2, Value::Bytes(&[b'x'; 200]))]);
     }
 
     #[test]

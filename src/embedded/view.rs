@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{encoding, registry::Resource, storage::Stored};
-use crate::representation::{Envelope, Form, ListMeta};
+use crate::representation::{Encoding, Envelope, Form, ListMeta};
 
 /// The object as an item of a list: built-in kinds leave kind and apiVersion
 /// out there.
@@ -92,14 +92,15 @@ pub fn envelope(resource: &Resource) -> Envelope {
 /// The body of a LIST.
 pub fn list(resource: &Resource, items: &[Arc<Stored>], meta: &ListMeta) -> Vec<u8> {
     let envelope = envelope(resource);
-    let mut out = envelope.list_prefix(meta).to_vec();
+    let (prefix, suffix) = envelope.list(Encoding::Json, meta, 0);
+    let mut out = prefix.to_vec();
     for (i, stored) in items.iter().enumerate() {
         if i > 0 {
             out.push(b',');
         }
         out.extend_from_slice(&item(resource, stored));
     }
-    out.extend_from_slice(&envelope.list_suffix(meta));
+    out.extend_from_slice(&suffix);
     out
 }
 

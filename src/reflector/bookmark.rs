@@ -11,7 +11,7 @@ use http::StatusCode;
 use super::frames::{Frame, Frames};
 use crate::api::{GroupVersionResource, PartialObject, ResourceVersion};
 use crate::metrics::UpstreamKind;
-use crate::representation::BookmarkTemplate;
+use crate::representation::{BookmarkTemplate, Encoding};
 use crate::upstream::Upstream;
 
 /// The bookmark comes at once where it comes at all (WatchList, KEP-3157).
@@ -48,7 +48,8 @@ pub(super) async fn probe(
         if response.status() != StatusCode::OK {
             return None;
         }
-        match Frames::new(response.into_body()).next().await.ok()?? {
+        let mut frames = Frames::new(response.into_body(), Encoding::Json);
+        match frames.next().await.ok()?? {
             Frame::Bookmark(object) => {
                 Some((BookmarkTemplate::learn(&object)?, version_of(&object)?))
             }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::cache::Unavailable;
 use super::lateness::{Late, Lateness};
 use crate::api::GroupVersionResource;
-use crate::store::Store;
+use crate::store::{MalformedObject, Store};
 
 pub struct Entry {
     pub gvr: GroupVersionResource,
@@ -28,6 +28,8 @@ pub struct Entry {
     used: AtomicU64,
     /// Configuration wants it filled before it is asked for.
     preloaded: AtomicBool,
+    /// Its protobuf holds what the schema does not know.
+    json_only: AtomicBool,
     /// There was room for it once.
     admitted: AtomicBool,
     stop: CancellationToken,
@@ -75,6 +77,7 @@ impl Entry {
             began: now,
             used: AtomicU64::new(0),
             preloaded: AtomicBool::new(false),
+            json_only: AtomicBool::new(false),
             admitted: AtomicBool::new(false),
             stop: CancellationToken::new(),
         }
@@ -253,6 +256,21 @@ impl Entry {
         if let Some(store) = self.store.swap(None) {
             store.close();
         }
+    }
+
+    /// An object that JSON could not be made of means that all of them are
+    /// read as JSON from now on: upstream is newer than the schema.
+    pub(super) fn judge(&self, error: &MalformedObject) -> bool {
+        let newer = matches!(error, MalformedObject::Protobuf(_));
+        if newer && !self.json_only.swap(true, Ordering::Relaxed) {
+            tracing::warn!(resource = %self.gvr, %error, "read as JSON from now on");
+            return true;
+        }
+        false
+    }
+
+    pub(super) fn reads_json(&self) -> bool {
+        self.json_only.load(Ordering::Relaxed)
     }
 
     /// Somebody asks for it.

@@ -8,7 +8,7 @@ use super::definition::{self, Defined};
 use super::entry::Entry;
 use super::list::{self, ListError};
 use super::watch_list::{self, Opened};
-use super::{bookmark, discovery, printer};
+use super::{bookmark, discovery, printer, source};
 use crate::representation::{BookmarkTemplate, Envelope};
 use crate::store::{FieldTable, Presentation, Resource, Store, StoredObject, field_table};
 use crate::upstream::Upstream;
@@ -55,8 +55,25 @@ impl Way {
         upstream: &Upstream,
         limit: usize,
     ) -> Result<Filled, ListError> {
+        match self.attempt(entry, upstream, limit).await {
+            // In the other encoding it may be what the cache can keep.
+            Err(ListError::Object(error)) if entry.judge(&error) => {
+                self.failed = false;
+                self.attempt(entry, upstream, limit).await
+            }
+            filled => filled,
+        }
+    }
+
+    async fn attempt(
+        &mut self,
+        entry: &Entry,
+        upstream: &Upstream,
+        limit: usize,
+    ) -> Result<Filled, ListError> {
+        let accept = source::accept(&entry.gvr, entry.reads_json());
         if !self.unsupported && !self.failed {
-            match watch_list::open(upstream, &entry.gvr).await {
+            match watch_list::open(upstream, &entry.gvr, accept).await {
                 Ok(Some(stream)) => {
                     let filled = from_stream(entry, upstream, stream, limit).await;
                     self.failed = filled.is_err();
@@ -133,7 +150,8 @@ async fn from_pages(entry: &Entry, upstream: &Upstream, limit: usize) -> Result<
     let gvr = &entry.gvr;
     let defined = definition::read(upstream, gvr).await;
     let (_, fields) = list::describe(upstream, gvr, &fields(entry, &defined)).await?;
-    let listed = list::list(upstream, gvr, &fields, limit).await?;
+    let accept = source::accept(gvr, entry.reads_json());
+    let listed = list::list(upstream, gvr, accept, &fields, limit).await?;
     let bookmark = bookmark::probe(upstream, gvr, false).await;
     let described = discovery::resource(upstream, gvr).await?;
     let Envelope {

@@ -10,12 +10,13 @@ use hyper::body::Body;
 use super::bookmark;
 use super::definition::{self, Defined};
 use super::entry::Entry;
-use super::frames::{Frame, Frames, item};
+use super::frames::{Frame, Frames, Object};
 use super::list;
+use super::source;
 use super::watch_list::{Opened, lifetime};
 use crate::metrics::UpstreamKind;
 use crate::representation::{BookmarkTemplate, Form};
-use crate::store::Store;
+use crate::store::{MalformedObject, Store, StoredObject};
 use crate::upstream::Upstream;
 
 /// A watch that ends this long before its time was ended by something.
@@ -60,7 +61,8 @@ pub(super) async fn watch(entry: &Entry, upstream: &Upstream, defined: &Defined)
         entry.gvr.path(),
         lasts.as_secs(),
     );
-    let response = match upstream.get(UpstreamKind::Watch, &path).await {
+    let accept = source::accept(&entry.gvr, entry.reads_json());
+    let response = match upstream.get_as(UpstreamKind::Watch, &path, accept).await {
         Ok(response) => response,
         Err(error) => {
             tracing::warn!(resource = %entry.gvr, %error, "watch failed");
@@ -81,7 +83,10 @@ pub(super) async fn watch(entry: &Entry, upstream: &Upstream, defined: &Defined)
         at: tokio::time::Instant::now(),
         lasts,
         warnings: Vec::new(),
-        frames: Frames::new(response.into_body()),
+        frames: {
+            let encoding = source::encoding(response.headers());
+            Frames::new(response.into_body(), encoding)
+        },
     };
     // A definition that changed while nobody watched ended no watch of ours.
     if !matches!(defined, Defined::Elsewhere) {
@@ -129,7 +134,8 @@ where
         match frame {
             Frame::Object { deleted, object } => {
                 if let Err(error) = apply(&store, deleted, &object) {
-                    tracing::error!(resource = %entry.gvr, error, "unusable watch event");
+                    entry.judge(&error);
+                    tracing::error!(resource = %entry.gvr, %error, "unusable watch event");
                     return WatchEnd::Unusable;
                 }
                 let version = store.progress().resource_version;
@@ -161,12 +167,13 @@ impl Drop for Interrupted<'_> {
     }
 }
 
-fn apply(store: &Store, deleted: bool, object: &Bytes) -> Result<(), String> {
-    let item = item(&store.resource.envelope, object)
-        .ok_or_else(|| "object without kind and apiVersion".to_owned())?;
-    store
-        .apply(deleted, item, Instant::now())
-        .map_err(|e| e.to_string())
+fn apply(store: &Store, deleted: bool, object: &Object) -> Result<(), MalformedObject> {
+    let resource = &store.resource;
+    let item = object.item(&resource.envelope);
+    let item = item.ok_or(MalformedObject::Kind)?;
+    let object = StoredObject::decode(object.encoding, item, &resource.fields, &resource.envelope)?;
+    store.apply_object(deleted, object, Instant::now());
+    Ok(())
 }
 
 fn ended_by(status: &[u8], entry: &Entry) -> WatchEnd {
@@ -197,7 +204,7 @@ mod tests {
 
     use super::*;
     use crate::api::GroupVersionResource;
-    use crate::representation::Envelope;
+    use crate::representation::{Encoding, Envelope};
     use crate::store::{Resource, field_table};
 
     fn entry_and_store() -> (Entry, Arc<Store>) {
@@ -217,7 +224,7 @@ mod tests {
 
     fn opened<B: Body<Data = Bytes, Error: Display> + Unpin>(body: B, lasts: u64) -> Opened<B> {
         Opened {
-            frames: Frames::new(body),
+            frames: Frames::new(body, Encoding::Json),
             at: tokio::time::Instant::now(),
             lasts: Duration::from_secs(lasts),
             warnings: vec![],

@@ -8,11 +8,16 @@ use hyper::body::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::representation::{self, Form};
+use crate::api::protobuf_wire::{Fields, Value};
+use crate::representation::message::Answer;
+use crate::representation::{self, Encoding, Form};
 
 /// A frame holds one object. etcd refuses objects above 1.5 MiB by default;
 /// aggregated servers may store more. A longer frame ends the watch.
 const MAX_FRAME_BYTES: usize = 64 << 20;
+
+/// Before each event in protobuf stands its length.
+const LENGTH_BYTES: usize = 4;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FrameError {
@@ -22,36 +27,64 @@ pub(super) enum FrameError {
     TooLong,
     #[error("watch event is not JSON: {0}")]
     Json(#[from] serde_json::Error),
+    #[error("watch event is not understood")]
+    Protobuf,
     #[error("watch event of unknown type {0:?}")]
     Type(String),
 }
 
-/// One line of a JSON watch.
+/// One event of a watch.
 #[derive(Debug)]
 pub(super) enum Frame {
     /// The whole object, and whether it is gone.
-    Object {
-        deleted: bool,
-        object: Bytes,
-    },
+    Object { deleted: bool, object: Object },
+    /// Its object, as JSON.
     Bookmark(Bytes),
-    /// A Status.
+    /// A Status, as JSON.
     Error(Bytes),
 }
 
-/// A frame's object as a list item, in memory of its own: a slice would keep
-/// whatever else was read with it. `None` if the bytes are no such object.
-pub(super) fn item(envelope: &representation::Envelope, object: &Bytes) -> Option<Bytes> {
-    let item = envelope.fragment(object)?;
-    Some(match envelope.form {
-        // A copy already, but where the object is a list item as it came.
-        Form::Struct if item.as_ptr() != object.as_ptr() => item,
-        Form::Struct | Form::Map => Bytes::copy_from_slice(&item),
-    })
+/// A whole object as upstream wrote it.
+#[derive(Clone, Debug)]
+pub(super) struct Object {
+    pub(super) encoding: Encoding,
+    pub(super) bytes: Bytes,
+}
+
+impl Object {
+    /// As it stands in a list, in memory of its own: a slice would keep
+    /// whatever else was read with it. `None` if the bytes are no such object.
+    pub(super) fn item(&self, envelope: &representation::Envelope) -> Option<Bytes> {
+        if self.encoding == Encoding::Protobuf {
+            let answer = Answer::parse(&self.bytes)?;
+            let expected =
+                answer.api_version == envelope.api_version && answer.kind == envelope.kind;
+            return expected.then(|| Bytes::copy_from_slice(answer.message));
+        }
+        let item = envelope.fragment(&self.bytes)?;
+        Some(match envelope.form {
+            // A copy already, but where the object is a list item as it came.
+            Form::Struct if item.as_ptr() != self.bytes.as_ptr() => item,
+            Form::Struct | Form::Map => Bytes::copy_from_slice(&item),
+        })
+    }
+
+    /// The whole object as JSON.
+    pub(super) fn json(&self) -> Option<Bytes> {
+        if self.encoding == Encoding::Json {
+            return Some(self.bytes.clone());
+        }
+        let answer = Answer::parse(&self.bytes)?;
+        let (api_version, kind) = (answer.api_version, answer.kind);
+        let envelope = representation::Envelope::new(Form::Struct, api_version, kind, "");
+        let item = envelope.transcoded(answer.message, Encoding::Json).ok()?;
+        Some(envelope.answer(Encoding::Json, &item))
+    }
 }
 
 pub(super) struct Frames<B> {
     body: B,
+    encoding: Encoding,
     buffer: BytesMut,
     /// How much of `buffer` is known to hold no newline.
     scanned: usize,
@@ -69,9 +102,10 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B>
 where
     B::Error: Display,
 {
-    pub(super) fn new(body: B) -> Self {
+    pub(super) fn new(body: B, encoding: Encoding) -> Self {
         Self {
             body,
+            encoding,
             buffer: BytesMut::new(),
             scanned: 0,
         }
@@ -80,22 +114,24 @@ where
     /// The next event; `None` at the stream's orderly end. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<Option<Frame>, FrameError> {
         loop {
-            if let Some(at) = self.buffer[self.scanned..].iter().position(|b| *b == b'\n') {
-                let line = self.buffer.split_to(self.scanned + at).freeze();
-                self.buffer.advance(1);
-                self.scanned = 0;
-                return decode(&line).map(Some);
+            let whole = match self.encoding {
+                Encoding::Json => self.line(),
+                Encoding::Protobuf => self.message()?,
+            };
+            if let Some(frame) = whole {
+                return decode(self.encoding, &frame).map(Some);
             }
-            self.scanned = self.buffer.len();
-            if self.buffer.len() > MAX_FRAME_BYTES {
+            if self.buffer.len() > MAX_FRAME_BYTES + LENGTH_BYTES {
                 return Err(FrameError::TooLong);
             }
             match self.body.frame().await {
                 None if self.buffer.is_empty() => return Ok(None),
-                None => {
+                // The last line may lack its end.
+                None if self.encoding == Encoding::Json => {
                     self.scanned = 0;
-                    return decode(&self.buffer.split().freeze()).map(Some);
+                    return decode(self.encoding, &self.buffer.split().freeze()).map(Some);
                 }
+                None => return Err(FrameError::Connection("cut off in a frame".to_owned())),
                 Some(frame) => {
                     let frame = frame.map_err(|e| FrameError::Connection(e.to_string()))?;
                     if let Ok(data) = frame.into_data() {
@@ -105,12 +141,47 @@ where
             }
         }
     }
+
+    fn line(&mut self) -> Option<Bytes> {
+        let rest = self.buffer.get(self.scanned..).unwrap_or_default();
+        let Some(at) = rest.iter().position(|b| *b == b'\n') else {
+            self.scanned = self.buffer.len();
+            return None;
+        };
+        let line = self.buffer.split_to(self.scanned + at).freeze();
+        self.buffer.advance(1);
+        self.scanned = 0;
+        Some(line)
+    }
+
+    fn message(&mut self) -> Result<Option<Bytes>, FrameError> {
+        let Some(length) = self.buffer.first_chunk::<LENGTH_BYTES>() else {
+            return Ok(None);
+        };
+        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+        if length > MAX_FRAME_BYTES {
+            return Err(FrameError::TooLong);
+        }
+        if self.buffer.len() < LENGTH_BYTES + length {
+            return Ok(None);
+        }
+        self.buffer.advance(LENGTH_BYTES);
+        Ok(Some(self.buffer.split_to(length).freeze()))
+    }
 }
 
-fn decode(line: &Bytes) -> Result<Frame, FrameError> {
-    let envelope: Envelope = serde_json::from_slice(line)?;
-    let object = line.slice_ref(envelope.object.get().as_bytes());
-    match envelope.kind {
+fn decode(encoding: Encoding, frame: &Bytes) -> Result<Frame, FrameError> {
+    let (kind, bytes) = match encoding {
+        Encoding::Json => {
+            let event: Envelope = serde_json::from_slice(frame)?;
+            let object = frame.slice_ref(event.object.get().as_bytes());
+            (event.kind, object)
+        }
+        Encoding::Protobuf => event(frame).ok_or(FrameError::Protobuf)?,
+    };
+    let object = Object { encoding, bytes };
+    let json = |object: Object| object.json().ok_or(FrameError::Protobuf);
+    match kind {
         "ADDED" | "MODIFIED" => Ok(Frame::Object {
             deleted: false,
             object,
@@ -119,10 +190,27 @@ fn decode(line: &Bytes) -> Result<Frame, FrameError> {
             deleted: true,
             object,
         }),
-        "BOOKMARK" => Ok(Frame::Bookmark(object)),
-        "ERROR" => Ok(Frame::Error(object)),
+        "BOOKMARK" => json(object).map(Frame::Bookmark),
+        "ERROR" => json(object).map(Frame::Error),
         other => Err(FrameError::Type(other.to_owned())),
     }
+}
+
+/// Type and object of a `meta.v1.WatchEvent`.
+fn event(frame: &Bytes) -> Option<(&str, Bytes)> {
+    let (mut kind, mut object) = (None, None);
+    for field in Fields::new(frame) {
+        match field.ok()? {
+            (1, Value::Bytes(text)) => kind = Some(std::str::from_utf8(text).ok()?),
+            // A RawExtension.
+            (2, Value::Bytes(raw)) => match Fields::new(raw).next()?.ok()? {
+                (1, Value::Bytes(bytes)) => object = Some(frame.slice_ref(bytes)),
+                _ => return None,
+            },
+            _ => return None,
+        }
+    }
+    Some((kind?, object?))
 }
 
 #[cfg(test)]
@@ -132,6 +220,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::api::protobuf_wire::put_bytes;
+    use crate::representation::EventType;
+    use crate::representation::message::Type;
 
     #[tokio::test]
     async fn lines_become_frames_however_they_arrive() {
@@ -145,10 +236,10 @@ mod tests {
             .as_bytes()
             .to_vec(),
         );
-        let mut frames = Frames::new(body);
+        let mut frames = Frames::new(body, Encoding::Json);
         assert!(matches!(
             frames.next().await.unwrap(),
-            Some(Frame::Object { deleted: false, object }) if object.starts_with(b"{\"metadata\"")
+            Some(Frame::Object { deleted: false, object }) if object.bytes.starts_with(b"{\"metadata\"")
         ));
         assert!(matches!(
             frames.next().await.unwrap(),
@@ -164,7 +255,10 @@ mod tests {
             "{\"type\":\"ODD\",\"object\":{}}\n",
             "{\"type\":",
         ] {
-            let mut frames = Frames::new(Full::<Bytes>::from(text.as_bytes().to_vec()));
+            let mut frames = Frames::new(
+                Full::<Bytes>::from(text.as_bytes().to_vec()),
+                Encoding::Json,
+            );
             assert!(frames.next().await.is_err(), "{text}");
         }
     }
@@ -177,8 +271,52 @@ mod tests {
         StreamBody::new(futures::stream::iter(chunks))
     }
 
+    #[tokio::test]
+    async fn messages_become_frames_however_they_arrive() {
+        let status = crate::api::Status::unauthorized();
+        let status = crate::api::protobuf::encode_status(&status);
+        let pod = Type::new("v1", "Pod");
+        let stream = [
+            pod.watch_frame(EventType::Added, b"abc"),
+            pod.watch_frame(EventType::Deleted, b""),
+            error_frame(&status),
+        ]
+        .concat();
+        for size in [1, 3, 7, 1000] {
+            let chunks = stream.chunks(size).map(<[u8]>::to_vec).collect();
+            let mut frames = Frames::new(chunked(chunks), Encoding::Protobuf);
+            assert!(matches!(
+                frames.next().await.unwrap(),
+                Some(Frame::Object { deleted: false, object }) if object.bytes == pod.answer(b"abc")
+            ));
+            assert!(matches!(
+                frames.next().await.unwrap(),
+                Some(Frame::Object { deleted: true, .. })
+            ));
+            let Some(Frame::Error(json)) = frames.next().await.unwrap() else {
+                panic!("an error")
+            };
+            assert_eq!(json, crate::api::Status::unauthorized().to_json());
+            assert!(frames.next().await.unwrap().is_none());
+        }
+        // Cut off, and with a length of its own.
+        let mut frames = Frames::new(chunked(vec![stream[..9].to_vec()]), Encoding::Protobuf);
+        assert!(frames.next().await.is_err());
+        let mut frames = Frames::new(chunked(vec![vec![0xff; 9]]), Encoding::Protobuf);
+        assert!(matches!(frames.next().await, Err(FrameError::TooLong)));
+    }
+
+    fn error_frame(answer: &[u8]) -> Bytes {
+        let (mut event, mut object) = (Vec::new(), Vec::new());
+        put_bytes(1, answer, &mut object);
+        put_bytes(1, b"ERROR", &mut event);
+        put_bytes(2, &object, &mut event);
+        let length = u32::try_from(event.len()).unwrap().to_be_bytes();
+        [&length[..], &event].concat().into()
+    }
+
     fn all(chunks: Vec<Vec<u8>>) -> (Vec<String>, bool) {
-        let mut frames = Frames::new(chunked(chunks));
+        let mut frames = Frames::new(chunked(chunks), Encoding::Json);
         let read = async {
             let mut found = Vec::new();
             loop {
@@ -198,9 +336,9 @@ mod tests {
         let endless =
             std::iter::repeat_with(move || Ok::<_, std::io::Error>(Chunk::data(megabyte.clone())));
         let body = StreamBody::new(futures::stream::iter(endless));
-        let mut frames = Frames::new(body);
+        let mut frames = Frames::new(body, Encoding::Json);
         assert!(matches!(frames.next().await, Err(FrameError::TooLong)));
-        assert!(frames.buffer.len() <= MAX_FRAME_BYTES + (1 << 20));
+        assert!(frames.buffer.len() <= MAX_FRAME_BYTES + LENGTH_BYTES + (1 << 20));
     }
 
     fn bytes_like_json() -> impl Strategy<Value = Vec<u8>> {

@@ -7,12 +7,13 @@ use http::header::{HeaderMap, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
+use super::page::Page;
 use super::progress::Progress;
-use crate::api::{GroupVersionResource, ResourceVersion};
+use super::source;
+use crate::api::GroupVersionResource;
 use crate::metrics::UpstreamKind;
-use crate::representation::{Envelope, Form};
+use crate::representation::{Encoding, Envelope};
 use crate::store::{FieldTable, MalformedObject, StoredObject};
 use crate::upstream::{ResponseBody, Upstream, UpstreamError};
 
@@ -51,6 +52,8 @@ pub(super) enum ListError {
     Silent(Duration),
     #[error("the answer is not a list: {0}")]
     Json(#[from] serde_json::Error),
+    #[error("the answer is {0}")]
+    Protobuf(&'static str),
     #[error("the list has no usable resourceVersion: {0}")]
     Version(String),
     #[error("the answer is neither a built-in's nor a custom resource's list")]
@@ -79,25 +82,6 @@ pub(super) struct Listed {
     pub(super) warnings: Vec<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Page<'a> {
-    kind: String,
-    api_version: String,
-    metadata: PageMeta,
-    #[serde(borrow, default)]
-    items: Option<Vec<&'a RawValue>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PageMeta {
-    #[serde(default)]
-    resource_version: String,
-    #[serde(default, rename = "continue")]
-    continue_token: String,
-}
-
 /// Lists everything at one version: the most recent when asked. If that version
 /// is gone before the last page, everything is asked for at once, as client-go
 /// does: a large list would run out of time again and again. Gives up above
@@ -105,6 +89,7 @@ struct PageMeta {
 pub(super) async fn list(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
+    accept: &str,
     fields: &FieldTable,
     limit: usize,
 ) -> Result<Listed, ListError> {
@@ -113,7 +98,7 @@ pub(super) async fn list(
     let mut asked = Asked::Page(String::new());
     let mut progress = Progress::new(gvr, Instant::now());
     loop {
-        let (warnings, body) = match page(upstream, gvr, &asked).await {
+        let (warnings, page) = match page(upstream, gvr, accept, &asked).await {
             Err(ListError::Failed { status, .. })
                 if status == StatusCode::GONE
                     && matches!(&asked, Asked::Page(t) if !t.is_empty()) =>
@@ -125,15 +110,16 @@ pub(super) async fn list(
             }
             page => page?,
         };
-        let page: Page = serde_json::from_slice(&body)?;
-        let into = match &mut listed {
-            Some(listed) => listed,
-            none => none.insert(head(&page, &body, warnings)?),
-        };
-        for item in page.items.iter().flatten() {
+        let into = listed.get_or_insert_with(|| Listed {
+            envelope: page.envelope.clone(),
+            resource_version: page.resource_version,
+            objects: Vec::new(),
+            warnings,
+        });
+        for item in &page.items {
             // Its own allocation: a slice would keep the whole page alive.
-            let item = Bytes::copy_from_slice(item.get().as_bytes());
-            let object = StoredObject::parse(item, fields)?;
+            let item = Bytes::copy_from_slice(item);
+            let object = StoredObject::decode(page.encoding, item, fields, &page.envelope)?;
             bytes = bytes.saturating_add(object.size());
             into.objects.push(object);
         }
@@ -141,10 +127,10 @@ pub(super) async fn list(
             return Err(ListError::TooLarge(limit));
         }
         progress.objects(into.objects.len(), Instant::now());
-        if page.metadata.continue_token.is_empty() {
+        if page.continue_token.is_empty() {
             break;
         }
-        asked = Asked::Page(page.metadata.continue_token);
+        asked = Asked::Page(page.continue_token);
     }
     listed.ok_or(ListError::Form)
 }
@@ -196,53 +182,20 @@ async fn first_of(
     if response.status() == StatusCode::BAD_REQUEST && !labels.is_empty() {
         return Ok(None);
     }
-    let (warnings, body) = whole(response).await?;
-    let page: Page = serde_json::from_slice(&body)?;
-    head(&page, &body, warnings).map(|listed| Some(listed.envelope))
+    let (_, body) = whole(response).await?;
+    Page::parse(Encoding::Json, &body).map(|page| Some(page.envelope))
 }
 
 fn encoded(text: &str) -> impl Iterator<Item = &str> {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC)
 }
 
-fn head(page: &Page, body: &[u8], warnings: Vec<String>) -> Result<Listed, ListError> {
-    let form = Form::detect(body).ok_or(ListError::Form)?;
-    // A CustomResourceDefinition may name its list kind freely; its items say
-    // what they are.
-    #[derive(Deserialize)]
-    struct Kind {
-        #[serde(default)]
-        kind: String,
-    }
-    let item_kind = page
-        .items
-        .iter()
-        .flatten()
-        .next()
-        .and_then(|item| serde_json::from_str::<Kind>(item.get()).ok())
-        .map(|k| k.kind)
-        .filter(|kind| !kind.is_empty());
-    let kind = item_kind.unwrap_or_else(|| {
-        page.kind
-            .strip_suffix("List")
-            .unwrap_or(&page.kind)
-            .to_owned()
-    });
-    Ok(Listed {
-        envelope: Envelope::new(form, &page.api_version, &kind, &page.kind),
-        resource_version: ResourceVersion::parse(&page.metadata.resource_version)
-            .map_err(ListError::Version)?
-            .0,
-        objects: Vec::new(),
-        warnings,
-    })
-}
-
 async fn page(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
+    accept: &str,
     asked: &Asked,
-) -> Result<(Vec<String>, Bytes), ListError> {
+) -> Result<(Vec<String>, Page), ListError> {
     let mut path = gvr.path();
     if let Asked::Page(token) = asked {
         path.push_str(&format!("?limit={PAGE_SIZE}"));
@@ -251,7 +204,10 @@ async fn page(
             path.extend(encoded(token));
         }
     }
-    whole(upstream.get(UpstreamKind::List, &path).await?).await
+    let response = upstream.get_as(UpstreamKind::List, &path, accept).await?;
+    let encoding = source::encoding(response.headers());
+    let (warnings, body) = whole(response).await?;
+    Ok((warnings, Page::parse(encoding, &body)?))
 }
 
 /// The `Warning` headers and the body of an answer that is a success.

@@ -12,9 +12,11 @@ mod follow;
 mod frames;
 mod lateness;
 mod list;
+mod page;
 mod printer;
 mod progress;
 mod run;
+mod source;
 mod tend;
 #[cfg(test)]
 mod tests;

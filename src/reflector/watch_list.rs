@@ -12,12 +12,14 @@ use hyper::body::Body;
 use rand::Rng;
 use serde::Deserialize;
 
-use super::frames::{Frame, Frames, item};
+use super::frames::{Frame, Frames, Object};
 use super::list::{ListError, answer_error, code_of, message, warnings};
 use super::progress::Progress;
+use super::source;
 use crate::api::{GroupVersionResource, ResourceVersion};
 use crate::metrics::UpstreamKind;
-use crate::representation::{BookmarkTemplate, Envelope, Form};
+use crate::representation::message::Answer;
+use crate::representation::{BookmarkTemplate, Encoding, Envelope, Form};
 use crate::store::{FieldTable, ObjectKey, StoredObject};
 use crate::upstream::{ResponseBody, Upstream};
 
@@ -51,6 +53,7 @@ pub(super) fn lifetime() -> Duration {
 pub(super) async fn open(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
+    accept: &str,
 ) -> Result<Option<Opened>, ListError> {
     let lasts = lifetime();
     // No resourceVersion: the most recent state.
@@ -60,11 +63,12 @@ pub(super) async fn open(
         gvr.path(),
         lasts.as_secs(),
     );
-    let response = upstream.get(UpstreamKind::Watch, &path).await?;
+    let response = upstream.get_as(UpstreamKind::Watch, &path, accept).await?;
+    let encoding = source::encoding(response.headers());
     let warnings = warnings(response.headers());
     match response.status() {
         StatusCode::OK => Ok(Some(Opened {
-            frames: Frames::new(response.into_body()),
+            frames: Frames::new(response.into_body(), encoding),
             at: tokio::time::Instant::now(),
             lasts,
             warnings,
@@ -110,10 +114,10 @@ where
             Frame::Object { deleted, object } => {
                 let envelope = match &envelope {
                     Some(envelope) => envelope,
-                    None => envelope.insert(type_of(&object)?),
+                    None => envelope.insert(type_of_object(&object)?),
                 };
-                let item = item(envelope, &object).ok_or(ListError::Form)?;
-                let object = StoredObject::parse(item, fields)?;
+                let item = object.item(envelope).ok_or(ListError::Form)?;
+                let object = StoredObject::decode(object.encoding, item, fields, envelope)?;
                 let gone = if deleted {
                     objects.remove(&object.key)
                 } else {
@@ -149,6 +153,17 @@ where
                     retry_after: None,
                 });
             }
+        }
+    }
+}
+
+fn type_of_object(object: &Object) -> Result<Envelope, ListError> {
+    match object.encoding {
+        Encoding::Json => type_of(&object.bytes),
+        Encoding::Protobuf => {
+            let answer = Answer::parse(&object.bytes).ok_or(ListError::Form)?;
+            let (api_version, kind) = (answer.api_version, answer.kind);
+            Ok(Envelope::new(Form::Struct, api_version, kind, ""))
         }
     }
 }

@@ -9,6 +9,8 @@ use std::fmt;
 
 use bytes::{Bytes, BytesMut};
 
+use super::encoding::{Described, Encoding};
+use super::message::Type;
 use super::scan;
 use crate::api::go_json;
 
@@ -131,6 +133,10 @@ pub struct Envelope {
     pub list_kind: String,
     /// `{"kind":"Pod","apiVersion":"v1",` for the struct form.
     type_prefix: Bytes,
+    pub(super) described: Described,
+    /// As protobuf names them.
+    object_type: Type,
+    list_type: Type,
 }
 
 impl Envelope {
@@ -146,6 +152,9 @@ impl Envelope {
             kind: kind.to_owned(),
             list_kind: list_kind.to_owned(),
             type_prefix: type_prefix.into(),
+            described: Described::new(form, api_version, kind),
+            object_type: Type::new(api_version, kind),
+            list_type: Type::new(api_version, list_kind),
         }
     }
 
@@ -178,20 +187,45 @@ impl Envelope {
         [self.type_prefix.clone(), fragment.slice(1..)]
     }
 
-    /// The body of a GET.
-    pub fn single(&self, fragment: &Bytes) -> Bytes {
+    fn single(&self, fragment: &Bytes) -> Bytes {
         let [prefix, rest] = self.object_parts(fragment);
         [&prefix[..], &rest[..], b"\n"].concat().into()
     }
 
-    pub fn watch_frame(&self, event: EventType, fragment: &Bytes) -> Bytes {
+    /// The body of a GET.
+    pub fn answer(&self, encoding: Encoding, item: &Bytes) -> Bytes {
+        match encoding {
+            Encoding::Json => self.single(item),
+            Encoding::Protobuf => self.object_type.answer(item),
+        }
+    }
+
+    /// What stands before and after the items of a list, which together have
+    /// this length.
+    pub fn list(&self, encoding: Encoding, meta: &ListMeta, items: usize) -> (Bytes, Bytes) {
+        match encoding {
+            Encoding::Json => (self.list_prefix(meta), self.list_suffix(meta)),
+            Encoding::Protobuf => self.list_type.list(meta, items),
+        }
+    }
+
+    pub fn watch_frame(&self, encoding: Encoding, event: EventType, item: &Bytes) -> Bytes {
         let mut out = BytesMut::new();
-        self.append_watch_frame(event, fragment, &mut out);
+        self.append_watch_frame(encoding, event, item, &mut out);
         out.freeze()
     }
 
-    pub fn append_watch_frame(&self, event: EventType, fragment: &Bytes, out: &mut BytesMut) {
-        let [prefix, rest] = self.object_parts(fragment);
+    pub fn append_watch_frame(
+        &self,
+        encoding: Encoding,
+        event: EventType,
+        item: &Bytes,
+        out: &mut BytesMut,
+    ) {
+        if encoding == Encoding::Protobuf {
+            return self.object_type.put_watch_frame(event, item, out);
+        }
+        let [prefix, rest] = self.object_parts(item);
         out.reserve(prefix.len() + rest.len() + 32);
         out.extend_from_slice(event.frame_prefix());
         out.extend_from_slice(&prefix);
@@ -200,7 +234,7 @@ impl Envelope {
     }
 
     /// What stands before the first item of a list.
-    pub fn list_prefix(&self, meta: &ListMeta) -> Bytes {
+    fn list_prefix(&self, meta: &ListMeta) -> Bytes {
         let api_version = quoted(&self.api_version);
         match self.form {
             Form::Struct => format!(
@@ -214,7 +248,7 @@ impl Envelope {
     }
 
     /// What stands after the last item of a list.
-    pub fn list_suffix(&self, meta: &ListMeta) -> Bytes {
+    fn list_suffix(&self, meta: &ListMeta) -> Bytes {
         match self.form {
             Form::Struct => Bytes::from_static(b"]}\n"),
             Form::Map => format!(
@@ -260,7 +294,7 @@ mod tests {
         assert_eq!(pods().fragment(&fragment).unwrap(), fragment);
         assert_eq!(pods().single(&fragment), pod);
         assert_eq!(
-            pods().watch_frame(EventType::Added, &fragment),
+            pods().watch_frame(Encoding::Json, EventType::Added, &fragment),
             "{\"type\":\"ADDED\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\"}}}\n"
         );
 

@@ -2,9 +2,12 @@
 //! watch frames, indented JSON, Tables and PartialObjectMetadata.
 
 pub mod bookmark;
+pub mod encoding;
 pub mod envelope;
 pub mod error;
+pub mod message;
 pub mod partial;
+pub mod partial_message;
 pub mod pretty;
 pub mod resource_version;
 pub mod scan;
@@ -12,5 +15,6 @@ pub mod table;
 pub mod transcode;
 
 pub use bookmark::BookmarkTemplate;
+pub use encoding::{Encoding, NotEncodable};
 pub use envelope::{Envelope, EventType, Form, ListMeta};
 pub use table::{NotPrintable, Printer, TableOptions};

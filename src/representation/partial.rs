@@ -70,6 +70,11 @@ fn conversion_annotations(envelope: &Envelope) -> &'static [&'static str] {
     }
 }
 
+/// Whether some annotations of an object are not in its PartialObjectMetadata.
+pub fn hides_annotations(envelope: &Envelope) -> bool {
+    !conversion_annotations(envelope).is_empty()
+}
+
 /// The object, without a newline: a row of a Table, an item of a list, the
 /// object of an event. `None` if its metadata holds what we do not know.
 pub fn object(json: &[u8], envelope: &Envelope, version: MetaVersion) -> Option<Bytes> {

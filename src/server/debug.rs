@@ -13,7 +13,8 @@ use crate::api::{Query, Status};
 use crate::config::{Consistency, Mode, ResourcePattern};
 use crate::metrics::BYTES;
 use crate::reflector::Entry;
-use crate::store::{HISTORY_AGE, Store};
+use crate::representation::Encoding;
+use crate::store::{HISTORY_AGE, Scope, Store};
 
 pub(super) const CACHE_PATH: &str = "/debug/cache";
 
@@ -47,6 +48,10 @@ struct ResourceReport {
 struct StoreReport {
     resource_version: String,
     objects: usize,
+    /// What upstream's objects come in: JSON of custom resources, and of
+    /// built-in kinds whose protobuf the schema does not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding: Option<&'static str>,
     bytes: serde_json::Map<String, serde_json::Value>,
     watchers: i64,
     snapshots: usize,
@@ -185,6 +190,14 @@ fn store(front: &Front, entry: &Entry, store: &Store, now: Instant) -> StoreRepo
     StoreReport {
         resource_version: state.resource_version.to_string(),
         objects: state.objects,
+        encoding: store
+            .snapshot()
+            .iter(&Scope::All)
+            .next()
+            .map(|o| match o.encoding() {
+                Encoding::Json => "json",
+                Encoding::Protobuf => "protobuf",
+            }),
         bytes: bytes
             .map(|(kind, bytes)| ((*kind).to_owned(), bytes.into()))
             .collect(),

@@ -22,6 +22,7 @@ use sha2::{Digest, Sha256};
 use super::front::Front;
 use crate::api::GroupVersionResource;
 use crate::metrics::{SelfCheckResult, UpstreamKind};
+use crate::representation::Envelope;
 use crate::store::{Scope, Snapshot, Store, StoredObject};
 use crate::upstream::{Upstream, UpstreamError};
 
@@ -212,7 +213,7 @@ async fn compare(
     // Kept meanwhile, or made again from the history: either is what clients
     // would get.
     let state = store.snapshot_at(version).ok_or(Skipped::Evicted)?;
-    Ok(difference(&state, &listed))
+    Ok(difference(&state, &listed, &store.resource.envelope))
 }
 
 fn continued(token: &str) -> Option<String> {
@@ -245,13 +246,19 @@ fn listed_item(item: &[u8], store: &Store) -> (String, Hash) {
 }
 
 /// The first difference, in the order of lists.
-fn difference(state: &Snapshot, listed: &[(String, Hash)]) -> Option<Difference> {
+fn difference(
+    state: &Snapshot,
+    listed: &[(String, Hash)],
+    envelope: &Envelope,
+) -> Option<Difference> {
     let mut listed = listed.iter();
     let mut cached = state.iter(&Scope::All);
     loop {
-        let ours = cached
-            .next()
-            .map(|o| (o.key.as_str(), Hash::from(Sha256::digest(o.item()))));
+        let ours = cached.next().map(|o| {
+            // Nothing is equal to what cannot be written.
+            let item = o.json(envelope).unwrap_or_default();
+            (o.key.as_str(), Hash::from(Sha256::digest(item)))
+        });
         let theirs = listed.next().map(|(key, hash)| (key.as_str(), *hash));
         if ours == theirs && ours.is_some() {
             continue;
@@ -325,7 +332,7 @@ mod tests {
                 .iter()
                 .map(|item| listed_item(item.as_bytes(), &store))
                 .collect();
-            let found = difference(&store.snapshot(), &listed);
+            let found = difference(&store.snapshot(), &listed, &store.resource.envelope);
             let found = found
                 .as_ref()
                 .map(|d| (d.key.as_str(), !d.cached.is_empty(), !d.upstream.is_empty()));
@@ -336,7 +343,7 @@ mod tests {
             .iter()
             .map(|item| listed_item(item.as_bytes(), &store))
             .collect();
-        let found = difference(&store.snapshot(), &listed).unwrap();
+        let found = difference(&store.snapshot(), &listed, &store.resource.envelope).unwrap();
         assert_eq!((found.key.as_str(), found.cached.as_str()), ("a/c", ""));
     }
 }

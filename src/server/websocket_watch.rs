@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use futures::{SinkExt, StreamExt};
 use pingora_core::protocols::Stream;
 use pingora_core::{Error, ErrorType, Result};
@@ -24,6 +24,7 @@ use super::respond::debug_value;
 use super::stream::WRITE_TIMEOUT;
 use super::watch_stream::StreamEnd;
 use super::websocket::Handshake;
+use crate::negotiation::MediaType;
 use crate::watch::Watch;
 
 /// Clients have nothing to say. What one says is read to its end and dropped,
@@ -97,6 +98,7 @@ async fn run(
         .write_buffer_size(WRITE_BUFFER)
         .max_message_size(Some(MAX_CLIENT_MESSAGE))
         .max_frame_size(Some(MAX_CLIENT_MESSAGE));
+    let cut = Cut::of(watch.content_type());
     let mut socket = WebSocketStream::from_raw_socket(client, Role::Server, Some(config)).await;
     let (end, last_word) = loop {
         let batch = tokio::select! {
@@ -119,7 +121,7 @@ async fn run(
                 sent(frames.len(), events, watch.has_begun());
                 // After a failure perhaps in the middle of a frame: nothing can
                 // follow.
-                match timeout(WRITE_TIMEOUT, write(&mut socket, frames)).await {
+                match timeout(WRITE_TIMEOUT, write(&mut socket, cut, frames)).await {
                     Ok(Ok(())) => {}
                     Ok(Err(_)) => break (StreamEnd::ClientGone, None),
                     Err(_) => break (StreamEnd::TooSlow, None),
@@ -150,17 +152,50 @@ async fn close(socket: &mut WebSocketStream<Stream>, code: CloseCode) -> std::io
     stream.flush().await
 }
 
-/// One WebSocket frame for each line of `events`, its newline with it.
+/// How a batch of events is cut into WebSocket frames.
+#[derive(Clone, Copy)]
+enum Cut {
+    /// Text: lines, their newlines with them.
+    Lines,
+    /// Binary: messages, without the length that stands before each.
+    Messages,
+}
+
+impl Cut {
+    fn of(content_type: &str) -> Self {
+        if content_type.starts_with(MediaType::Protobuf.as_str()) {
+            Self::Messages
+        } else {
+            Self::Lines
+        }
+    }
+
+    /// The first event, cut off.
+    fn next(self, events: &mut Bytes) -> (Data, Bytes) {
+        match self {
+            Self::Lines => {
+                let newline = events.iter().position(|b| *b == b'\n');
+                let line = newline.map_or(events.len(), |at| at + 1);
+                // JSON is UTF-8: what is cached was parsed.
+                (Data::Text, events.split_to(line))
+            }
+            Self::Messages => {
+                let length = events.try_get_u32().unwrap_or(u32::MAX);
+                let length = usize::try_from(length).unwrap_or(usize::MAX);
+                (Data::Binary, events.split_to(length.min(events.len())))
+            }
+        }
+    }
+}
+
 async fn write(
     socket: &mut WebSocketStream<Stream>,
+    cut: Cut,
     mut events: Bytes,
 ) -> Result<(), WebSocketError> {
     while !events.is_empty() {
-        let newline = events.iter().position(|b| *b == b'\n');
-        let line = newline.map_or(events.len(), |at| at + 1);
-        let event = events.split_to(line);
-        // JSON is UTF-8: what is cached was parsed.
-        let frame = Frame::message(event, OpCode::Data(Data::Text), true);
+        let (data, event) = cut.next(&mut events);
+        let frame = Frame::message(event, OpCode::Data(data), true);
         socket.feed(Message::Frame(frame)).await?;
     }
     socket.flush().await

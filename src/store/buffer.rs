@@ -27,22 +27,28 @@ pub(super) struct Buffer {
     pub(super) first: ObjectKey,
     pub(super) last: ObjectKey,
     length: usize,
+    /// Of these, the bytes that can be made again.
+    derived: usize,
     live: AtomicUsize,
     tally: Arc<Tally>,
 }
 
 impl Buffer {
-    /// `length` is that of all items; they are about to move in.
+    /// `length` is that of all items, of which `derived` can be made again;
+    /// they are about to move in.
     pub(super) fn new(
         first: ObjectKey,
         last: ObjectKey,
         length: usize,
+        derived: usize,
         tally: Arc<Tally>,
     ) -> Arc<Self> {
+        tally.derived.fetch_add(derived, Ordering::Relaxed);
         Arc::new(Self {
             first,
             last,
             length,
+            derived,
             live: AtomicUsize::new(length),
             tally,
         })
@@ -74,5 +80,8 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         let stale = self.length - *self.live.get_mut();
         self.tally.stale.fetch_sub(stale, Ordering::Relaxed);
+        self.tally
+            .derived
+            .fetch_sub(self.derived, Ordering::Relaxed);
     }
 }

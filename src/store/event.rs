@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::StoredObject;
-use crate::representation::EventType;
+use crate::representation::{Encoding, EventType};
 
 /// What happened to the object as a whole. A watcher with a selector may see
 /// it differently: see `watch::transition`.
@@ -29,7 +29,8 @@ pub struct Event {
     /// The object before the change, `None` when it was added.
     pub previous: Option<Arc<StoredObject>>,
     pub recorded_at: Instant,
-    frames: [OnceLock<Bytes>; 3],
+    /// By encoding, then type.
+    frames: [[OnceLock<Option<Bytes>>; 3]; 2],
     /// Where the log counts the bytes of frames; none before the event is in
     /// one.
     counted: OnceLock<Arc<AtomicUsize>>,
@@ -63,24 +64,30 @@ impl Event {
         let _ = self.counted.set(bytes.clone());
     }
 
-    /// The frame that every watcher gets who sees the event as one of this
-    /// type, made once.
-    pub fn frame(&self, seen: EventType, make: impl FnOnce() -> Bytes) -> Bytes {
+    /// The frame that every watcher of an encoding gets who sees the event as
+    /// one of this type, made once; so is the failure to make it.
+    pub fn frame(
+        &self,
+        encoding: Encoding,
+        seen: EventType,
+        make: impl FnOnce() -> Option<Bytes>,
+    ) -> Option<Bytes> {
         let slot = match seen {
             EventType::Added => 0,
             EventType::Modified => 1,
             EventType::Deleted => 2,
             EventType::Bookmark | EventType::Error => return make(),
         };
-        let Some(frame) = self.frames.get(slot) else {
+        let frames = self.frames.get(encoding as usize);
+        let Some(frame) = frames.and_then(|frames| frames.get(slot)) else {
             return make();
         };
         let make = || {
-            let frame = make();
+            let frame = make()?;
             if let Some(bytes) = self.counted.get() {
                 bytes.fetch_add(frame.len(), Ordering::Relaxed);
             }
-            frame
+            Some(frame)
         };
         frame.get_or_init(make).clone()
     }
@@ -108,7 +115,8 @@ impl Drop for Event {
             let frames: usize = self
                 .frames
                 .iter()
-                .filter_map(|f| f.get())
+                .flatten()
+                .filter_map(|f| f.get()?.as_ref())
                 .map(Bytes::len)
                 .sum();
             bytes.fetch_sub(frames, Ordering::Relaxed);

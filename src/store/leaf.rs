@@ -20,6 +20,8 @@ use parking_lot::Mutex;
 
 use super::StoredObject;
 use super::buffer::{Buffer, Tally};
+use crate::representation::encoding::ITEM_PREFIX_MAX;
+use crate::representation::{Encoding, Envelope};
 
 /// Leaves of more bytes are not joined: copying their few large objects one by
 /// one costs a list little, and a joined copy is made in one piece.
@@ -45,8 +47,8 @@ pub struct Leaf {
 struct Memos {
     /// No current state has this leaf: nothing is kept in it.
     retired: bool,
-    /// Not counted as derived: the objects' bytes are slices of it.
-    joined: Option<Bytes>,
+    /// By encoding. The objects' bytes are slices of it.
+    joined: [Option<Bytes>; 2],
     /// By type; few.
     derived: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
 }
@@ -103,37 +105,43 @@ impl Leaf {
         &self.objects
     }
 
-    /// The JSON items of all objects, each preceded by a comma. `None` if the
-    /// leaf is not of the current state or very large: then items are copied
-    /// one by one.
+    /// The items of all objects as they stand in a list: JSON with a comma
+    /// before each, protobuf with the key of `items` and a length. `None` if
+    /// the leaf is not of the current state or very large, or an object cannot
+    /// be written so: then items are copied one by one.
     ///
     /// Readers wait here for the first of them, which does the work for all.
-    pub fn joined(&self) -> Option<Bytes> {
+    pub fn joined(&self, encoding: Encoding, envelope: &Envelope) -> Option<Bytes> {
         let mut memos = self.memos.lock();
-        if memos.retired || memos.joined.is_some() {
-            return memos.joined.clone();
+        let slot = encoding as usize;
+        if memos.retired || memos.joined.get(slot)?.is_some() {
+            return memos.joined.get(slot)?.clone();
         }
-        let items: Vec<Bytes> = self.objects.iter().map(|o| o.item()).collect();
+        let items = self.objects.iter().map(|o| o.item(encoding, envelope));
+        let items = items.collect::<Option<Vec<Bytes>>>()?;
         let length: usize = items.iter().map(Bytes::len).sum();
         if length > JOINED_MAX_BYTES {
             return None;
         }
-        let mut joined = BytesMut::with_capacity(length + items.len());
+        let made = self.objects.iter().zip(&items);
+        let made = made.filter(|(object, _)| object.encoding() != encoding);
+        let derived = made.map(|(_, item)| item.len()).sum();
+        let mut joined = BytesMut::with_capacity(length + items.len() * ITEM_PREFIX_MAX);
+        let mut starts = Vec::with_capacity(items.len());
         for item in &items {
-            joined.extend_from_slice(b",");
+            encoding.put_item_prefix(item.len(), &mut joined);
+            starts.push(joined.len());
             joined.extend_from_slice(item);
         }
         let joined = joined.freeze();
         let (first, last) = (self.objects.first()?, self.objects.last()?);
         let (first, last) = (first.key.clone(), last.key.clone());
-        let buffer = Buffer::new(first, last, length, self.tally.clone());
-        let mut at = 0;
-        for (object, item) in self.objects.iter().zip(items) {
-            let start = at + 1;
-            at = start + item.len();
-            object.move_into(&buffer, joined.slice(start..at));
+        let buffer = Buffer::new(first, last, length, derived, self.tally.clone());
+        for ((object, item), start) in self.objects.iter().zip(items).zip(starts) {
+            let slice = joined.slice(start..start + item.len());
+            object.move_into(&buffer, encoding, slice);
         }
-        memos.joined = Some(joined.clone());
+        *memos.joined.get_mut(slot)? = Some(joined.clone());
         Some(joined)
     }
 
@@ -172,11 +180,23 @@ impl Leaf {
         Some(slot)
     }
 
-    /// Drops what can be made again. The joined items stay: they are the only
-    /// copy of the objects' bytes.
+    /// Drops what can be made again. Joined items of the encoding that objects
+    /// came in stay: they are the only copy of the objects' bytes.
     pub(super) fn shed(&self) {
-        let shed = std::mem::take(&mut self.memos.lock().derived);
-        drop(shed);
+        let mut memos = self.memos.lock();
+        let derived = std::mem::take(&mut memos.derived);
+        let mut joined = [None, None];
+        for (encoding, (memo, shed)) in Encoding::ALL
+            .iter()
+            .zip(memos.joined.iter_mut().zip(&mut joined))
+        {
+            if self.objects.iter().all(|o| o.encoding() != *encoding) {
+                *shed = memo.take();
+            }
+        }
+        drop(memos);
+        self.objects.iter().for_each(|o| o.shed());
+        drop((derived, joined));
     }
 
     /// Another leaf is about to take this one's place. From here on nobody

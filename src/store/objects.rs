@@ -67,13 +67,10 @@ impl Edited {
             leaf.retire();
         }
         for object in &self.objects_gone {
-            if let Some(buffer) = object.move_out()
-                && buffer.is_mostly_stale()
-            {
-                for rest in self.objects.between(&buffer.first, &buffer.last) {
-                    if rest.buffer().is_some_and(|b| Arc::ptr_eq(&b, &buffer)) {
-                        rest.move_out();
-                    }
+            for buffer in object.leave().into_iter().flatten() {
+                if buffer.is_mostly_stale() {
+                    let rest = self.objects.between(&buffer.first, &buffer.last);
+                    rest.for_each(|object| object.move_out_of(&buffer));
                 }
             }
         }

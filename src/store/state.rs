@@ -1,6 +1,7 @@
 //! The store itself: publish on one side, pull on the other.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -20,9 +21,8 @@ use super::{
     Subscription, Topic,
 };
 use crate::api::GroupVersionResource;
-use crate::representation::resource_version::with_resource_version;
 use crate::representation::table::Printer;
-use crate::representation::{BookmarkTemplate, Envelope};
+use crate::representation::{BookmarkTemplate, Encoding, Envelope};
 
 /// What a store holds objects of.
 #[derive(Clone, Debug)]
@@ -64,6 +64,9 @@ pub struct Store {
     /// When upstream last said something of the resource, if only that nothing
     /// happened.
     heard: Mutex<Option<Instant>>,
+    /// Whether an object turned out not to be writable, by encoding. For good:
+    /// its kind has something that the schema does not know.
+    unwritable: [AtomicBool; 2],
     /// Serializes writers. There is one, the reflector, but a type should not
     /// depend on that.
     writer: Mutex<()>,
@@ -94,6 +97,7 @@ impl Store {
             progress,
             presentation: ArcSwap::default(),
             heard: Mutex::default(),
+            unwritable: Default::default(),
             writer: Mutex::new(()),
         }
     }
@@ -108,6 +112,21 @@ impl Store {
 
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.published.load_full()
+    }
+
+    /// Whether objects can be had in the encoding.
+    pub fn writes(&self, encoding: Encoding) -> bool {
+        let failed = self.unwritable.get(encoding as usize);
+        self.resource.envelope.writes(encoding)
+            && failed.is_some_and(|failed| !failed.load(Ordering::Relaxed))
+    }
+
+    /// An object could not be written in the encoding: from now on upstream is
+    /// asked for it.
+    pub fn fail_to_write(&self, encoding: Encoding) {
+        if let Some(failed) = self.unwritable.get(encoding as usize) {
+            failed.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Where a watch from `version` starts.
@@ -166,16 +185,22 @@ impl Store {
         self.log.read().bytes()
     }
 
-    /// Applies one watch event of upstream. `item` is the object as a list
-    /// item. An event at or below the current version changes nothing: it was
-    /// seen before.
+    /// Applies one watch event of upstream, whose object is a list item in
+    /// JSON.
     pub fn apply(&self, deleted: bool, item: Bytes, now: Instant) -> Result<(), MalformedObject> {
         let object = StoredObject::parse(item, &self.resource.fields)?;
+        self.apply_object(deleted, object, now);
+        Ok(())
+    }
+
+    /// Applies one watch event of upstream. An event at or below the current
+    /// version changes nothing: it was seen before.
+    pub fn apply_object(&self, deleted: bool, object: StoredObject, now: Instant) {
         *self.heard.lock() = Some(now);
         let _writer = self.writer.lock();
         let current = self.published.load_full();
         if object.resource_version <= current.resource_version {
-            return Ok(());
+            return;
         }
         let version = object.resource_version;
         let previous = current.objects.get(object.key.as_str()).cloned();
@@ -183,7 +208,7 @@ impl Store {
             (true, None) => {
                 // Nobody here has seen it; only time has passed.
                 self.publish(&current, None, version, vec![], now);
-                return Ok(());
+                return;
             }
             (true, Some(_)) => Change::Deleted,
             (false, None) => Change::Added,
@@ -198,7 +223,6 @@ impl Store {
         let edited = current.objects.edit(vec![edit], Lineage::Main);
         let event = Event::new(change, version, object, previous, now);
         self.publish(&current, Some(edited), version, vec![event], now);
-        Ok(())
     }
 
     /// Upstream says that nothing happened up to `version`.
@@ -226,7 +250,7 @@ impl Store {
                 let object = match current.objects.get(listed.key.as_str()) {
                     // The bytes count, too: a changed CustomResourceDefinition
                     // changes what the same version looks like.
-                    Some(known) if known.is_same(&listed) => known.clone(),
+                    Some(known) if known.is_same(&listed, &self.resource.envelope) => known.clone(),
                     _ => Arc::new(listed),
                 };
                 (object.key.clone(), object)
@@ -260,7 +284,10 @@ impl Store {
             .into_iter()
             .map(|found| {
                 let object = if found.change == Change::Deleted {
-                    Arc::new(self.restamped(&found.object, found.resource_version))
+                    found
+                        .object
+                        .stamped(found.resource_version, &self.resource.envelope)
+                        .map_or(found.object, Arc::new)
                 } else {
                     found.object
                 };
@@ -286,11 +313,6 @@ impl Store {
         let log = self.log.read();
         log.topics.touch_all();
         log.topics.wake();
-    }
-
-    fn restamped(&self, object: &StoredObject, version: u64) -> StoredObject {
-        let item = with_resource_version(&object.item(), version).unwrap_or_else(|| object.item());
-        object.stamped(version, item)
     }
 
     fn publish(

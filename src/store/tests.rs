@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::api::GroupVersionResource;
-use crate::representation::{Envelope, Form};
+use crate::representation::{Encoding, Envelope, Form};
 
 /// Items by key.
 type State = BTreeMap<String, Bytes>;
@@ -122,6 +122,10 @@ fn item(name: usize, uid: u64, version: u64, padding: usize) -> Bytes {
     Bytes::from(format!(
         r#"{{"metadata":{{"name":"{name}","namespace":"{namespace}","uid":"{uid}","resourceVersion":"{version}"}},"data":"{padding}"}}"#
     ))
+}
+
+fn json(object: &StoredObject) -> Bytes {
+    object.json(&resource().envelope).unwrap()
 }
 
 fn resource() -> Resource {
@@ -253,10 +257,10 @@ impl Model {
                     let Part::Leaf(leaf) = part else {
                         panic!("all leaves are whole");
                     };
-                    let items: Vec<_> = leaf.objects().iter().map(|o| o.item()).collect();
+                    let items: Vec<_> = leaf.objects().iter().map(|o| json(o)).collect();
                     let commas = items.iter().flat_map(|item| [&b","[..], item]);
                     let expected = commas.collect::<Vec<_>>().concat();
-                    match leaf.joined() {
+                    match leaf.joined(Encoding::Json, &resource().envelope) {
                         Some(joined) => assert_eq!(joined, expected),
                         None => assert!(old),
                     }
@@ -341,14 +345,14 @@ impl Model {
             })
             .map(|(_, item)| item.clone())
             .collect();
-        let items: Vec<_> = snapshot.iter_from(scope, start).map(|o| o.item()).collect();
+        let items: Vec<_> = snapshot.iter_from(scope, start).map(|o| json(o)).collect();
         assert_eq!(items, expected);
         assert_eq!(snapshot.count_from(scope, start), expected.len());
         let mut parts = vec![];
         for part in snapshot.parts(scope, start) {
             match part {
-                Part::Leaf(leaf) => parts.extend(leaf.objects().iter().map(|o| o.item())),
-                Part::Object(object) => parts.push(object.item()),
+                Part::Leaf(leaf) => parts.extend(leaf.objects().iter().map(|o| json(o))),
+                Part::Object(object) => parts.push(json(object)),
             }
         }
         assert_eq!(parts, expected);
@@ -378,7 +382,7 @@ impl Model {
         for object in snapshot.iter(&Scope::All) {
             if let Some(buffer) = object.buffer() {
                 let entry = live.entry(Arc::as_ptr(&buffer)).or_insert((0, buffer));
-                entry.0 += object.item().len();
+                entry.0 += json(object).len();
             }
         }
         let mut stale = 0;
@@ -399,7 +403,7 @@ fn check(snapshot: &Snapshot, state: &State) {
         objects
             .iter()
             .zip(state.values())
-            .all(|(o, item)| o.item() == item)
+            .all(|(o, item)| json(o) == item)
     );
     assert_eq!(snapshot.len(), state.len());
     let bytes: usize = objects.iter().map(|o| o.size()).sum();
@@ -515,8 +519,8 @@ fn joining_and_changing_at_once() {
                     let mut newest = 0;
                     for part in snapshot.parts(&Scope::All, "") {
                         let Part::Leaf(leaf) = part else { continue };
-                        let items: Vec<_> = leaf.objects().iter().map(|o| o.item()).collect();
-                        if let Some(joined) = leaf.joined() {
+                        let items: Vec<_> = leaf.objects().iter().map(|o| json(o)).collect();
+                        if let Some(joined) = leaf.joined(Encoding::Json, &resource().envelope) {
                             let expected = items.iter().flat_map(|i| [&b","[..], i]);
                             assert_eq!(joined, expected.collect::<Vec<_>>().concat());
                         }
@@ -568,7 +572,8 @@ fn what_leaves_are_made_into_is_counted_and_shed() {
         for leaf in snapshot.objects.leaves() {
             leaf.derived(|leaf| {
                 made += 1;
-                leaf.joined().map(|joined| Copy(joined.to_vec()))
+                leaf.joined(Encoding::Json, &resource().envelope)
+                    .map(|joined| Copy(joined.to_vec()))
             });
         }
         made
@@ -585,6 +590,9 @@ fn what_leaves_are_made_into_is_counted_and_shed() {
     model.put(3, 100);
     assert!(model.store.memory().derived < items);
     model.store.shed_derived();
-    let retired = old.objects.leaves().filter(|leaf| leaf.joined().is_none());
+    let retired = old
+        .objects
+        .leaves()
+        .filter(|leaf| leaf.joined(Encoding::Json, &resource().envelope).is_none());
     assert_eq!(retired.count(), 1);
 }

@@ -5,49 +5,126 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use chrono::Utc;
 
-use super::Encoding;
+use super::FrameWriter;
 use crate::negotiation::MetaVersion;
 use crate::representation::envelope::watch_frame;
-use crate::representation::partial;
+use crate::representation::message::Type;
 use crate::representation::table::{Printer, TableOptions};
-use crate::representation::{BookmarkTemplate, Envelope, EventType};
+use crate::representation::{
+    BookmarkTemplate, Encoding, Envelope, EventType, partial, partial_message,
+};
 use crate::store::{Event, Store, StoredObject};
 
 const JSON: &str = "application/json";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// Whole objects as JSON. One frame serves all watchers.
-pub struct JsonFrames(pub Arc<Store>);
+/// Whole objects. One frame serves all watchers of an encoding.
+pub struct WholeFrames {
+    store: Arc<Store>,
+    encoding: Encoding,
+}
 
-impl Encoding for JsonFrames {
+impl WholeFrames {
+    pub fn new(store: Arc<Store>, encoding: Encoding) -> Self {
+        Self { store, encoding }
+    }
+
+    fn envelope(&self) -> &Envelope {
+        &self.store.resource.envelope
+    }
+
+    fn item(&self, object: &StoredObject) -> Option<Bytes> {
+        let item = object.item(self.encoding, self.envelope());
+        if item.is_none() {
+            self.store.fail_to_write(self.encoding);
+        }
+        item
+    }
+}
+
+impl FrameWriter for WholeFrames {
     fn content_type(&self) -> &'static str {
-        JSON
+        match self.encoding {
+            Encoding::Json => JSON,
+            Encoding::Protobuf => PROTOBUF,
+        }
     }
 
     fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes> {
-        Some(self.0.resource.envelope.watch_frame(seen, &object.item()))
+        let item = self.item(object)?;
+        Some(self.envelope().watch_frame(self.encoding, seen, &item))
     }
 
     fn shared(&mut self, seen: EventType, event: &Event) -> Option<Bytes> {
-        let envelope = &self.0.resource.envelope;
-        Some(event.frame(seen, || envelope.watch_frame(seen, &event.object.item())))
+        event.frame(self.encoding, seen, || self.event(seen, &event.object))
     }
 
     fn append(&mut self, seen: EventType, object: &StoredObject, out: &mut BytesMut) -> bool {
-        let envelope = &self.0.resource.envelope;
-        envelope.append_watch_frame(seen, &object.item(), out);
+        let Some(item) = self.item(object) else {
+            return false;
+        };
+        let envelope = self.envelope();
+        envelope.append_watch_frame(self.encoding, seen, &item, out);
         true
     }
 
     fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes> {
-        let template = self.0.resource.bookmark.get()?;
-        Some(template.frame(resource_version, initial_events_end))
+        let template = self.store.resource.bookmark.get()?;
+        if self.encoding == Encoding::Json {
+            return Some(template.frame(resource_version, initial_events_end));
+        }
+        let item = bookmark_item(&self.store, resource_version, initial_events_end)?;
+        let message = self.envelope().transcoded(&item, self.encoding).ok()?;
+        let envelope = self.envelope();
+        Some(envelope.watch_frame(self.encoding, EventType::Bookmark, &message))
+    }
+}
+
+/// PartialObjectMetadata in protobuf.
+pub struct PartialMessageFrames {
+    store: Arc<Store>,
+    version: MetaVersion,
+    kind: Type,
+}
+
+impl PartialMessageFrames {
+    pub fn new(store: Arc<Store>, version: MetaVersion) -> Self {
+        Self {
+            store,
+            version,
+            kind: Type::new(version.api_version(), "PartialObjectMetadata"),
+        }
+    }
+
+    fn frame(&self, seen: EventType, encoding: Encoding, item: &Bytes) -> Option<Bytes> {
+        let envelope = &self.store.resource.envelope;
+        let message = partial_message::of(encoding, item, envelope, self.version)?;
+        Some(self.kind.watch_frame(seen, &message))
+    }
+}
+
+impl FrameWriter for PartialMessageFrames {
+    fn content_type(&self) -> &'static str {
+        PROTOBUF
+    }
+
+    fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes> {
+        let encoding = object.encoding();
+        let item = object.item(encoding, &self.store.resource.envelope)?;
+        self.frame(seen, encoding, &item)
+    }
+
+    fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes> {
+        let item = bookmark_item(&self.store, resource_version, initial_events_end)?;
+        self.frame(EventType::Bookmark, Encoding::Json, &item)
     }
 }
 
 /// An object, as it stands in a list, made into what its watcher asked for.
 type Transform = dyn FnMut(&Bytes, &Envelope) -> Option<Bytes> + Send;
 
-/// Each object in another shape. Nothing is shared: the ages in Tables tick.
+/// Each object in another shape, as JSON. Nothing is shared: the ages in Tables
+/// tick.
 pub struct TransformedFrames {
     store: Arc<Store>,
     transform: Box<Transform>,
@@ -57,9 +134,9 @@ impl TransformedFrames {
     /// Tables of one row. Only the first event tells the columns.
     pub fn table(store: Arc<Store>, printer: Arc<Printer>, options: TableOptions) -> Self {
         let mut first = true;
-        let transform = move |fragment: &Bytes, envelope: &Envelope| {
+        let transform = move |item: &Bytes, envelope: &Envelope| {
             let table = printer
-                .event_object(fragment, envelope, options, first, Utc::now())
+                .event_object(item, envelope, options, first, Utc::now())
                 .ok()?;
             first = false;
             Some(table.into())
@@ -72,38 +149,38 @@ impl TransformedFrames {
 
     /// PartialObjectMetadata.
     pub fn partial(store: Arc<Store>, version: MetaVersion) -> Self {
-        let transform = move |fragment: &Bytes, envelope: &Envelope| {
-            partial::object(fragment, envelope, version)
-        };
+        let transform =
+            move |item: &Bytes, envelope: &Envelope| partial::object(item, envelope, version);
         Self {
             store,
             transform: Box::new(transform),
         }
     }
 
-    fn frame(&mut self, seen: EventType, fragment: &Bytes) -> Option<Bytes> {
-        let object = (self.transform)(fragment, &self.store.resource.envelope)?;
+    fn frame(&mut self, seen: EventType, item: &Bytes) -> Option<Bytes> {
+        let object = (self.transform)(item, &self.store.resource.envelope)?;
         Some(watch_frame(seen, &object))
     }
 }
 
-impl Encoding for TransformedFrames {
+impl FrameWriter for TransformedFrames {
     fn content_type(&self) -> &'static str {
         JSON
     }
 
     fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes> {
-        self.frame(seen, &object.item())
+        let item = object.json(&self.store.resource.envelope)?;
+        self.frame(seen, &item)
     }
 
     fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes> {
-        let object = bookmark_fragment(&self.store, resource_version, initial_events_end)?;
-        self.frame(EventType::Bookmark, &object)
+        let item = bookmark_item(&self.store, resource_version, initial_events_end)?;
+        self.frame(EventType::Bookmark, &item)
     }
 }
 
-/// A bookmark's object in the form objects are stored in.
-fn bookmark_fragment(store: &Store, version: u64, initial_events_end: bool) -> Option<Bytes> {
+/// A bookmark's object as JSON in the form objects are stored in.
+fn bookmark_item(store: &Store, version: u64, initial_events_end: bool) -> Option<Bytes> {
     let template: &BookmarkTemplate = store.resource.bookmark.get()?;
     let object = Bytes::from(template.object(version, initial_events_end));
     store.resource.envelope.fragment(&object)

@@ -6,6 +6,6 @@ mod session;
 mod tests;
 mod transition;
 
-pub use frames::{JsonFrames, TransformedFrames};
-pub use session::{Encoding, Watch, WatchEnd, WatchOptions};
+pub use frames::{PartialMessageFrames, TransformedFrames, WholeFrames};
+pub use session::{FrameWriter, Watch, WatchEnd, WatchOptions};
 pub use transition::transition;

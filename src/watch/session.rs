@@ -14,7 +14,6 @@ use tokio::time::{Instant, Sleep};
 
 use super::transition;
 use crate::representation::EventType;
-use crate::representation::resource_version::with_resource_version;
 use crate::store::{
     Change, Cursor, Event, Evicted, Filter, Snapshot, Store, StoredObject, Subscription, Topic,
 };
@@ -37,7 +36,7 @@ const INITIAL_BATCH_BYTES: usize = 128 << 10;
 const INITIAL_OBJECTS: usize = 10_000;
 
 /// How events become bytes, for one watcher.
-pub trait Encoding: Send {
+pub trait FrameWriter: Send {
     /// A whole frame. `None` if the object cannot be written in this
     /// representation: the watch ends.
     fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes>;
@@ -94,7 +93,7 @@ impl WatchEnd {
 
 pub struct Watch {
     store: Arc<Store>,
-    encoding: Box<dyn Encoding>,
+    frames: Box<dyn FrameWriter>,
     options: WatchOptions,
     /// Initial events not yet handed out.
     initial: Option<Initial>,
@@ -126,10 +125,10 @@ impl Watch {
         store: Arc<Store>,
         version: u64,
         options: WatchOptions,
-        encoding: Box<dyn Encoding>,
+        frames: Box<dyn FrameWriter>,
     ) -> Result<Self, Evicted> {
         let cursor = store.position(version)?;
-        Ok(Self::new(store, cursor, version, options, encoding))
+        Ok(Self::new(store, cursor, version, options, frames))
     }
 
     /// The objects of `snapshot` as ADDED events, then what came after it.
@@ -137,11 +136,11 @@ impl Watch {
         store: Arc<Store>,
         snapshot: Arc<Snapshot>,
         options: WatchOptions,
-        encoding: Box<dyn Encoding>,
+        frames: Box<dyn FrameWriter>,
     ) -> Self {
         let version = snapshot.resource_version;
         let owed_end = options.bookmarks.then_some(version);
-        let mut watch = Self::new(store, snapshot.cursor, version, options, encoding);
+        let mut watch = Self::new(store, snapshot.cursor, version, options, frames);
         watch.initial = Some(Initial {
             snapshot,
             start: String::new(),
@@ -161,14 +160,14 @@ impl Watch {
         cursor: Cursor,
         version: u64,
         options: WatchOptions,
-        encoding: Box<dyn Encoding>,
+        frames: Box<dyn FrameWriter>,
     ) -> Self {
         let now = Instant::now();
         let deadline = now + options.lasts;
         Self {
             subscription: store.subscribe_to(Topic::of(&options.filter)),
             store,
-            encoding,
+            frames,
             options,
             initial: None,
             owed_end: None,
@@ -199,7 +198,7 @@ impl Watch {
     }
 
     pub fn content_type(&self) -> &'static str {
-        self.encoding.content_type()
+        self.frames.content_type()
     }
 
     /// The next batch of whole frames, and how many events it holds. Waits
@@ -272,7 +271,7 @@ impl Watch {
             return Ok(batch.finish());
         }
         if let Some(version) = self.owed_end.take() {
-            let frame = self.encoding.bookmark(version, true);
+            let frame = self.frames.bookmark(version, true);
             batch.push(frame.ok_or(WatchEnd::NotEncodable)?);
         }
         while let Some(room) = batch.room(BATCH_BYTES) {
@@ -307,8 +306,7 @@ impl Watch {
             if looked_at == INITIAL_OBJECTS || batch.room(INITIAL_BATCH_BYTES).is_none() {
                 return Ok(Some(object.key.as_str().to_owned()));
             }
-            if filter.matches(object)
-                && !self.encoding.append(EventType::Added, object, batch.add())
+            if filter.matches(object) && !self.frames.append(EventType::Added, object, batch.add())
             {
                 return Err(WatchEnd::NotEncodable);
             }
@@ -325,13 +323,10 @@ impl Watch {
         };
         let left = seen == EventType::Deleted && event.change != Change::Deleted;
         let frame = match (&event.previous, left) {
-            (Some(previous), true) => {
-                let version = event.resource_version;
-                with_resource_version(&previous.item(), version)
-                    .map(|item| previous.stamped(version, item))
-                    .and_then(|object| self.encoding.event(seen, &object))
-            }
-            _ => self.encoding.shared(seen, event),
+            (Some(previous), true) => previous
+                .stamped(event.resource_version, &self.store.resource.envelope)
+                .and_then(|object| self.frames.event(seen, &object)),
+            _ => self.frames.shared(seen, event),
         };
         frame.map(Some).ok_or(WatchEnd::NotEncodable)
     }
@@ -341,7 +336,7 @@ impl Watch {
         if version <= self.after {
             return None;
         }
-        self.encoding.bookmark(version, false)
+        self.frames.bookmark(version, false)
     }
 }
 

@@ -604,19 +604,37 @@ async fn served_from_the_cache() {
             continue;
         }
         let path = format!("{}?resourceVersion=0", resource.everywhere());
-        let mut said = String::new();
-        // The first request of a resource may find its cache empty yet.
-        for _ in 0..50 {
-            let debug = [("x-apifront-debug", "cache")];
-            let answer = client.send(Method::GET, &path, &debug, "").await;
-            said = answer.header("x-apifront-cache").to_owned();
-            if said.starts_with("hit") {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        let custom = resource.base.contains("example.test");
+        let mut accepts = vec!["application/json", PARTIAL_LIST, PARTIAL_LIST_PROTOBUF];
+        if !custom {
+            accepts.push(PROTOBUF);
         }
-        if !said.starts_with("hit") {
-            bypassed.push(format!("{path}: {said}"));
+        for accept in accepts {
+            let mut said = String::new();
+            // The first request of a resource may find its cache empty yet.
+            for _ in 0..50 {
+                let headers = [("x-apifront-debug", "cache"), ("accept", accept)];
+                let answer = client.send(Method::GET, &path, &headers, "").await;
+                said = answer.header("x-apifront-cache").to_owned();
+                if said.starts_with("hit") {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            if !said.starts_with("hit") {
+                bypassed.push(format!("{path} {accept}: {said}"));
+            }
+        }
+    }
+    let report = client.get("/debug/cache").await.expect(200);
+    for resource in report["resources"].as_array().expect("resources") {
+        let group = resource["group"].as_str().expect("group");
+        let json = group.ends_with("example.test")
+            || ["apiextensions.k8s.io", "apiregistration.k8s.io"].contains(&group);
+        let expected = if json { "json" } else { "protobuf" };
+        let encoding = resource["encoding"].as_str();
+        if encoding.is_some_and(|encoding| encoding != expected) {
+            bypassed.push(format!("{resource} is not read as {expected}"));
         }
     }
     assert!(bypassed.is_empty(), "{bypassed:#?}");

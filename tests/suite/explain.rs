@@ -301,7 +301,8 @@ async fn lies(
     let json = request
         .headers()
         .get("accept")
-        .is_none_or(|a| a == "application/json");
+        .and_then(|a| a.to_str().ok())
+        .is_none_or(|a| !a.contains("as="));
     let (code, body) = match uri.as_str() {
         "/readyz" => (200, "ok".to_owned()),
         "/api/v1" => {

@@ -1,6 +1,7 @@
 //! Bodies of GET and LIST out of stored objects.
 
 mod partial;
+mod partial_message;
 mod pieces;
 mod table;
 mod whole;
@@ -11,43 +12,59 @@ use bytes::Bytes;
 
 use super::{BypassReason, Page};
 use crate::negotiation::MetaVersion;
+use crate::representation::Encoding;
 use crate::representation::table::{Printer, TableOptions};
-use crate::store::{Resource, StoredObject};
+use crate::store::{Store, StoredObject};
 
 /// How objects are to be shown.
 #[derive(Clone, Debug)]
 pub enum Shape {
-    Whole,
+    Whole(Encoding),
     Table(Arc<Printer>, TableOptions),
-    Partial(MetaVersion),
+    Partial(MetaVersion, Encoding),
 }
 
 /// The body of a GET.
 pub fn get_body(
-    resource: &Resource,
+    store: &Store,
     object: &StoredObject,
     shape: &Shape,
 ) -> Result<Bytes, BypassReason> {
-    match shape {
-        Shape::Whole => Some(whole::single(resource, object)),
+    let resource = &store.resource;
+    let body = match shape {
+        Shape::Whole(encoding) => whole::single(resource, object, *encoding),
         Shape::Table(printer, options) => table::single(resource, object, printer, *options).ok(),
-        Shape::Partial(version) => partial::single(resource, object, *version),
+        Shape::Partial(version, Encoding::Json) => partial::single(resource, object, *version),
+        Shape::Partial(version, Encoding::Protobuf) => {
+            partial_message::single(resource, object, *version)
+        }
+    };
+    body.ok_or_else(|| unwritten(store, shape))
+}
+
+fn unwritten(store: &Store, shape: &Shape) -> BypassReason {
+    if let Shape::Whole(encoding) = shape {
+        store.fail_to_write(*encoding);
     }
-    .ok_or(BypassReason::Representation)
+    BypassReason::Representation
 }
 
 /// The body of a LIST, in pieces ready for the socket.
 pub fn list_body(
-    resource: &Resource,
+    store: &Store,
     page: &Page<'_>,
     shape: &Shape,
 ) -> Result<Vec<Bytes>, BypassReason> {
-    match shape {
-        Shape::Whole => Some(whole::list(resource, page)),
+    let resource = &store.resource;
+    let body = match shape {
+        Shape::Whole(encoding) => whole::list(resource, page, *encoding),
         Shape::Table(printer, options) => table::list(resource, page, printer, *options).ok(),
-        Shape::Partial(version) => partial::list(resource, page, *version),
-    }
-    .ok_or(BypassReason::Representation)
+        Shape::Partial(version, Encoding::Json) => partial::list(resource, page, *version),
+        Shape::Partial(version, Encoding::Protobuf) => {
+            partial_message::list(resource, page, *version)
+        }
+    };
+    body.ok_or_else(|| unwritten(store, shape))
 }
 
 #[cfg(test)]
@@ -59,7 +76,7 @@ mod tests {
     use super::*;
     use crate::api::GroupVersionResource;
     use crate::representation::{Envelope, Form, ListMeta};
-    use crate::store::{Scope, Store, field_table};
+    use crate::store::{Resource, Scope, field_table};
 
     fn store(sizes: &[usize]) -> Store {
         let gvr = GroupVersionResource::new("", "v1", "nodes");
@@ -99,7 +116,7 @@ mod tests {
                 parts: snapshot.parts(&Scope::All, "").collect(),
                 meta: ListMeta::at(9),
             };
-            let pieces = list_body(&store.resource, &page, &Shape::Whole).unwrap();
+            let pieces = list_body(&store, &page, &Shape::Whole(Encoding::Json)).unwrap();
             assert!(pieces.iter().all(|p| p.len() <= LARGEST_PIECE_BYTES));
             assert!(pieces.iter().all(|p| !p.is_empty()));
             let total: usize = sizes.iter().sum();
@@ -125,7 +142,7 @@ mod tests {
             parts: snapshot.parts(&Scope::All, "").collect(),
             meta: ListMeta::at(9),
         };
-        let list = || list_body(&store.resource, &page(), &Shape::Whole).unwrap();
+        let list = || list_body(&store, &page(), &Shape::Whole(Encoding::Json)).unwrap();
         let (first, second) = (list(), list());
         assert_eq!(first.concat(), second.concat());
         let shared = iter::zip(&first, &second).filter(|(a, b)| a.as_ptr() == b.as_ptr());

@@ -14,7 +14,11 @@ pub(super) fn single(
     object: &StoredObject,
     version: MetaVersion,
 ) -> Option<Bytes> {
-    let object = partial::object(&object.item(), &resource.envelope, version)?;
+    let object = partial::object(
+        &object.json(&resource.envelope)?,
+        &resource.envelope,
+        version,
+    )?;
     Some([&object[..], b"\n"].concat().into())
 }
 
@@ -24,12 +28,11 @@ pub(super) fn list(
     version: MetaVersion,
 ) -> Option<Vec<Bytes>> {
     let empty = page.is_empty();
-    let mut pieces = Pieces::default();
-    pieces.expect(page);
+    let mut pieces = Pieces::new(page.objects().map(|o| o.size()).sum());
     pieces.push(&partial::list_prefix(&page.meta, version, empty));
     for object in page.objects() {
         pieces.item(partial::object(
-            &object.item(),
+            &object.json(&resource.envelope)?,
             &resource.envelope,
             version,
         )?);

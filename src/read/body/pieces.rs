@@ -1,8 +1,6 @@
 //! A body as pieces ready for the socket.
 
-use bytes::{Buf, Bytes, BytesMut};
-
-use crate::read::Page;
+use bytes::{Bytes, BytesMut};
 
 /// Small parts of a body are copied together into pieces of this size: pingora
 /// writes each piece on its own, and thousands of small ones cost it five times
@@ -27,11 +25,13 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Small lists are many: they must not each take a whole piece's memory.
-    pub(super) fn expect(&mut self, page: &Page<'_>) {
-        let mut sizes = page.objects().map(|o| o.size());
-        let full = |sum: usize, size| Some(sum + size).filter(|sum| *sum < PIECE_BYTES);
-        self.expected = sizes.try_fold(0, full).unwrap_or(PIECE_BYTES);
+    /// For a body of this length. Small ones are many: they must not each take
+    /// a whole piece's memory.
+    pub(super) fn new(length: usize) -> Self {
+        Self {
+            expected: length.min(PIECE_BYTES),
+            ..Self::default()
+        }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
@@ -46,7 +46,7 @@ impl Pieces {
     }
 
     /// Without a copy, if that is worth it.
-    fn share(&mut self, mut bytes: Bytes) {
+    pub(super) fn share(&mut self, mut bytes: Bytes) {
         if bytes.len() < SHARED_BYTES {
             return self.push(&bytes);
         }
@@ -63,14 +63,6 @@ impl Pieces {
             self.push(b",");
         }
         self.share(item);
-    }
-
-    /// Items of which each, the first too, follows a comma.
-    pub(super) fn items(&mut self, mut items: Bytes) {
-        if !std::mem::replace(&mut self.has_items, true) && !items.is_empty() {
-            items.advance(1);
-        }
-        self.share(items);
     }
 
     fn flush(&mut self) {

@@ -13,8 +13,9 @@ pub(super) fn single(
     printer: &Printer,
     options: TableOptions,
 ) -> Result<Bytes, NotPrintable> {
+    let item = object.json(&resource.envelope).ok_or(NotPrintable)?;
     printer
-        .single(&object.item(), &resource.envelope, options, Utc::now())
+        .single(&item, &resource.envelope, options, Utc::now())
         .map(Bytes::from)
 }
 
@@ -24,8 +25,9 @@ pub(super) fn list(
     printer: &Printer,
     options: TableOptions,
 ) -> Result<Vec<Bytes>, NotPrintable> {
-    let items: Vec<_> = page.objects().map(|o| o.item()).collect();
     let envelope = &resource.envelope;
+    let items = page.objects().map(|o| o.json(envelope));
+    let items = items.collect::<Option<Vec<_>>>().ok_or(NotPrintable)?;
     let table = printer.list(&page.meta, items.iter(), envelope, options, Utc::now())?;
     Ok(vec![table.into()])
 }

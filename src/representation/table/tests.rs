@@ -8,6 +8,7 @@ use chrono::TimeZone;
 use serde_json::value::RawValue;
 
 use super::*;
+use crate::representation::Encoding;
 use crate::representation::bookmark::BookmarkTemplate;
 use crate::representation::envelope::EventType;
 use crate::representation::pretty;
@@ -201,7 +202,7 @@ fn single_objects() {
         let got = pretty::indent(&recording.bytes("single"));
         let expected = recording.pieces["single_pretty"].get();
         same(&recording.name, "single_pretty", &got, expected);
-        let got = envelope.single(&fragment);
+        let got = envelope.answer(Encoding::Json, &fragment);
         same(&recording.name, "single", &got, &recording.answer("single"));
     }
 }
@@ -211,12 +212,8 @@ fn pages_and_partial_lists() {
     for recording in recordings() {
         let envelope = recording.envelope();
         let (meta, items) = recording.items("page");
-        let got = [
-            envelope.list_prefix(&meta),
-            items.join(&b","[..]).into(),
-            envelope.list_suffix(&meta),
-        ]
-        .concat();
+        let (prefix, suffix) = envelope.list(Encoding::Json, &meta, 0);
+        let got = [prefix, items.join(&b","[..]).into(), suffix].concat();
         same(&recording.name, "page", &got, &recording.answer("page"));
 
         let partials: Vec<Bytes> = items
@@ -280,7 +277,7 @@ fn watches() {
                 same(&recording.name, "watch_partial", &got, expected);
             }
         }
-        let got = envelope.watch_frame(EventType::Added, &added);
+        let got = envelope.watch_frame(Encoding::Json, EventType::Added, &added);
         let expected = format!("{}\n", std::str::from_utf8(&frames("watch")[0]).unwrap());
         same(&recording.name, "watch", &got, &expected);
     }

@@ -36,13 +36,13 @@ pub(super) fn list(
                     remaining_item_count: cut.remaining_item_count,
                 },
             };
-            let body = read::list_body(&store.resource, &page, shape)?;
+            let body = read::list_body(store, &page, shape)?;
             return Ok((body, cut.resource_version));
         }
         (ListVersion::Newest(_), Newest::Object(_)) => return Err(BypassReason::NotProvenFresh),
     };
     let page = read::page(&snapshot, &selection, plan);
-    let body = read::list_body(&store.resource, &page, shape)?;
+    let body = read::list_body(store, &page, shape)?;
     if complete && !page.meta.continue_token.is_empty() {
         // Its holder will be back for the rest of this very state.
         store.retain(&snapshot, Instant::now());

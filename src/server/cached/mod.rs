@@ -197,13 +197,13 @@ async fn serve(
                 let status = Status::not_found(&resource, &info.name);
                 return Ok(Outcome::NotFound(status, warnings, version));
             };
-            let body = vec![read::get_body(&store.resource, &object, &shape)?];
-            let answer = shape::json(body, representation, headers, &warnings).await;
+            let body = vec![read::get_body(&store, &object, &shape)?];
+            let answer = shape::answer(body, representation, headers, &warnings).await;
             Ok(Outcome::Answer(answer, version))
         }
         Plan::List(options, plan) => {
             let (body, version) = list::list(namespace, options, &plan, &store, newest, &shape)?;
-            let answer = shape::json(body, representation, headers, &warnings).await;
+            let answer = shape::answer(body, representation, headers, &warnings).await;
             Ok(Outcome::Answer(answer, version))
         }
         Plan::Watch(options, plan) => {

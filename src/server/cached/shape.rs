@@ -10,7 +10,7 @@ use crate::negotiation::{
 };
 use crate::read::{BypassReason, Shape};
 use crate::representation::table::TableOptions;
-use crate::representation::{Form, pretty};
+use crate::representation::{Encoding, Form, pretty};
 use crate::server::respond::Answer;
 use crate::store::Store;
 
@@ -28,11 +28,8 @@ pub(super) fn representation(
         Plan::Get(_) | Plan::List(..) => negotiation::negotiate(headers, query, offer),
         Plan::Watch(..) => negotiation::negotiate_watch(headers, offer),
     };
-    let accepted = match negotiated {
-        Negotiation::Accepted(accepted) if accepted.media_type == MediaType::Json => accepted,
-        Negotiation::Accepted(_) | Negotiation::NotAcceptable | Negotiation::Unknown => {
-            return Err(BypassReason::Representation);
-        }
+    let Negotiation::Accepted(accepted) = negotiated else {
+        return Err(BypassReason::Representation);
     };
     Ok((accepted, shape(accepted, query, store, plan)?))
 }
@@ -48,8 +45,14 @@ fn shape(
     if !accepted.transform.suits(matches!(plan, Plan::List(..))) {
         return Err(BypassReason::Representation);
     }
+    let encoding = match accepted.media_type {
+        MediaType::Json => Encoding::Json,
+        MediaType::Protobuf => Encoding::Protobuf,
+        MediaType::Yaml => return Err(BypassReason::Representation),
+    };
     match accepted.transform {
-        Transform::None => Ok(Shape::Whole),
+        Transform::None if !store.writes(encoding) => Err(BypassReason::Representation),
+        Transform::None => Ok(Shape::Whole(encoding)),
         Transform::Table(version) => {
             let include = IncludeObject::from_query(query);
             let options = TableOptions {
@@ -61,12 +64,12 @@ fn shape(
             Ok(Shape::Table(printer, options))
         }
         Transform::PartialObjectMetadata(version)
-        | Transform::PartialObjectMetadataList(version) => Ok(Shape::Partial(version)),
+        | Transform::PartialObjectMetadataList(version) => Ok(Shape::Partial(version, encoding)),
     }
 }
 
 /// A body on its way out: indented and compressed where the client wants that.
-pub(super) async fn json(
+pub(super) async fn answer(
     body: Vec<Bytes>,
     representation: Representation,
     headers: &HeaderMap,
@@ -77,7 +80,7 @@ pub(super) async fn json(
     } else {
         body
     };
-    let mut answer = Answer::new(StatusCode::OK, "application/json", body);
+    let mut answer = Answer::new(StatusCode::OK, representation.media_type.as_str(), body);
     answer.warn(warnings);
     if negotiation::accepts_gzip(headers) {
         answer.compress().await;

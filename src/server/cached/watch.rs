@@ -8,8 +8,11 @@ use rand::Rng;
 use super::filter;
 use crate::api::ListOptions;
 use crate::read::{BypassReason, Shape};
+use crate::representation::Encoding;
 use crate::store::{Snapshot, Store};
-use crate::watch::{Encoding, JsonFrames, TransformedFrames, Watch, WatchOptions};
+use crate::watch::{
+    FrameWriter, PartialMessageFrames, TransformedFrames, Watch, WatchOptions, WholeFrames,
+};
 
 /// Where a watch begins.
 pub(super) enum Start {
@@ -46,21 +49,27 @@ pub(super) fn watch(
         bookmarks,
         lasts,
     };
-    let encoding: Box<dyn Encoding> = match shape {
-        Shape::Whole => Box::new(JsonFrames(store.clone())),
+    let writer = store.clone();
+    let frames: Box<dyn FrameWriter> = match shape {
+        Shape::Whole(encoding) => Box::new(WholeFrames::new(writer, encoding)),
         Shape::Table(printer, options) => {
-            Box::new(TransformedFrames::table(store.clone(), printer, options))
+            Box::new(TransformedFrames::table(writer, printer, options))
         }
-        Shape::Partial(version) => Box::new(TransformedFrames::partial(store.clone(), version)),
+        Shape::Partial(version, Encoding::Json) => {
+            Box::new(TransformedFrames::partial(writer, version))
+        }
+        Shape::Partial(version, Encoding::Protobuf) => {
+            Box::new(PartialMessageFrames::new(writer, version))
+        }
     };
     match start {
         Start::State(snapshot) => Ok(Watch::with_initial_events(
             store,
             snapshot,
             watch_options,
-            encoding,
+            frames,
         )),
-        Start::Version(version) => Watch::from_version(store, version, watch_options, encoding)
+        Start::Version(version) => Watch::from_version(store, version, watch_options, frames)
             .map_err(|_| BypassReason::HistoryTooShort),
     }
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::Deserialize;
 
-use super::{JsonFrames, Watch, WatchOptions};
+use super::{Watch, WatchOptions, WholeFrames};
 use crate::api::{FieldSelector, GroupVersionResource, LabelSelector, PartialObject};
-use crate::representation::{BookmarkTemplate, Envelope, Form};
+use crate::representation::{BookmarkTemplate, Encoding, Envelope, Form};
 use crate::store::{Evicted, Filter, Resource, Snapshot, Store, StoredObject, field_table};
 
 /// Long enough not to matter.
@@ -91,12 +91,12 @@ fn options(filter: Filter, lasts: Duration) -> WatchOptions {
 }
 
 fn watch_from(store: &Arc<Store>, version: u64, options: WatchOptions) -> Result<Watch, Evicted> {
-    let encoding = Box::new(JsonFrames(store.clone()));
+    let encoding = Box::new(WholeFrames::new(store.clone(), Encoding::Json));
     Watch::from_version(store.clone(), version, options, encoding)
 }
 
 fn watch_all(store: &Arc<Store>, snapshot: Arc<Snapshot>, options: WatchOptions) -> Watch {
-    let encoding = Box::new(JsonFrames(store.clone()));
+    let encoding = Box::new(WholeFrames::new(store.clone(), Encoding::Json));
     Watch::with_initial_events(store.clone(), snapshot, options, encoding)
 }
 

@@ -1,0 +1,39 @@
+//! PartialObjectMetadata as a protobuf message.
+
+use bytes::Bytes;
+
+use super::{Encoding, Envelope, partial, transcode};
+use crate::api::protobuf_wire::{Fields, Value, prefix_len};
+use crate::negotiation::MetaVersion;
+use crate::schema::Schema;
+
+/// `metadata` of every object, and of PartialObjectMetadata.
+const METADATA: u64 = 1;
+
+/// The message of an object as it stands in a list. `None` if its metadata
+/// holds what we do not know.
+pub fn of(
+    encoding: Encoding,
+    item: &Bytes,
+    envelope: &Envelope,
+    version: MetaVersion,
+) -> Option<Bytes> {
+    if encoding == Encoding::Protobuf && !partial::hides_annotations(envelope) {
+        // The one field that both messages have.
+        return match Fields::new(item).next()?.ok()? {
+            (METADATA, Value::Bytes(metadata)) => {
+                Some(item.slice(..prefix_len(metadata.len()) + metadata.len()))
+            }
+            _ => None,
+        };
+    }
+    let json = match encoding {
+        Encoding::Json => item.clone(),
+        Encoding::Protobuf => envelope.transcoded(item, Encoding::Json).ok()?,
+    };
+    let json = partial::object(&json, envelope, version)?;
+    let kind = Schema::builtin().kind(version.api_version(), "PartialObjectMetadata")?;
+    let mut out = Vec::new();
+    transcode::to_protobuf(kind, &json, &mut out).ok()?;
+    Some(out.into())
+}
