@@ -61,3 +61,9 @@ pub fn to_json(message: &Message, protobuf: &[u8], out: &mut Vec<u8>) -> Result 
     }
     written
 }
+
+/// Appends the protobuf of a JSON object, which may have its own kind and
+/// apiVersion: protobuf has them outside of the message.
+pub fn to_protobuf(_message: &Message, _json: &[u8], _out: &mut Vec<u8>) -> Result {
+    Err(NotTranscodable::Unsupported)
+}
