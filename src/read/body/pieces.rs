@@ -34,6 +34,10 @@ impl Pieces {
         self.expected = sizes.try_fold(0, full).unwrap_or(PIECE_BYTES);
     }
 
+    pub(super) fn expect_bytes(&mut self, bytes: usize) {
+        self.expected = bytes.min(PIECE_BYTES);
+    }
+
     pub(super) fn push(&mut self, bytes: &[u8]) {
         if self.current.len() + bytes.len() > PIECE_BYTES && !self.current.is_empty() {
             self.flush();
