@@ -15,7 +15,7 @@ mod shared_state;
 mod shared_upstream;
 mod written_version;
 
-pub use body::{Shape, get_body, list_body};
+pub use body::{GzipList, NotDeflated, Shape, get_body, list_body};
 pub use consistency::{Basis, Consistent};
 pub use own_writes::{OpenWrite, OwnWrites, Wrote};
 pub use page::{Page, Selection, page};

@@ -2,6 +2,7 @@
 //! watch frames, indented JSON, Tables and PartialObjectMetadata.
 
 pub mod bookmark;
+pub mod deflate;
 pub mod encoding;
 pub mod envelope;
 pub mod error;

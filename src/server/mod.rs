@@ -5,6 +5,7 @@ mod admit;
 mod build;
 mod cached;
 mod coalesce;
+mod compression;
 mod context;
 mod debug;
 mod detached;

@@ -1,11 +1,8 @@
 //! Writing the answers that apifront makes itself.
 
-use std::io::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue,
     RETRY_AFTER, VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
@@ -15,6 +12,7 @@ use pingora_core::Result;
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 
+use super::compression;
 use super::context::{CacheResult, RequestContext};
 use crate::api::{Query, Status};
 use crate::flow;
@@ -29,17 +27,6 @@ pub(super) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const MAX_DRAINED: usize = 256 << 10;
 const DRAIN_WITHIN: Duration = Duration::from_millis(500);
 const LINGER: Duration = Duration::from_millis(500);
-
-/// kube-apiserver compresses bodies above this many bytes, at level 1.
-const GZIP_ABOVE: usize = 128 << 10;
-
-fn gzip(pieces: &[Bytes]) -> std::io::Result<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    for piece in pieces {
-        encoder.write_all(piece)?;
-    }
-    encoder.finish()
-}
 
 /// A whole answer. The body is a list of pieces, none of which is copied.
 #[derive(Debug)]
@@ -106,22 +93,21 @@ impl Answer {
 
     /// Compresses a large body, as kube-apiserver does for clients that let it.
     pub(super) async fn compress(&mut self) {
-        if self.length() <= GZIP_ABOVE {
+        if self.length() <= compression::ABOVE {
             return;
         }
-        let pieces = std::mem::take(&mut self.body);
-        let plain = pieces.clone();
-        // Seconds of CPU for a large list: not on a thread that serves others.
-        match tokio::task::spawn_blocking(move || gzip(&pieces)).await {
-            Ok(Ok(compressed)) => {
-                self.body = vec![compressed.into()];
-                let headers = &mut self.headers;
-                headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-                headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
-            }
-            // Uncompressed is an answer too.
-            Ok(Err(_)) | Err(_) => self.body = plain,
+        // Uncompressed is an answer too.
+        if let Some(compressed) = compression::body(self.body.clone()).await {
+            self.set_compressed(compressed);
         }
+    }
+
+    /// The body from here on, as gzip.
+    pub(super) fn set_compressed(&mut self, body: Vec<Bytes>) {
+        self.body = body;
+        let headers = &mut self.headers;
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
 
     fn length(&self) -> usize {

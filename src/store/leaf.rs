@@ -166,17 +166,29 @@ impl Leaf {
         }
     }
 
+    /// What [`derived`](Self::derived) has made and kept: nothing is made and
+    /// nobody waits.
+    pub fn kept<T: Derived>(&self) -> Option<Arc<Kept<T>>> {
+        let slot = self.find::<T>(&self.memos.lock())?;
+        slot.get().cloned().flatten()
+    }
+
+    fn find<T: Derived>(&self, memos: &Memos) -> Option<Slot<T>> {
+        let id = TypeId::of::<T>();
+        let (_, slot) = memos.derived.iter().find(|(of, _)| *of == id)?;
+        slot.clone().downcast().ok()
+    }
+
     fn slot<T: Derived>(&self) -> Option<Slot<T>> {
         let mut memos = self.memos.lock();
         if memos.retired {
             return None;
         }
-        let id = TypeId::of::<T>();
-        if let Some((_, slot)) = memos.derived.iter().find(|(of, _)| *of == id) {
-            return slot.clone().downcast().ok();
+        if let Some(slot) = self.find::<T>(&memos) {
+            return Some(slot);
         }
         let slot = Arc::new(OnceLock::new());
-        memos.derived.push((id, slot.clone()));
+        memos.derived.push((TypeId::of::<T>(), slot.clone()));
         Some(slot)
     }
 

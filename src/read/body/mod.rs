@@ -1,5 +1,6 @@
 //! Bodies of GET and LIST out of stored objects.
 
+mod gzip;
 mod partial;
 mod partial_message;
 mod pieces;
@@ -9,6 +10,8 @@ mod whole;
 use std::sync::Arc;
 
 use bytes::Bytes;
+
+pub use gzip::{GzipList, NotDeflated};
 
 use super::{BypassReason, Page};
 use crate::negotiation::MetaVersion;
@@ -78,7 +81,7 @@ mod tests {
     use crate::representation::{Envelope, Form, ListMeta};
     use crate::store::{Resource, Scope, field_table};
 
-    fn store(sizes: &[usize]) -> Store {
+    pub(super) fn store(sizes: &[usize]) -> Store {
         let gvr = GroupVersionResource::new("", "v1", "nodes");
         let resource = Resource {
             fields: field_table(&gvr),

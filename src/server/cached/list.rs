@@ -6,9 +6,17 @@ use bytes::Bytes;
 
 use super::newest::Newest;
 use crate::api::ListOptions;
-use crate::read::{self, BypassReason, ListPlan, ListVersion, Page, Selection, Shape};
+use crate::read::{self, BypassReason, GzipList, ListPlan, ListVersion, Page, Selection, Shape};
 use crate::representation::ListMeta;
+use crate::server::compression;
 use crate::store::{Part, Store};
+
+/// What a list is answered with.
+pub(super) enum Body {
+    Plain(Vec<Bytes>),
+    /// Long, and its client takes gzip.
+    Gzip(GzipList),
+}
 
 /// The body, and the version it is of. `newest` has been found recent enough
 /// for the plan.
@@ -19,7 +27,8 @@ pub(super) fn list(
     store: &Store,
     newest: Newest,
     shape: &Shape,
-) -> Result<(Vec<Bytes>, u64), BypassReason> {
+    gzip: bool,
+) -> Result<(Body, u64), BypassReason> {
     let selection = Selection::new(namespace, options, plan, &store.resource)?;
     let (snapshot, complete) = match (plan.version, newest) {
         (ListVersion::Exact(version), _) => {
@@ -36,16 +45,28 @@ pub(super) fn list(
                     remaining_item_count: cut.remaining_item_count,
                 },
             };
-            let body = read::list_body(store, &page, shape)?;
+            let body = body(store, &page, shape, gzip)?;
             return Ok((body, cut.resource_version));
         }
         (ListVersion::Newest(_), Newest::Object(_)) => return Err(BypassReason::NotProvenFresh),
     };
     let page = read::page(&snapshot, &selection, plan);
-    let body = read::list_body(store, &page, shape)?;
+    let body = body(store, &page, shape, gzip)?;
     if complete && !page.meta.continue_token.is_empty() {
         // Its holder will be back for the rest of this very state.
         store.retain(&snapshot, Instant::now());
     }
     Ok((body, snapshot.resource_version))
+}
+
+/// Tables and PartialObjectMetadata are made for each answer anew: there is
+/// nothing to compress once for all.
+fn body(store: &Store, page: &Page<'_>, shape: &Shape, gzip: bool) -> Result<Body, BypassReason> {
+    if gzip && let Shape::Whole(encoding) = shape {
+        let list = GzipList::new(&store.resource, page, *encoding);
+        if list.is_longer_than(compression::ABOVE) {
+            return Ok(Body::Gzip(list));
+        }
+    }
+    read::list_body(store, page, shape).map(Body::Plain)
 }

@@ -202,8 +202,10 @@ async fn serve(
             Ok(Outcome::Answer(answer, version))
         }
         Plan::List(options, plan) => {
-            let (body, version) = list::list(namespace, options, &plan, &store, newest, &shape)?;
-            let answer = shape::answer(body, representation, headers, &warnings).await;
+            let gzip = shape::stitches(representation, headers);
+            let (body, version) =
+                list::list(namespace, options, &plan, &store, newest, &shape, gzip)?;
+            let answer = shape::list(body, representation, headers, &warnings).await?;
             Ok(Outcome::Answer(answer, version))
         }
         Plan::Watch(options, plan) => {

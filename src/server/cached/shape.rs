@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
-use super::Plan;
+use super::{Plan, list};
 use crate::api::Query;
 use crate::negotiation::{
     self, IncludeObject, MediaType, Negotiation, Offer, Representation, Transform,
@@ -11,6 +11,7 @@ use crate::negotiation::{
 use crate::read::{BypassReason, Shape};
 use crate::representation::table::TableOptions;
 use crate::representation::{Encoding, Form, pretty};
+use crate::server::compression;
 use crate::server::respond::Answer;
 use crate::store::Store;
 
@@ -86,4 +87,34 @@ pub(super) async fn answer(
         answer.compress().await;
     }
     answer
+}
+
+/// Whether a list, if it is long, goes out as gzip of the very bytes it has in
+/// its leaves.
+pub(super) fn stitches(representation: Representation, headers: &HeaderMap) -> bool {
+    !representation.pretty && negotiation::accepts_gzip(headers)
+}
+
+/// A list on its way out.
+pub(super) async fn list(
+    body: list::Body,
+    representation: Representation,
+    headers: &HeaderMap,
+    warnings: &[String],
+) -> Result<Answer, BypassReason> {
+    let list = match body {
+        list::Body::Plain(body) => {
+            return Ok(self::answer(body, representation, headers, warnings).await);
+        }
+        list::Body::Gzip(list) => list,
+    };
+    let compressed = compression::list(list).await;
+    let mut answer = Answer::new(
+        StatusCode::OK,
+        representation.media_type.as_str(),
+        Vec::new(),
+    );
+    answer.warn(warnings);
+    answer.set_compressed(compressed.ok_or(BypassReason::Representation)?);
+    Ok(answer)
 }

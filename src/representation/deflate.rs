@@ -1,0 +1,291 @@
+//! gzip from parts that are deflated apart (RFC 1951, RFC 1952).
+//!
+//! A gzip member is a header, a sequence of deflate blocks, a checksum and a
+//! length. Blocks that end on a byte boundary and refer to nothing before them
+//! can stand in any member at any place: a list is stitched of those of its
+//! leaves, and no byte of it is deflated again.
+
+use flate2::{Compress, Compression, Crc, FlushCompress};
+
+/// kube-apiserver compresses at level 1 of Go's `compress/gzip`, and its pods
+/// become 6.3% of their JSON. zlib-ng at this level makes 4.0% of them in a
+/// ninth of the CPU time; at 1 it makes 7.6%, at 6 3.7% in a third more time.
+const LEVEL: u32 = 4;
+
+/// What Go's writer puts before the blocks at level 1: no name, no time,
+/// "fastest", unknown system.
+const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
+
+/// The last block of a member, empty: stored, with the final bit.
+const LAST: [u8; 5] = [1, 0, 0, 0xff, 0xff];
+
+/// The longest stored block.
+const STORED_MAX: usize = 0xffff;
+
+/// What the output of a run is first expected to be of its input: a sixteenth.
+const EXPECTED_SHIFT: u32 = 4;
+/// How much output grows by at least.
+const GROWTH: usize = 4 << 10;
+
+/// A run of bytes as deflate blocks that end on a byte boundary and refer to
+/// nothing before them.
+#[derive(Debug)]
+pub struct Run {
+    blocks: Box<[u8]>,
+    /// Of the bytes as they were, and how many.
+    crc: Crc,
+}
+
+impl Run {
+    /// Bytes it holds.
+    pub fn size(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Bytes it was made of. More than a `u32` counts are in no leaf.
+    pub fn length(&self) -> usize {
+        usize::try_from(self.crc.amount()).unwrap_or(usize::MAX)
+    }
+}
+
+/// Makes [`Run`]s, one after the other: its tables, some hundred KB, are made
+/// once.
+#[derive(Debug)]
+pub struct Deflater {
+    compress: Compress,
+}
+
+impl Default for Deflater {
+    fn default() -> Self {
+        let compress = Compress::new(Compression::new(LEVEL), false);
+        Self { compress }
+    }
+}
+
+impl Deflater {
+    /// All parts as one run of `length` bytes, which is only a hint.
+    ///
+    /// `None` if the compressor fails, which it has no reason to.
+    pub fn run<B: AsRef<[u8]>>(
+        &mut self,
+        parts: impl IntoIterator<Item = B>,
+        length: usize,
+    ) -> Option<Run> {
+        self.compress.reset();
+        let mut out = Vec::with_capacity((length >> EXPECTED_SHIFT).max(64));
+        let mut crc = Crc::new();
+        for part in parts {
+            let part = part.as_ref();
+            crc.update(part);
+            self.feed(part, &mut out)?;
+        }
+        self.flush(&mut out)?;
+        let blocks = out.into_boxed_slice();
+        Some(Run { blocks, crc })
+    }
+
+    fn feed(&mut self, mut part: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        while !part.is_empty() {
+            reserve(out);
+            let before = self.compress.total_in();
+            let none = FlushCompress::None;
+            self.compress.compress_vec(part, out, none).ok()?;
+            let taken = usize::try_from(self.compress.total_in() - before).ok()?;
+            part = part.get(taken..)?;
+        }
+        Some(())
+    }
+
+    /// Ends the last block, and the byte it ends in by an empty stored one.
+    fn flush(&mut self, out: &mut Vec<u8>) -> Option<()> {
+        loop {
+            reserve(out);
+            let sync = FlushCompress::Sync;
+            self.compress.compress_vec(&[], out, sync).ok()?;
+            // All is out when not all of the space was needed.
+            if out.len() < out.capacity() {
+                return Some(());
+            }
+        }
+    }
+}
+
+/// The compressor writes only where there is space.
+fn reserve(out: &mut Vec<u8>) {
+    if out.len() == out.capacity() {
+        out.reserve(GROWTH);
+    }
+}
+
+/// The parts as a gzip member of their own. `None` as for a [`Run`].
+pub fn gzip<B: AsRef<[u8]>>(parts: &[B]) -> Option<Vec<u8>> {
+    let length = parts.iter().map(|part| part.as_ref().len()).sum();
+    let run = Deflater::default().run(parts, length)?;
+    let mut out = Vec::with_capacity(run.size() + HEADER.len() + LAST.len() + 8);
+    let mut member = Member::begin(|bytes: &[u8]| out.extend_from_slice(bytes));
+    member.run(&run);
+    member.end();
+    Some(out)
+}
+
+/// A gzip member being written, in order, to where the closure puts it.
+pub struct Member<W: FnMut(&[u8])> {
+    write: W,
+    crc: Crc,
+}
+
+impl<W: FnMut(&[u8])> Member<W> {
+    pub fn begin(mut write: W) -> Self {
+        write(&HEADER);
+        let crc = Crc::new();
+        Self { write, crc }
+    }
+
+    /// Bytes as they are: for few of them.
+    pub fn stored(&mut self, bytes: &[u8]) {
+        for block in bytes.chunks(STORED_MAX) {
+            let length = block.len() as u16;
+            (self.write)(&[0]);
+            (self.write)(&length.to_le_bytes());
+            (self.write)(&(!length).to_le_bytes());
+            (self.write)(block);
+        }
+        self.crc.update(bytes);
+    }
+
+    pub fn run(&mut self, run: &Run) {
+        (self.write)(&run.blocks);
+        self.crc.combine(&run.crc);
+    }
+
+    pub fn end(mut self) {
+        (self.write)(&LAST);
+        (self.write)(&self.crc.sum().to_le_bytes());
+        // Modulo 2^32, as the format has it.
+        (self.write)(&self.crc.amount().to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What a member is made of.
+    #[derive(Clone, Debug)]
+    enum Piece {
+        Stored(Vec<u8>),
+        Run(Vec<Vec<u8>>),
+    }
+
+    impl Piece {
+        fn plain(&self) -> Vec<u8> {
+            match self {
+                Self::Stored(bytes) => bytes.clone(),
+                Self::Run(parts) => parts.concat(),
+            }
+        }
+    }
+
+    fn member(pieces: &[Piece]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut deflater = Deflater::default();
+        let mut member = Member::begin(|bytes: &[u8]| out.extend_from_slice(bytes));
+        for piece in pieces {
+            match piece {
+                Piece::Stored(bytes) => member.stored(bytes),
+                Piece::Run(parts) => member.run(&deflater.run(parts, 0).unwrap()),
+            }
+        }
+        member.end();
+        out
+    }
+
+    /// Exactly one member, its checksum right, and nothing after it.
+    fn decoded(gzip: &[u8]) -> Vec<u8> {
+        let mut decoder = GzDecoder::new(gzip);
+        let mut plain = Vec::new();
+        decoder.read_to_end(&mut plain).unwrap();
+        assert!(decoder.into_inner().is_empty());
+        plain
+    }
+
+    fn noise(length: usize) -> Vec<u8> {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        (0..length).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn what_comes_out_is_what_went_in() {
+        let run = |bytes: Vec<u8>| Piece::Run(vec![bytes]);
+        for pieces in [
+            vec![],
+            vec![Piece::Stored(Vec::new())],
+            vec![run(Vec::new()), Piece::Run(Vec::new())],
+            vec![Piece::Stored(noise(0xffff)), Piece::Stored(noise(0x10000))],
+            vec![run(noise(1_000_000)), run(b"x".repeat(3_000_000))],
+            // The same again must not be taken from the run before.
+            vec![run(b"abcabcabc".repeat(9)), run(b"abcabcabc".repeat(9))],
+            vec![Piece::Run(vec![b"ab".to_vec(); 70_000]), run(noise(1))],
+        ] {
+            let plain: Vec<u8> = pieces.iter().flat_map(Piece::plain).collect();
+            assert_eq!(decoded(&member(&pieces)), plain);
+        }
+    }
+
+    /// A run stands at any place of any member.
+    #[test]
+    fn runs_are_movable() {
+        let mut deflater = Deflater::default();
+        let a = deflater.run(["one, two, one, two, "], 0).unwrap();
+        let b = deflater.run(["one, two, three"], 0).unwrap();
+        for (runs, plain) in [
+            (vec![&b], "one, two, three"),
+            (vec![&a, &b], "one, two, one, two, one, two, three"),
+            (vec![&b, &a], "one, two, threeone, two, one, two, "),
+        ] {
+            let mut out = Vec::new();
+            let mut member = Member::begin(|bytes: &[u8]| out.extend_from_slice(bytes));
+            runs.into_iter().for_each(|run| member.run(run));
+            member.end();
+            assert_eq!(decoded(&out), plain.as_bytes());
+        }
+    }
+
+    /// `compress/gzip` of Go 1.26, level 1, nothing written.
+    #[test]
+    fn begins_as_gos_writer_does() {
+        let go = b"\x1f\x8b\x08\0\0\0\0\0\x04\xff\x01\0\0\xff\xff\0\0\0\0\0\0\0\0";
+        assert_eq!(member(&[]), go);
+    }
+
+    proptest! {
+        #[test]
+        fn any_chunking(
+            pieces in proptest::collection::vec(
+                prop_oneof![
+                    proptest::collection::vec(any::<u8>(), 0..40).prop_map(Piece::Stored),
+                    proptest::collection::vec(
+                        prop_oneof![
+                            proptest::collection::vec(any::<u8>(), 0..300),
+                            (any::<u8>(), 0usize..70_000).prop_map(|(b, n)| vec![b; n]),
+                        ],
+                        0..5,
+                    ).prop_map(Piece::Run),
+                ],
+                0..12,
+            )
+        ) {
+            let plain: Vec<u8> = pieces.iter().flat_map(Piece::plain).collect();
+            prop_assert_eq!(decoded(&member(&pieces)), plain);
+        }
+    }
+}
