@@ -31,6 +31,7 @@ mod personal;
 mod reload;
 mod restart;
 mod streams;
+mod tables;
 mod traps;
 mod watch_history;
 mod websocket_watch;
