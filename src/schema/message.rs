@@ -10,8 +10,13 @@ pub struct Message {
     pub(super) type_meta: bool,
     /// In JSON's order, which is that of the Go struct.
     pub(super) fields: Box<[Field]>,
-    /// By protobuf number, which field; [`NO_FIELD`] where there is none.
-    pub(super) by_number: Box<[u16]>,
+    /// By a field's key in protobuf, which field; [`NO_FIELD`] where there is
+    /// none.
+    pub(super) by_tag: Box<[u8]>,
+    /// A bit per field: those that are lists or maps.
+    pub(super) repeated: u64,
+    /// A bit per field: those that JSON has even if they are not set.
+    pub(super) written_unset: u64,
     /// The fields in protobuf's order.
     pub(super) ascending: Box<[u16]>,
     /// The members of the JSON object: the fields, inlined messages replaced
@@ -22,8 +27,11 @@ pub struct Message {
     pub(super) zero: Box<[u8]>,
 }
 
-/// Not the position of a field: messages have far fewer.
-pub(super) const NO_FIELD: u16 = u16::MAX;
+/// A message has no more fields, so that a word has a bit for each: the largest
+/// of Kubernetes has 44.
+pub(super) const MAX_FIELDS: usize = 64;
+/// Not the position of a field.
+pub(super) const NO_FIELD: u8 = u8::MAX;
 
 /// How a message is written as JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +44,6 @@ pub enum Form {
     /// These have code of their own in Go.
     Time,
     MicroTime,
-    Duration,
     Quantity,
     IntOrString,
     RawExtension,
@@ -125,10 +132,23 @@ impl Message {
         &self.fields
     }
 
-    /// The position of a field in [`Self::fields`] by its protobuf number.
-    pub fn position(&self, number: u64) -> Option<usize> {
-        let at = self.by_number.get(usize::try_from(number).ok()?)?;
+    /// The position of a field in [`Self::fields`] by its key in protobuf:
+    /// number and wire type.
+    #[inline]
+    pub fn position(&self, tag: u64) -> Option<usize> {
+        let at = self.by_tag.get(usize::try_from(tag).ok()?)?;
         (*at != NO_FIELD).then_some(usize::from(*at))
+    }
+
+    /// A bit per field, by position: those that are lists or maps.
+    pub fn repeated(&self) -> u64 {
+        self.repeated
+    }
+
+    /// A bit per field, by position: those that JSON has even if they are not
+    /// set.
+    pub fn written_unset(&self) -> u64 {
+        self.written_unset
     }
 
     /// The fields in the order of their protobuf numbers.
@@ -171,6 +191,16 @@ impl Field {
             (Shape::Map, _) | (_, Kind::String | Kind::Bytes | Kind::Message(_)) => 2,
             (_, Kind::Double) => 1,
             (_, Kind::Bool | Kind::Int32 | Kind::Int64) => 0,
+        }
+    }
+
+    /// Whether JSON has it even if it is not set: Go leaves out no structs, and
+    /// an inlined one may have such fields.
+    pub fn is_written_unset(&self) -> bool {
+        match (self.shape, self.kind) {
+            (Shape::Inline, _) => true,
+            (Shape::One, Kind::Message(_)) => !self.omit_zero,
+            _ => !self.omit_empty,
         }
     }
 

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use prost::encoding::encode_varint;
 
 use super::Schema;
-use super::message::{Field, Form, Kind, Member, Message, NO_FIELD, Shape};
+use super::message::{Field, Form, Kind, MAX_FIELDS, Member, Message, NO_FIELD, Shape};
 use super::names::Names;
 
 /// The file is not what this program reads.
@@ -99,7 +99,6 @@ impl Schema {
             (Some("strings"), None) => Form::Strings,
             (Some("time"), None) => Form::Time,
             (Some("microtime"), None) => Form::MicroTime,
-            (Some("duration"), None) => Form::Duration,
             (Some("quantity"), None) => Form::Quantity,
             (Some("intorstring"), None) => Form::IntOrString,
             (Some("rawextension"), None) => Form::RawExtension,
@@ -115,26 +114,29 @@ impl Schema {
         for line in lines.iter().skip(usize::from(type_meta)) {
             fields.push(self.read_field(line)?);
         }
+        if fields.len() > MAX_FIELDS {
+            return Err(unreadable("too many fields", name));
+        }
         let mut order: Vec<(u32, u16)> = Vec::new();
         for (at, field) in fields.iter().enumerate() {
             let at = u16::try_from(at).map_err(|_| unreadable("too many fields", name))?;
             order.push((field.number, at));
         }
         order.sort_unstable();
-        let highest = order.last().map_or(0, |(number, _)| *number as usize);
-        let mut by_number = vec![NO_FIELD; highest + 1].into_boxed_slice();
-        for (number, at) in &order {
-            match by_number.get_mut(*number as usize) {
-                Some(free) if *free == NO_FIELD => *free = *at,
-                _ => return Err(unreadable("a number twice", name)),
-            }
+        if order
+            .windows(2)
+            .any(|two| matches!(two, [(a, _), (b, _)] if a == b))
+        {
+            return Err(unreadable("a number twice", name));
         }
         Ok(Message {
             name: name.into(),
             form,
             type_meta,
             fields: fields.into(),
-            by_number,
+            by_tag: Box::default(),
+            repeated: 0,
+            written_unset: 0,
             ascending: order.into_iter().map(|(_, at)| at).collect(),
             members: Box::default(),
             member_names: Names::default(),
@@ -222,7 +224,7 @@ impl Schema {
         let names = names.ok_or_else(|| unreadable("a member twice", &message.name))?;
         if let Some(message) = self.messages.get_mut(usize::from(id)) {
             for ((field, start), slice) in message.fields.iter_mut().zip(starts).zip(slices) {
-                field.member = u16::try_from(start).unwrap_or(NO_FIELD);
+                field.member = u16::try_from(start).unwrap_or(u16::MAX);
                 // As with bytes: a nil slice is absent.
                 if slice {
                     field.shape = Shape::Optional;
@@ -230,6 +232,7 @@ impl Schema {
             }
             message.members = members.into();
             message.member_names = names;
+            message.index_fields();
         }
         Ok(())
     }
@@ -249,7 +252,7 @@ impl Schema {
             }
             Some((Shape::Inline, _)) | None => Err(Unreadable("inlined".into())),
             Some(_) => {
-                let field = u16::try_from(at).unwrap_or(NO_FIELD);
+                let field = u16::try_from(at).unwrap_or(u16::MAX);
                 members.push(Member { owner, field });
                 Ok(())
             }
@@ -305,12 +308,28 @@ impl Schema {
                     out.extend_from_slice(&self.zero_of(field, nesting)?);
                 }
             }
-            Form::Duration | Form::SchemaOrBool(_) => out.extend_from_slice(b"\x08\0"),
+            Form::SchemaOrBool(_) => out.extend_from_slice(b"\x08\0"),
             Form::Quantity => out.extend_from_slice(b"\x0a\x010"),
             Form::IntOrString => out.extend_from_slice(b"\x08\0\x10\0\x1a\0"),
             _ => {}
         }
         Ok(out)
+    }
+}
+
+impl Message {
+    /// Once the shapes of its fields are settled.
+    fn index_fields(&mut self) {
+        let tags = self.fields.iter().map(|field| field.tag() as usize);
+        let mut by_tag = vec![NO_FIELD; tags.max().map_or(0, |tag| tag + 1)];
+        for (at, field) in self.fields.iter().enumerate() {
+            if let Some(free) = by_tag.get_mut(field.tag() as usize) {
+                *free = u8::try_from(at).unwrap_or(NO_FIELD);
+            }
+            self.repeated |= u64::from(field.is_repeated()) << at;
+            self.written_unset |= u64::from(field.is_written_unset()) << at;
+        }
+        self.by_tag = by_tag.into();
     }
 }
 
@@ -334,10 +353,10 @@ mod tests {
         assert_eq!(volume.zero(), b"\x0a\0\x12\0");
 
         let meta = schema.message("meta/v1.ObjectMeta").unwrap();
-        let created = &meta.fields()[meta.position(8).unwrap()];
+        let created = &meta.fields()[meta.position(8 << 3 | 2).unwrap()];
         assert_eq!(created.name(), b"creationTimestamp");
         assert!(created.omit_zero && created.shape == Shape::One);
-        assert!(meta.position(10_000).is_none() && meta.position(0).is_none());
+        assert!(meta.position(10_000).is_none() && meta.position(8 << 3).is_none());
 
         let set = schema.message("apps/v1.StatefulSetSpec").unwrap();
         let (at, _) = set.member(b"volumeClaimTemplates", 0).unwrap();

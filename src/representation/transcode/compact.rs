@@ -119,13 +119,12 @@ fn scan(json: &[u8], start: usize, sink: &mut impl Sink) -> Result<usize> {
         match json.get(at).ok_or(Malformed)? {
             opening @ (b'{' | b'[') => {
                 let object = *opening == b'{';
-                open.push(object)?;
-                at = space(json, at + 1, sink);
                 let closing = if object { b'}' } else { b']' };
+                at = space(json, at + 1, sink);
                 if json.get(at) == Some(&closing) {
-                    open.depth -= 1;
                     at += 1;
                 } else {
+                    open.push(object)?;
                     if object {
                         at = key(json, at, sink)?;
                     }

@@ -4,21 +4,18 @@
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
-/// The bytes of a word that are `byte`: their highest bit is set. Others may
-/// be found too, but only above a right one.
-const fn equal(word: u64, byte: u8) -> u64 {
-    let differs = word ^ (ONES * byte as u64);
-    differs.wrapping_sub(ONES) & !differs & HIGHS
-}
-
 /// Eight bytes at once: the highest bits of those that a JSON string cannot
-/// have as they are. The lowest of them is exact.
+/// have as they are, and of those that are not ASCII. A subtraction sets the
+/// highest bit of a byte that it takes below zero, and borrows from the next:
+/// above the lowest there may be wrong ones.
+#[inline]
 const fn special(word: u64) -> u64 {
-    let control = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
+    let control = word.wrapping_sub(ONES * 0x20);
     // `"` and `&` differ in one bit, `<` and `>` in another.
-    let quote = equal(word & !(ONES * 0x04), b'"');
-    let angle = equal(word & !(ONES * 0x02), b'<');
-    control | quote | angle | equal(word, b'\\') | (word & HIGHS)
+    let quote = ((word & !(ONES * 0x04)) ^ (ONES * b'"' as u64)).wrapping_sub(ONES);
+    let angle = ((word & !(ONES * 0x02)) ^ (ONES * b'<' as u64)).wrapping_sub(ONES);
+    let backslash = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
+    (control | quote | angle | backslash | word) & HIGHS
 }
 
 /// How many bytes from the start need no look: no control characters, quotes,

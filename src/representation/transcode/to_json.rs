@@ -5,11 +5,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::NotTranscodable::{
-    Malformed, TooDeep, TooLarge, Twice, UnknownField, Unsupported, WrongType,
+    self, Malformed, TooDeep, TooLarge, Twice, UnknownField, Unsupported, WrongType,
 };
 use super::time::Moment;
 use super::wire::{self, Reader, Small, read_small};
-use super::{MAX_DEPTH, Result, compact, duration, number, quantity, text};
+use super::{MAX_DEPTH, Result, compact, number, quantity, text};
 use crate::schema::{Field, Form, Kind, Message, Schema, Shape};
 
 pub fn write(schema: &Schema, message: &Message, protobuf: &[u8], out: &mut Vec<u8>) -> Result {
@@ -25,18 +25,11 @@ pub fn write(schema: &Schema, message: &Message, protobuf: &[u8], out: &mut Vec<
 const FIRST_SLOTS: usize = 256;
 
 /// Where a field's value is in its message; of a repeated field, from its
-/// first key to the end of its last value. All zero if it is not there: what
-/// is has bytes before its end.
+/// first key to the end of its last value.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     start: u32,
     end: u32,
-}
-
-impl Slot {
-    fn is_set(self) -> bool {
-        self.end != 0
-    }
 }
 
 struct Writer<'a> {
@@ -79,19 +72,24 @@ impl<'a> Writer<'a> {
         let fields = message.fields();
         self.slots.resize(base + fields.len(), Slot::default());
         let slots = self.slots.get_mut(base..).unwrap_or_default();
-        find_fields(message, bytes, slots)?;
-        for (at, field) in fields.iter().enumerate() {
-            let slot = self.slots.get(base + at).copied().unwrap_or_default();
-            self.member(field, bytes, slot, depth)?;
+        let set = find_fields(message, bytes, slots)?;
+        let mut written = set | message.written_unset();
+        while written != 0 {
+            let at = written.trailing_zeros() as usize;
+            written &= written - 1;
+            let field = fields.get(at).ok_or(UnknownField)?;
+            if set >> at & 1 == 1 {
+                let slot = self.slots.get(base + at).copied().unwrap_or_default();
+                self.member(field, bytes, slot, depth)?;
+            } else {
+                self.unset(field, depth)?;
+            }
         }
         self.slots.truncate(base);
         Ok(())
     }
 
     fn member(&mut self, field: &Field, bytes: &[u8], slot: Slot, depth: usize) -> Result {
-        if !slot.is_set() {
-            return self.unset(field, depth);
-        }
         let mut reader = Reader::within(bytes, slot.start, slot.end)?;
         match field.shape {
             Shape::One | Shape::Optional => match field.kind {
@@ -159,12 +157,9 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes a field that protobuf does not have, as Go does its zero value.
+    /// Writes a field that is not set and not left out, as Go its zero value.
     fn unset(&mut self, field: &Field, depth: usize) -> Result {
         let Kind::Message(of) = field.kind else {
-            if field.omit_empty {
-                return Ok(());
-            }
             self.key(field);
             let zero: &[u8] = match (field.shape, field.kind) {
                 (Shape::One, Kind::Bool) => b"false",
@@ -181,14 +176,11 @@ impl<'a> Writer<'a> {
                 let of = self.of(of)?;
                 return self.members(of, &[], depth + 1);
             }
-            // A struct is never empty to Go.
-            Shape::One if field.omit_zero => return Ok(()),
             Shape::One => {
                 let of = self.of(of)?;
                 self.key(field);
                 self.message(of, &[], &field.added, depth + 1)?;
             }
-            _ if field.omit_empty => return Ok(()),
             _ => {
                 self.key(field);
                 self.out.extend_from_slice(b"null");
@@ -351,17 +343,6 @@ impl<'a> Writer<'a> {
                     moment.write(micros, self.out);
                 }
             }
-            Form::Duration => {
-                let mut nanos = 0;
-                read_small(bytes, |number, value| match (number, value) {
-                    (1, Small::Varint(value)) => {
-                        nanos = value as i64;
-                        Ok(())
-                    }
-                    _ => Err(UnknownField),
-                })?;
-                text::write(duration::text(nanos).as_bytes(), self.out);
-            }
             Form::Quantity => {
                 self.out.push(b'"');
                 quantity::write(one_content(bytes)?.unwrap_or(b"0"), self.out)?;
@@ -514,21 +495,18 @@ fn slice(bytes: &[u8], slot: Slot) -> Result<&[u8]> {
         .ok_or(Malformed)
 }
 
-/// Finds the fields of a message. All are known, of their type, and once
-/// there unless repeated; or it is an error.
-fn find_fields(message: &Message, bytes: &[u8], slots: &mut [Slot]) -> Result {
-    let fields = message.fields();
+/// Finds the fields of a message: a bit for each that is set. All are known, of
+/// their type, and once there unless repeated; or it is an error.
+fn find_fields(message: &Message, bytes: &[u8], slots: &mut [Slot]) -> Result<u64> {
+    let mut set = 0u64;
     let mut reader = Reader::new(bytes);
     while !reader.is_at_end() {
         let key_at = reader.at();
         let tag = reader.varint()?;
-        let position = message.position(tag >> 3).ok_or(UnknownField)?;
-        let field = fields.get(position).ok_or(UnknownField)?;
+        let position = message
+            .position(tag)
+            .ok_or_else(|| not_a_field(message, tag))?;
         let slot = slots.get_mut(position).ok_or(UnknownField)?;
-        // Lists of numbers could be packed: Kubernetes' never are.
-        if tag != field.tag() {
-            return Err(WrongType);
-        }
         let mut start = reader.at();
         match tag & 7 {
             wire::LENGTH => {
@@ -538,18 +516,29 @@ fn find_fields(message: &Message, bytes: &[u8], slots: &mut [Slot]) -> Result {
             wire::VARINT => drop(reader.varint()?),
             _ => drop(reader.fixed64()?),
         }
-        let seen = slot.is_set();
-        if seen && !field.is_repeated() {
+        let bit = 1u64 << position;
+        // No place is beyond the length of the whole, which fits.
+        if set & bit == 0 {
+            let repeated = message.repeated() & bit != 0;
+            slot.start = if repeated { key_at } else { start } as u32;
+        } else if message.repeated() & bit == 0 {
             return Err(Twice);
         }
-        // No more than the length of the whole, which fits.
-        if !seen {
-            let start = if field.is_repeated() { key_at } else { start };
-            slot.start = start as u32;
-        }
         slot.end = reader.at() as u32;
+        set |= bit;
     }
-    Ok(())
+    Ok(set)
+}
+
+/// Lists of numbers could be packed, for example: Kubernetes' never are.
+#[cold]
+fn not_a_field(message: &Message, tag: u64) -> NotTranscodable {
+    let known = |field: &Field| u64::from(field.number) == tag >> 3;
+    if message.fields().iter().any(known) {
+        WrongType
+    } else {
+        UnknownField
+    }
 }
 
 /// Passes over a field of another number than asked for.
