@@ -1,6 +1,6 @@
-//! Built-in objects from protobuf to JSON, byte for byte as
-//! kube-apiserver writes them, by the [`Schema`]. It goes through the
-//! bytes once and builds no object.
+//! Built-in objects from protobuf to JSON and back, byte for byte as
+//! kube-apiserver writes them, by the [`Schema`]. Both ways go through the
+//! bytes once and build no object.
 //!
 //! Neither drops anything: a field or key that the schema does not name is
 //! an error, and so is whatever Go's decoders would take in some special way
@@ -9,11 +9,13 @@
 
 mod compact;
 mod duration;
+mod json;
 mod number;
 mod quantity;
 mod text;
 mod time;
 mod to_json;
+mod to_protobuf;
 mod wire;
 
 use crate::schema::{Message, Schema};
@@ -64,6 +66,11 @@ pub fn to_json(message: &Message, protobuf: &[u8], out: &mut Vec<u8>) -> Result 
 
 /// Appends the protobuf of a JSON object, which may have its own kind and
 /// apiVersion: protobuf has them outside of the message.
-pub fn to_protobuf(_message: &Message, _json: &[u8], _out: &mut Vec<u8>) -> Result {
-    Err(NotTranscodable::Unsupported)
+pub fn to_protobuf(message: &Message, json: &[u8], out: &mut Vec<u8>) -> Result {
+    let before = out.len();
+    let written = to_protobuf::write(Schema::builtin(), message, json, out);
+    if written.is_err() {
+        out.truncate(before);
+    }
+    written
 }

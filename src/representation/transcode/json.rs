@@ -1,0 +1,205 @@
+//! A place in JSON text that is read value by value.
+
+use std::borrow::Cow;
+
+use super::NotTranscodable::{Malformed, Unsupported, WrongType};
+use super::{Result, compact, text};
+
+pub struct Cursor<'a> {
+    json: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(json: &'a [u8]) -> Self {
+        Self { json, at: 0 }
+    }
+
+    /// The first byte of the next token; 0 at the end, which begins none.
+    #[inline]
+    pub fn peek(&mut self) -> u8 {
+        match self.json.get(self.at) {
+            Some(byte) if *byte > b' ' => *byte,
+            _ => {
+                self.at = compact::skip_space(self.json, self.at);
+                self.json.get(self.at).copied().unwrap_or_default()
+            }
+        }
+    }
+
+    /// Takes a punctuation mark, if it comes next.
+    #[inline]
+    pub fn take(&mut self, mark: u8) -> bool {
+        if self.peek() != mark {
+            return false;
+        }
+        self.at += 1;
+        true
+    }
+
+    /// Takes `null`, if it comes next.
+    pub fn take_null(&mut self) -> Result<bool> {
+        if self.peek() != b'n' {
+            return Ok(false);
+        }
+        self.word(b"null").map(|()| true)
+    }
+
+    pub fn boolean(&mut self) -> Result<bool> {
+        match self.peek() {
+            b't' => self.word(b"true").map(|()| true),
+            b'f' => self.word(b"false").map(|()| false),
+            _ => Err(WrongType),
+        }
+    }
+
+    fn word(&mut self, word: &[u8]) -> Result {
+        let end = self.at + word.len();
+        if self.json.get(self.at..end) != Some(word) {
+            return Err(Malformed);
+        }
+        self.at = end;
+        Ok(())
+    }
+
+    /// Past an element: whether another follows, or the bracket that closes.
+    #[inline]
+    pub fn more(&mut self, closing: u8) -> Result<bool> {
+        let next = self.peek();
+        self.at += 1;
+        match next {
+            b',' => Ok(true),
+            next if next == closing => Ok(false),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// A key and its colon.
+    pub fn key(&mut self) -> Result<Cow<'a, [u8]>> {
+        if self.peek() != b'"' {
+            return Err(Malformed);
+        }
+        let key = self.string()?;
+        if !self.take(b':') {
+            return Err(Malformed);
+        }
+        Ok(key)
+    }
+
+    /// The text of a string. Go replaces what is no UTF-8 and halves of
+    /// surrogate pairs: those are refused.
+    pub fn string(&mut self) -> Result<Cow<'a, [u8]>> {
+        if self.peek() != b'"' {
+            return Err(WrongType);
+        }
+        let start = self.at + 1;
+        let mut at = start;
+        let mut foreign = false;
+        loop {
+            at += text::plain(self.json.get(at..).unwrap_or_default());
+            match self.json.get(at).ok_or(Malformed)? {
+                b'"' => break,
+                b'\\' => return self.escaped(),
+                0..0x20 => return Err(Malformed),
+                byte => {
+                    foreign |= !byte.is_ascii();
+                    at += 1;
+                }
+            }
+        }
+        let text = self.json.get(start..at).ok_or(Malformed)?;
+        if foreign && std::str::from_utf8(text).is_err() {
+            return Err(Unsupported);
+        }
+        self.at = at + 1;
+        Ok(Cow::Borrowed(text))
+    }
+
+    /// A string with escapes, which few have.
+    #[cold]
+    fn escaped(&mut self) -> Result<Cow<'a, [u8]>> {
+        let literal = self.literal()?;
+        let text: String = serde_json::from_slice(literal).map_err(|_| Unsupported)?;
+        Ok(Cow::Owned(text.into_bytes()))
+    }
+
+    /// The bytes of the next value, which is checked.
+    pub fn literal(&mut self) -> Result<&'a [u8]> {
+        self.peek();
+        let end = compact::value_end(self.json, self.at)?;
+        let literal = self.json.get(self.at..end).ok_or(Malformed)?;
+        self.at = end;
+        Ok(literal)
+    }
+
+    /// A number as it is written.
+    pub fn number(&mut self) -> Result<&'a str> {
+        if !matches!(self.peek(), b'-' | b'0'..=b'9') {
+            return Err(WrongType);
+        }
+        let end = compact::number(self.json, self.at)?;
+        let written = self.json.get(self.at..end).ok_or(Malformed)?;
+        self.at = end;
+        std::str::from_utf8(written).map_err(|_| Malformed)
+    }
+
+    /// An integer: Go takes no point or exponent for one.
+    #[inline]
+    pub fn integer(&mut self) -> Result<i64> {
+        let written = self.number()?;
+        written.parse().map_err(|_| WrongType)
+    }
+
+    /// Nothing follows but white space.
+    pub fn end(&mut self) -> Result {
+        self.peek();
+        if self.at == self.json.len() {
+            Ok(())
+        } else {
+            Err(Malformed)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_read() {
+        let string = |json: &'static str| Cursor::new(json.as_bytes()).string();
+        for (json, text) in [
+            (r#""""#, ""),
+            (r#" "abc" "#, "abc"),
+            (r#""a<b>\u003c\n\"\/""#, "a<b><\n\"/"),
+            ("\"é日\u{1f600}\"", "é日\u{1f600}"),
+            (r#""\ud83d\ude00""#, "\u{1f600}"),
+        ] {
+            assert_eq!(string(json).unwrap(), text.as_bytes(), "{json}");
+        }
+        for json in [
+            "",
+            "\"",
+            "\"a",
+            "\"\n\"",
+            r#""\x""#,
+            r#""\ud83d""#,
+            "1",
+            r#""\u12""#,
+        ] {
+            assert!(string(json).is_err(), "{json}");
+        }
+        assert!(Cursor::new(b"\"\xff\"").string().is_err());
+    }
+
+    #[test]
+    fn numbers_are_read() {
+        let integer = |json: &'static str| Cursor::new(json.as_bytes()).integer();
+        assert_eq!(integer(" -12"), Ok(-12));
+        assert_eq!(integer("-0"), Ok(0));
+        for json in ["1.0", "1e3", "01x", "-", "9223372036854775808", "\"1\"", ""] {
+            // A leading zero ends the number: what follows is refused later.
+            assert!(integer(json).is_err() || json == "01x", "{json}");
+        }
+    }
+}
