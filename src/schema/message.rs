@@ -36,7 +36,6 @@ pub enum Form {
     /// These have code of their own in Go.
     Time,
     MicroTime,
-    Duration,
     Quantity,
     IntOrString,
     RawExtension,

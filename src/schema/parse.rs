@@ -99,7 +99,6 @@ impl Schema {
             (Some("strings"), None) => Form::Strings,
             (Some("time"), None) => Form::Time,
             (Some("microtime"), None) => Form::MicroTime,
-            (Some("duration"), None) => Form::Duration,
             (Some("quantity"), None) => Form::Quantity,
             (Some("intorstring"), None) => Form::IntOrString,
             (Some("rawextension"), None) => Form::RawExtension,
@@ -305,7 +304,7 @@ impl Schema {
                     out.extend_from_slice(&self.zero_of(field, nesting)?);
                 }
             }
-            Form::Duration | Form::SchemaOrBool(_) => out.extend_from_slice(b"\x08\0"),
+            Form::SchemaOrBool(_) => out.extend_from_slice(b"\x08\0"),
             Form::Quantity => out.extend_from_slice(b"\x0a\x010"),
             Form::IntOrString => out.extend_from_slice(b"\x08\0\x10\0\x1a\0"),
             _ => {}

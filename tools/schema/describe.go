@@ -16,7 +16,6 @@ import (
 var forms = map[string]string{
 	"meta/v1.Time":                                       "time",
 	"meta/v1.MicroTime":                                  "microtime",
-	"meta/v1.Duration":                                   "duration",
 	"meta/v1.FieldsV1":                                   "fieldsv1",
 	"api/resource.Quantity":                              "quantity",
 	"pkg/runtime.RawExtension":                           "rawextension",

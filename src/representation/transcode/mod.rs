@@ -8,7 +8,6 @@
 //! Whoever gets an error has another way: to ask upstream.
 
 mod compact;
-mod duration;
 mod json;
 mod number;
 mod quantity;
@@ -74,3 +73,6 @@ pub fn to_protobuf(message: &Message, json: &[u8], out: &mut Vec<u8>) -> Result 
     }
     written
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use super::NotTranscodable::{
 };
 use super::time::Moment;
 use super::wire::{self, Reader, Small, read_small};
-use super::{MAX_DEPTH, Result, compact, duration, number, quantity, text};
+use super::{MAX_DEPTH, Result, compact, number, quantity, text};
 use crate::schema::{Field, Form, Kind, Message, Schema, Shape};
 
 pub fn write(schema: &Schema, message: &Message, protobuf: &[u8], out: &mut Vec<u8>) -> Result {
@@ -350,17 +350,6 @@ impl<'a> Writer<'a> {
                 } else {
                     moment.write(micros, self.out);
                 }
-            }
-            Form::Duration => {
-                let mut nanos = 0;
-                read_small(bytes, |number, value| match (number, value) {
-                    (1, Small::Varint(value)) => {
-                        nanos = value as i64;
-                        Ok(())
-                    }
-                    _ => Err(UnknownField),
-                })?;
-                text::write(duration::text(nanos).as_bytes(), self.out);
             }
             Form::Quantity => {
                 self.out.push(b'"');

@@ -12,7 +12,7 @@ use super::NotTranscodable::{
 use super::json::Cursor;
 use super::time::Moment;
 use super::wire::Reader;
-use super::{MAX_DEPTH, Result, duration, quantity};
+use super::{MAX_DEPTH, Result, quantity};
 use crate::schema::{Field, Form, Kind, Message, Schema, Shape};
 
 pub fn write(schema: &Schema, message: &Message, json: &[u8], out: &mut Vec<u8>) -> Result {
@@ -209,13 +209,13 @@ impl<'a> Writer<'a> {
     /// Reads the value of a member and writes its field, or all its elements.
     fn member(&mut self, field: &Field, target: Target) -> Result {
         if self.json.take_null()? {
-            // Go's own decoders of these take no null, if it is no pointer's.
+            // Go's own decoder of this takes no null, if it is no pointer's.
             let form = match field.kind {
                 Kind::Message(of) => self.of(of)?.form(),
                 _ => Form::Object,
             };
             return match (field.shape, form) {
-                (Shape::One, Form::Duration | Form::SchemaOrBool(_)) => Err(WrongType),
+                (Shape::One, Form::SchemaOrBool(_)) => Err(WrongType),
                 _ => Ok(()),
             };
         }
@@ -388,7 +388,7 @@ impl<'a> Writer<'a> {
         let null = self.json.take_null()?;
         match form {
             Form::Object => return Err(Unsupported),
-            Form::Duration | Form::SchemaOrBool(_) if null => return Err(WrongType),
+            Form::SchemaOrBool(_) if null => return Err(WrongType),
             Form::Quantity if null => content.extend_from_slice(b"\x0a\x010"),
             Form::IntOrString if null => content.extend_from_slice(b"\x08\0\x10\0\x1a\0"),
             _ if null => {}
@@ -401,12 +401,6 @@ impl<'a> Writer<'a> {
                     encode_varint(0x10, &mut content);
                     encode_varint(u64::from(moment.micros) * 1000, &mut content);
                 }
-            }
-            Form::Duration => {
-                let text = self.json.string()?;
-                let text = std::str::from_utf8(&text).map_err(|_| WrongType)?;
-                encode_varint(0x08, &mut content);
-                encode_varint(duration::parse(text)? as u64, &mut content);
             }
             Form::Quantity => {
                 // Go looks at the bytes between the quotes, escapes and all.
