@@ -22,6 +22,7 @@ mod health;
 mod herd;
 mod identity;
 mod kubectl;
+mod kubectl_output;
 mod legacy_watch;
 mod linearizability;
 mod malformed;
