@@ -18,6 +18,7 @@ pub mod etcd;
 pub mod kubeconfig;
 pub mod kubectl;
 pub mod kwok;
+pub mod newer;
 pub mod objects;
 pub mod ports;
 pub mod process;

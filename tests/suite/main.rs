@@ -28,6 +28,7 @@ mod linearizability;
 mod malformed;
 mod memory_limit;
 mod metrics;
+mod newer_server;
 mod personal;
 mod reload;
 mod restart;
