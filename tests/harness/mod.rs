@@ -14,6 +14,7 @@ pub mod certificates;
 pub mod client;
 pub mod cluster;
 pub mod differential;
+pub mod encodings;
 pub mod etcd;
 pub mod kubeconfig;
 pub mod kubectl;
