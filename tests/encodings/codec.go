@@ -6,6 +6,11 @@ import (
 	"reflect"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	appsv1beta1 "k8s.io/api/apps/v1beta1"
+	appsv1beta2 "k8s.io/api/apps/v1beta2"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
@@ -41,6 +46,37 @@ var errNoProtobuf = errors.New("the type has no protobuf form")
 func hasProtobuf(goType reflect.Type) bool {
 	_, ok := reflect.New(goType).Interface().(runtime.ProtobufMarshaller)
 	return ok
+}
+
+// served gives an object what kube-apiserver gives it when it converts from its
+// own types, and protobuf has no place for: the kinds of templates.
+func served(obj runtime.Object) {
+	claim := metav1.TypeMeta{Kind: "PersistentVolumeClaim", APIVersion: "v1"}
+	name := func(templates []corev1.PersistentVolumeClaim) {
+		for i := range templates {
+			templates[i].TypeMeta = claim
+		}
+	}
+	switch set := obj.(type) {
+	case *appsv1.StatefulSet:
+		name(set.Spec.VolumeClaimTemplates)
+	case *appsv1beta1.StatefulSet:
+		name(set.Spec.VolumeClaimTemplates)
+	case *appsv1beta2.StatefulSet:
+		name(set.Spec.VolumeClaimTemplates)
+	case *appsv1.StatefulSetList:
+		for i := range set.Items {
+			served(&set.Items[i])
+		}
+	case *appsv1beta1.StatefulSetList:
+		for i := range set.Items {
+			served(&set.Items[i])
+		}
+	case *appsv1beta2.StatefulSetList:
+		for i := range set.Items {
+			served(&set.Items[i])
+		}
+	}
 }
 
 func (c *codec) new(gvk schema.GroupVersionKind) (runtime.Object, error) {
@@ -82,6 +118,7 @@ func (c *codec) jsonOfProtobuf(gvk schema.GroupVersionKind, data []byte) ([]byte
 	if err != nil {
 		return nil, err
 	}
+	served(obj)
 	return c.toJSON(obj, schema.GroupVersionKind{})
 }
 

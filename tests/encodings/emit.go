@@ -99,6 +99,7 @@ func (e *emitter) object(k kind, v variant, seed int64) {
 	must(err)
 	if v.times > 0 {
 		newFiller(seed, v.how).fill(reflect.ValueOf(obj).Elem())
+		served(obj)
 	}
 	protobuf, toJSON := e.protobuf(k, obj)
 	// Objects in lists do not name their kind, others do.
