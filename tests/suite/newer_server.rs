@@ -22,7 +22,7 @@ const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const WITHIN: Duration = Duration::from_secs(20);
-/// Ages in Tables tick.
+/// Ages in Tables tick, and a watch may end.
 const TRIES: usize = 4;
 
 struct Servers {
@@ -176,7 +176,8 @@ async fn watched(servers: &Servers, path: &str, accept: &str, number: usize) -> 
     let mut both = Vec::new();
     for stream in &mut streams {
         let bytes = stream.until(&expected).await;
-        both.push(bytes.escape_ascii().to_string());
+        let bytes = bytes.map(|bytes| bytes.escape_ascii().to_string());
+        both.push(bytes.unwrap_or_else(|| "ended".to_owned()));
     }
     both
 }
@@ -198,7 +199,9 @@ impl Stream {
     }
 
     /// All that comes up to the end of the last of `those`, in this order.
-    async fn until(&mut self, those: &[&[u8]]) -> &[u8] {
+    /// None if the watch ends before: a watch that meets what it cannot write
+    /// ends, and is begun again before the server itself.
+    async fn until(&mut self, those: &[&[u8]]) -> Option<&[u8]> {
         let end = loop {
             let found = those.iter().try_fold(0, |from, what| {
                 let mut windows = self.read[from..].windows(what.len());
@@ -213,9 +216,10 @@ impl Stream {
                 Ok(Some(Ok(frame))) => self
                     .read
                     .extend_from_slice(&frame.into_data().unwrap_or_default()),
+                Ok(None) => return None,
                 other => panic!("{other:?} after {}", self.read.escape_ascii()),
             }
         };
-        &self.read[..end]
+        Some(&self.read[..end])
     }
 }
