@@ -78,15 +78,18 @@ func (f *filler) fill(v reflect.Value) {
 	case reflect.Bool:
 		v.SetBool(!f.how.zeroes && (!f.how.sparse || f.rand.Intn(2) == 0))
 	case reflect.Int32:
-		v.SetInt(f.integer(int32s))
+		v.SetInt(f.integer(int32s, 32))
 	case reflect.Int, reflect.Int64:
-		v.SetInt(f.integer(int64s))
+		v.SetInt(f.integer(int64s, 64))
 	case reflect.Uint32:
-		v.SetUint(uint64(uint32(f.integer(int32s))))
+		v.SetUint(uint64(uint32(f.integer(int32s, 32))))
 	case reflect.Uint8, reflect.Uint64:
-		v.SetUint(uint64(f.integer(int64s)))
+		v.SetUint(uint64(f.integer(int64s, 64)))
 	case reflect.Float32, reflect.Float64:
-		if !f.how.zeroes {
+		switch {
+		case f.unforeseen():
+			v.SetFloat(randomFloat(f.rand))
+		case !f.how.zeroes:
 			v.SetFloat(pick(f.rand, floats))
 		}
 	case reflect.String:
@@ -108,10 +111,12 @@ func (f *filler) fill(v reflect.Value) {
 	}
 }
 
-func (f *filler) integer(boundaries []int64) int64 {
+func (f *filler) integer(boundaries []int64, bits int) int64 {
 	switch {
 	case f.how.zeroes:
 		return 0
+	case f.unforeseen():
+		return randomInteger(f.rand, bits)
 	case f.how.odd:
 		return pick(f.rand, boundaries)
 	}

@@ -119,9 +119,14 @@ func (f *filler) special(v reflect.Value) bool {
 	case resource.Quantity:
 		switch {
 		case f.how.oddQuantities:
+			if f.rand.Intn(2) == 0 {
+				return set(cachedQuantity(randomQuantityText(f.rand)))
+			}
 			return set(cachedQuantity(pick(f.rand, oddQuantities)))
 		case f.how.zeroes:
 			return true
+		case f.unforeseen():
+			return set(quantity(randomQuantityText(f.rand)))
 		}
 		return set(quantity(pick(f.rand, quantities)))
 	case metav1.Time:
@@ -129,6 +134,9 @@ func (f *filler) special(v reflect.Value) bool {
 	case metav1.MicroTime:
 		return f.how.zeroes || set(metav1.MicroTime{Time: f.time()})
 	case metav1.Duration:
+		if f.unforeseen() {
+			return set(metav1.Duration{Duration: randomDuration(f.rand)})
+		}
 		return f.how.zeroes || set(metav1.Duration{Duration: pick(f.rand, durations)})
 	case intstr.IntOrString:
 		if f.how.zeroes {
@@ -179,7 +187,13 @@ func (f *filler) special(v reflect.Value) bool {
 	return false
 }
 
+// unforeseen decides whether a value is made up instead of picked.
+func (f *filler) unforeseen() bool { return f.how.odd && f.rand.Intn(2) == 0 }
+
 func (f *filler) time() time.Time {
+	if f.unforeseen() {
+		return randomTime(f.rand)
+	}
 	if f.how.odd {
 		return pick(f.rand, times)
 	}
@@ -191,6 +205,8 @@ func (f *filler) raw() []byte {
 	case f.how.brokenRaw && f.rand.Intn(3) == 0:
 		return []byte(pick(f.rand, brokenRawValues))
 	case f.how.oddRaw && f.rand.Intn(2) == 0:
+		return []byte(randomJSON(f.rand, 4))
+	case f.how.oddRaw && f.rand.Intn(2) == 0:
 		return []byte(pick(f.rand, oddRawValues))
 	}
 	return []byte(pick(f.rand, rawValues))
@@ -201,6 +217,9 @@ func (f *filler) text() string {
 	case f.how.invalid && f.rand.Intn(2) == 0:
 		return pick(f.rand, invalidTexts)
 	case f.how.odd && f.rand.Intn(3) > 0:
+		if f.unforeseen() {
+			return randomText(f.rand)
+		}
 		return pick(f.rand, oddTexts)
 	}
 	return pick(f.rand, plainTexts)
