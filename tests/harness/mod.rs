@@ -14,21 +14,24 @@ pub mod certificates;
 pub mod client;
 pub mod cluster;
 pub mod differential;
+pub mod encodings;
 pub mod etcd;
 pub mod kubeconfig;
 pub mod kubectl;
 pub mod kwok;
+pub mod newer;
 pub mod objects;
 pub mod ports;
 pub mod process;
 pub mod raw;
 pub mod sample;
+pub mod sample_rarer;
 pub mod scripted;
 pub mod subject;
 pub mod volume;
 pub mod watch;
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Asks until `condition` holds. Tests wait for states, they do not sleep.
 pub async fn eventually<F, Fut>(what: &str, within: Duration, mut condition: F)
@@ -41,4 +44,13 @@ where
         assert!(Instant::now() < deadline, "not within {within:?}: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Creation times are whole seconds, so that all ages tick when the clock's
+/// second does: what is asked right after that shows the same ages.
+pub async fn ages_have_ticked() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let into = Duration::from_nanos(u64::from(now.expect("after 1970").subsec_nanos()));
+    tokio::time::sleep(SECOND - into).await;
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::client::Client;
 use super::objects::{pod, pod_on_node, widget, widget_definition};
-use super::{eventually, objects};
+use super::{eventually, objects, sample_rarer};
 
 pub const NAMESPACE: &str = "sample";
 pub const OTHER_NAMESPACE: &str = "sample-b";
@@ -26,7 +26,10 @@ pub async fn create(admin: &Client) {
         .post(definitions, &widget_definition(GROUP))
         .await
         .expect(201);
-    for (collection, object) in objects() {
+    let all = objects()
+        .into_iter()
+        .chain(sample_rarer::objects(NAMESPACE));
+    for (collection, object) in all {
         let answer = admin.post(&collection, &object).await;
         assert_eq!(answer.status, 201, "{collection}: {}", answer.text());
     }

@@ -15,7 +15,7 @@ use crate::harness::sample::NAMESPACE;
 /// Ages tick between two commands.
 const TRIES: usize = 4;
 
-fn kubeconfig_of(cluster: &Cluster, front: &Apifront) -> PathBuf {
+pub fn kubeconfig_of(cluster: &Cluster, front: &Apifront) -> PathBuf {
     let folder = process::temporary_folder("kubectl");
     let who = Credential::Certificate(&cluster.admin);
     kubeconfig::write(&folder, "front", &front.url(), Some(cluster.ca()), who)

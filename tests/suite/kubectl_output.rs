@@ -1,0 +1,351 @@
+//! What kubectl prints of every kind that the API server has, directly and
+//! through apifront: Tables, wide ones, objects as YAML and JSON, in pages,
+//! sorted, watched, and several kinds at once.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use serde_json::Value;
+use tokio::io::AsyncReadExt;
+use tokio::process::{Child, ChildStdout};
+use tokio::sync::RwLock;
+
+use crate::harness::ages_have_ticked;
+use crate::harness::apifront::Apifront;
+use crate::harness::cluster::{Cluster, Once, once};
+use crate::harness::kubectl::{Kubectl, Printed};
+use crate::harness::sample::{self, NAMESPACE};
+use crate::kubectl::kubeconfig_of;
+
+/// Commands at a time, each asked of both servers at once.
+const AT_A_TIME: usize = 3;
+/// Ages tick between two commands, leases are renewed.
+const TRIES: usize = 8;
+const WATCHED_WITHIN: Duration = Duration::from_secs(60);
+
+/// A cluster that nobody else writes to, and both ways to it.
+struct Ways {
+    direct: Kubectl,
+    front: Kubectl,
+    urls: [String; 2],
+    /// Held for writing by who changes objects: what others compare stands
+    /// still meanwhile.
+    moving: RwLock<()>,
+}
+
+fn ways() -> &'static Ways {
+    static CLUSTER: Once<Cluster> = Once::new();
+    static FRONT: Once<Apifront> = Once::new();
+    static WAYS: Once<Ways> = Once::new();
+    once(&WAYS, || async {
+        let cluster = once(&CLUSTER, || async {
+            let cluster = Cluster::start(&[]).await;
+            sample::create(&cluster.admin_client()).await;
+            cluster
+        });
+        let front = once(&FRONT, || Apifront::start(cluster, |_| {}));
+        Ways {
+            direct: Kubectl::new(&cluster.admin_kubeconfig),
+            front: Kubectl::new(&kubeconfig_of(cluster, front)),
+            urls: [cluster.server_url(), front.url()],
+            moving: RwLock::new(()),
+        }
+    })
+}
+
+impl Ways {
+    async fn difference(&self, command: &[&str]) -> Option<String> {
+        let mut difference = None;
+        for n in 0..TRIES {
+            let _still = self.moving.read().await;
+            if n > 0 {
+                ages_have_ticked().await;
+            }
+            let (expected, got) = tokio::join!(self.direct.run(command), self.front.run(command));
+            let expected = self.neutral(expected, 0);
+            let got = self.neutral(got, 1);
+            if expected == got {
+                return None;
+            }
+            difference = Some(format!(
+                "kubectl {}\n{}",
+                command.join(" "),
+                first_lines(&expected, &got)
+            ));
+        }
+        difference
+    }
+
+    fn neutral(&self, mut printed: Printed, way: usize) -> Printed {
+        printed.stdout = printed.stdout.replace(&self.urls[way], "SERVER");
+        printed.stderr = printed.stderr.replace(&self.urls[way], "SERVER");
+        printed
+    }
+
+    async fn same(&self, commands: Vec<Vec<String>>) {
+        let count = commands.len();
+        let differences: Vec<String> = futures::stream::iter(commands)
+            .map(|command| async move {
+                let command: Vec<&str> = command.iter().map(String::as_str).collect();
+                self.difference(&command).await
+            })
+            .buffer_unordered(AT_A_TIME)
+            .filter_map(async |difference| difference)
+            .collect()
+            .await;
+        println!("{count} commands, {} differ", differences.len());
+        assert!(
+            differences.is_empty(),
+            "(- direct, + through apifront)\n{}",
+            differences.join("\n")
+        );
+    }
+
+    /// As `kubectl api-resources` names them: `deployments.apps`.
+    async fn kinds(&self) -> Vec<String> {
+        let command = ["api-resources", "--verbs=list,get", "-o", "name"];
+        let printed = self.direct.run(&command).await.ok();
+        let kinds: Vec<String> = printed.lines().map(str::to_owned).collect();
+        assert!(kinds.len() > 50, "{kinds:?}");
+        kinds
+    }
+}
+
+/// Where two outputs part.
+fn first_lines(expected: &Printed, got: &Printed) -> String {
+    const SHOWN: usize = 6;
+    let mut text = String::new();
+    if expected.code != got.code || expected.stderr != got.stderr {
+        text += &format!(
+            "- {:?} {}\n+ {:?} {}\n",
+            expected.code, expected.stderr, got.code, got.stderr
+        );
+    }
+    let (mut left, mut right) = (expected.stdout.lines(), got.stdout.lines());
+    let mut shown = 0;
+    let mut number = 0;
+    while shown < SHOWN {
+        number += 1;
+        match (left.next(), right.next()) {
+            (None, None) => break,
+            (left, right) if left == right => {}
+            (left, right) => {
+                let (left, right) = (left.unwrap_or("(end)"), right.unwrap_or("(end)"));
+                text += &format!("line {number}\n- {left:.400}\n+ {right:.400}\n");
+                shown += 1;
+            }
+        }
+    }
+    text
+}
+
+fn words(command: &str) -> Vec<String> {
+    command.split(' ').map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn every_kind_has_an_object() {
+    let ways = ways();
+    let kinds = ways.kinds().await;
+    let command = ["get", &kinds.join(","), "-A", "-o", "name"];
+    let printed = ways.direct.run(&command).await.ok();
+    let there: BTreeSet<&str> = printed
+        .lines()
+        .filter_map(|line| Some(line.split_once('/')?.0))
+        .collect();
+    // `get -o name` has the singular.
+    assert_eq!(kinds.len(), there.len(), "{kinds:?}\nand of {there:?}");
+}
+
+/// Few requests a command: the ages of what it prints must not tick.
+#[tokio::test]
+async fn each_kind_as_a_table() {
+    let ways = ways();
+    let mut commands = Vec::new();
+    for kind in ways.kinds().await {
+        for form in [
+            "-A -o wide --show-labels",
+            "-A --sort-by=.metadata.name",
+            "-A --chunk-size=1 -L app",
+        ] {
+            commands.push(words(&format!("get {kind} {form}")));
+        }
+    }
+    ways.same(commands).await;
+}
+
+#[tokio::test]
+async fn each_kind_without_ages() {
+    let ways = ways();
+    let kinds = ways.kinds().await.join(",");
+    let forms = [
+        "-A -o name",
+        "-A -o yaml",
+        "-A -o json --show-managed-fields",
+        "-A --chunk-size=1 -o name",
+        "-A -l app=sample -o yaml --chunk-size=3",
+        "-A -l app!=sample -o name",
+        "-A -o custom-columns=K:.kind,N:.metadata.name,V:.metadata.resourceVersion",
+        "-A --sort-by=.metadata.creationTimestamp -o name",
+        "-o name --ignore-not-found",
+    ];
+    let commands = forms.map(|form| words(&format!("get {kinds} {form}")));
+    ways.same(commands.to_vec()).await;
+}
+
+/// One object of each kind by its name.
+#[tokio::test]
+async fn each_kind_by_name() {
+    let ways = ways();
+    let kinds = ways.kinds().await;
+    let command = ["get", &kinds.join(","), "-A", "-o", "json"];
+    let list: Value = serde_json::from_str(&ways.direct.run(&command).await.ok()).expect("JSON");
+    let mut seen = BTreeSet::new();
+    let mut commands = Vec::new();
+    for object in list["items"].as_array().expect("items") {
+        let text = |path| object.pointer(path).and_then(Value::as_str);
+        let api_version = text("/apiVersion").expect("an apiVersion");
+        let kind = text("/kind").expect("a kind");
+        if !seen.insert((api_version, kind)) {
+            continue;
+        }
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let name = text("/metadata/name").expect("a name");
+        let namespace = text("/metadata/namespace").map(|n| format!(" -n {n}"));
+        let command = format!(
+            "get {kind}.{version}.{group} {name}{} --show-labels",
+            namespace.unwrap_or_default(),
+        );
+        commands.push(words(&command));
+    }
+    assert_eq!(commands.len(), kinds.len());
+    ways.same(commands).await;
+}
+
+#[tokio::test]
+async fn several_kinds() {
+    let commands = [
+        format!("get pods,svc,deploy -n {NAMESPACE}"),
+        format!("get pods,svc,deploy -n {NAMESPACE} -o yaml"),
+        format!("get pods,svc,deploy -n {NAMESPACE} -o wide --show-labels"),
+        "get pods,svc,deploy -A".to_owned(),
+        "get pods,nodes,widgets -A --show-kind".to_owned(),
+        format!("get all -n {NAMESPACE}"),
+        "get all -A -o wide".to_owned(),
+        "get all -A -o name".to_owned(),
+        format!("get pods/running svc/sample deploy/sample -n {NAMESPACE}"),
+        format!("get pods/running svc/none -n {NAMESPACE}"),
+        format!("get pod running failed none -n {NAMESPACE}"),
+        "get hpa.v1.autoscaling,hpa.v2.autoscaling -A -o yaml".to_owned(),
+        "get hpa.v1.autoscaling,hpa.v2.autoscaling -A".to_owned(),
+        "get events -A --sort-by=.lastTimestamp".to_owned(),
+        format!("events -n {NAMESPACE}"),
+        format!("get pods -n {NAMESPACE} --sort-by=.spec.nodeName"),
+        format!("get pods -n {NAMESPACE} --sort-by={{.status.startTime}} -o wide"),
+        format!("get pods -n {NAMESPACE} --output-watch-events --watch-only=false -o name"),
+        format!("get pods -n {NAMESPACE} -o jsonpath={{.items[*].spec.containers[*].image}}"),
+        format!(
+            "get pods -n {NAMESPACE} -o go-template={{{{range.items}}}}{{{{.metadata.uid}}}}{{{{end}}}}"
+        ),
+        format!("get configmaps -n {NAMESPACE} --chunk-size=7"),
+        "get pods -A --field-selector=spec.nodeName=node-1,status.phase!=Failed".to_owned(),
+        "get no-such-things,pods -A".to_owned(),
+        "get pods -n no-such-namespace".to_owned(),
+    ];
+    ways()
+        .same(commands.iter().map(|c| words(c)).collect())
+        .await;
+}
+
+/// A `kubectl get -w` that goes on.
+struct Watching {
+    _child: Child,
+    stdout: ChildStdout,
+    printed: String,
+}
+
+impl Watching {
+    fn start(kubectl: &Kubectl, command: &[&str]) -> Self {
+        let mut child = kubectl.start(command);
+        Self {
+            stdout: child.stdout.take().expect("piped"),
+            _child: child,
+            printed: String::new(),
+        }
+    }
+
+    /// Reads until it has printed as many lines.
+    async fn lines(&mut self, wanted: usize) {
+        let deadline = Instant::now() + WATCHED_WITHIN;
+        let mut buffer = vec![0; 64 << 10];
+        while self.printed.lines().count() < wanted {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match tokio::time::timeout(left, self.stdout.read(&mut buffer)).await {
+                Ok(Ok(read)) if read > 0 => {
+                    self.printed += &String::from_utf8_lossy(&buffer[..read]);
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
+/// All objects of each kind, and then a change of each.
+#[tokio::test]
+async fn each_kind_watched() {
+    let ways = ways();
+    let command = ["api-resources", "--verbs=list,watch,patch", "-o", "name"];
+    let kinds = ways.direct.run(&command).await.ok();
+    let _moving = ways.moving.write().await;
+    let differences: Vec<String> = futures::stream::iter(kinds.lines())
+        .map(|kind| watched(ways, kind))
+        .buffer_unordered(AT_A_TIME)
+        .filter_map(async |difference| difference)
+        .collect()
+        .await;
+    assert!(
+        differences.is_empty(),
+        "(- direct, + through apifront)\n{}",
+        differences.join("\n")
+    );
+}
+
+async fn watched(ways: &Ways, kind: &str) -> Option<String> {
+    let mut difference = None;
+    for n in 0..TRIES {
+        let list = ways.direct.run(&["get", kind, "-A"]).await.ok();
+        if n > 0 {
+            ages_have_ticked().await;
+        }
+        let listed = list.lines().count();
+        let command = ["get", kind, "-A", "-w", "--output-watch-events"];
+        let mut direct = Watching::start(&ways.direct, &command);
+        let mut front = Watching::start(&ways.front, &command);
+        tokio::join!(direct.lines(listed), front.lines(listed));
+        ages_have_ticked().await;
+        let annotation = format!("example.test/watched={n}");
+        let change = ["annotate", kind, "--all", "-A", "--overwrite", &annotation];
+        // Some objects may not change: the server says so, and no event comes.
+        let changed = ways.direct.run(&change).await.stdout.lines().count();
+        let wanted = listed + changed;
+        tokio::join!(direct.lines(wanted), front.lines(wanted));
+        assert!(
+            direct.printed.lines().count() >= wanted,
+            "kubectl {} directly shows only\n{}",
+            command.join(" "),
+            direct.printed
+        );
+        if direct.printed == front.printed {
+            return None;
+        }
+        let [expected, got] = [direct.printed, front.printed].map(|stdout| Printed {
+            code: None,
+            stdout,
+            stderr: String::new(),
+        });
+        let lines = first_lines(&expected, &got);
+        difference = Some(format!("kubectl {}\n{lines}", command.join(" ")));
+    }
+    difference
+}

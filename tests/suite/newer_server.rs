@@ -1,0 +1,225 @@
+//! Before an API server newer than our schema: what we do not know reaches the
+//! client all the same, in every representation.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use serde_json::json;
+
+use crate::harness::ages_have_ticked;
+use crate::harness::apifront::Apifront;
+use crate::harness::client::Client;
+use crate::harness::cluster::Cluster;
+use crate::harness::differential::Differential;
+use crate::harness::kubeconfig::{self, Credential};
+use crate::harness::newer::{JSON_FIELD, Newer, PROTOBUF_FIELD};
+use crate::harness::objects::pod;
+use crate::harness::process;
+
+const JSON: &str = "application/json";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+const WITHIN: Duration = Duration::from_secs(20);
+/// Ages in Tables tick, and a watch may end.
+const TRIES: usize = 4;
+
+struct Servers {
+    cluster: &'static Cluster,
+    newer: Newer,
+    front: Apifront,
+    pods: String,
+}
+
+impl Servers {
+    async fn start(purpose: &str) -> Self {
+        let cluster = Cluster::shared();
+        let newer = Newer::before(cluster.admin_client()).await;
+        let folder = process::temporary_folder("newer");
+        let config = kubeconfig::write(&folder, "newer", &newer.url(), None, Credential::None);
+        let front = Apifront::personal(&config).await;
+        let pods = format!(
+            "/api/v1/namespaces/{}/pods",
+            cluster.namespace(purpose).await
+        );
+        let admin = cluster.admin_client();
+        for name in ["a", "b", "c"] {
+            let body = pod(name, json!({ "app": name }));
+            admin.post(&pods, &body).await.expect(201);
+        }
+        Self {
+            cluster,
+            newer,
+            front,
+            pods,
+        }
+    }
+
+    fn direct(&self) -> Client {
+        Client::plain(self.newer.address)
+    }
+
+    fn front(&self) -> Client {
+        Client::plain(self.front.address)
+    }
+}
+
+fn partial(encoding: &str, kind: &str) -> String {
+    format!("{encoding};as={kind};v=v1;g=meta.k8s.io")
+}
+
+fn contains(body: &[u8], what: &[u8]) -> bool {
+    body.windows(what.len()).any(|window| window == what)
+}
+
+#[tokio::test]
+async fn unknown_fields_in_every_representation() {
+    let servers = Servers::start("newer").await;
+    let pods = &servers.pods;
+    let mut reads = Vec::new();
+    for query in [
+        "",
+        "?resourceVersion=0",
+        "?limit=2",
+        "?labelSelector=app%3Da",
+    ] {
+        let path = format!("{pods}{query}");
+        for encoding in [JSON, PROTOBUF] {
+            reads.push((path.clone(), encoding.to_owned()));
+            let list = partial(encoding, "PartialObjectMetadataList");
+            reads.push((path.clone(), list));
+        }
+        reads.push((path.clone(), TABLE.to_owned()));
+        let and = if query.is_empty() { "?" } else { "&" };
+        reads.push((format!("{path}{and}includeObject=Object"), TABLE.to_owned()));
+    }
+    for path in [format!("{pods}/a"), format!("{pods}/a?resourceVersion=0")] {
+        for accept in [JSON, PROTOBUF, TABLE] {
+            reads.push((path.clone(), accept.to_owned()));
+        }
+        for encoding in [JSON, PROTOBUF] {
+            let accept = partial(encoding, "PartialObjectMetadata");
+            reads.push((path.clone(), accept));
+        }
+    }
+    let mut differential = Differential::new(servers.direct(), servers.front());
+    // Twice: what the first read brings into the cache answers the second.
+    for _ in 0..2 {
+        for (path, accept) in &reads {
+            differential.get_as(path, accept).await;
+            let answer = servers.front().get_as(path, accept).await;
+            let field = match accept.contains("protobuf") {
+                true => PROTOBUF_FIELD,
+                false => JSON_FIELD.as_bytes(),
+            };
+            let shown = contains(&answer.body, field);
+            assert!(shown, "{path} as {accept}: {}", answer.text());
+        }
+    }
+    differential.finish();
+}
+
+#[tokio::test]
+async fn unknown_fields_in_watches() {
+    let servers = Servers::start("newer-watch").await;
+    let pods = &servers.pods;
+    let list = servers.direct().get(pods).await.expect(200);
+    let version = list["metadata"]["resourceVersion"].as_str().expect("one");
+    let accepted = [
+        JSON.to_owned(),
+        format!("{PROTOBUF};stream=watch"),
+        TABLE.to_owned(),
+        partial(JSON, "PartialObjectMetadata"),
+        partial(&format!("{PROTOBUF};stream=watch"), "PartialObjectMetadata"),
+    ];
+    let mut number = 0;
+    for query in [
+        format!("watch=1&resourceVersion={version}"),
+        "watch=1&resourceVersion=0".to_owned(),
+    ] {
+        for accept in &accepted {
+            let path = format!("{pods}?{query}");
+            let mut both = Vec::new();
+            for _ in 0..TRIES {
+                number += 1;
+                both = watched(&servers, &path, accept, number).await;
+                if both[0] == both[1] {
+                    break;
+                }
+                ages_have_ticked().await;
+            }
+            assert_eq!(both[1], both[0], "{path} as {accept}");
+        }
+    }
+}
+
+/// What is seen directly and through apifront until a change that is made then.
+async fn watched(servers: &Servers, path: &str, accept: &str, number: usize) -> Vec<String> {
+    let mut streams = [
+        Stream::open(&servers.direct(), path, accept).await,
+        Stream::open(&servers.front(), path, accept).await,
+    ];
+    let value = format!("value-{number}");
+    let patch = json!({ "metadata": { "labels": { "changed": value } } });
+    let pod = format!("{}/c", servers.pods);
+    let admin = servers.cluster.admin_client();
+    admin
+        .patch(&pod, "merge-patch+json", &patch)
+        .await
+        .expect(200);
+    // Protobuf has the field behind the labels, JSON before them.
+    let expected = match accept.contains("protobuf") {
+        true => [value.as_bytes(), PROTOBUF_FIELD],
+        false => [JSON_FIELD.as_bytes(), value.as_bytes()],
+    };
+    let mut both = Vec::new();
+    for stream in &mut streams {
+        let bytes = stream.until(&expected).await;
+        let bytes = bytes.map(|bytes| bytes.escape_ascii().to_string());
+        both.push(bytes.unwrap_or_else(|| "ended".to_owned()));
+    }
+    both
+}
+
+/// A watch's bytes.
+struct Stream {
+    body: Incoming,
+    read: BytesMut,
+}
+
+impl Stream {
+    async fn open(client: &Client, path: &str, accept: &str) -> Self {
+        let response = client.open(path, &[("accept", accept)]).await;
+        assert_eq!(response.status(), 200, "{path} as {accept}");
+        Self {
+            body: response.into_body(),
+            read: BytesMut::new(),
+        }
+    }
+
+    /// All that comes up to the end of the last of `those`, in this order.
+    /// None if the watch ends before: a watch that meets what it cannot write
+    /// ends, and is begun again before the server itself.
+    async fn until(&mut self, those: &[&[u8]]) -> Option<&[u8]> {
+        let end = loop {
+            let found = those.iter().try_fold(0, |from, what| {
+                let mut windows = self.read[from..].windows(what.len());
+                let at = windows.position(|window| window == *what)?;
+                Some(from + at + what.len())
+            });
+            if let Some(end) = found {
+                break end;
+            }
+            let frame = tokio::time::timeout(WITHIN, self.body.frame()).await;
+            match frame {
+                Ok(Some(Ok(frame))) => self
+                    .read
+                    .extend_from_slice(&frame.into_data().unwrap_or_default()),
+                Ok(None) => return None,
+                other => panic!("{other:?} after {}", self.read.escape_ascii()),
+            }
+        };
+        Some(&self.read[..end])
+    }
+}
