@@ -13,11 +13,8 @@ pub mod pretty;
 pub mod resource_version;
 pub mod scan;
 pub mod table;
-<<<<<<< HEAD
 pub mod transcode;
-=======
 pub mod yaml;
->>>>>>> d36a0ca (YAML answers from the cache)
 
 pub use bookmark::BookmarkTemplate;
 pub use encoding::{Encoding, NotEncodable};

@@ -197,13 +197,8 @@ async fn serve(
                 let status = Status::not_found(&resource, &info.name);
                 return Ok(Outcome::NotFound(status, warnings, version));
             };
-<<<<<<< HEAD
             let body = vec![read::get_body(&store, &object, &shape)?];
-            let answer = shape::answer(body, representation, headers, &warnings).await;
-=======
-            let body = vec![read::get_body(&store.resource, &object, &shape)?];
             let answer = shape::answer(body, representation, headers, &warnings).await?;
->>>>>>> d36a0ca (YAML answers from the cache)
             Ok(Outcome::Answer(answer, version))
         }
         Plan::List(options, plan) => {
