@@ -2,17 +2,20 @@
 
 use bytes::Bytes;
 
-use super::pretty;
+use super::{pretty, yaml};
 use crate::api::{Status, protobuf};
 use crate::negotiation::ErrorEncoding;
 
-/// The body of an error answer, and its Content-Type. YAML clients get JSON,
-/// which is YAML too.
+/// The body of an error answer, and its Content-Type.
 pub fn encode_status(status: &Status, encoding: ErrorEncoding) -> (&'static str, Bytes) {
     match encoding {
         ErrorEncoding::Protobuf => (encoding.content_type(), protobuf::encode_status(status)),
         ErrorEncoding::Json => (encoding.content_type(), status.to_json()),
-        ErrorEncoding::Yaml => (ErrorEncoding::Json.content_type(), status.to_json()),
+        ErrorEncoding::Yaml => match yaml::from_json(&status.to_json()) {
+            Ok(yaml) => (encoding.content_type(), yaml.into()),
+            // A text that upstream could not write either. JSON is YAML, too.
+            Err(yaml::NotExact) => (ErrorEncoding::Json.content_type(), status.to_json()),
+        },
         ErrorEncoding::IndentedJson => (
             encoding.content_type(),
             pretty::indent(&status.to_json()).into(),

@@ -19,6 +19,7 @@ mod explain;
 mod failover;
 mod field_selectors;
 mod fuzz;
+mod gzip;
 mod health;
 mod herd;
 mod identity;

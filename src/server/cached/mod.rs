@@ -198,7 +198,7 @@ async fn serve(
                 return Ok(Outcome::NotFound(status, warnings, version));
             };
             let body = vec![read::get_body(&store, &object, &shape)?];
-            let answer = shape::answer(body, representation, headers, &warnings).await;
+            let answer = shape::answer(body, representation, headers, &warnings).await?;
             Ok(Outcome::Answer(answer, version))
         }
         Plan::List(options, plan) => {

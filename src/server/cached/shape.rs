@@ -10,10 +10,14 @@ use crate::negotiation::{
 };
 use crate::read::{BypassReason, Shape};
 use crate::representation::table::TableOptions;
-use crate::representation::{Encoding, Form, pretty};
-use crate::server::compression;
+use crate::representation::{Encoding, Form, pretty, yaml};
 use crate::server::respond::Answer;
+use crate::server::{aside, compression};
 use crate::store::Store;
+
+/// Longer JSON is made into YAML on a thread that serves nobody meanwhile: this
+/// much takes about a millisecond.
+const YAML_AT_ONCE: usize = 64 << 10;
 
 pub(super) fn representation(
     headers: &HeaderMap,
@@ -47,9 +51,9 @@ fn shape(
         return Err(BypassReason::Representation);
     }
     let encoding = match accepted.media_type {
-        MediaType::Json => Encoding::Json,
+        // YAML is made of the JSON.
+        MediaType::Json | MediaType::Yaml => Encoding::Json,
         MediaType::Protobuf => Encoding::Protobuf,
-        MediaType::Yaml => return Err(BypassReason::Representation),
     };
     match accepted.transform {
         Transform::None if !store.writes(encoding) => Err(BypassReason::Representation),
@@ -71,30 +75,45 @@ fn shape(
     }
 }
 
-/// A body on its way out: indented and compressed where the client wants that.
+/// JSON on its way out: as YAML, indented, and compressed where the client
+/// wants that.
 pub(super) async fn answer(
     body: Vec<Bytes>,
     representation: Representation,
     headers: &HeaderMap,
     warnings: &[String],
-) -> Answer {
-    let body = if representation.pretty {
-        vec![pretty::indent(&body.concat()).into()]
-    } else {
-        body
+) -> Result<Answer, BypassReason> {
+    let body = match representation.media_type {
+        MediaType::Yaml => yaml(body).await?,
+        _ if representation.pretty => vec![pretty::indent(&body.concat()).into()],
+        _ => body,
     };
-    let mut answer = Answer::new(StatusCode::OK, representation.media_type.as_str(), body);
+    let content_type = representation.media_type.as_str();
+    let mut answer = Answer::new(StatusCode::OK, content_type, body);
     answer.warn(warnings);
     if negotiation::accepts_gzip(headers) {
         answer.compress().await;
     }
-    answer
+    Ok(answer)
+}
+
+async fn yaml(json: Vec<Bytes>) -> Result<Vec<Bytes>, BypassReason> {
+    let length: usize = json.iter().map(Bytes::len).sum();
+    let convert = move || yaml::from_json(&json.concat());
+    let yaml = if length <= YAML_AT_ONCE {
+        convert().ok()
+    } else {
+        aside::run(convert).await.and_then(Result::ok)
+    };
+    Ok(vec![yaml.ok_or(BypassReason::Representation)?.into()])
 }
 
 /// Whether a list, if it is long, goes out as gzip of the very bytes it has in
 /// its leaves.
 pub(super) fn stitches(representation: Representation, headers: &HeaderMap) -> bool {
-    !representation.pretty && negotiation::accepts_gzip(headers)
+    representation.media_type != MediaType::Yaml
+        && !representation.pretty
+        && negotiation::accepts_gzip(headers)
 }
 
 /// A list on its way out.
@@ -105,18 +124,14 @@ pub(super) async fn list(
     warnings: &[String],
 ) -> Result<Answer, BypassReason> {
     let list = match body {
-        list::Body::Plain(body) => {
-            return Ok(self::answer(body, representation, headers, warnings).await);
-        }
+        list::Body::Plain(body) => return answer(body, representation, headers, warnings).await,
         list::Body::Gzip(list) => list,
     };
     let compressed = compression::list(list).await;
-    let mut answer = Answer::new(
-        StatusCode::OK,
-        representation.media_type.as_str(),
-        Vec::new(),
-    );
+    let compressed = compressed.ok_or(BypassReason::Representation)?;
+    let content_type = representation.media_type.as_str();
+    let mut answer = Answer::new(StatusCode::OK, content_type, Vec::new());
     answer.warn(warnings);
-    answer.set_compressed(compressed.ok_or(BypassReason::Representation)?);
+    answer.set_compressed(compressed);
     Ok(answer)
 }

@@ -10,6 +10,7 @@
 //! run. What a worker asks depends on the seed alone but for the versions and
 //! tokens that it takes from earlier answers.
 
+mod accept;
 mod check;
 mod kinds;
 mod mutate;
@@ -19,6 +20,7 @@ mod selectors;
 mod tokens;
 mod watching;
 mod world;
+mod yaml;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

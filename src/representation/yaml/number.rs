@@ -1,0 +1,40 @@
+//! Numbers of JSON as go-yaml reads them, and writes them again.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use super::NotExact;
+
+pub(super) fn normal(json: &[u8]) -> Result<Cow<'_, str>, NotExact> {
+    let text = std::str::from_utf8(json).map_err(|_| NotExact)?;
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_integer = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    if is_integer && digits.starts_with('0') {
+        // "-0" is an integer to it; "01" is no JSON.
+        return (digits == "0").then_some("0".into()).ok_or(NotExact);
+    }
+    if is_integer && (text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok()) {
+        return Ok(Cow::Borrowed(text));
+    }
+    let number = digits.bytes().next().is_some_and(|b| b.is_ascii_digit());
+    let value: f64 = text.parse().map_err(|_| NotExact)?;
+    if !number || !value.is_finite() {
+        return Err(NotExact);
+    }
+    Ok(Cow::Owned(float(value)))
+}
+
+/// `strconv.FormatFloat(value, 'g', -1, 64)`: with an exponent below 1e-4 and
+/// from 1e6 on.
+fn float(value: f64) -> String {
+    let scientific = format!("{value:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    if (-4..6).contains(&exponent) {
+        return format!("{value}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    let mut out = digits.to_owned();
+    let _ = write!(out, "e{sign}{:02}", exponent.unsigned_abs());
+    out
+}

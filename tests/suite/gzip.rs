@@ -1,0 +1,168 @@
+//! Compressed answers: when kube-apiserver compresses, and that everybody can
+//! read what apifront sends.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::json;
+use tokio::process::Command;
+
+use crate::harness::apifront::Apifront;
+use crate::harness::client::{Client, Protocol};
+use crate::harness::cluster::{Cluster, create_namespace};
+use crate::harness::differential::{Differential, compare};
+use crate::harness::kubeconfig::{self, Credential};
+use crate::harness::kubectl::Kubectl;
+use crate::harness::{objects, process};
+
+const THRESHOLD: usize = 128 << 10;
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+const GZIP: (&str, &str) = ("accept-encoding", "gzip");
+
+async fn create(admin: &Client, list: &str, name: &str, length: usize) {
+    let data = json!({ "text": "x".repeat(length) });
+    let body = objects::config_map(name, json!({}), data);
+    admin.post(list, &body).await.expect(201);
+}
+
+/// One object, and the list of it, of the threshold's length and its
+/// neighbours'.
+#[tokio::test]
+async fn only_longer_bodies_are_compressed() {
+    let admin = Cluster::shared().admin_client();
+    let front = Apifront::shared().admin_client();
+    let namespace = create_namespace(&admin, "gzip").await;
+    let list = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let target = |name: &str, single| match single {
+        true => format!("{list}/{name}?resourceVersion=0"),
+        false => format!("{list}?resourceVersion=0&fieldSelector=metadata.name%3D{name}"),
+    };
+    let mut both = Differential::new(admin.clone(), front.clone());
+    for (n, accept) in [JSON, PROTOBUF, YAML].into_iter().enumerate() {
+        for single in [true, false] {
+            let name = format!("probe-{n}-{single}-0");
+            let probe = 100_000;
+            create(&admin, &list, &name, probe).await;
+            let path = target(&name, single);
+            Apifront::shared().warm(&front, &path).await;
+            let length = admin.get_as(&path, accept).await.body.len();
+            // One byte of data is one byte of body.
+            for (m, over) in [-1, 0, 1].into_iter().enumerate() {
+                let name = format!("probe-{n}-{single}-{}", m + 1);
+                let data = (probe + THRESHOLD - length).checked_add_signed(over);
+                create(&admin, &list, &name, data.expect("a length")).await;
+                let path = target(&name, single);
+                let headers = [("accept", accept), GZIP];
+                both.ask(Method::GET, &path, &headers, "").await;
+                let answer = admin.send(Method::GET, &path, &headers, "").await;
+                let compressed = answer.header("content-encoding") == "gzip";
+                // A version may have one digit more.
+                assert!(over == 0 || compressed == (over > 0), "{path} {accept}");
+            }
+        }
+    }
+    both.finish();
+}
+
+#[tokio::test]
+async fn both_protocols_and_all_shapes() {
+    let cluster = Cluster::quiet();
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let direct = cluster.admin_client().over(protocol);
+        let front = Apifront::quiet().admin_client().over(protocol);
+        let mut both = Differential::new(direct, front);
+        for accept in [JSON, PROTOBUF, YAML, TABLE] {
+            for query in ["", "&limit=20", "&pretty=1", "&labelSelector=app"] {
+                for encoding in ["gzip", "br, gzip", "gzip;q=1", "*"] {
+                    let path = format!("/api/v1/configmaps?resourceVersion=0{query}");
+                    let headers = [("accept", accept), ("accept-encoding", encoding)];
+                    both.ask(Method::GET, &path, &headers, "").await;
+                }
+            }
+        }
+        let head = "/api/v1/configmaps?resourceVersion=0";
+        both.ask(Method::HEAD, head, &[GZIP], "").await;
+        both.finish();
+    }
+}
+
+/// kube-apiserver 1.36 compresses no watch; a list that is one is not either.
+#[tokio::test]
+async fn watches_are_not_compressed() {
+    let cluster = Cluster::quiet();
+    let front = Apifront::quiet().admin_client();
+    let list = "watch=1&timeoutSeconds=1&sendInitialEvents=true\
+                &resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&resourceVersion=0";
+    let plain = "watch=1&timeoutSeconds=1&resourceVersion=0";
+    for query in [list, plain] {
+        let path = format!("/api/v1/configmaps?{query}");
+        for client in [cluster.admin_client(), front.clone()] {
+            let answer = client.send(Method::GET, &path, &[GZIP], "").await;
+            assert_eq!(answer.status, 200);
+            assert!(answer.body.len() > THRESHOLD);
+            assert_eq!(answer.header("content-encoding"), "");
+            assert_eq!(answer.header("vary"), "");
+        }
+    }
+}
+
+async fn decoded(folder: &Path, program: &str, arguments: &[&str]) -> Bytes {
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .await
+        .unwrap_or_else(|error| panic!("{program}: {error}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{errors}");
+    output.stdout.into()
+}
+
+/// gzip, zlib under Python, and Go under kubectl.
+#[tokio::test]
+async fn everybody_can_read_it() {
+    let cluster = Cluster::quiet();
+    let front = Apifront::quiet().admin_client();
+    let path = "/api/v1/configmaps?resourceVersion=0";
+    Apifront::quiet().warm(&front, path).await;
+    let folder = process::temporary_folder("gzip");
+    for accept in [JSON, PROTOBUF] {
+        let plain = front.get_as(path, accept).await;
+        let accept = [("accept", accept), GZIP];
+        let packed = front.send(Method::GET, path, &accept, "").await;
+        assert_eq!(packed.header("content-encoding"), "gzip");
+        assert_eq!(compare(&plain, &packed).lines().count(), 4, "two headers");
+        // What Go's writer begins with at level 1.
+        assert!(packed.body.starts_with(b"\x1f\x8b\x08\0\0\0\0\0\x04\xff"));
+        std::fs::write(folder.join("list.gz"), &packed.body).expect("list.gz");
+        let gzip = decoded(&folder, "gzip", &["-dc", "list.gz"]).await;
+        assert!(gzip == plain.body);
+        decoded(&folder, "gzip", &["-t", "list.gz"]).await;
+        let script = "import sys, gzip, zlib\n\
+                      data = open('list.gz', 'rb').read()\n\
+                      inflate = zlib.decompressobj(31)\n\
+                      plain = inflate.decompress(data)\n\
+                      assert inflate.eof and not inflate.unused_data\n\
+                      assert plain == gzip.decompress(data)\n\
+                      sys.stdout.buffer.write(plain)";
+        let python = decoded(&folder, "python3", &["-c", script]).await;
+        assert!(python == plain.body);
+    }
+    let who = Credential::Certificate(&cluster.admin);
+    let config = kubeconfig::write(
+        &folder,
+        "front",
+        &Apifront::quiet().url(),
+        Some(cluster.ca()),
+        who,
+    );
+    let get = ["get", "configmaps", "-A", "-o", "json"];
+    let direct = Kubectl::new(&cluster.admin_kubeconfig);
+    let front = Kubectl::new(&config);
+    let (expected, found) = tokio::join!(direct.run(&get), front.run(&get));
+    assert!(expected.ok() == found.ok());
+}
