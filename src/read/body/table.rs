@@ -40,7 +40,8 @@ pub(super) fn list(
     let mut pieces = Pieces::new(page.objects().map(|o| o.size()).sum());
     pieces.push(&printer.list_prefix(&page.meta, options.version, empty));
     if printer.sorts() {
-        let items = page.objects().map(|object| object.item()).collect();
+        let items = page.objects().map(|object| object.json(envelope));
+        let items = items.collect::<Option<Vec<_>>>().ok_or(NotPrintable)?;
         for item in printer.sort(items)? {
             pieces.next_item();
             rows.print(printer.cells(), &item, |text| pieces.push(text))?;

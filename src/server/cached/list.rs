@@ -15,7 +15,7 @@ use crate::store::{Part, Store};
 pub(super) enum Body {
     Plain(Vec<Bytes>),
     /// Long, and its client takes gzip.
-    Gzip(GzipList),
+    Gzip(Box<GzipList>),
 }
 
 /// The body, and the version it is of. `newest` has been found recent enough
@@ -65,7 +65,7 @@ fn body(store: &Store, page: &Page<'_>, shape: &Shape, gzip: bool) -> Result<Bod
     if gzip && let Shape::Whole(encoding) = shape {
         let list = GzipList::new(&store.resource, page, *encoding);
         if list.is_longer_than(compression::ABOVE) {
-            return Ok(Body::Gzip(list));
+            return Ok(Body::Gzip(Box::new(list)));
         }
     }
     read::list_body(store, page, shape).map(Body::Plain)

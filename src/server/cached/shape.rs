@@ -127,7 +127,7 @@ pub(super) async fn list(
         list::Body::Plain(body) => return answer(body, representation, headers, warnings).await,
         list::Body::Gzip(list) => list,
     };
-    let compressed = compression::list(list).await;
+    let compressed = compression::list(*list).await;
     let compressed = compressed.ok_or(BypassReason::Representation)?;
     let content_type = representation.media_type.as_str();
     let mut answer = Answer::new(StatusCode::OK, content_type, Vec::new());
