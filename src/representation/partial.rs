@@ -11,8 +11,13 @@
 use bytes::{Bytes, BytesMut};
 
 use super::envelope::{Envelope, Form, ListMeta};
-use super::scan;
+use super::{scan, transcode};
+use crate::api::protobuf_wire::{Fields, Value};
 use crate::negotiation::MetaVersion;
+use crate::schema::Schema;
+
+/// `metadata` of every object's message.
+const METADATA: u64 = 1;
 
 /// `metav1.ObjectMeta`, in order. Strings, lists, maps and the generation are
 /// left out when empty; the grace period is a pointer and is not.
@@ -75,21 +80,97 @@ pub fn hides_annotations(envelope: &Envelope) -> bool {
     !conversion_annotations(envelope).is_empty()
 }
 
-/// The object, without a newline: a row of a Table, an item of a list, the
-/// object of an event. `None` if its metadata holds what we do not know.
-pub fn object(json: &[u8], envelope: &Envelope, version: MetaVersion) -> Option<Bytes> {
-    let metadata = scan::get(json, &["metadata"])?;
-    let mut out = BytesMut::with_capacity(metadata.len() + 80);
-    out.extend_from_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"");
-    out.extend_from_slice(version.api_version().as_bytes());
-    out.extend_from_slice(b"\",\"metadata\":");
-    match (envelope.form, conversion_annotations(envelope)) {
-        (Form::Struct, []) => out.extend_from_slice(metadata),
-        (Form::Struct, hidden) => splice_without(metadata, hidden, &mut out)?,
-        (Form::Map, _) => reorder(metadata, &OBJECT_META, &mut out)?,
+/// The metadata of an object as PartialObjectMetadata tells it. Worth keeping
+/// with the object, wherever its bytes go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Metadata {
+    /// As it stands in the object's JSON: from here to there.
+    At(u32, u32),
+    /// Written anew.
+    Made(Box<[u8]>),
+}
+
+impl Metadata {
+    /// `None` if it holds what we do not know.
+    pub fn find(json: &[u8], envelope: &Envelope) -> Option<Self> {
+        let span = scan::find(json, &["metadata"])?;
+        let metadata = json.get(span.clone())?;
+        let mut out = BytesMut::new();
+        match (envelope.form, conversion_annotations(envelope)) {
+            (Form::Struct, []) => {
+                return Some(Self::At(
+                    span.start.try_into().ok()?,
+                    span.end.try_into().ok()?,
+                ));
+            }
+            (Form::Struct, hidden) => splice_without(metadata, hidden, &mut out)?,
+            (Form::Map, _) => reorder(metadata, &OBJECT_META, &mut out)?,
+        }
+        Some(Self::Made(Box::from(&out[..])))
     }
-    out.extend_from_slice(b"}");
-    Some(out.freeze())
+
+    /// From the protobuf of a list item, of which no more is read.
+    pub fn of_message(item: &[u8], envelope: &Envelope) -> Option<Self> {
+        let (METADATA, Value::Bytes(message)) = Fields::new(item).next()?.ok()? else {
+            return None;
+        };
+        let mut json = Vec::with_capacity(message.len() * 2);
+        let kind = Schema::builtin().message("meta/v1.ObjectMeta")?;
+        transcode::to_json(kind, message, &mut json).ok()?;
+        let hidden = conversion_annotations(envelope);
+        if hidden.is_empty() {
+            return Some(Self::Made(json.into()));
+        }
+        let mut out = BytesMut::new();
+        splice_without(&json, hidden, &mut out)?;
+        Some(Self::Made(Box::from(&out[..])))
+    }
+
+    /// Of the object whose JSON this is, which is not asked for where the
+    /// metadata was made.
+    pub fn bytes<'a>(&'a self, json: &'a [u8]) -> &'a [u8] {
+        match self {
+            Self::At(start, end) => json.get(*start as usize..*end as usize).unwrap_or_default(),
+            Self::Made(bytes) => bytes,
+        }
+    }
+
+    pub fn needs_json(&self) -> bool {
+        matches!(self, Self::At(..))
+    }
+
+    /// Bytes it holds on to.
+    pub fn size(&self) -> usize {
+        let made = match self {
+            Self::At(..) => 0,
+            Self::Made(bytes) => bytes.len(),
+        };
+        size_of::<Self>() + made
+    }
+
+    /// The object around its metadata, without a newline: a row of a Table, an
+    /// item of a list, the object of an event.
+    pub fn object<'a>(&'a self, json: &'a [u8], version: MetaVersion) -> [&'a [u8]; 3] {
+        [object_prefix(version), self.bytes(json), b"}"]
+    }
+}
+
+fn object_prefix(version: MetaVersion) -> &'static [u8] {
+    match version {
+        MetaVersion::V1 => {
+            br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#
+        }
+        MetaVersion::V1Beta1 => {
+            br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1beta1","metadata":"#
+        }
+    }
+}
+
+/// The object, without a newline. `None` if its metadata holds what we do not
+/// know.
+pub fn object(json: &[u8], envelope: &Envelope, version: MetaVersion) -> Option<Bytes> {
+    let metadata = Metadata::find(json, envelope)?;
+    Some(metadata.object(json, version).concat().into())
 }
 
 /// What stands before the first item of a PartialObjectMetadataList; nothing

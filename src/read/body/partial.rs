@@ -1,25 +1,26 @@
 //! `as=PartialObjectMetadata` and `as=PartialObjectMetadataList`. `None` for an
 //! object whose metadata holds what we do not know.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::pieces::Pieces;
 use crate::negotiation::MetaVersion;
 use crate::read::Page;
-use crate::representation::partial;
-use crate::store::{Resource, StoredObject};
+use crate::representation::partial::{self, Metadata};
+use crate::store::{Derived, Kept, Leaf, Part, Resource, StoredObject};
 
 pub(super) fn single(
     resource: &Resource,
     object: &StoredObject,
     version: MetaVersion,
 ) -> Option<Bytes> {
-    let object = partial::object(
-        &object.json(&resource.envelope)?,
-        &resource.envelope,
-        version,
-    )?;
-    Some([&object[..], b"\n"].concat().into())
+    let envelope = &resource.envelope;
+    let metadata = object.metadata(envelope)?;
+    let json = object.json_of(&metadata, envelope)?;
+    let [prefix, metadata, suffix] = metadata.object(&json, version);
+    Some([prefix, metadata, suffix, b"\n"].concat().into())
 }
 
 pub(super) fn list(
@@ -27,16 +28,52 @@ pub(super) fn list(
     page: &Page<'_>,
     version: MetaVersion,
 ) -> Option<Vec<Bytes>> {
+    let envelope = &resource.envelope;
     let empty = page.is_empty();
     let mut pieces = Pieces::new(page.objects().map(|o| o.size()).sum());
     pieces.push(&partial::list_prefix(&page.meta, version, empty));
-    for object in page.objects() {
-        pieces.item(partial::object(
-            &object.json(&resource.envelope)?,
-            &resource.envelope,
-            version,
-        )?);
+    let mut item = |object: &StoredObject, metadata: &Metadata| {
+        pieces.next_item();
+        for text in metadata.object(&object.json_of(metadata, envelope)?, version) {
+            pieces.push(text);
+        }
+        Some(())
+    };
+    for part in &page.parts {
+        match part {
+            Part::Object(object) => item(object, &object.metadata(envelope)?)?,
+            Part::Leaf(leaf) => {
+                let metadatas = Metadatas::of(leaf, resource)?;
+                for (object, metadata) in leaf.objects().iter().zip(&metadatas.0) {
+                    item(object, metadata)?;
+                }
+            }
+        }
     }
     pieces.push(&partial::list_suffix(empty));
     Some(pieces.finish())
+}
+
+/// The metadata of a leaf's objects.
+pub(super) struct Metadatas(Box<[Metadata]>);
+
+impl Derived for Metadatas {
+    fn size(&self) -> usize {
+        self.0.iter().map(Metadata::size).sum()
+    }
+}
+
+impl Metadatas {
+    pub(super) fn of(leaf: &Leaf, resource: &Resource) -> Option<Arc<Kept<Self>>> {
+        leaf.derived(|leaf| {
+            let objects = leaf.objects().iter();
+            let found = objects.map(|object| object.metadata(&resource.envelope));
+            found.collect::<Option<_>>().map(Self)
+        })
+    }
+
+    /// Of the leaf's object at this place.
+    pub(super) fn get(&self, place: usize) -> Option<&Metadata> {
+        self.0.get(place)
+    }
 }

@@ -58,10 +58,15 @@ impl Pieces {
         self.done.push(bytes);
     }
 
-    pub(super) fn item(&mut self, item: Bytes) {
+    /// What is pushed next is an item, after a comma if it is not the first.
+    pub(super) fn next_item(&mut self) {
         if std::mem::replace(&mut self.has_items, true) {
             self.push(b",");
         }
+    }
+
+    pub(super) fn item(&mut self, item: Bytes) {
+        self.next_item();
         self.share(item);
     }
 

@@ -19,58 +19,114 @@ impl Moment {
         Ok((at.to_rfc3339() != "0001-01-01T00:00:00+00:00").then_some(Self(at)))
     }
 
-    pub fn age(self, now: DateTime<Utc>) -> String {
+    pub fn age(self, now: DateTime<Utc>) -> Age {
         human_duration(now - self.0)
     }
 }
 
+/// `292y` and `7h59m`, at most `<invalid>`.
+const LONGEST_AGE: usize = 12;
+
+/// How old something is, in words. Lists write one for every row: it is made
+/// without an allocation.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Age {
+    text: [u8; LONGEST_AGE],
+    length: usize,
+}
+
+impl Age {
+    fn push(&mut self, text: &[u8]) {
+        let end = self.length + text.len();
+        if let Some(free) = self.text.get_mut(self.length..end) {
+            free.copy_from_slice(text);
+            self.length = end;
+        }
+    }
+
+    /// A number, which is not negative, and its unit.
+    fn number(&mut self, number: i64, unit: u8) {
+        let (mut digits, mut at, mut rest) = ([0; 4], 4, number);
+        while at > 0 && (rest > 0 || at == digits.len()) {
+            at -= 1;
+            if let Some(digit) = digits.get_mut(at) {
+                *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
+            }
+            rest /= 10;
+        }
+        self.push(digits.get(at..).unwrap_or_default());
+        self.push(&[unit]);
+    }
+
+    fn one(number: i64, unit: u8) -> Self {
+        let mut age = Self::default();
+        age.number(number, unit);
+        age
+    }
+
+    /// The second unit is left out when it is zero.
+    fn two(first: i64, first_unit: u8, second: i64, second_unit: u8) -> Self {
+        let mut age = Self::one(first, first_unit);
+        if second != 0 {
+            age.number(second, second_unit);
+        }
+        age
+    }
+
+    fn invalid() -> Self {
+        let mut age = Self::default();
+        age.push(b"<invalid>");
+        age
+    }
+
+    pub fn as_str(&self) -> &str {
+        let text = self.text.get(..self.length).unwrap_or_default();
+        std::str::from_utf8(text).unwrap_or_default()
+    }
+
+    /// Inside a JSON string, as Go escapes it.
+    pub fn as_json(&self) -> &[u8] {
+        match self.text.get(..self.length).unwrap_or_default() {
+            [b'<', ..] => br"\u003cinvalid\u003e",
+            text => text,
+        }
+    }
+}
+
 /// Two or three significant figures: `5m10s`, `3h55m`, `2y30d`.
-pub fn human_duration(duration: TimeDelta) -> String {
+pub fn human_duration(duration: TimeDelta) -> Age {
     let seconds = duration
         .num_seconds()
         .clamp(-LONGEST_SECONDS, LONGEST_SECONDS);
     // Clocks differ: a second or two in the future is now.
     if seconds < -1 {
-        return "<invalid>".to_owned();
+        return Age::invalid();
     }
-    if seconds < 0 {
-        return "0s".to_owned();
-    }
-    if seconds < 2 * MINUTE {
-        return format!("{seconds}s");
-    }
+    let seconds = seconds.max(0);
     let minutes = seconds / MINUTE;
-    if minutes < 10 {
-        return two(minutes, "m", seconds % MINUTE, "s");
-    }
-    if minutes < 3 * 60 {
-        return format!("{minutes}m");
-    }
     let hours = seconds / HOUR;
     let days = hours / 24;
-    match hours {
-        ..8 => two(hours, "h", minutes % 60, "m"),
-        8..48 => format!("{hours}h"),
-        48..192 => two(days, "d", hours % 24, "h"),
-        // Up to two years, up to eight, and beyond.
-        192..17_520 => format!("{days}d"),
-        17_520..70_080 => two(days / 365, "y", days % 365, "d"),
-        _ => format!("{}y", days / 365),
+    match minutes {
+        ..2 => return Age::one(seconds, b's'),
+        2..10 => return Age::two(minutes, b'm', seconds % MINUTE, b's'),
+        10..180 => return Age::one(minutes, b'm'),
+        _ => {}
     }
-}
-
-/// The second unit is left out when it is zero.
-fn two(a: i64, a_unit: &str, b: i64, b_unit: &str) -> String {
-    if b == 0 {
-        format!("{a}{a_unit}")
-    } else {
-        format!("{a}{a_unit}{b}{b_unit}")
+    match hours {
+        ..8 => Age::two(hours, b'h', minutes % 60, b'm'),
+        8..48 => Age::one(hours, b'h'),
+        48..192 => Age::two(days, b'd', hours % 24, b'h'),
+        // Up to two years, up to eight, and beyond.
+        192..17_520 => Age::one(days, b'd'),
+        17_520..70_080 => Age::two(days / 365, b'y', days % 365, b'd'),
+        _ => Age::one(days / 365, b'y'),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::go_json;
 
     #[test]
     fn durations_read_as_in_kubectl() {
@@ -98,9 +154,13 @@ mod tests {
             (8 * 365 * DAY, "8y"),
             (1000 * 365 * DAY, "292y"),
         ] {
-            assert_eq!(human_duration(TimeDelta::seconds(seconds)), expected);
+            let age = human_duration(TimeDelta::seconds(seconds));
+            assert_eq!(age.as_str(), expected);
+            let json = String::from_utf8(go_json::to_vec(expected)).unwrap();
+            assert_eq!(age.as_json(), json.trim_matches('"').as_bytes());
         }
-        assert_eq!(human_duration(TimeDelta::milliseconds(-1999)), "0s");
+        let age = human_duration(TimeDelta::milliseconds(-1999));
+        assert_eq!(age.as_str(), "0s");
     }
 
     #[test]

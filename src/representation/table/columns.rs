@@ -2,11 +2,11 @@
 //! definitions are data, recorded from kube-apiserver: `columns.json`.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::value::RawValue;
 
-use super::{PrintRow, Printer, Source};
+use super::{Cells, PrintRow, Printer, Source};
 use super::{core, events, jobs, networking, nodes, pods, policy, services, storage, workloads};
 use crate::api::GroupVersionResource;
 
@@ -95,14 +95,15 @@ static PRINTERS: LazyLock<HashMap<&str, Printer>> = LazyLock::new(|| {
     let printer = |(name, print): &(&'static str, Option<PrintRow>)| {
         let columns = COLUMNS.get(*name)?.get().to_owned();
         let source = print.map_or(Source::Default, Source::BuiltIn);
-        Some((*name, Printer { columns, source }))
+        let cells = Arc::new(Cells(source));
+        Some((*name, Printer { columns, cells }))
     };
     BUILT_IN.iter().filter_map(printer).collect()
 });
 
 static DEFAULT_PRINTER: LazyLock<Printer> = LazyLock::new(|| Printer {
     columns: definitions(DEFAULT).to_owned(),
-    source: Source::Default,
+    cells: Arc::new(Cells(Source::Default)),
 });
 
 /// The recorded column definitions of a resource.

@@ -1,12 +1,14 @@
 //! Custom resources: the `additionalPrinterColumns` of their definition, read
 //! as apiextensions-apiserver's `tableconvertor` does.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::age::Moment;
 use super::json_path::JsonPath;
 use super::row::{Cell, Row};
-use super::{NotPrintable, Printer, Source, columns, core};
+use super::{Cells, NotPrintable, Printer, Source, columns, core};
 use crate::api::go_json;
 use crate::representation::scan;
 
@@ -101,7 +103,7 @@ pub fn printer(given: &[CustomColumn]) -> Option<Printer> {
     }
     Some(Printer {
         columns: format!("[{}]", definitions.join(",")),
-        source: Source::Custom(parsed),
+        cells: Arc::new(Cells(Source::Custom(parsed))),
     })
 }
 

@@ -10,6 +10,7 @@ mod columns;
 mod custom;
 mod json_path;
 mod meta;
+mod printed;
 mod row;
 mod selector;
 
@@ -24,15 +25,20 @@ mod services;
 mod storage;
 mod workloads;
 
+use std::iter;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 
 pub use age::{Moment, human_duration};
 pub use custom::CustomColumn;
+pub use printed::{Printed, PrintedRow};
 pub use row::{Cell, Piece, Row};
 
 use super::envelope::{Envelope, Form, ListMeta};
-use super::{partial, scan};
+use super::partial::Metadata;
+use super::scan;
 use crate::api::GroupVersionResource;
 use crate::negotiation::{IncludeObject, MetaVersion};
 
@@ -60,15 +66,54 @@ type PrintRow = fn(&[u8]) -> Result<Row, NotPrintable>;
 pub struct Printer {
     /// `columnDefinitions`, a JSON array.
     columns: String,
-    source: Source,
+    cells: Arc<Cells>,
 }
 
-#[derive(Clone, Debug)]
+/// How a printer makes an object's cells, whatever their columns are called.
+#[derive(Debug)]
+pub struct Cells(Source);
+
+#[derive(Debug)]
 enum Source {
     BuiltIn(PrintRow),
     Custom(Vec<custom::Column>),
     /// Name and Created At.
     Default,
+}
+
+impl Cells {
+    /// Whether rows of the one are rows of the other.
+    pub fn are(self: &Arc<Self>, other: &Arc<Self>) -> bool {
+        Arc::ptr_eq(self, other)
+            || match (&self.0, &other.0) {
+                (Source::Custom(ours), Source::Custom(theirs)) => ours == theirs,
+                _ => false,
+            }
+    }
+
+    /// The cells of an object, whole or as it stands in a list.
+    pub fn row(&self, object: &[u8]) -> Result<Row, NotPrintable> {
+        match &self.0 {
+            Source::BuiltIn(print) => print(object),
+            Source::Custom(columns) => custom::row(columns, object),
+            Source::Default => core::print_default(object),
+        }
+    }
+
+    /// Rows of several objects, to be kept. An object that could not be had is
+    /// one that cannot be printed.
+    pub fn rows(
+        &self,
+        objects: impl Iterator<Item = Option<Bytes>>,
+    ) -> Result<Printed, NotPrintable> {
+        let mut printed = Printed::default();
+        for object in objects {
+            let object = object.ok_or(NotPrintable)?;
+            printed.push(&self.row(&object)?, ends_initial_events(&object));
+        }
+        printed.shrink();
+        Ok(printed)
+    }
 }
 
 /// How a client wants its Table.
@@ -123,17 +168,12 @@ impl Printer {
         }
         Some(Self {
             columns: String::from_utf8(columns.to_vec()).ok()?,
-            source: self.source.clone(),
+            cells: self.cells.clone(),
         })
     }
 
-    /// The cells of an object, whole or as it stands in a list.
-    pub fn row(&self, object: &[u8]) -> Result<Row, NotPrintable> {
-        match &self.source {
-            Source::BuiltIn(print) => print(object),
-            Source::Custom(columns) => custom::row(columns, object),
-            Source::Default => core::print_default(object),
-        }
+    pub fn cells(&self) -> &Arc<Cells> {
+        &self.cells
     }
 
     /// The body of a LIST.
@@ -148,12 +188,12 @@ impl Printer {
         let mut fragments = fragments.peekable();
         let empty = fragments.peek().is_none();
         let mut out = self.list_prefix(meta, options.version, empty);
+        let rows = RowWriter::new(envelope, options, now);
         for (i, fragment) in fragments.enumerate() {
             if i > 0 {
                 out.push(b',');
             }
-            let row = self.row(fragment)?;
-            write_row(&row, fragment, envelope, options, now, &mut out)?;
+            rows.print(&self.cells, fragment, |text| out.extend_from_slice(text))?;
         }
         out.extend_from_slice(self.list_suffix(empty));
         Ok(out)
@@ -185,8 +225,8 @@ impl Printer {
         let version = scan::text_at(fragment, &["metadata", "resourceVersion"]);
         let meta = ListMeta::at(version.unwrap_or_default());
         let mut out = self.prefix(&meta.to_json(Form::Struct), options.version, first);
-        let row = self.row(fragment)?;
-        write_row(&row, fragment, envelope, options, now, &mut out)?;
+        let rows = RowWriter::new(envelope, options, now);
+        rows.print(&self.cells, fragment, |text| out.extend_from_slice(text))?;
         out.extend_from_slice(b"]}");
         Ok(out)
     }
@@ -213,7 +253,7 @@ impl Printer {
     /// Upstream's default printer leaves the rows of an empty list nil; the
     /// others make an empty slice.
     fn writes_null(&self, empty: bool) -> bool {
-        empty && matches!(self.source, Source::Default)
+        empty && matches!(self.cells.0, Source::Default)
     }
 
     fn prefix(&self, meta: &str, version: MetaVersion, columns: bool) -> Vec<u8> {
@@ -226,36 +266,76 @@ impl Printer {
     }
 }
 
-/// One row with what it carries of its object.
-pub fn write_row(
-    row: &Row,
-    fragment: &Bytes,
-    envelope: &Envelope,
+/// Writes rows with what they carry of their objects.
+#[derive(Clone, Copy, Debug)]
+pub struct RowWriter<'a> {
+    envelope: &'a Envelope,
     options: TableOptions,
     now: DateTime<Utc>,
-    out: &mut Vec<u8>,
-) -> Result<(), NotPrintable> {
-    // The bookmark that ends the initial events is known by its annotation, so
-    // its row has the metadata even where none was asked for.
-    let include = match options.include {
-        IncludeObject::None if ends_initial_events(fragment) => IncludeObject::Metadata,
-        include => include,
-    };
-    match include {
-        IncludeObject::None => row.write(now, &[b"null"], out),
-        IncludeObject::Object => {
-            let [prefix, rest] = envelope.object_parts(fragment);
-            row.write(now, &[&prefix, &rest], out);
-        }
-        IncludeObject::Metadata => {
-            let object =
-                partial::object(fragment, envelope, options.version).ok_or(NotPrintable)?;
-            row.write(now, &[&object], out);
-        }
-    }
-    Ok(())
 }
 
+impl<'a> RowWriter<'a> {
+    pub fn new(envelope: &'a Envelope, options: TableOptions, now: DateTime<Utc>) -> Self {
+        Self {
+            envelope,
+            options,
+            now,
+        }
+    }
+
+    /// Whether a row shows more of its object than known metadata.
+    pub fn needs_object(&self, row: &PrintedRow<'_>) -> bool {
+        row.marked || self.options.include != IncludeObject::None
+    }
+
+    /// A row that was printed before, of an object whose metadata may be known.
+    pub fn write(
+        &self,
+        row: PrintedRow<'_>,
+        fragment: &Bytes,
+        metadata: Option<&Metadata>,
+        out: impl FnMut(&[u8]),
+    ) -> Result<(), NotPrintable> {
+        match self.options.include {
+            IncludeObject::None if !row.marked => row.write(self.now, &[b"null"], out),
+            IncludeObject::Object => {
+                let [prefix, rest] = self.envelope.object_parts(fragment);
+                row.write(self.now, &[&prefix, &rest], out);
+            }
+            IncludeObject::None | IncludeObject::Metadata => {
+                let found;
+                let metadata = match metadata {
+                    Some(metadata) => metadata,
+                    None => {
+                        found = Metadata::find(fragment, self.envelope).ok_or(NotPrintable)?;
+                        &found
+                    }
+                };
+                let object = metadata.object(fragment, self.options.version);
+                row.write(self.now, &object, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// The row of an object.
+    pub fn print(
+        &self,
+        cells: &Cells,
+        fragment: &Bytes,
+        mut out: impl FnMut(&[u8]),
+    ) -> Result<(), NotPrintable> {
+        let printed = cells.rows(iter::once(Some(fragment.clone())))?;
+        for row in printed.rows() {
+            self.write(row, fragment, None, &mut out)?;
+        }
+        Ok(())
+    }
+}
+
+/// The bookmark that ends the initial events of a watch is known by its
+/// annotation, so that its row has the metadata even where none was asked for.
+/// Other objects with the annotation are shown like it.
 fn ends_initial_events(object: &[u8]) -> bool {
     let annotation = ["metadata", "annotations", "k8s.io/initial-events-end"];
     scan::get(object, &annotation) == Some(b"\"true\"")

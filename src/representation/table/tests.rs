@@ -11,7 +11,7 @@ use super::*;
 use crate::representation::Encoding;
 use crate::representation::bookmark::BookmarkTemplate;
 use crate::representation::envelope::EventType;
-use crate::representation::pretty;
+use crate::representation::{partial, pretty};
 use proptest::prelude::*;
 
 /// One file of recordings; see `testdata/record.py` for what each piece is.
@@ -293,7 +293,7 @@ fn what_cannot_be_read_is_not_printed() {
         r#"{"metadata":{"name":5}}"#,
         r#"{"metadata":{},"status":{"phase":{}}}"#,
     ] {
-        assert_eq!(pods.row(odd.as_bytes()), Err(NotPrintable), "{odd}");
+        assert_eq!(pods.cells.row(odd.as_bytes()), Err(NotPrintable), "{odd}");
     }
 }
 
@@ -326,7 +326,7 @@ proptest! {
             } else if let Some(b) = object.get_mut(at) {
                 *b = byte;
             }
-            let _ = printer.row(&object);
+            let _ = printer.cells.row(&object);
             let _ = partial::object(&object, &recording.envelope(), MetaVersion::V1);
         }
     }
