@@ -7,44 +7,22 @@ use std::sync::{Arc, LazyLock};
 use serde_json::value::RawValue;
 
 use super::{Cells, PrintRow, Printer, Source};
-use super::{core, events, jobs, networking, nodes, pods, policy, services, storage, workloads};
+use super::{
+    admission, api_machinery, autoscaling, certificates, core, devices, events, jobs, networking,
+    nodes, pods, policy, quotas, scheduling, services, simple, storage, workloads,
+};
 use crate::api::GroupVersionResource;
 
+/// All that kube-apiserver 1.36 can list and watch, alpha versions too, but for
+/// horizontal pod autoscalers in version 1 (`autoscaling.rs`):
 /// `GroupVersionResource`s as configuration writes them, with their printers.
 /// `None`: no printer upstream either, which shows Name and Created At.
-const BUILT_IN: [(&str, Option<PrintRow>); 32] = [
-    (
-        "clusterrolebindings.v1.rbac.authorization.k8s.io",
-        Some(policy::print_role_binding),
-    ),
-    ("clusterroles.v1.rbac.authorization.k8s.io", None),
+const BUILT_IN: [(&str, Option<PrintRow>); 86] = [
     ("configmaps.v1", Some(core::print_config_map)),
-    ("cronjobs.v1.batch", Some(jobs::print_cron_job)),
-    ("customresourcedefinitions.v1.apiextensions.k8s.io", None),
-    ("daemonsets.v1.apps", Some(workloads::print_daemon_set)),
-    ("deployments.v1.apps", Some(workloads::print_deployment)),
     ("endpoints.v1", Some(services::print_endpoints)),
-    (
-        "endpointslices.v1.discovery.k8s.io",
-        Some(services::print_endpoint_slice),
-    ),
     ("events.v1", Some(events::print)),
-    (
-        "ingressclasses.v1.networking.k8s.io",
-        Some(networking::print_ingress_class),
-    ),
-    (
-        "ingresses.v1.networking.k8s.io",
-        Some(networking::print_ingress),
-    ),
-    ("jobs.v1.batch", Some(jobs::print_job)),
-    ("leases.v1.coordination.k8s.io", Some(policy::print_lease)),
     ("limitranges.v1", None),
     ("namespaces.v1", Some(core::print_namespace)),
-    (
-        "networkpolicies.v1.networking.k8s.io",
-        Some(networking::print_network_policy),
-    ),
     ("nodes.v1", Some(nodes::print)),
     (
         "persistentvolumeclaims.v1",
@@ -54,32 +32,260 @@ const BUILT_IN: [(&str, Option<PrintRow>); 32] = [
         "persistentvolumes.v1",
         Some(storage::print_persistent_volume),
     ),
-    (
-        "poddisruptionbudgets.v1.policy",
-        Some(policy::print_disruption_budget),
-    ),
     ("pods.v1", Some(pods::print)),
-    (
-        "priorityclasses.v1.scheduling.k8s.io",
-        Some(policy::print_priority_class),
-    ),
-    ("replicasets.v1.apps", Some(workloads::print_replica_set)),
+    ("podtemplates.v1", Some(workloads::print_pod_template)),
     (
         "replicationcontrollers.v1",
         Some(workloads::print_replication_controller),
     ),
+    ("resourcequotas.v1", Some(quotas::print)),
+    ("secrets.v1", Some(core::print_secret)),
+    ("serviceaccounts.v1", Some(core::print_name_and_age)),
+    ("services.v1", Some(services::print_service)),
+    (
+        "mutatingadmissionpolicies.v1.admissionregistration.k8s.io",
+        Some(admission::print_policy),
+    ),
+    (
+        "mutatingadmissionpolicies.v1alpha1.admissionregistration.k8s.io",
+        Some(admission::print_policy),
+    ),
+    (
+        "mutatingadmissionpolicies.v1beta1.admissionregistration.k8s.io",
+        Some(admission::print_policy),
+    ),
+    (
+        "mutatingadmissionpolicybindings.v1.admissionregistration.k8s.io",
+        Some(admission::print_binding),
+    ),
+    (
+        "mutatingadmissionpolicybindings.v1alpha1.admissionregistration.k8s.io",
+        Some(admission::print_binding),
+    ),
+    (
+        "mutatingadmissionpolicybindings.v1beta1.admissionregistration.k8s.io",
+        Some(admission::print_binding),
+    ),
+    (
+        "mutatingwebhookconfigurations.v1.admissionregistration.k8s.io",
+        Some(simple::print_webhook_configuration),
+    ),
+    (
+        "validatingadmissionpolicies.v1.admissionregistration.k8s.io",
+        Some(admission::print_policy),
+    ),
+    (
+        "validatingadmissionpolicybindings.v1.admissionregistration.k8s.io",
+        Some(admission::print_binding),
+    ),
+    (
+        "validatingwebhookconfigurations.v1.admissionregistration.k8s.io",
+        Some(simple::print_webhook_configuration),
+    ),
+    ("customresourcedefinitions.v1.apiextensions.k8s.io", None),
+    (
+        "apiservices.v1.apiregistration.k8s.io",
+        Some(api_machinery::print_api_service),
+    ),
+    (
+        "controllerrevisions.v1.apps",
+        Some(workloads::print_controller_revision),
+    ),
+    ("daemonsets.v1.apps", Some(workloads::print_daemon_set)),
+    ("deployments.v1.apps", Some(workloads::print_deployment)),
+    ("replicasets.v1.apps", Some(workloads::print_replica_set)),
+    ("statefulsets.v1.apps", Some(workloads::print_stateful_set)),
+    (
+        "horizontalpodautoscalers.v2.autoscaling",
+        Some(autoscaling::print),
+    ),
+    ("cronjobs.v1.batch", Some(jobs::print_cron_job)),
+    ("jobs.v1.batch", Some(jobs::print_job)),
+    (
+        "certificatesigningrequests.v1.certificates.k8s.io",
+        Some(certificates::print_signing_request),
+    ),
+    (
+        "clustertrustbundles.v1alpha1.certificates.k8s.io",
+        Some(simple::print_cluster_trust_bundle),
+    ),
+    (
+        "clustertrustbundles.v1beta1.certificates.k8s.io",
+        Some(simple::print_cluster_trust_bundle),
+    ),
+    (
+        "podcertificaterequests.v1beta1.certificates.k8s.io",
+        Some(certificates::print_pod_request),
+    ),
+    (
+        "leasecandidates.v1alpha2.coordination.k8s.io",
+        Some(simple::print_lease_candidate),
+    ),
+    (
+        "leasecandidates.v1beta1.coordination.k8s.io",
+        Some(simple::print_lease_candidate),
+    ),
+    ("leases.v1.coordination.k8s.io", Some(policy::print_lease)),
+    (
+        "endpointslices.v1.discovery.k8s.io",
+        Some(services::print_endpoint_slice),
+    ),
+    ("events.v1.events.k8s.io", Some(events::print)),
+    (
+        "flowschemas.v1.flowcontrol.apiserver.k8s.io",
+        Some(api_machinery::print_flow_schema),
+    ),
+    (
+        "prioritylevelconfigurations.v1.flowcontrol.apiserver.k8s.io",
+        Some(api_machinery::print_priority_level),
+    ),
+    (
+        "storageversions.v1alpha1.internal.apiserver.k8s.io",
+        Some(api_machinery::print_storage_version),
+    ),
+    (
+        "ingressclasses.v1.networking.k8s.io",
+        Some(networking::print_ingress_class),
+    ),
+    (
+        "ingresses.v1.networking.k8s.io",
+        Some(networking::print_ingress),
+    ),
+    (
+        "ipaddresses.v1.networking.k8s.io",
+        Some(networking::print_ip_address),
+    ),
+    (
+        "ipaddresses.v1beta1.networking.k8s.io",
+        Some(networking::print_ip_address),
+    ),
+    (
+        "networkpolicies.v1.networking.k8s.io",
+        Some(networking::print_network_policy),
+    ),
+    (
+        "servicecidrs.v1.networking.k8s.io",
+        Some(simple::print_service_cidr),
+    ),
+    (
+        "servicecidrs.v1beta1.networking.k8s.io",
+        Some(simple::print_service_cidr),
+    ),
+    (
+        "runtimeclasses.v1.node.k8s.io",
+        Some(simple::print_runtime_class),
+    ),
+    (
+        "poddisruptionbudgets.v1.policy",
+        Some(policy::print_disruption_budget),
+    ),
+    (
+        "clusterrolebindings.v1.rbac.authorization.k8s.io",
+        Some(policy::print_role_binding),
+    ),
+    ("clusterroles.v1.rbac.authorization.k8s.io", None),
     (
         "rolebindings.v1.rbac.authorization.k8s.io",
         Some(policy::print_role_binding),
     ),
     ("roles.v1.rbac.authorization.k8s.io", None),
-    ("secrets.v1", Some(core::print_secret)),
-    ("serviceaccounts.v1", Some(core::print_service_account)),
-    ("services.v1", Some(services::print_service)),
-    ("statefulsets.v1.apps", Some(workloads::print_stateful_set)),
+    (
+        "deviceclasses.v1.resource.k8s.io",
+        Some(core::print_name_and_age),
+    ),
+    (
+        "deviceclasses.v1beta1.resource.k8s.io",
+        Some(core::print_name_and_age),
+    ),
+    (
+        "deviceclasses.v1beta2.resource.k8s.io",
+        Some(core::print_name_and_age),
+    ),
+    (
+        "devicetaintrules.v1alpha3.resource.k8s.io",
+        Some(devices::print_device_taint_rule),
+    ),
+    (
+        "devicetaintrules.v1beta2.resource.k8s.io",
+        Some(devices::print_device_taint_rule),
+    ),
+    (
+        "resourceclaims.v1.resource.k8s.io",
+        Some(devices::print_resource_claim),
+    ),
+    (
+        "resourceclaims.v1beta1.resource.k8s.io",
+        Some(devices::print_resource_claim),
+    ),
+    (
+        "resourceclaims.v1beta2.resource.k8s.io",
+        Some(devices::print_resource_claim),
+    ),
+    (
+        "resourceclaimtemplates.v1.resource.k8s.io",
+        Some(core::print_name_and_age),
+    ),
+    (
+        "resourceclaimtemplates.v1beta1.resource.k8s.io",
+        Some(core::print_name_and_age),
+    ),
+    (
+        "resourceclaimtemplates.v1beta2.resource.k8s.io",
+        Some(core::print_name_and_age),
+    ),
+    (
+        "resourcepoolstatusrequests.v1alpha3.resource.k8s.io",
+        Some(devices::print_pool_status_request),
+    ),
+    (
+        "resourceslices.v1.resource.k8s.io",
+        Some(simple::print_resource_slice),
+    ),
+    (
+        "resourceslices.v1beta1.resource.k8s.io",
+        Some(simple::print_resource_slice),
+    ),
+    (
+        "resourceslices.v1beta2.resource.k8s.io",
+        Some(simple::print_resource_slice),
+    ),
+    (
+        "podgroups.v1alpha2.scheduling.k8s.io",
+        Some(scheduling::print_pod_group),
+    ),
+    (
+        "priorityclasses.v1.scheduling.k8s.io",
+        Some(scheduling::print_priority_class),
+    ),
+    (
+        "workloads.v1alpha2.scheduling.k8s.io",
+        Some(core::print_name_and_age),
+    ),
+    (
+        "csidrivers.v1.storage.k8s.io",
+        Some(storage::print_csi_driver),
+    ),
+    ("csinodes.v1.storage.k8s.io", Some(simple::print_csi_node)),
+    ("csistoragecapacities.v1.storage.k8s.io", None),
     (
         "storageclasses.v1.storage.k8s.io",
         Some(storage::print_storage_class),
+    ),
+    (
+        "volumeattachments.v1.storage.k8s.io",
+        Some(simple::print_volume_attachment),
+    ),
+    (
+        "volumeattributesclasses.v1.storage.k8s.io",
+        Some(simple::print_volume_attributes_class),
+    ),
+    (
+        "volumeattributesclasses.v1beta1.storage.k8s.io",
+        Some(simple::print_volume_attributes_class),
+    ),
+    (
+        "storageversionmigrations.v1beta1.storagemigration.k8s.io",
+        Some(api_machinery::print_storage_version_migration),
     ),
 ];
 

@@ -34,7 +34,8 @@ pub fn print_secret(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-pub fn print_service_account(object: &[u8]) -> Result<Row, NotPrintable> {
+/// Service accounts, and others of which there is no more to tell.
+pub fn print_name_and_age(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(vec![name(object)?, age(object)?]))
 }
 

@@ -1,29 +1,36 @@
-//! Events of the core group.
+//! Events, of the core group and of `events.k8s.io`.
 
 use serde::Deserialize;
 
 use super::NotPrintable;
 use super::age::Moment;
-use super::meta::{Meta, moment};
+use super::meta::{Meta, lower, moment};
 use super::row::{Cell, Row};
 
+/// As the core group writes it; the other names of a field are those of
+/// `events.k8s.io`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Event {
     metadata: Meta,
+    #[serde(alias = "regarding")]
     involved_object: InvolvedObject,
     reason: String,
+    #[serde(alias = "note")]
     message: String,
+    #[serde(alias = "deprecatedSource")]
     source: EventSource,
-    #[serde(deserialize_with = "moment")]
+    #[serde(alias = "deprecatedFirstTimestamp", deserialize_with = "moment")]
     first_timestamp: Option<Moment>,
-    #[serde(deserialize_with = "moment")]
+    #[serde(alias = "deprecatedLastTimestamp", deserialize_with = "moment")]
     last_timestamp: Option<Moment>,
+    #[serde(alias = "deprecatedCount")]
     count: i64,
     r#type: String,
     #[serde(deserialize_with = "moment")]
     event_time: Option<Moment>,
     series: Option<Series>,
+    #[serde(alias = "reportingController")]
     reporting_component: String,
     reporting_instance: String,
 }
@@ -57,7 +64,8 @@ pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
     let (last, count) = match &event.series {
         Some(series) => (series.last_observed_time, series.count),
         // Events that happened once are not counted in the new API.
-        None => (event.last_timestamp.or(first), event.count.max(1)),
+        None if event.count == 0 => (event.last_timestamp.or(first), 1),
+        None => (event.last_timestamp.or(first), event.count),
     };
     let involved = &event.involved_object;
     let mut target = lower(&involved.kind)?;
@@ -76,15 +84,6 @@ pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
         Cell::integer(count),
         Cell::text(&event.metadata.name),
     ]))
-}
-
-/// Kinds are ASCII; for others Go's and Rust's tables may differ.
-fn lower(kind: &str) -> Result<String, NotPrintable> {
-    if kind.is_ascii() {
-        Ok(kind.to_ascii_lowercase())
-    } else {
-        Err(NotPrintable)
-    }
 }
 
 fn source(event: &Event) -> String {

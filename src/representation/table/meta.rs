@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
+use super::NotPrintable;
 use super::age::Moment;
 use super::row::Cell;
 
@@ -21,6 +22,16 @@ pub fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Momen
     match Option::<String>::deserialize(deserializer)? {
         None => Ok(None),
         Some(text) => Moment::parse(&text).map_err(serde::de::Error::custom),
+    }
+}
+
+/// Kinds and resources are ASCII; for other text Go's and Rust's tables may
+/// differ.
+pub fn lower(text: &str) -> Result<String, NotPrintable> {
+    if text.is_ascii() {
+        Ok(text.to_ascii_lowercase())
+    } else {
+        Err(NotPrintable)
     }
 }
 
@@ -60,6 +71,7 @@ pub struct Object<Spec, Status> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PodTemplate {
+    pub metadata: Meta,
     pub spec: PodTemplateSpec,
 }
 

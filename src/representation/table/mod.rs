@@ -14,14 +14,22 @@ mod printed;
 mod row;
 mod selector;
 
+mod admission;
+mod api_machinery;
+mod autoscaling;
+mod certificates;
 mod core;
+mod devices;
 mod events;
 mod jobs;
 mod networking;
 mod nodes;
 mod pods;
 mod policy;
+mod quotas;
+mod scheduling;
 mod services;
+mod simple;
 mod storage;
 mod workloads;
 

@@ -1,11 +1,11 @@
-//! Ingresses, their classes, and network policies.
+//! Ingresses, their classes, network policies, and who has which address.
 
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
 use super::NotPrintable;
-use super::meta::{Meta, Object, nullable};
+use super::meta::{Meta, Object, lower, nullable};
 use super::row::{Cell, Row};
 use super::selector::{Selector, format_selector};
 
@@ -154,5 +154,44 @@ pub fn print_network_policy(object: &[u8]) -> Result<Row, NotPrintable> {
         Cell::text(&policy.metadata.name),
         Cell::text(&format_selector(Some(&policy.spec.pod_selector))?),
         policy.metadata.age(),
+    ]))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AddressSpec {
+    parent_ref: Option<Parent>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Parent {
+    group: String,
+    resource: String,
+    namespace: String,
+    name: String,
+}
+
+pub fn print_ip_address(object: &[u8]) -> Result<Row, NotPrintable> {
+    let address: Object<AddressSpec, serde::de::IgnoredAny> = serde_json::from_slice(object)?;
+    let parent = match &address.spec.parent_ref {
+        None => "<none>".to_owned(),
+        Some(parent) => {
+            let resource = match parent.group.as_str() {
+                "" => parent.resource.clone(),
+                group => format!("{}.{group}", parent.resource),
+            };
+            let namespace = match parent.namespace.as_str() {
+                "" => String::new(),
+                namespace => format!("/{namespace}"),
+            };
+            format!("{}{namespace}/{}", lower(&resource)?, parent.name)
+        }
+    };
+    // The age has no column.
+    Ok(Row::new(vec![
+        Cell::text(&address.metadata.name),
+        Cell::text(&parent),
+        address.metadata.age(),
     ]))
 }

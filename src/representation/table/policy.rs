@@ -1,5 +1,4 @@
-//! Who may do what, and what goes first: role bindings, disruption budgets,
-//! priority classes, leases.
+//! Who may do what: role bindings, disruption budgets, leases.
 
 use serde::Deserialize;
 
@@ -90,26 +89,6 @@ pub fn print_disruption_budget(object: &[u8]) -> Result<Row, NotPrintable> {
         IntOrString::cell(budget.spec.max_unavailable.as_ref()),
         Cell::integer(budget.status.disruptions_allowed),
         budget.metadata.age(),
-    ]))
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct PriorityClass {
-    metadata: Meta,
-    value: i64,
-    global_default: bool,
-    preemption_policy: Option<String>,
-}
-
-pub fn print_priority_class(object: &[u8]) -> Result<Row, NotPrintable> {
-    let class: PriorityClass = serde_json::from_slice(object)?;
-    Ok(Row::new(vec![
-        Cell::text(&class.metadata.name),
-        Cell::integer(class.value),
-        Cell::boolean(class.global_default),
-        class.metadata.age(),
-        Cell::text(class.preemption_policy.as_deref().unwrap_or_default()),
     ]))
 }
 

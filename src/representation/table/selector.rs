@@ -71,6 +71,33 @@ impl Selector {
     }
 }
 
+impl Selector {
+    /// As `metav1.LabelSelector` shows itself to programmers, which one printer
+    /// lets users see.
+    pub fn go_string(&self) -> String {
+        let labels: String = self
+            .match_labels
+            .iter()
+            .map(|(key, value)| format!("{key}: {value},"))
+            .collect();
+        let expressions: String = self
+            .match_expressions
+            .iter()
+            .map(|expression| {
+                format!(
+                    "LabelSelectorRequirement{{Key:{},Operator:{},Values:[{}],}},",
+                    expression.key,
+                    expression.operator,
+                    expression.values.join(" ")
+                )
+            })
+            .collect();
+        format!(
+            "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+        )
+    }
+}
+
 /// `metav1.FormatLabelSelector`.
 pub fn format_selector(selector: Option<&Selector>) -> Result<String, NotPrintable> {
     let text = selector.map_or_else(|| Ok(String::new()), Selector::text)?;

@@ -1,4 +1,4 @@
-//! Volumes, claims and storage classes.
+//! Volumes, claims, storage classes and drivers.
 
 use std::collections::BTreeMap;
 
@@ -164,5 +164,43 @@ pub fn print_storage_class(object: &[u8]) -> Result<Row, NotPrintable> {
         Cell::text(class.volume_binding_mode.as_deref().unwrap_or("Immediate")),
         Cell::boolean(class.allow_volume_expansion.unwrap_or(false)),
         class.metadata.age(),
+    ]))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct DriverSpec {
+    attach_required: Option<bool>,
+    pod_info_on_mount: Option<bool>,
+    storage_capacity: Option<bool>,
+    token_requests: Option<Vec<TokenRequest>>,
+    requires_republish: Option<bool>,
+    #[serde(deserialize_with = "nullable")]
+    volume_lifecycle_modes: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct TokenRequest {
+    audience: String,
+}
+
+pub fn print_csi_driver(object: &[u8]) -> Result<Row, NotPrintable> {
+    let driver: Object<DriverSpec, serde::de::IgnoredAny> = serde_json::from_slice(object)?;
+    let spec = &driver.spec;
+    let audiences = spec.token_requests.as_ref().map(|requests| {
+        let audiences: Vec<&str> = requests.iter().map(|r| r.audience.as_str()).collect();
+        audiences.join(",")
+    });
+    let modes = spec.volume_lifecycle_modes.join(",");
+    Ok(Row::new(vec![
+        Cell::text(&driver.metadata.name),
+        Cell::boolean(spec.attach_required.unwrap_or(true)),
+        Cell::boolean(spec.pod_info_on_mount.unwrap_or(false)),
+        Cell::boolean(spec.storage_capacity.unwrap_or(false)),
+        or_unset(audiences.as_deref()),
+        Cell::boolean(spec.requires_republish.unwrap_or(false)),
+        Cell::text(if modes.is_empty() { "<none>" } else { &modes }),
+        driver.metadata.age(),
     ]))
 }

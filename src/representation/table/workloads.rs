@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::NotPrintable;
-use super::meta::{Object, PodTemplate, nullable};
+use super::meta::{Meta, Object, PodTemplate, lower, nullable};
 use super::row::{Cell, Row};
 use super::selector::{Selector, format_labels, format_selector};
 
@@ -128,5 +128,79 @@ pub fn print_replication_controller(object: &[u8]) -> Result<Row, NotPrintable> 
         containers,
         images,
         Cell::text(&format_labels(&rc.spec.selector)),
+    ]))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct LoneTemplate {
+    metadata: Meta,
+    template: PodTemplate,
+}
+
+pub fn print_pod_template(object: &[u8]) -> Result<Row, NotPrintable> {
+    let LoneTemplate { metadata, template } = serde_json::from_slice(object)?;
+    let [containers, images] = template.container_cells();
+    Ok(Row::new(vec![
+        Cell::text(&metadata.name),
+        containers,
+        images,
+        Cell::text(&format_labels(&template.metadata.labels)),
+    ]))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ControllerRevision {
+    metadata: Owned,
+    revision: i64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Owned {
+    #[serde(flatten)]
+    meta: Meta,
+    #[serde(deserialize_with = "nullable")]
+    owner_references: Vec<Owner>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Owner {
+    api_version: String,
+    kind: String,
+    name: String,
+    controller: Option<bool>,
+}
+
+pub fn print_controller_revision(object: &[u8]) -> Result<Row, NotPrintable> {
+    let revision: ControllerRevision = serde_json::from_slice(object)?;
+    let owners = &revision.metadata.owner_references;
+    let controller = match owners.iter().find(|o| o.controller == Some(true)) {
+        None => "<none>".to_owned(),
+        Some(owner) => {
+            let (group, version) = owner
+                .api_version
+                .split_once('/')
+                .unwrap_or(("", &owner.api_version));
+            // Of more than two parts: no group and version.
+            if version.contains('/') {
+                return Err(NotPrintable);
+            }
+            let kind = match (owner.kind.as_str(), group) {
+                ("", "") => String::new(),
+                (kind, "") => format!("{kind}/"),
+                (kind, group) => format!("{kind}.{group}/"),
+            };
+            format!("{}{}", lower(&kind)?, owner.name)
+        }
+    };
+    let meta = &revision.metadata.meta;
+    Ok(Row::new(vec![
+        Cell::text(&meta.name),
+        Cell::text(&controller),
+        Cell::integer(revision.revision),
+        meta.age(),
     ]))
 }

@@ -1,0 +1,99 @@
+//! What a list of 10,000 pods costs to write as a Table and as
+//! PartialObjectMetadata, without any server: the first time, and then.
+//!
+//! `cargo bench --bench shapes -- --pods 10000 --lists 10`
+
+#[path = "../tests/harness/mod.rs"]
+mod harness;
+mod support;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use apifront::api::GroupVersionResource;
+use apifront::negotiation::{IncludeObject, MetaVersion};
+use apifront::read::{Page, Shape, list_body};
+use apifront::representation::{Envelope, Form, ListMeta, Printer, TableOptions};
+use apifront::store::{Resource, Scope, Store, StoredObject, field_table};
+use bytes::Bytes;
+use support::report;
+use support::{count, usage};
+
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    let (pods, lists) = (count("pods", 10_000), count("lists", 10));
+    let store = filled(pods);
+    let snapshot = store.snapshot();
+    let printer = Arc::new(Printer::builtin(&store.resource.gvr).expect("pods").clone());
+    let table = |include| {
+        let version = MetaVersion::V1;
+        Shape::Table(printer.clone(), TableOptions { version, include })
+    };
+    let mut rows = Vec::new();
+    for (name, shape) in [
+        ("whole", Shape::Whole),
+        ("Table", table(IncludeObject::Metadata)),
+        ("Table, no objects", table(IncludeObject::None)),
+        ("Table, whole objects", table(IncludeObject::Object)),
+        ("PartialObjectMetadata", Shape::Partial(MetaVersion::V1)),
+    ] {
+        let write = || {
+            let page = Page {
+                parts: snapshot.parts(&Scope::All, "").collect(),
+                meta: ListMeta::at(9),
+            };
+            let before = usage::cpu_time(std::process::id());
+            let body = list_body(&store.resource, &page, &shape).expect("a body");
+            let took = usage::cpu_time(std::process::id()) - before;
+            (took, body.iter().map(Bytes::len).sum::<usize>())
+        };
+        let derived = store.memory().derived;
+        let (first, bytes) = write();
+        let kept = store.memory().derived - derived;
+        let mut later: Vec<Duration> = (0..lists).map(|_| write().0).collect();
+        later.sort_unstable();
+        rows.push(vec![
+            name.to_owned(),
+            format!("{:.1}", bytes as f64 / 1e6),
+            format!("{:.1}", first.as_secs_f64() * 1e3),
+            format!("{:.1}", later[lists / 2].as_secs_f64() * 1e3),
+            format!("{:.1}", kept as f64 / 1e6),
+        ]);
+    }
+    let heads = ["shape", "MB", "first, CPU ms", "later, CPU ms", "MB kept"];
+    report::table(&heads, &rows);
+}
+
+fn filled(pods: usize) -> Store {
+    let gvr = GroupVersionResource::new("", "v1", "pods");
+    let resource = Resource {
+        fields: field_table(&gvr),
+        gvr,
+        namespaced: true,
+        envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
+        bookmark: OnceLock::new(),
+    };
+    let objects = (0..pods)
+        .map(|n| StoredObject::parse(Bytes::from(pod(n)), &resource.fields).expect("a pod"));
+    let objects = objects.collect();
+    Store::new(resource, objects, 9)
+}
+
+/// As large as those of a cluster, and as deep.
+fn pod(n: usize) -> String {
+    let fields =
+        r#""f:name":{},"f:image":{},"f:resources":{".":{},"f:limits":{".":{},"f:cpu":{}}},"#;
+    let managed = format!(
+        r#"{{"f:spec":{{"f:containers":{{{}".":{{}}}}}}}}"#,
+        fields.repeat(55)
+    );
+    let environment = r#"{"name":"OTEL_EXPORTER_OTLP_ENDPOINT","value":"http://collector:4317"},"#;
+    let environment = environment.repeat(38);
+    format!(
+        r#"{{"metadata":{{"name":"checkout-api-{n:05}","namespace":"team-{:02}","uid":"7d1f52a4-0c3e-4d0a-9a55-{n:012}","resourceVersion":"7","creationTimestamp":"2026-11-21T03:48:19Z","labels":{{"app":"checkout-api"}},"managedFields":[{{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"2026-11-21T03:48:19Z","fieldsType":"FieldsV1","fieldsV1":{managed}}}]}},"spec":{{"nodeName":"node-1","containers":[{{"name":"main","image":"registry/checkout:2","env":[{environment}{{"name":"A","value":"b"}}]}}]}},"status":{{"phase":"Running","podIP":"10.0.0.1","podIPs":[{{"ip":"10.0.0.1"}}],"conditions":[{{"type":"Ready","status":"True"}}],"containerStatuses":[{{"name":"main","ready":true,"started":true,"restartCount":3,"state":{{"running":{{"startedAt":"2026-11-21T03:48:19Z"}}}},"lastState":{{"terminated":{{"exitCode":1,"finishedAt":"2026-11-21T03:48:19Z"}}}}}}]}}}}"#,
+        n % 20,
+    )
+}

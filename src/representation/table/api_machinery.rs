@@ -1,0 +1,224 @@
+//! What the API server tells of itself: who serves which group, in what order
+//! requests are served, and how objects are stored.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::NotPrintable;
+use super::meta::{Object, nullable};
+use super::row::{Cell, Row};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Conditions {
+    #[serde(deserialize_with = "nullable")]
+    conditions: Vec<Condition>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Condition {
+    r#type: String,
+    status: String,
+    reason: String,
+}
+
+impl Conditions {
+    fn first(&self, r#type: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|c| c.r#type == r#type)
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ServiceSpec {
+    service: Option<Service>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Service {
+    namespace: String,
+    name: String,
+}
+
+pub fn print_api_service(object: &[u8]) -> Result<Row, NotPrintable> {
+    let api: Object<ServiceSpec, Conditions> = serde_json::from_slice(object)?;
+    let service = match &api.spec.service {
+        None => "Local".to_owned(),
+        Some(service) => format!("{}/{}", service.namespace, service.name),
+    };
+    let available = match api.status.first("Available") {
+        None => "Unknown".to_owned(),
+        Some(c) if c.status == "True" || c.reason.is_empty() => c.status.clone(),
+        Some(c) => format!("{} ({})", c.status, c.reason),
+    };
+    Ok(Row::new(vec![
+        Cell::text(&api.metadata.name),
+        Cell::text(&service),
+        Cell::text(&available),
+        api.metadata.age(),
+    ]))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct FlowSpec {
+    priority_level_configuration: Level,
+    matching_precedence: i64,
+    distinguisher_method: Option<Method>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Level {
+    name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Method {
+    r#type: String,
+}
+
+pub fn print_flow_schema(object: &[u8]) -> Result<Row, NotPrintable> {
+    let schema: Object<FlowSpec, Conditions> = serde_json::from_slice(object)?;
+    let spec = &schema.spec;
+    let method = spec.distinguisher_method.as_ref();
+    let dangling = schema.status.first("Dangling");
+    Ok(Row::new(vec![
+        Cell::text(&schema.metadata.name),
+        Cell::text(&spec.priority_level_configuration.name),
+        Cell::integer(spec.matching_precedence),
+        Cell::text(method.map_or("<none>", |method| &method.r#type)),
+        schema.metadata.age(),
+        Cell::text(dangling.map_or("?", |condition| &condition.status)),
+    ]))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct LevelSpec {
+    r#type: String,
+    limited: Option<Limited>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Limited {
+    nominal_concurrency_shares: i64,
+    limit_response: LimitResponse,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct LimitResponse {
+    queuing: Option<Queuing>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Queuing {
+    queues: i64,
+    hand_size: i64,
+    queue_length_limit: i64,
+}
+
+pub fn print_priority_level(object: &[u8]) -> Result<Row, NotPrintable> {
+    let level: Object<LevelSpec, IgnoredAny> = serde_json::from_slice(object)?;
+    let or_none = |number: Option<i64>| match number {
+        Some(number) => Cell::integer(number),
+        None => Cell::text("<none>"),
+    };
+    let limited = level.spec.limited.as_ref();
+    let queuing = limited.and_then(|limited| limited.limit_response.queuing.as_ref());
+    Ok(Row::new(vec![
+        Cell::text(&level.metadata.name),
+        Cell::text(&level.spec.r#type),
+        or_none(limited.map(|limited| limited.nominal_concurrency_shares)),
+        or_none(queuing.map(|queuing| queuing.queues)),
+        or_none(queuing.map(|queuing| queuing.hand_size)),
+        or_none(queuing.map(|queuing| queuing.queue_length_limit)),
+        level.metadata.age(),
+    ]))
+}
+
+/// How many servers a cell lists before it counts the rest.
+const SHOWN: usize = 3;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct VersionStatus {
+    #[serde(deserialize_with = "nullable")]
+    storage_versions: Vec<ServerVersion>,
+    common_encoding_version: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ServerVersion {
+    #[serde(rename = "apiServerID")]
+    server: String,
+    #[serde(rename = "encodingVersion")]
+    encoding: String,
+}
+
+pub fn print_storage_version(object: &[u8]) -> Result<Row, NotPrintable> {
+    let version: Object<IgnoredAny, VersionStatus> = serde_json::from_slice(object)?;
+    let status = &version.status;
+    let servers = status.storage_versions.iter();
+    let shown: Vec<String> = servers
+        .take(SHOWN)
+        .map(|version| format!("{}={}", version.server, version.encoding))
+        .collect();
+    let shown = shown.join(",");
+    let servers = match status.storage_versions.len().saturating_sub(SHOWN) {
+        0 if shown.is_empty() => "<unset>".to_owned(),
+        0 => shown,
+        more => format!("{shown} + {more} more..."),
+    };
+    Ok(Row::new(vec![
+        Cell::text(&version.metadata.name),
+        Cell::text(
+            status
+                .common_encoding_version
+                .as_deref()
+                .unwrap_or("<unset>"),
+        ),
+        Cell::text(&servers),
+        version.metadata.age(),
+    ]))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct MigrationSpec {
+    resource: GroupResource,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct GroupResource {
+    group: String,
+    resource: String,
+}
+
+pub fn print_storage_version_migration(object: &[u8]) -> Result<Row, NotPrintable> {
+    let migration: Object<MigrationSpec, Conditions> = serde_json::from_slice(object)?;
+    let of = &migration.spec.resource;
+    let resource = match of.group.as_str() {
+        "" => of.resource.clone(),
+        group => format!("{}.{group}", of.resource),
+    };
+    let states = ["Running", "Failed", "Succeeded"];
+    let conditions = migration.status.conditions.iter();
+    let state = conditions
+        .rev()
+        .find(|c| c.status == "True" && states.contains(&c.r#type.as_str()))
+        .map_or("Unknown", |c| &c.r#type);
+    Ok(Row::new(vec![
+        Cell::text(&migration.metadata.name),
+        Cell::text(&resource),
+        Cell::text(state),
+    ]))
+}

@@ -1,0 +1,118 @@
+//! Kinds of which a Table tells a few fields as they are.
+
+use super::NotPrintable;
+use super::core::{age, name};
+use super::row::{Cell, Row};
+use crate::representation::scan;
+
+pub fn print_runtime_class(object: &[u8]) -> Result<Row, NotPrintable> {
+    Ok(Row::new(vec![
+        name(object)?,
+        text(object, &["handler"])?,
+        age(object)?,
+    ]))
+}
+
+pub fn print_volume_attributes_class(object: &[u8]) -> Result<Row, NotPrintable> {
+    Ok(Row::new(vec![
+        name(object)?,
+        text(object, &["driverName"])?,
+        age(object)?,
+    ]))
+}
+
+pub fn print_volume_attachment(object: &[u8]) -> Result<Row, NotPrintable> {
+    let attached = scan::get(object, &["status", "attached"]) == Some(b"true");
+    Ok(Row::new(vec![
+        name(object)?,
+        text(object, &["spec", "attacher"])?,
+        text(object, &["spec", "source", "persistentVolumeName"])?,
+        text(object, &["spec", "nodeName"])?,
+        Cell::boolean(attached),
+        age(object)?,
+    ]))
+}
+
+pub fn print_csi_node(object: &[u8]) -> Result<Row, NotPrintable> {
+    Ok(Row::new(vec![
+        name(object)?,
+        count(object, &["spec", "drivers"])?,
+        age(object)?,
+    ]))
+}
+
+pub fn print_lease_candidate(object: &[u8]) -> Result<Row, NotPrintable> {
+    Ok(Row::new(vec![
+        name(object)?,
+        text(object, &["spec", "leaseName"])?,
+        text(object, &["spec", "binaryVersion"])?,
+        text(object, &["spec", "emulationVersion"])?,
+        age(object)?,
+    ]))
+}
+
+pub fn print_cluster_trust_bundle(object: &[u8]) -> Result<Row, NotPrintable> {
+    let signer = string(object, &["spec", "signerName"])?;
+    let signer = if signer.is_empty() { "<none>" } else { &signer };
+    Ok(Row::new(vec![name(object)?, Cell::text(signer)]))
+}
+
+pub fn print_resource_slice(object: &[u8]) -> Result<Row, NotPrintable> {
+    Ok(Row::new(vec![
+        name(object)?,
+        text(object, &["spec", "nodeName"])?,
+        text(object, &["spec", "driver"])?,
+        text(object, &["spec", "pool", "name"])?,
+        age(object)?,
+    ]))
+}
+
+pub fn print_service_cidr(object: &[u8]) -> Result<Row, NotPrintable> {
+    let mut cidrs = Vec::new();
+    for cidr in elements(object, &["spec", "cidrs"])? {
+        cidrs.push(scan::text(cidr).ok_or(NotPrintable)?.into_owned());
+    }
+    Ok(Row::new(vec![
+        name(object)?,
+        Cell::text(&cidrs.join(",")),
+        age(object)?,
+    ]))
+}
+
+/// Mutating and validating ones.
+pub fn print_webhook_configuration(object: &[u8]) -> Result<Row, NotPrintable> {
+    Ok(Row::new(vec![
+        name(object)?,
+        count(object, &["webhooks"])?,
+        age(object)?,
+    ]))
+}
+
+/// A string that may not be there.
+fn string(object: &[u8], path: &[&str]) -> Result<String, NotPrintable> {
+    match scan::get(object, path) {
+        None | Some(b"null") => Ok(String::new()),
+        Some(json) => Ok(scan::text(json).ok_or(NotPrintable)?.into_owned()),
+    }
+}
+
+fn text(object: &[u8], path: &[&str]) -> Result<Cell, NotPrintable> {
+    string(object, path).map(|text| Cell::text(&text))
+}
+
+/// The elements of an array that may not be there.
+fn elements<'a>(object: &'a [u8], path: &[&str]) -> Result<Vec<&'a [u8]>, NotPrintable> {
+    match scan::get(object, path) {
+        None | Some(b"null") => Ok(Vec::new()),
+        Some(json) => scan::elements(json)
+            .map(|element| element.map(|(_, json)| json).map_err(|_| NotPrintable))
+            .collect(),
+    }
+}
+
+fn count(object: &[u8], path: &[&str]) -> Result<Cell, NotPrintable> {
+    let count = elements(object, path)?.len();
+    Ok(Cell::integer(
+        i64::try_from(count).map_err(|_| NotPrintable)?,
+    ))
+}
