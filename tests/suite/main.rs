@@ -32,6 +32,7 @@ mod reload;
 mod restart;
 mod schema;
 mod streams;
+mod tables;
 mod traps;
 mod watch_history;
 mod websocket_watch;

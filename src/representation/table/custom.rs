@@ -64,9 +64,6 @@ impl Kind {
     }
 }
 
-/// Integers up to this are the same as floating-point numbers.
-const EXACT_INTEGERS: u64 = 1 << 53;
-
 pub fn printer(given: &[CustomColumn]) -> Option<Printer> {
     let age = [CustomColumn {
         name: "Age".to_owned(),
@@ -143,27 +140,56 @@ fn text_cell(value: &[u8]) -> Result<Cell, NotPrintable> {
         Some(b'"') => Ok(Cell::text(&scan::text(value).ok_or(NotPrintable)?)),
         Some(b'n') => Ok(Cell::text("<no value>")),
         Some(b't' | b'f' | b'{' | b'[') => Ok(Cell::text(json)),
-        // Larger ones have become floating-point numbers on the server.
-        _ if is_integer(value) => integer(value).map(|_| Cell::text(json)),
-        // The two ways Go writes floats agree on numbers of medium size.
-        _ => {
-            let size = float(value)?.abs();
-            let medium = size == 0.0 || (1e-4..1e21).contains(&size);
-            let plain = !value.contains(&b'e') && !value.contains(&b'E');
-            if medium && plain {
-                Ok(Cell::text(json))
-            } else {
-                Err(NotPrintable)
-            }
-        }
+        _ => match integral(value)? {
+            Some(_) => Ok(Cell::text(json)),
+            None => Ok(Cell::text(&go_printed(float(value)?))),
+        },
     }
 }
 
 fn number_cell(value: &[u8]) -> Result<Cell, NotPrintable> {
-    if is_integer(value) && integer(value)?.unsigned_abs() > EXACT_INTEGERS {
-        return Err(NotPrintable);
+    let number = match integral(value)? {
+        #[allow(clippy::cast_precision_loss)] // as on the server
+        Some(integer) => integer as f64,
+        None => float(value)?,
+    };
+    Ok(Cell::Fixed(go_encoded(number).into()))
+}
+
+/// An integer as the server holds it. Larger ones have become floating-point
+/// numbers there.
+fn integral(value: &[u8]) -> Result<Option<i64>, NotPrintable> {
+    let text = std::str::from_utf8(value).map_err(|_| NotPrintable)?;
+    Ok(text.parse().ok().filter(|_| is_integer(value)))
+}
+
+/// A floating-point number as Go's `fmt` prints it: both write the fewest
+/// digits that tell it from its neighbours, but Go counts places differently.
+fn go_printed(number: f64) -> String {
+    let size = number.abs();
+    if size == 0.0 || (1e-4..1e6).contains(&size) {
+        return number.to_string();
     }
-    json_cell(value)
+    let text = format!("{number:e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (sign, exponent) = match exponent.strip_prefix('-') {
+        Some(exponent) => ('-', exponent),
+        None => ('+', exponent),
+    };
+    format!("{digits}e{sign}{exponent:0>2}")
+}
+
+/// The same as Go's `encoding/json` writes it.
+fn go_encoded(number: f64) -> String {
+    let size = number.abs();
+    if size == 0.0 || (1e-6..1e21).contains(&size) {
+        return number.to_string();
+    }
+    let text = format!("{number:e}");
+    match text.split_once('e') {
+        Some((digits, exponent)) if !exponent.starts_with('-') => format!("{digits}e+{exponent}"),
+        _ => text,
+    }
 }
 
 fn is_integer(value: &[u8]) -> bool {
@@ -177,9 +203,8 @@ fn float(value: &[u8]) -> Result<f64, NotPrintable> {
 
 /// The number without its fraction.
 fn integer(value: &[u8]) -> Result<i64, NotPrintable> {
-    if is_integer(value) {
-        let text = std::str::from_utf8(value).map_err(|_| NotPrintable)?;
-        return text.parse().map_err(|_| NotPrintable);
+    if let Some(integer) = integral(value)? {
+        return Ok(integer);
     }
     let float = float(value)?;
     // Beyond this Go's conversion is not defined.
@@ -233,8 +258,13 @@ mod tests {
         for (kind, value, expected) in [
             (Kind::Text, "\"a\\u003cb\"", "\"a\\u003cb\""),
             (Kind::Text, "1.5", "\"1.5\""),
-            (Kind::Text, "1e-7", "?"),
-            (Kind::Text, "100000000000000000000", "?"),
+            (Kind::Text, "1e-7", "\"1e-07\""),
+            (Kind::Text, "0.0001", "\"0.0001\""),
+            (Kind::Text, "-1234567.5", "\"-1.2345675e+06\""),
+            (Kind::Text, "123456.5", "\"123456.5\""),
+            (Kind::Text, "1234567", "\"1234567\""),
+            (Kind::Text, "100000000000000000000", "\"1e+20\""),
+            (Kind::Text, "1e+100", "\"1e+100\""),
             (Kind::Text, "null", "\"\\u003cno value\\u003e\""),
             (Kind::Text, "{\"a\":1}", "\"{\\\"a\\\":1}\""),
             (Kind::Integer, "3.7", "3"),
@@ -243,7 +273,11 @@ mod tests {
             (Kind::Integer, "99999999999999999999", "?"),
             (Kind::Number, "2", "2"),
             (Kind::Number, "1.5", "1.5"),
-            (Kind::Number, "9007199254740993", "?"),
+            (Kind::Number, "9007199254740993", "9007199254740992"),
+            (Kind::Number, "9223372036854775808", "9223372036854776000"),
+            (Kind::Number, "1e-7", "1e-7"),
+            (Kind::Number, "1e+21", "1e+21"),
+            (Kind::Number, "0.000001", "0.000001"),
             (Kind::Boolean, "true", "true"),
             (Kind::Boolean, "\"yes\"", "null"),
             (Kind::Date, "\"2026-11-21T00:00:00Z\"", "age"),

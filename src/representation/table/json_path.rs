@@ -112,8 +112,12 @@ fn field(text: &str) -> Option<(String, &str)> {
 
 /// What follows `[?(`: `@.a.b=="text")]`.
 fn filter(text: &str) -> Option<(Step, &str)> {
-    let at = text.find(['=', '!'])?;
+    let at = text.find(['=', '!', '<', '>'])?;
     let (left, rest) = text.split_at(at);
+    // Upstream reads quotes there as those of a value.
+    if left.contains(['"', '\'']) {
+        return None;
+    }
     let (equal, rest) = match rest.strip_prefix("==") {
         Some(rest) => (true, rest),
         None => (false, rest.strip_prefix("!=")?),
@@ -288,6 +292,9 @@ mod tests {
             ".a[?(@.b)]",
             ".a[?(@.b>1)]",
             ".a[?(@.b==1)]",
+            r#".a[?(@.b<c=="x")]"#,
+            r#".a[?(@.b"=="x")]"#,
+            ".a[?(@.b===true)]",
             r#".a["b"]"#,
         ] {
             assert_eq!(JsonPath::parse(path), None, "{path}");

@@ -1,0 +1,354 @@
+//! Table and PartialObjectMetadata of every kind that kube-apiserver can be
+//! made to list, alpha versions too, from the cache and directly: the bytes
+//! must be the same. Ages tick, so what differs is asked again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::StreamExt;
+use http::Method;
+use serde_json::Value;
+
+use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::client::{Answer, Client};
+use crate::harness::cluster::{Cluster, Once, once};
+use crate::harness::{differential, eventually};
+
+/// What the unit tests' recordings were made of, and the kinds beside those.
+const OBJECTS: [&str; 2] = [
+    include_str!("../../../src/representation/table/testdata/objects.json"),
+    include_str!("objects.json"),
+];
+
+const FLAGS: [&str; 3] = [
+    "--runtime-config=api/all=true",
+    "--feature-gates=AllAlpha=true,AllBeta=true",
+    "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+];
+
+/// Tables that the cache leaves to upstream: the one cannot be watched, the
+/// metrics of the other are not told in the order in which they are printed.
+const FORWARDED: [&str; 2] = [
+    "/api/v1/componentstatuses",
+    "/apis/autoscaling/v1/horizontalpodautoscalers",
+];
+
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+const TABLE_BETA: &str = "application/json;as=Table;v=v1beta1;g=meta.k8s.io";
+const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+const PARTIAL_BETA: &str = "application/json;as=PartialObjectMetadata;v=v1beta1;g=meta.k8s.io";
+const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+const PARTIAL_LIST_BETA: &str =
+    "application/json;as=PartialObjectMetadataList;v=v1beta1;g=meta.k8s.io";
+
+/// Requests at a time; watches last a second each.
+const AT_ONCE: usize = 8;
+const WATCHES_AT_ONCE: usize = 64;
+/// Both are asked again before a difference counts.
+const TRIES: usize = 5;
+const BETWEEN_TRIES: Duration = Duration::from_millis(300);
+
+struct Subject {
+    direct: Client,
+    front: Client,
+    resources: Vec<Resource>,
+    _apifront: &'static Apifront,
+}
+
+struct Resource {
+    /// `/apis/apps/v1/deployments`.
+    path: String,
+    /// Paths of some objects.
+    objects: Vec<String>,
+}
+
+async fn subject() -> Subject {
+    static CLUSTER: Once<Cluster> = Once::new();
+    let cluster = once(&CLUSTER, || async {
+        let flags = FLAGS.map(str::to_owned);
+        let cluster = Cluster::start(&flags).await;
+        let admin = cluster.admin_client();
+        for objects in OBJECTS {
+            create(&admin, objects).await;
+        }
+        cluster
+    });
+    static APIFRONT: Once<Apifront> = Once::new();
+    let apifront = once(&APIFRONT, || Apifront::start(cluster, |_| {}));
+    let (direct, front) = (cluster.admin_client(), apifront.admin_client());
+    let resources = resources(&direct).await;
+    let warmed = resources
+        .iter()
+        .filter(|r| r.path != "/api/v1/componentstatuses")
+        .map(|r| apifront.warm(&front, &r.path));
+    futures::stream::iter(warmed)
+        .buffer_unordered(AT_ONCE)
+        .collect::<Vec<()>>()
+        .await;
+    Subject {
+        direct,
+        front,
+        resources,
+        _apifront: apifront,
+    }
+}
+
+/// Each object as it is given, then with its status, then perhaps deleted.
+async fn create(admin: &Client, objects: &str) {
+    let entries: Vec<Value> = serde_json::from_str(objects).expect("objects");
+    for entry in entries {
+        let path = entry["path"].as_str().expect("a path");
+        let served = || async { admin.get(path).await.status == 200 };
+        eventually("the resource is served", Duration::from_secs(30), served).await;
+        for object in entry["objects"].as_array().expect("objects") {
+            let mut given = object.clone();
+            let fields = given.as_object_mut().expect("an object");
+            let status = fields.remove("status");
+            let at = fields.remove("at").unwrap_or("status".into());
+            let made = admin.post(path, &given).await;
+            assert_eq!(made.status, 201, "{path}: {}\n{given}", made.text());
+            let mut made = made.json();
+            let name = made["metadata"]["name"].as_str().expect("a name");
+            let one = format!("{path}/{name}");
+            if let Some(Value::Object(status)) = status {
+                for (key, value) in status {
+                    made["status"][key] = value;
+                }
+                let at = at.as_str().expect("a subresource");
+                let put = admin.put(&format!("{one}/{at}"), &made).await;
+                assert_eq!(put.status, 200, "{one}/{at}: {}", put.text());
+            }
+            let deleted = entry["deleted"].as_array().into_iter().flatten();
+            if deleted.into_iter().any(|d| *d == made["metadata"]["name"]) {
+                admin.delete(&one).await;
+            }
+        }
+    }
+}
+
+/// Everything that can be listed.
+async fn resources(client: &Client) -> Vec<Resource> {
+    let mut bases = vec!["/api/v1".to_owned()];
+    let groups = client.get("/apis").await.expect(200);
+    for group in groups["groups"].as_array().expect("groups") {
+        for version in group["versions"].as_array().expect("versions") {
+            let version = version["groupVersion"].as_str().expect("groupVersion");
+            bases.push(format!("/apis/{version}"));
+        }
+    }
+    let mut all = Vec::new();
+    for base in bases {
+        let answer = client.get(&base).await;
+        // An APIService of nobody is among them.
+        if answer.status != 200 {
+            continue;
+        }
+        for resource in answer.json()["resources"].as_array().expect("resources") {
+            let verbs = resource["verbs"].as_array().expect("verbs");
+            let name = resource["name"].as_str().expect("name");
+            if verbs.iter().any(|v| v == "list") && !name.contains('/') {
+                all.push(Resource::find(client, &base, name).await);
+            }
+        }
+    }
+    assert!(all.len() > 80, "only {} resources", all.len());
+    all
+}
+
+impl Resource {
+    async fn find(client: &Client, base: &str, name: &str) -> Self {
+        let path = format!("{base}/{name}");
+        let list = client.get(&path).await.expect(200);
+        let objects = list["items"].as_array().into_iter().flatten();
+        let objects = objects.map(|object| {
+            let text = |key: &str| object["metadata"][key].as_str().unwrap_or("");
+            match text("namespace") {
+                "" => format!("{path}/{}", text("name")),
+                namespace => format!("{base}/namespaces/{namespace}/{name}/{}", text("name")),
+            }
+        });
+        Self {
+            objects: objects.collect(),
+            path,
+        }
+    }
+}
+
+/// What came of asking both servers the same.
+struct Outcome {
+    resource: String,
+    difference: String,
+    /// What the cache said of its part.
+    cache: String,
+}
+
+impl Subject {
+    async fn ask(&self, resource: &Resource, path: String, accept: &str) -> Outcome {
+        let headers = [("accept", accept)];
+        let debug = [headers[0], ("x-apifront-debug", "cache")];
+        let mut outcome = Outcome {
+            resource: resource.path.clone(),
+            difference: String::new(),
+            cache: String::new(),
+        };
+        for attempt in 0..TRIES {
+            if attempt > 0 {
+                tokio::time::sleep(BETWEEN_TRIES).await;
+            }
+            let (direct, front) = tokio::join!(
+                self.direct.send(Method::GET, &path, &headers, ""),
+                self.front.send(Method::GET, &path, &debug, ""),
+            );
+            outcome.cache = cache(&front);
+            outcome.difference = differential::compare(&direct, &front);
+            if outcome.difference.is_empty() {
+                return outcome;
+            }
+        }
+        outcome.difference = format!("GET {path} {accept}\n{}", outcome.difference);
+        outcome
+    }
+}
+
+fn cache(answer: &Answer) -> String {
+    match answer.is_hit() || oracle() {
+        true => "hit".to_owned(),
+        false => answer.header("x-apifront-cache").to_owned(),
+    }
+}
+
+/// Fails with what differs, and with what did not come from the cache but
+/// should.
+fn judge(what: &str, outcomes: Vec<Outcome>, forwarded: &[&str]) {
+    let mut by_resource: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for outcome in &outcomes {
+        let cache = by_resource.entry(&outcome.resource).or_default();
+        cache.insert(&outcome.cache);
+    }
+    let bypassed: Vec<_> = by_resource
+        .iter()
+        .filter(|(_, cache)| cache.iter().any(|c| *c != "hit"))
+        .collect();
+    println!(
+        "resources with {what} from the cache: {} of {}",
+        by_resource.len() - bypassed.len(),
+        by_resource.len()
+    );
+    for (resource, cache) in &bypassed {
+        println!("  {resource}: {cache:?}");
+    }
+    let differences: Vec<&str> = outcomes
+        .iter()
+        .map(|outcome| outcome.difference.as_str())
+        .filter(|difference| !difference.is_empty())
+        .collect();
+    assert!(
+        differences.is_empty(),
+        "{} of {} answers differ (- direct, + front):\n\n{}",
+        differences.len(),
+        outcomes.len(),
+        differences[..differences.len().min(20)].join("\n")
+    );
+    if !oracle() {
+        let bypassed: Vec<&str> = bypassed
+            .into_iter()
+            .map(|(resource, _)| *resource)
+            .collect();
+        assert_eq!(bypassed, forwarded);
+    }
+}
+
+#[tokio::test]
+async fn every_kind_has_objects() {
+    let subject = subject().await;
+    let few: Vec<&str> = subject
+        .resources
+        .iter()
+        .filter(|r| r.objects.len() < 2)
+        .map(|r| r.path.as_str())
+        .collect();
+    assert_eq!(few, [""; 0]);
+}
+
+#[tokio::test]
+async fn tables_of_every_kind() {
+    let subject = subject().await;
+    let mut asked = Vec::new();
+    for resource in &subject.resources {
+        let newest = format!("{}?resourceVersion=0", resource.path);
+        for query in ["", "&includeObject=None", "&includeObject=Object"] {
+            asked.push((resource, format!("{newest}{query}"), TABLE));
+        }
+        asked.push((resource, newest, TABLE_BETA));
+        // Linearizable ones, and pages.
+        asked.push((resource, resource.path.clone(), TABLE));
+        asked.push((resource, format!("{}?limit=1", resource.path), TABLE));
+        for object in &resource.objects {
+            let path = format!("{object}?resourceVersion=0");
+            asked.push((resource, format!("{path}&includeObject=None"), TABLE));
+        }
+        for object in resource.objects.iter().take(2) {
+            let path = format!("{object}?resourceVersion=0");
+            asked.push((resource, path.clone(), TABLE));
+            asked.push((resource, path.clone(), TABLE_BETA));
+            asked.push((resource, format!("{path}&includeObject=Object"), TABLE));
+        }
+    }
+    let outcomes = ask_all(&subject, asked, AT_ONCE).await;
+    judge("a Table", outcomes, &FORWARDED);
+}
+
+#[tokio::test]
+async fn metadata_of_every_kind() {
+    let subject = subject().await;
+    let mut asked = Vec::new();
+    for resource in &subject.resources {
+        let newest = format!("{}?resourceVersion=0", resource.path);
+        asked.push((resource, newest.clone(), PARTIAL_LIST));
+        asked.push((resource, newest, PARTIAL_LIST_BETA));
+        asked.push((resource, format!("{}?limit=1", resource.path), PARTIAL_LIST));
+        for object in &resource.objects {
+            let path = format!("{object}?resourceVersion=0");
+            asked.push((resource, path.clone(), PARTIAL));
+            asked.push((resource, path, PARTIAL_BETA));
+        }
+    }
+    let outcomes = ask_all(&subject, asked, AT_ONCE).await;
+    judge("metadata", outcomes, &FORWARDED[..1]);
+}
+
+/// What watches of a second say first.
+#[tokio::test]
+async fn watches_of_every_kind() {
+    let subject = subject().await;
+    let mut asked = Vec::new();
+    let watchable = subject.resources.iter();
+    for resource in watchable.filter(|r| r.path != FORWARDED[0]) {
+        let path = format!(
+            "{}?watch=1&resourceVersion=0&timeoutSeconds=1",
+            resource.path
+        );
+        for query in ["", "&includeObject=None", "&includeObject=Object"] {
+            asked.push((resource, format!("{path}{query}"), TABLE));
+        }
+        for accept in [TABLE_BETA, PARTIAL, PARTIAL_BETA] {
+            asked.push((resource, path.clone(), accept));
+        }
+    }
+    let outcomes = ask_all(&subject, asked, WATCHES_AT_ONCE).await;
+    judge("watches", outcomes, &FORWARDED[1..]);
+}
+
+async fn ask_all(
+    subject: &Subject,
+    asked: Vec<(&Resource, String, &str)>,
+    at_once: usize,
+) -> Vec<Outcome> {
+    let asked = asked
+        .into_iter()
+        .map(|(resource, path, accept)| subject.ask(resource, path, accept));
+    futures::stream::iter(asked)
+        .buffer_unordered(at_once)
+        .collect()
+        .await
+}
