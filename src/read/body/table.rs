@@ -40,6 +40,15 @@ pub(super) fn list(
     let rows = RowWriter::new(envelope, options, Utc::now());
     let mut pieces = Pieces::new(page.objects().map(|o| o.size()).sum());
     pieces.push(&printer.list_prefix(&page.meta, options.version, empty));
+    if printer.sorts() {
+        let items = page.objects().map(|object| object.item()).collect();
+        for item in printer.sort(items)? {
+            pieces.next_item();
+            rows.print(printer.cells(), &item, |text| pieces.push(text))?;
+        }
+        pieces.push(printer.list_suffix(empty));
+        return Ok(pieces.finish());
+    }
     for part in &page.parts {
         match part {
             Part::Object(object) => {

@@ -1,12 +1,15 @@
 //! How long ago, in words: apimachinery's `duration.HumanDuration`.
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 
 /// Go's durations end at 2^63 nanoseconds: longer ones stick there.
 const LONGEST_SECONDS: i64 = i64::MAX / 1_000_000_000;
+
+/// 1 January of the year 1, in seconds of Unix.
+const ZERO_TIME: i64 = -62_135_596_800;
 
 /// A moment that an object tells of. Go's zero time and null have no age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,12 +19,72 @@ impl Moment {
     /// From RFC 3339, as the API writes times; `Ok(None)` for the zero time.
     pub fn parse(text: &str) -> Result<Option<Self>, chrono::ParseError> {
         let at = DateTime::parse_from_rfc3339(text)?.with_timezone(&Utc);
-        Ok((at.to_rfc3339() != "0001-01-01T00:00:00+00:00").then_some(Self(at)))
+        Ok(Self::told(at))
+    }
+
+    /// As Go's `time.Parse` reads RFC 3339, from whoever wrote it: an hour may
+    /// have one digit, a fraction may follow a comma, and offsets reach a day.
+    /// `None` if Go refuses it, `Some(None)` for the zero time.
+    pub fn parse_go(text: &str) -> Option<Option<Self>> {
+        let (year, rest) = number(text, 4, 4)?;
+        let (month, rest) = number(rest.strip_prefix('-')?, 2, 2)?;
+        let (day, rest) = number(rest.strip_prefix('-')?, 2, 2)?;
+        let (hour, rest) = number(rest.strip_prefix('T')?, 1, 2)?;
+        let (minute, rest) = number(rest.strip_prefix(':')?, 2, 2)?;
+        let (second, rest) = number(rest.strip_prefix(':')?, 2, 2)?;
+        let (nanos, rest) = match rest.strip_prefix(['.', ',']) {
+            None => (0, rest),
+            Some(fraction) => {
+                let (_, rest) = number(fraction, 1, usize::MAX)?;
+                // What is finer than a nanosecond is not looked at.
+                let digits = fraction.len() - rest.len();
+                let shown = fraction.get(..digits.min(9))?;
+                (format!("{shown:0<9}").parse().ok()?, rest)
+            }
+        };
+        let offset = if rest == "Z" {
+            0
+        } else {
+            let sign = match rest.chars().next()? {
+                '+' => 1,
+                '-' => -1,
+                _ => return None,
+            };
+            let (hours, rest) = number(rest.get(1..)?, 2, 2)?;
+            let (minutes, rest) = number(rest.strip_prefix(':')?, 2, 2)?;
+            if !rest.is_empty() || hours > 24 || minutes > 60 {
+                return None;
+            }
+            sign * i64::from(hours * 60 + minutes)
+        };
+        let date = NaiveDate::from_ymd_opt(year.try_into().ok()?, month, day)?;
+        let time = NaiveTime::from_hms_nano_opt(hour, minute, second, nanos)?;
+        let at = date.and_time(time).and_utc() - TimeDelta::minutes(offset);
+        Some(Self::told(at))
+    }
+
+    /// Go's zero time tells nothing.
+    fn told(at: DateTime<Utc>) -> Option<Self> {
+        let zero = at.timestamp() == ZERO_TIME && at.timestamp_subsec_nanos() == 0;
+        (!zero).then_some(Self(at))
     }
 
     pub fn age(self, now: DateTime<Utc>) -> Age {
         human_duration(now - self.0)
     }
+}
+
+/// At least and at most so many digits, and what follows them.
+fn number(text: &str, least: usize, most: usize) -> Option<(u32, &str)> {
+    let digits = text
+        .bytes()
+        .take_while(u8::is_ascii_digit)
+        .count()
+        .min(most);
+    let (number, rest) = text.split_at_checked(digits)?;
+    // Of a fraction only the digits are asked for.
+    let value = number.get(..digits.min(9))?.parse().ok()?;
+    (digits >= least).then_some((value, rest))
 }
 
 /// `292y` and `7h59m`, at most `<invalid>`.
@@ -172,5 +235,42 @@ mod tests {
                 .is_some()
         );
         assert!(Moment::parse("bad").is_err());
+    }
+
+    /// What Go 1.26 says of each.
+    #[test]
+    fn times_are_read_as_by_go() {
+        for (text, expected) in [
+            ("2026-01-02T03:04:05Z", Some(1_767_323_045)),
+            ("2026-01-02T3:04:05Z", Some(1_767_323_045)),
+            ("2026-01-02T03:04:05.1234567891Z", Some(1_767_323_045)),
+            ("2026-01-02T03:04:05,5Z", Some(1_767_323_045)),
+            ("2026-01-02T03:04:05+24:60", Some(1_767_323_045 - 25 * HOUR)),
+            ("2026-01-02T03:04:05-01:30", Some(1_767_323_045 + 90 * 60)),
+            ("2024-02-29T00:00:00Z", Some(1_709_164_800)),
+            ("2023-02-29T00:00:00Z", None),
+            ("2026-01-02T03:04:60Z", None),
+            ("2026-01-02T24:04:05Z", None),
+            ("2026-01-02T03:04:05", None),
+            ("2026-01-02T03:04:05.Z", None),
+            ("2026-01-02T03:04:05z", None),
+            ("2026-01-02t03:04:05Z", None),
+            ("2026-01-02 03:04:05Z", None),
+            ("2026-1-02T03:04:05Z", None),
+            ("2026-01-02T03:4:05Z", None),
+            ("2026-01-02T003:04:05Z", None),
+            ("2026-01-02T03:04:05+25:00", None),
+            ("2026-01-02T03:04:05+01", None),
+            ("2026-01-02T03:04:05Zx", None),
+            ("26-01-02T03:04:05Z", None),
+            ("+026-01-02T03:04:05Z", None),
+            ("\u{664}026-01-02T03:04:05Z", None),
+            ("", None),
+        ] {
+            let at = Moment::parse_go(text).map(|m| m.unwrap().0.timestamp());
+            assert_eq!(at, expected, "{text}");
+        }
+        assert_eq!(Moment::parse_go("0001-01-01T00:00:00Z"), Some(None));
+        assert_eq!(Moment::parse_go("0001-01-01T01:00:00+01:00"), Some(None));
     }
 }

@@ -96,6 +96,12 @@ pub fn print_flow_schema(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
+/// In which order flow schemas are tried, and listed in Tables.
+pub fn precedence(object: &[u8]) -> Result<(i64, String), NotPrintable> {
+    let schema: Object<FlowSpec, IgnoredAny> = serde_json::from_slice(object)?;
+    Ok((schema.spec.matching_precedence, schema.metadata.name))
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct LevelSpec {

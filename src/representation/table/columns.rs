@@ -2,11 +2,11 @@
 //! definitions are data, recorded from kube-apiserver: `columns.json`.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use serde_json::value::RawValue;
 
-use super::{Cells, PrintRow, Printer, Source};
+use super::{Habits, PrintRow, Printer, Source};
 use super::{
     admission, api_machinery, autoscaling, certificates, core, devices, events, jobs, networking,
     nodes, pods, policy, quotas, scheduling, services, simple, storage, workloads,
@@ -301,16 +301,28 @@ static PRINTERS: LazyLock<HashMap<&str, Printer>> = LazyLock::new(|| {
     let printer = |(name, print): &(&'static str, Option<PrintRow>)| {
         let columns = COLUMNS.get(*name)?.get().to_owned();
         let source = print.map_or(Source::Default, Source::BuiltIn);
-        let cells = Arc::new(Cells(source));
-        Some((*name, Printer { columns, cells }))
+        let printer = Printer {
+            habits: habits(name),
+            ..Printer::new(columns, source)
+        };
+        Some((*name, printer))
     };
     BUILT_IN.iter().filter_map(printer).collect()
 });
 
-static DEFAULT_PRINTER: LazyLock<Printer> = LazyLock::new(|| Printer {
-    columns: definitions(DEFAULT).to_owned(),
-    cells: Arc::new(Cells(Source::Default)),
-});
+static DEFAULT_PRINTER: LazyLock<Printer> =
+    LazyLock::new(|| Printer::new(definitions(DEFAULT).to_owned(), Source::Default));
+
+fn habits(name: &str) -> Habits {
+    Habits {
+        order: match name {
+            "flowschemas.v1.flowcontrol.apiserver.k8s.io" => Some(api_machinery::precedence),
+            _ => None,
+        },
+        // The aggregator's own converter does not know the option.
+        repeats_columns: name == "apiservices.v1.apiregistration.k8s.io",
+    }
+}
 
 /// The recorded column definitions of a resource.
 fn definitions(name: &str) -> &'static str {

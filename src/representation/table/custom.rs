@@ -1,14 +1,12 @@
 //! Custom resources: the `additionalPrinterColumns` of their definition, read
 //! as apiextensions-apiserver's `tableconvertor` does.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
 use super::age::Moment;
 use super::json_path::JsonPath;
 use super::row::{Cell, Row};
-use super::{Cells, NotPrintable, Printer, Source, columns, core};
+use super::{NotPrintable, Printer, Source, columns, core};
 use crate::api::go_json;
 use crate::representation::scan;
 
@@ -98,10 +96,8 @@ pub fn printer(given: &[CustomColumn]) -> Option<Printer> {
         });
         definitions.push(String::from_utf8(definition).ok()?);
     }
-    Some(Printer {
-        columns: format!("[{}]", definitions.join(",")),
-        cells: Arc::new(Cells(Source::Custom(parsed))),
-    })
+    let columns = format!("[{}]", definitions.join(","));
+    Some(Printer::new(columns, Source::Custom(parsed)))
 }
 
 pub fn row(columns: &[Column], object: &[u8]) -> Result<Row, NotPrintable> {
@@ -123,7 +119,7 @@ fn cell(kind: Kind, value: &[u8]) -> Result<Cell, NotPrintable> {
         Kind::Integer if is_number => Ok(Cell::integer(integer(value)?)),
         Kind::Number if is_number => number_cell(value),
         Kind::Boolean if matches!(first, b't' | b'f') => json_cell(value),
-        Kind::Date if *first == b'"' => date_cell(&scan::text(value).ok_or(NotPrintable)?),
+        Kind::Date if *first == b'"' => Ok(date_cell(&scan::text(value).ok_or(NotPrintable)?)),
         _ => Ok(Cell::null()),
     }
 }
@@ -215,29 +211,14 @@ fn integer(value: &[u8]) -> Result<i64, NotPrintable> {
     Ok(float as i64)
 }
 
-fn date_cell(text: &str) -> Result<Cell, NotPrintable> {
+fn date_cell(text: &str) -> Cell {
     if matches!(text, "" | "null") {
-        return Ok(Cell::age(None));
+        return Cell::age(None);
     }
-    // Go and we agree on this shape; what only resembles a date we leave.
-    let digits = text.bytes().take(4).filter(u8::is_ascii_digit).count();
-    match Moment::parse(text) {
-        Ok(moment) if has_go_shape(text) => Ok(Cell::age(moment)),
-        Err(_) if digits < 4 || !text.contains('T') => Ok(Cell::text("<invalid>")),
-        _ => Err(NotPrintable),
+    match Moment::parse_go(text) {
+        Some(moment) => Cell::age(moment),
+        None => Cell::text("<invalid>"),
     }
-}
-
-/// `2006-01-02T15:04:05`, perhaps a fraction, `Z` or an offset of hours.
-fn has_go_shape(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
-    separators.iter().all(|(at, c)| bytes.get(*at) == Some(c))
-        && bytes.get(17) != Some(&b'6')
-        && (text.ends_with('Z')
-            || text.contains("+0")
-            || text.contains("+1")
-            || text.contains("-0"))
 }
 
 #[cfg(test)]
@@ -283,7 +264,7 @@ mod tests {
             (Kind::Date, "\"2026-11-21T00:00:00Z\"", "age"),
             (Kind::Date, "\"\"", "\"\\u003cunknown\\u003e\""),
             (Kind::Date, "\"bad\"", "\"\\u003cinvalid\\u003e\""),
-            (Kind::Date, "\"2026-11-21T0:00:00Z\"", "?"),
+            (Kind::Date, "\"2026-11-21T0:00:00Z\"", "age"),
             (Kind::Date, "5", "null"),
             (Kind::Unknown, "5", "null"),
         ] {

@@ -35,6 +35,7 @@ mod workloads;
 
 use std::iter;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
@@ -75,7 +76,21 @@ pub struct Printer {
     /// `columnDefinitions`, a JSON array.
     columns: String,
     cells: Arc<Cells>,
+    habits: Habits,
+    /// An object of a watch could not be printed.
+    baffled: Arc<AtomicBool>,
 }
+
+/// What the server of one resource does otherwise than all others.
+#[derive(Clone, Copy, Debug, Default)]
+struct Habits {
+    /// Rows are sorted by this, not as they come.
+    order: Option<Order>,
+    /// Each event of a watch tells the columns.
+    repeats_columns: bool,
+}
+
+type Order = fn(&[u8]) -> Result<(i64, String), NotPrintable>;
 
 /// How a printer makes an object's cells, whatever their columns are called.
 #[derive(Debug)]
@@ -177,11 +192,46 @@ impl Printer {
         Some(Self {
             columns: String::from_utf8(columns.to_vec()).ok()?,
             cells: self.cells.clone(),
+            habits: self.habits,
+            baffled: Arc::default(),
         })
+    }
+
+    fn new(columns: String, source: Source) -> Self {
+        Self {
+            columns,
+            cells: Arc::new(Cells(source)),
+            habits: Habits::default(),
+            baffled: Arc::default(),
+        }
     }
 
     pub fn cells(&self) -> &Arc<Cells> {
         &self.cells
+    }
+
+    /// Whether rows come in another order than objects: see [`Printer::sort`].
+    pub fn sorts(&self) -> bool {
+        self.habits.order.is_some()
+    }
+
+    /// The objects of a list in the order of their rows.
+    pub fn sort(&self, fragments: Vec<Bytes>) -> Result<Vec<Bytes>, NotPrintable> {
+        let Some(order) = self.habits.order else {
+            return Ok(fragments);
+        };
+        let mut keyed = Vec::with_capacity(fragments.len());
+        for fragment in fragments {
+            keyed.push((order(&fragment)?, fragment));
+        }
+        keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(keyed.into_iter().map(|(_, fragment)| fragment).collect())
+    }
+
+    /// False once a watch had to end because one of its objects cannot be
+    /// printed here: another one would end there, too.
+    pub fn can_watch(&self) -> bool {
+        !self.baffled.load(Ordering::Relaxed)
     }
 
     /// The body of a LIST.
@@ -193,11 +243,11 @@ impl Printer {
         options: TableOptions,
         now: DateTime<Utc>,
     ) -> Result<Vec<u8>, NotPrintable> {
-        let mut fragments = fragments.peekable();
-        let empty = fragments.peek().is_none();
+        let fragments = self.sort(fragments.cloned().collect())?;
+        let empty = fragments.is_empty();
         let mut out = self.list_prefix(meta, options.version, empty);
         let rows = RowWriter::new(envelope, options, now);
-        for (i, fragment) in fragments.enumerate() {
+        for (i, fragment) in fragments.iter().enumerate() {
             if i > 0 {
                 out.push(b',');
             }
@@ -232,9 +282,11 @@ impl Printer {
     ) -> Result<Vec<u8>, NotPrintable> {
         let version = scan::text_at(fragment, &["metadata", "resourceVersion"]);
         let meta = ListMeta::at(version.unwrap_or_default());
-        let mut out = self.prefix(&meta.to_json(Form::Struct), options.version, first);
+        let columns = first || self.habits.repeats_columns;
+        let mut out = self.prefix(&meta.to_json(Form::Struct), options.version, columns);
         let rows = RowWriter::new(envelope, options, now);
-        rows.print(&self.cells, fragment, |text| out.extend_from_slice(text))?;
+        rows.print(&self.cells, fragment, |text| out.extend_from_slice(text))
+            .inspect_err(|_| self.baffled.store(true, Ordering::Relaxed))?;
         out.extend_from_slice(b"]}");
         Ok(out)
     }

@@ -61,6 +61,8 @@ fn shape(
                 include: include.map_err(|_| BypassReason::InvalidOptions)?,
             };
             let printer = store.presentation().printer.clone();
+            let watched = matches!(plan, Plan::Watch(..));
+            let printer = printer.filter(|printer| !watched || printer.can_watch());
             let printer = printer.ok_or(BypassReason::Representation)?;
             Ok(Shape::Table(printer, options))
         }

@@ -3,11 +3,11 @@
 //! must be the same. Ages tick, so what differs is asked again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::apifront::{Apifront, oracle};
 use crate::harness::client::{Answer, Client};
@@ -26,11 +26,17 @@ const FLAGS: [&str; 3] = [
     "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 ];
 
-/// Tables that the cache leaves to upstream: the one cannot be watched, the
-/// metrics of the other are not told in the order in which they are printed.
-const FORWARDED: [&str; 2] = [
-    "/api/v1/componentstatuses",
+/// What cannot be watched.
+const UNWATCHED: &str = "/api/v1/componentstatuses";
+
+/// Tables that the cache leaves to upstream: the metrics of the first are not
+/// told in the order in which they are printed, the second's columns need more
+/// of JSONPath than we have, and one of the third's numbers is beyond what Go
+/// defines.
+const FORWARDED: [&str; 3] = [
     "/apis/autoscaling/v1/horizontalpodautoscalers",
+    "/apis/shapes.example.test/v1/odds",
+    "/apis/shapes.example.test/v1/vasts",
 ];
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -45,6 +51,7 @@ const PARTIAL_LIST_BETA: &str =
 const AT_ONCE: usize = 8;
 const WATCHES_AT_ONCE: usize = 64;
 /// Both are asked again before a difference counts.
+const WARM_WITHIN: Duration = Duration::from_secs(15);
 const TRIES: usize = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(300);
 
@@ -74,13 +81,12 @@ async fn subject() -> Subject {
         cluster
     });
     static APIFRONT: Once<Apifront> = Once::new();
-    let apifront = once(&APIFRONT, || Apifront::start(cluster, |_| {}));
+    let apifront = once(&APIFRONT, || {
+        Apifront::start(cluster, |config| config["cache"]["exclude"] = json!([]))
+    });
     let (direct, front) = (cluster.admin_client(), apifront.admin_client());
     let resources = resources(&direct).await;
-    let warmed = resources
-        .iter()
-        .filter(|r| r.path != "/api/v1/componentstatuses")
-        .map(|r| apifront.warm(&front, &r.path));
+    let warmed = resources.iter().map(|r| warm(&front, &r.path));
     futures::stream::iter(warmed)
         .buffer_unordered(AT_ONCE)
         .collect::<Vec<()>>()
@@ -90,6 +96,19 @@ async fn subject() -> Subject {
         front,
         resources,
         _apifront: apifront,
+    }
+}
+
+/// Until the resource is cached, or will not be.
+async fn warm(front: &Client, path: &str) {
+    let path = format!("{path}?resourceVersion=0");
+    let debug = [("x-apifront-debug", "cache")];
+    let deadline = Instant::now() + WARM_WITHIN;
+    while !oracle() && Instant::now() < deadline {
+        if front.send(Method::GET, &path, &debug, "").await.is_hit() {
+            return;
+        }
+        tokio::time::sleep(BETWEEN_TRIES).await;
     }
 }
 
@@ -295,7 +314,11 @@ async fn tables_of_every_kind() {
         }
     }
     let outcomes = ask_all(&subject, asked, AT_ONCE).await;
-    judge("a Table", outcomes, &FORWARDED);
+    judge(
+        "a Table",
+        outcomes,
+        &[&[UNWATCHED], &FORWARDED[..]].concat(),
+    );
 }
 
 #[tokio::test]
@@ -314,7 +337,7 @@ async fn metadata_of_every_kind() {
         }
     }
     let outcomes = ask_all(&subject, asked, AT_ONCE).await;
-    judge("metadata", outcomes, &FORWARDED[..1]);
+    judge("metadata", outcomes, &[UNWATCHED]);
 }
 
 /// What watches of a second say first.
@@ -323,7 +346,7 @@ async fn watches_of_every_kind() {
     let subject = subject().await;
     let mut asked = Vec::new();
     let watchable = subject.resources.iter();
-    for resource in watchable.filter(|r| r.path != FORWARDED[0]) {
+    for resource in watchable.filter(|r| r.path != UNWATCHED) {
         let path = format!(
             "{}?watch=1&resourceVersion=0&timeoutSeconds=1",
             resource.path
@@ -336,7 +359,7 @@ async fn watches_of_every_kind() {
         }
     }
     let outcomes = ask_all(&subject, asked, WATCHES_AT_ONCE).await;
-    judge("watches", outcomes, &FORWARDED[1..]);
+    judge("watches", outcomes, &FORWARDED);
 }
 
 async fn ask_all(
