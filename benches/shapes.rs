@@ -13,7 +13,7 @@ use std::time::Duration;
 use apifront::api::GroupVersionResource;
 use apifront::negotiation::{IncludeObject, MetaVersion};
 use apifront::read::{Page, Shape, list_body};
-use apifront::representation::{Envelope, Form, ListMeta, Printer, TableOptions};
+use apifront::representation::{Encoding, Envelope, Form, ListMeta, Printer, TableOptions};
 use apifront::store::{Resource, Scope, Store, StoredObject, field_table};
 use bytes::Bytes;
 use support::report;
@@ -34,11 +34,14 @@ fn main() {
     };
     let mut rows = Vec::new();
     for (name, shape) in [
-        ("whole", Shape::Whole),
+        ("whole", Shape::Whole(Encoding::Json)),
         ("Table", table(IncludeObject::Metadata)),
         ("Table, no objects", table(IncludeObject::None)),
         ("Table, whole objects", table(IncludeObject::Object)),
-        ("PartialObjectMetadata", Shape::Partial(MetaVersion::V1)),
+        (
+            "PartialObjectMetadata",
+            Shape::Partial(MetaVersion::V1, Encoding::Json),
+        ),
     ] {
         let write = || {
             let page = Page {
@@ -46,7 +49,7 @@ fn main() {
                 meta: ListMeta::at(9),
             };
             let before = usage::cpu_time(std::process::id());
-            let body = list_body(&store.resource, &page, &shape).expect("a body");
+            let body = list_body(&store, &page, &shape).expect("a body");
             let took = usage::cpu_time(std::process::id()) - before;
             (took, body.iter().map(Bytes::len).sum::<usize>())
         };

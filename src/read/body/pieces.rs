@@ -65,11 +65,6 @@ impl Pieces {
         }
     }
 
-    pub(super) fn item(&mut self, item: Bytes) {
-        self.next_item();
-        self.share(item);
-    }
-
     fn flush(&mut self) {
         if !self.current.is_empty() {
             self.done.push(self.current.split().freeze());

@@ -41,8 +41,8 @@ pub(super) fn list(
     let mut pieces = Pieces::new(page.objects().map(|o| o.size()).sum());
     pieces.push(&printer.list_prefix(&page.meta, options.version, empty));
     if printer.sorts() {
-        let items = page.objects().map(|object| object.item()).collect();
-        for item in printer.sort(items)? {
+        let items = page.objects().map(|object| json(object));
+        for item in printer.sort(items.collect::<Result<_, _>>()?)? {
             pieces.next_item();
             rows.print(printer.cells(), &item, |text| pieces.push(text))?;
         }
@@ -114,5 +114,76 @@ impl Rows {
             // A changed definition prints other columns of the same objects.
             _ => print(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::store;
+    use super::*;
+    use crate::negotiation::MetaVersion;
+    use crate::representation::ListMeta;
+    use crate::representation::table::CustomColumn;
+    use crate::store::{Scope, Store};
+
+    fn body(store: &Store, printer: &Printer, include: IncludeObject) -> String {
+        let snapshot = store.snapshot();
+        let page = Page {
+            parts: snapshot.parts(&Scope::All, "").collect(),
+            meta: ListMeta::at(9),
+        };
+        let version = MetaVersion::V1;
+        let options = TableOptions { version, include };
+        let pieces = list(&store.resource, &page, printer, options).unwrap();
+        // The same without anything kept.
+        let envelope = &store.resource.envelope;
+        let items: Vec<Bytes> = page.objects().filter_map(|o| o.json(envelope)).collect();
+        let table = printer.list(&page.meta, items.iter(), envelope, options, Utc::now());
+        assert_eq!(pieces.concat(), table.unwrap());
+        String::from_utf8(pieces.concat()).unwrap()
+    }
+
+    #[test]
+    fn rows_are_printed_once() {
+        let store = store(&[10; 300]);
+        let printer = Printer::default_columns();
+        let kept = || store.memory().derived;
+        assert_eq!(kept(), 0);
+        let none = body(&store, printer, IncludeObject::None);
+        assert!(none.contains(r#"{"cells":["n007","0001-01-01T00:00:00Z"],"object":null}"#));
+        let rows = kept();
+        assert!(rows > 0);
+        let metadata = body(&store, printer, IncludeObject::Metadata);
+        assert!(metadata.contains(r#""metadata":{"name":"n007","resourceVersion":"5""#));
+        let all = kept();
+        assert!(all > rows);
+        assert!(body(&store, printer, IncludeObject::Object).contains(r#""x":"xxxxxxxxxx""#));
+        assert_eq!(body(&store, printer, IncludeObject::Metadata), metadata);
+        assert_eq!(kept(), all);
+        store.shed_derived();
+        assert_eq!(kept(), 0);
+        assert_eq!(body(&store, printer, IncludeObject::Metadata), metadata);
+    }
+
+    #[test]
+    fn another_printer_prints_anew() {
+        let store = store(&[10; 3]);
+        let columns = |path: &str| {
+            let column = CustomColumn {
+                r#type: "string".to_owned(),
+                json_path: path.to_owned(),
+                ..CustomColumn::default()
+            };
+            Printer::from_crd_columns(&[column]).unwrap()
+        };
+        let labels = columns(".metadata.labels.odd");
+        assert!(body(&store, &labels, IncludeObject::None).contains(r#"["n001","1"]"#));
+        let kept = store.memory().derived;
+        let versions = columns(".metadata.resourceVersion");
+        assert!(body(&store, &versions, IncludeObject::None).contains(r#"["n001","5"]"#));
+        // A printer that was learnt again is no other.
+        let again = columns(".metadata.labels.odd");
+        assert!(body(&store, &again, IncludeObject::None).contains(r#"["n001","1"]"#));
+        assert_eq!(store.memory().derived, kept);
     }
 }
