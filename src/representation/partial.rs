@@ -11,8 +11,13 @@
 use bytes::{Bytes, BytesMut};
 
 use super::envelope::{Envelope, Form, ListMeta};
-use super::scan;
+use super::{scan, transcode};
+use crate::api::protobuf_wire::{Fields, Value};
 use crate::negotiation::MetaVersion;
+use crate::schema::Schema;
+
+/// `metadata` of every object's message.
+const METADATA: u64 = 1;
 
 /// `metav1.ObjectMeta`, in order. Strings, lists, maps and the generation are
 /// left out when empty; the grace period is a pointer and is not.
@@ -104,12 +109,34 @@ impl Metadata {
         Some(Self::Made(Box::from(&out[..])))
     }
 
-    /// Of the object whose JSON this is.
+    /// From the protobuf of a list item, of which no more is read.
+    pub fn of_message(item: &[u8], envelope: &Envelope) -> Option<Self> {
+        let (METADATA, Value::Bytes(message)) = Fields::new(item).next()?.ok()? else {
+            return None;
+        };
+        let mut json = Vec::with_capacity(message.len() * 2);
+        let kind = Schema::builtin().message("meta/v1.ObjectMeta")?;
+        transcode::to_json(kind, message, &mut json).ok()?;
+        let hidden = conversion_annotations(envelope);
+        if hidden.is_empty() {
+            return Some(Self::Made(json.into()));
+        }
+        let mut out = BytesMut::new();
+        splice_without(&json, hidden, &mut out)?;
+        Some(Self::Made(Box::from(&out[..])))
+    }
+
+    /// Of the object whose JSON this is, which is not asked for where the
+    /// metadata was made.
     pub fn bytes<'a>(&'a self, json: &'a [u8]) -> &'a [u8] {
         match self {
             Self::At(start, end) => json.get(*start as usize..*end as usize).unwrap_or_default(),
             Self::Made(bytes) => bytes,
         }
+    }
+
+    pub fn needs_json(&self) -> bool {
+        matches!(self, Self::At(..))
     }
 
     /// Bytes it holds on to.

@@ -13,6 +13,7 @@ mod filter;
 mod key;
 mod leaf;
 mod log;
+mod metadata;
 mod object;
 mod objects;
 mod past;

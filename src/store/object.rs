@@ -141,6 +141,15 @@ impl StoredObject {
         envelope.transcoded(&source, encoding).ok()
     }
 
+    /// The bytes in the encoding, if they need not be made.
+    pub(super) fn at_hand(&self, encoding: Encoding) -> Option<Bytes> {
+        let items = self.items.lock();
+        if encoding == self.encoding {
+            return Some(items.source.bytes.clone());
+        }
+        items.made.as_ref().map(|made| made.bytes.clone())
+    }
+
     pub fn json(&self, envelope: &Envelope) -> Option<Bytes> {
         self.item(Encoding::Json, envelope)
     }

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use super::pieces::Pieces;
 use crate::negotiation::MetaVersion;
 use crate::read::Page;
-use crate::representation::Encoding;
 use crate::representation::partial::{self, Metadata};
 use crate::store::{Derived, Kept, Leaf, Part, Resource, StoredObject};
 
@@ -17,12 +16,11 @@ pub(super) fn single(
     object: &StoredObject,
     version: MetaVersion,
 ) -> Option<Bytes> {
-    let object = partial::object(
-        &object.json(&resource.envelope)?,
-        &resource.envelope,
-        version,
-    )?;
-    Some([&object[..], b"\n"].concat().into())
+    let envelope = &resource.envelope;
+    let metadata = object.metadata(envelope)?;
+    let json = object.json_of(&metadata, envelope)?;
+    let [prefix, metadata, suffix] = metadata.object(&json, version);
+    Some([prefix, metadata, suffix, b"\n"].concat().into())
 }
 
 pub(super) fn list(
@@ -30,26 +28,24 @@ pub(super) fn list(
     page: &Page<'_>,
     version: MetaVersion,
 ) -> Option<Vec<Bytes>> {
+    let envelope = &resource.envelope;
     let empty = page.is_empty();
     let mut pieces = Pieces::new(page.objects().map(|o| o.size()).sum());
     pieces.push(&partial::list_prefix(&page.meta, version, empty));
-    let mut put = |item: &Bytes, metadata: &Metadata| {
+    let mut item = |object: &StoredObject, metadata: &Metadata| {
         pieces.next_item();
-        for text in metadata.object(item, version) {
+        for text in metadata.object(&object.json_of(metadata, envelope)?, version) {
             pieces.push(text);
         }
+        Some(())
     };
     for part in &page.parts {
         match part {
-            Part::Object(object) => {
-                let item = object.json(&resource.envelope)?;
-                put(&item, &Metadata::find(&item, &resource.envelope)?);
-            }
+            Part::Object(object) => item(object, &object.metadata(envelope)?)?,
             Part::Leaf(leaf) => {
-                let items = leaf.items(Encoding::Json, &resource.envelope)?;
-                let metadatas = Metadatas::of(leaf, &items, resource)?;
-                for (item, metadata) in items.iter().zip(&metadatas.0) {
-                    put(item, metadata);
+                let metadatas = Metadatas::of(leaf, resource)?;
+                for (object, metadata) in leaf.objects().iter().zip(&metadatas.0) {
+                    item(object, metadata)?;
                 }
             }
         }
@@ -68,11 +64,10 @@ impl Derived for Metadatas {
 }
 
 impl Metadatas {
-    pub(super) fn of(leaf: &Leaf, items: &[Bytes], resource: &Resource) -> Option<Arc<Kept<Self>>> {
-        leaf.derived(|_| {
-            let found = items
-                .iter()
-                .map(|item| Metadata::find(item, &resource.envelope));
+    pub(super) fn of(leaf: &Leaf, resource: &Resource) -> Option<Arc<Kept<Self>>> {
+        leaf.derived(|leaf| {
+            let objects = leaf.objects().iter();
+            let found = objects.map(|object| object.metadata(&resource.envelope));
             found.collect::<Option<_>>().map(Self)
         })
     }

@@ -10,7 +10,7 @@ use super::partial::Metadatas;
 use super::pieces::Pieces;
 use crate::negotiation::IncludeObject;
 use crate::read::Page;
-use crate::representation::Encoding;
+use crate::representation::Envelope;
 use crate::representation::table::{
     Cells, NotPrintable, Printed, Printer, RowWriter, TableOptions,
 };
@@ -34,15 +34,15 @@ pub(super) fn list(
     printer: &Printer,
     options: TableOptions,
 ) -> Result<Vec<Bytes>, NotPrintable> {
-    let empty = page.is_empty();
-    let rows = RowWriter::new(&resource.envelope, options, Utc::now());
     let envelope = &resource.envelope;
+    let json = |object: &StoredObject| object.json(envelope).ok_or(NotPrintable);
+    let empty = page.is_empty();
+    let rows = RowWriter::new(envelope, options, Utc::now());
     let mut pieces = Pieces::new(page.objects().map(|o| o.size()).sum());
     pieces.push(&printer.list_prefix(&page.meta, options.version, empty));
     if printer.sorts() {
-        let items = page.objects().map(|object| object.json(envelope));
-        let items = items.collect::<Option<Vec<_>>>().ok_or(NotPrintable)?;
-        for item in printer.sort(items)? {
+        let items = page.objects().map(|object| json(object));
+        for item in printer.sort(items.collect::<Result<_, _>>()?)? {
             pieces.next_item();
             rows.print(printer.cells(), &item, |text| pieces.push(text))?;
         }
@@ -53,22 +53,25 @@ pub(super) fn list(
         match part {
             Part::Object(object) => {
                 pieces.next_item();
-                let item = object.json(envelope).ok_or(NotPrintable)?;
-                rows.print(printer.cells(), &item, |text| pieces.push(text))?;
+                rows.print(printer.cells(), &json(object)?, |text| pieces.push(text))?;
             }
             Part::Leaf(leaf) => {
-                let items = leaf.items(Encoding::Json, envelope).ok_or(NotPrintable)?;
                 let metadatas = match options.include {
                     IncludeObject::Metadata => {
-                        Some(Metadatas::of(leaf, &items, resource).ok_or(NotPrintable)?)
+                        Some(Metadatas::of(leaf, resource).ok_or(NotPrintable)?)
                     }
                     IncludeObject::None | IncludeObject::Object => None,
                 };
-                let metadata = |i| metadatas.as_ref().and_then(|all| all.get(i));
-                let printed = Rows::of(leaf, &items, printer.cells())?;
-                for (i, (item, row)) in items.iter().zip(printed.rows()).enumerate() {
+                let printed = Rows::of(leaf, printer.cells(), envelope)?;
+                for (i, (object, row)) in leaf.objects().iter().zip(printed.rows()).enumerate() {
+                    let metadata = metadatas.as_ref().and_then(|all| all.get(i));
+                    let item = match metadata {
+                        Some(metadata) => object.json_of(metadata, envelope).ok_or(NotPrintable)?,
+                        None if rows.needs_object(&row) => json(object)?,
+                        None => Bytes::new(),
+                    };
                     pieces.next_item();
-                    rows.write(row, item, metadata(i), |text| pieces.push(text))?;
+                    rows.write(row, &item, metadata, |text| pieces.push(text))?;
                 }
             }
         }
@@ -91,8 +94,15 @@ impl Derived for Rows {
 }
 
 impl Rows {
-    fn of(leaf: &Leaf, items: &[Bytes], cells: &Arc<Cells>) -> Result<Arc<Printed>, NotPrintable> {
-        let print = || cells.rows(items.iter().cloned()).map(Arc::new);
+    fn of(
+        leaf: &Leaf,
+        cells: &Arc<Cells>,
+        envelope: &Envelope,
+    ) -> Result<Arc<Printed>, NotPrintable> {
+        let print = || {
+            let items = leaf.objects().iter().map(|object| object.json(envelope));
+            cells.rows(items).map(Arc::new)
+        };
         let kept = leaf.derived(|_| {
             Some(Self {
                 cells: cells.clone(),
@@ -104,5 +114,76 @@ impl Rows {
             // A changed definition prints other columns of the same objects.
             _ => print(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::store;
+    use super::*;
+    use crate::negotiation::MetaVersion;
+    use crate::representation::ListMeta;
+    use crate::representation::table::CustomColumn;
+    use crate::store::{Scope, Store};
+
+    fn body(store: &Store, printer: &Printer, include: IncludeObject) -> String {
+        let snapshot = store.snapshot();
+        let page = Page {
+            parts: snapshot.parts(&Scope::All, "").collect(),
+            meta: ListMeta::at(9),
+        };
+        let version = MetaVersion::V1;
+        let options = TableOptions { version, include };
+        let pieces = list(&store.resource, &page, printer, options).unwrap();
+        // The same without anything kept.
+        let envelope = &store.resource.envelope;
+        let items: Vec<Bytes> = page.objects().filter_map(|o| o.json(envelope)).collect();
+        let table = printer.list(&page.meta, items.iter(), envelope, options, Utc::now());
+        assert_eq!(pieces.concat(), table.unwrap());
+        String::from_utf8(pieces.concat()).unwrap()
+    }
+
+    #[test]
+    fn rows_are_printed_once() {
+        let store = store(&[10; 300]);
+        let printer = Printer::default_columns();
+        let kept = || store.memory().derived;
+        assert_eq!(kept(), 0);
+        let none = body(&store, printer, IncludeObject::None);
+        assert!(none.contains(r#"{"cells":["n007","0001-01-01T00:00:00Z"],"object":null}"#));
+        let rows = kept();
+        assert!(rows > 0);
+        let metadata = body(&store, printer, IncludeObject::Metadata);
+        assert!(metadata.contains(r#""metadata":{"name":"n007","resourceVersion":"5""#));
+        let all = kept();
+        assert!(all > rows);
+        assert!(body(&store, printer, IncludeObject::Object).contains(r#""x":"xxxxxxxxxx""#));
+        assert_eq!(body(&store, printer, IncludeObject::Metadata), metadata);
+        assert_eq!(kept(), all);
+        store.shed_derived();
+        assert_eq!(kept(), 0);
+        assert_eq!(body(&store, printer, IncludeObject::Metadata), metadata);
+    }
+
+    #[test]
+    fn another_printer_prints_anew() {
+        let store = store(&[10; 3]);
+        let columns = |path: &str| {
+            let column = CustomColumn {
+                r#type: "string".to_owned(),
+                json_path: path.to_owned(),
+                ..CustomColumn::default()
+            };
+            Printer::from_crd_columns(&[column]).unwrap()
+        };
+        let labels = columns(".metadata.labels.odd");
+        assert!(body(&store, &labels, IncludeObject::None).contains(r#"["n001","1"]"#));
+        let kept = store.memory().derived;
+        let versions = columns(".metadata.resourceVersion");
+        assert!(body(&store, &versions, IncludeObject::None).contains(r#"["n001","5"]"#));
+        // A printer that was learnt again is no other.
+        let again = columns(".metadata.labels.odd");
+        assert!(body(&store, &again, IncludeObject::None).contains(r#"["n001","1"]"#));
+        assert_eq!(store.memory().derived, kept);
     }
 }

@@ -123,10 +123,15 @@ impl Cells {
         }
     }
 
-    /// Rows of several objects, to be kept.
-    pub fn rows(&self, objects: impl Iterator<Item = Bytes>) -> Result<Printed, NotPrintable> {
+    /// Rows of several objects, to be kept. An object that could not be had is
+    /// one that cannot be printed.
+    pub fn rows(
+        &self,
+        objects: impl Iterator<Item = Option<Bytes>>,
+    ) -> Result<Printed, NotPrintable> {
         let mut printed = Printed::default();
         for object in objects {
+            let object = object.ok_or(NotPrintable)?;
             printed.push(&self.row(&object)?, ends_initial_events(&object));
         }
         printed.shrink();
@@ -338,6 +343,11 @@ impl<'a> RowWriter<'a> {
         }
     }
 
+    /// Whether a row shows more of its object than known metadata.
+    pub fn needs_object(&self, row: &PrintedRow<'_>) -> bool {
+        row.marked || self.options.include != IncludeObject::None
+    }
+
     /// A row that was printed before, of an object whose metadata may be known.
     pub fn write(
         &self,
@@ -375,7 +385,7 @@ impl<'a> RowWriter<'a> {
         fragment: &Bytes,
         mut out: impl FnMut(&[u8]),
     ) -> Result<(), NotPrintable> {
-        let printed = cells.rows(iter::once(fragment.clone()))?;
+        let printed = cells.rows(iter::once(Some(fragment.clone())))?;
         for row in printed.rows() {
             self.write(row, fragment, None, &mut out)?;
         }
