@@ -2,6 +2,7 @@
 //! read what apifront sends.
 
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
@@ -14,9 +15,10 @@ use crate::harness::cluster::{Cluster, create_namespace};
 use crate::harness::differential::{Differential, compare};
 use crate::harness::kubeconfig::{self, Credential};
 use crate::harness::kubectl::Kubectl;
-use crate::harness::{objects, process};
+use crate::harness::{eventually, objects, process};
 
 const THRESHOLD: usize = 128 << 10;
+const SEEN_WITHIN: Duration = Duration::from_secs(30);
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -27,6 +29,16 @@ async fn create(admin: &Client, list: &str, name: &str, length: usize) {
     let data = json!({ "text": "x".repeat(length) });
     let body = objects::config_map(name, json!({}), data);
     admin.post(list, &body).await.expect(201);
+}
+
+/// A cache shows what was created a moment later.
+async fn seen(clients: &[&Client], path: &str, least: usize) {
+    for client in clients {
+        eventually("the object is seen", SEEN_WITHIN, || async {
+            client.get(path).await.body.len() > least
+        })
+        .await;
+    }
 }
 
 /// One object, and the list of it, of the threshold's length and its
@@ -49,6 +61,7 @@ async fn only_longer_bodies_are_compressed() {
             create(&admin, &list, &name, probe).await;
             let path = target(&name, single);
             Apifront::shared().warm(&front, &path).await;
+            seen(&[&admin, &front], &path, probe).await;
             let length = admin.get_as(&path, accept).await.body.len();
             // One byte of data is one byte of body.
             for (m, over) in [-1, 0, 1].into_iter().enumerate() {
@@ -56,6 +69,7 @@ async fn only_longer_bodies_are_compressed() {
                 let data = (probe + THRESHOLD - length).checked_add_signed(over);
                 create(&admin, &list, &name, data.expect("a length")).await;
                 let path = target(&name, single);
+                seen(&[&admin, &front], &path, probe).await;
                 let headers = [("accept", accept), GZIP];
                 both.ask(Method::GET, &path, &headers, "").await;
                 let answer = admin.send(Method::GET, &path, &headers, "").await;

@@ -23,6 +23,10 @@ pub(super) fn list(
     page: &Page<'_>,
     version: MetaVersion,
 ) -> Option<Vec<Bytes>> {
+    // Its message has the items first. Nobody asks for it.
+    if version == MetaVersion::V1Beta1 {
+        return None;
+    }
     let mut pieces = Pieces::new(page.objects().map(|o| o.size()).sum());
     let mut items = BytesMut::new();
     for object in page.objects() {
