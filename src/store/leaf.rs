@@ -145,16 +145,6 @@ impl Leaf {
         Some(joined)
     }
 
-    /// The items of all objects, in their order; made once for all of them if
-    /// they are not what the objects came in.
-    pub fn items(&self, encoding: Encoding, envelope: &Envelope) -> Option<Vec<Bytes>> {
-        let _placed = self.joined(encoding, envelope);
-        self.objects
-            .iter()
-            .map(|o| o.item(encoding, envelope))
-            .collect()
-    }
-
     /// What `make` makes of the objects, once while the leaf is current and
     /// memory is not short. A failure (`None`) is remembered too.
     pub fn derived<T: Derived>(
