@@ -19,7 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("upstream", &["config"]),
     (
         "reflector",
-        &["store", "upstream", "representation", "config"],
+        &["store", "upstream", "representation", "schema", "config"],
     ),
     ("read", READERS),
     ("watch", READERS),

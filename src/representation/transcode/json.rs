@@ -28,6 +28,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes a punctuation mark, if it comes next.
+    // Not by adding `usize::from(found)`: rustc 1.95 makes wrong code of a
+    // comparison that is both a number and a condition (rust-lang/rust issue
+    // 158206), and a caller's condition counts.
     #[inline]
     pub fn take(&mut self, mark: u8) -> bool {
         if self.peek() != mark {

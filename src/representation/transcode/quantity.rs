@@ -25,8 +25,8 @@ struct Parts<'a> {
     exponent: i32,
 }
 
-/// No more digits than this: 2^60 times them is below 10^38.
-const MAX_DIGITS: usize = 19;
+/// Fewer than an i128 has.
+const MAX_DIGITS: usize = 38;
 /// Go keeps no more digits after the point, and rounds up.
 const NANO: i32 = -9;
 
@@ -58,8 +58,8 @@ pub fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
         digits <= 18
     };
     let shift = if binary { parts.exponent } else { 0 };
-    let scaled = unsigned << shift;
-    if room && exponent >= NANO && i64::try_from(scaled).is_ok() {
+    let scaled = unsigned.checked_mul(1 << shift);
+    if room && exponent >= NANO && scaled.is_some_and(|s| i64::try_from(s).is_ok()) {
         let first = parts.whole.first();
         let kept = if binary {
             unsigned & 7 != 0
@@ -72,7 +72,15 @@ pub fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
             return Ok(());
         }
     }
-    let mut value = scaled;
+    let mut value = match scaled {
+        Some(scaled) => scaled,
+        // Above 10^38 by its unit, so beyond Go's limit without it as well.
+        None if parts.fraction.len() < 19 => {
+            exponent = 0;
+            i128::MAX
+        }
+        None => return Err(Unsupported),
+    };
     if exponent < NANO {
         let power = power_of_ten(NANO - exponent)?;
         value = value / power + i128::from(value % power != 0);
@@ -130,9 +138,9 @@ fn canonical(mut value: i128, mut exponent: i32, format: Format, out: &mut Vec<u
         }
         return Ok(());
     }
-    // Go leaves out a suffix that it does not have.
+    // Go writes none where it has none: 1000E is 1 to it.
     let suffix = DECIMAL.iter().find(|(_, of)| *of == exponent);
-    out.extend_from_slice(suffix.ok_or(Unsupported)?.0);
+    out.extend_from_slice(suffix.map_or(b"", |(suffix, _)| suffix));
     Ok(())
 }
 
@@ -251,6 +259,10 @@ mod tests {
             ("1Ei", "1Ei"),
             ("100Ei", "9223372036854775807"),
             ("9223372036854775807", "9223372036854775807"),
+            ("1234567890123456789012", "1234567890123456789012"),
+            ("12345678901234567890.5", "12345678901234567890500m"),
+            ("99999999999999999999Ei", "9223372036854775807"),
+            ("1000E", "1"),
         ] {
             let mut out = Vec::new();
             write(text.as_bytes(), &mut out).unwrap();
