@@ -1,6 +1,5 @@
 //! Which representation a request asks for.
 //!
-//! JSON is the only encoding so far.
 //! The rules are those of apiserver `handlers/negotiation/negotiate.go`: the
 //! first clause, by descending q, that can be satisfied wins.
 
@@ -8,7 +7,7 @@ use http::{HeaderMap, header::ACCEPT};
 
 use crate::{
     api::{Reason, Status, status::Details},
-    negotiation::MetaVersion,
+    negotiation::{MediaType, MetaVersion},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,19 +34,23 @@ pub enum Offer {
     Watch,
 }
 
-/// What a real server offers; here only the first of them works.
+/// What can be had.
 const ALL: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// `routed` tells whether go-restful's router stands before the handler: it does
 /// for everything but custom resources.
-pub fn negotiate(headers: &HeaderMap, offer: Offer, routed: bool) -> Result<Media, Status> {
+pub fn negotiate(
+    headers: &HeaderMap,
+    offer: Offer,
+    routed: bool,
+) -> Result<(Media, MediaType), Status> {
     // Only the first header line counts, as Go's Header.Get has it.
     let accept = headers
         .get(ACCEPT)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     if accept.trim().is_empty() {
-        return Ok(Media::Json);
+        return Ok((Media::Json, MediaType::Json));
     }
     let mut clauses: Vec<Clause> = accept.split(',').map(Clause::parse).collect();
     // By q, then exact types before wildcards, otherwise as written.
@@ -58,7 +61,7 @@ pub fn negotiate(headers: &HeaderMap, offer: Offer, routed: bool) -> Result<Medi
     });
     clauses
         .iter()
-        .find_map(|clause| clause.choose(offer))
+        .find_map(|clause| clause.choose(offer, routed))
         .ok_or_else(|| not_acceptable(&clauses, offer, routed))
 }
 
@@ -131,25 +134,41 @@ impl<'a> Clause<'a> {
             .map_or("", |(_, value)| value)
     }
 
-    fn choose(&self, offer: Offer) -> Option<Media> {
-        if !matches!(
-            self.media_type,
-            "application/json" | "application/*" | "*/*"
-        ) {
-            return None;
-        }
+    /// In the order in which they are offered.
+    fn choose(&self, offer: Offer, routed: bool) -> Option<(Media, MediaType)> {
+        let types = [MediaType::Json, MediaType::Yaml, MediaType::Protobuf];
+        let named = types
+            .into_iter()
+            .filter(|t| self.media_type == t.as_str() || self.wildcards() > 0)
+            .filter(|_| self.wildcards() == 0 || self.is_wildcard());
+        named.into_iter().find_map(|media_type| {
+            let media = self.shape(offer, media_type, routed)?;
+            Some((media, media_type))
+        })
+    }
+
+    fn is_wildcard(&self) -> bool {
+        matches!(self.media_type, "application/*" | "*/*")
+    }
+
+    fn shape(&self, offer: Offer, media_type: MediaType, routed: bool) -> Option<Media> {
         let stream = self.parameter("stream");
-        let streams = stream.is_empty() || (stream == "watch" && offer == Offer::Watch);
-        if !streams {
+        let watch = offer == Offer::Watch && media_type != MediaType::Yaml;
+        let streams = stream.is_empty() || (stream == "watch" && watch);
+        // The choice of what cannot be streamed is refused, not passed over:
+        // nobody asks for a watch in YAML.
+        if !streams || (offer == Offer::Watch && !watch) {
             return None;
         }
+        let protobuf = media_type == MediaType::Protobuf;
         let transform = (
             self.parameter("as"),
             self.parameter("g"),
             self.parameter("v"),
         );
         match (transform, offer) {
-            (("", "", ""), _) => Some(Media::Json),
+            // Custom resources have no messages.
+            (("", "", ""), _) => (routed || !protobuf).then_some(Media::Json),
             ((shape, "meta.k8s.io", version), Offer::Object | Offer::Collection | Offer::Watch) => {
                 let version = match version {
                     "v1" => MetaVersion::V1,
@@ -157,13 +176,15 @@ impl<'a> Clause<'a> {
                     _ => return None,
                 };
                 match shape {
-                    "Table" => Some(Media::Table(version)),
+                    "Table" if !protobuf => Some(Media::Table(version)),
                     "PartialObjectMetadata" => Some(Media::Metadata(version)),
                     "PartialObjectMetadataList" => Some(Media::MetadataList(version)),
                     _ => None,
                 }
             }
-            (("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"), Offer::Discovery) => {
+            (("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"), Offer::Discovery)
+                if media_type == MediaType::Json =>
+            {
                 Some(Media::Discovery)
             }
             _ => None,
@@ -182,14 +203,25 @@ mod tests {
         let pick = |accept: &str, offer| {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, accept.parse().unwrap());
-            negotiate(&headers, offer, true).ok()
+            negotiate(&headers, offer, true)
+                .ok()
+                .map(|(media, _)| media)
         };
         let both = format!("{TABLE},application/json");
         for (accept, offer, expected) in [
             ("", Offer::Json, Some(Media::Json)),
             ("*/*", Offer::Json, Some(Media::Json)),
             ("text/html", Offer::Json, None),
-            ("application/vnd.kubernetes.protobuf", Offer::Json, None),
+            (
+                "application/vnd.kubernetes.protobuf",
+                Offer::Json,
+                Some(Media::Json),
+            ),
+            (
+                "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io",
+                Offer::Object,
+                None,
+            ),
             (
                 "application/vnd.kubernetes.protobuf,application/json",
                 Offer::Json,

@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use serde_json::Value;
 
-use super::{call::Call, errors, go_error};
+use super::{call::Call, encode, errors, go_error};
 use crate::api::{GroupVersion, Status};
 
 /// kube-apiserver's `MaxRequestBodyBytes`.
@@ -39,6 +39,7 @@ pub fn media_type(headers: &HeaderMap) -> &str {
 pub enum Format {
     Json,
     Yaml,
+    Protobuf,
 }
 
 impl Format {
@@ -47,6 +48,7 @@ impl Format {
         match media_type(headers) {
             "application/json" => Some(Self::Json),
             "application/yaml" => Some(Self::Yaml),
+            "application/vnd.kubernetes.protobuf" => Some(Self::Protobuf),
             _ => None,
         }
     }
@@ -56,8 +58,15 @@ impl Format {
         match self {
             Self::Json => serde_json::from_slice(bytes).map_err(|error| error.to_string()),
             Self::Yaml => yaml(bytes),
+            Self::Protobuf => protobuf(bytes),
         }
     }
+}
+
+/// A built-in object, kind and apiVersion with it.
+fn protobuf(bytes: &[u8]) -> Result<Value, String> {
+    let json = encode::json(bytes).ok_or("proto: wrong kind, or a field that is not known")?;
+    serde_json::from_slice(&json).map_err(|error| error.to_string())
 }
 
 /// The first document of a YAML stream; what follows it is not read, as in the
@@ -115,6 +124,10 @@ pub async fn object_of(
             ))
         })?,
         Format::Yaml => yaml(&bytes).map_err(|why| unrecognized(&why))?,
+        Format::Protobuf if call.resource.custom.is_some() => {
+            return Err(errors::unsupported_media_type(ACCEPTED));
+        }
+        Format::Protobuf => protobuf(&bytes).map_err(|why| unrecognized(&why))?,
     };
     // An empty document of YAML is an object without fields.
     let value = if value.is_null() && format == Format::Yaml {

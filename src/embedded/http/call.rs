@@ -69,7 +69,10 @@ impl<'a> Call<'a> {
     }
 
     pub fn negotiate(&self, offer: Offer) -> Result<Media, Status> {
-        negotiate(&self.head.headers, offer, self.resource.custom.is_none())
+        let routed = self.resource.custom.is_none();
+        let (media, media_type) = negotiate(&self.head.headers, offer, routed)?;
+        self.head.chosen.set(media_type);
+        Ok(media)
     }
 
     /// One object, as it was asked for. What cannot be shaped goes out as it is.

@@ -7,6 +7,7 @@ mod body;
 mod call;
 mod create;
 mod delete;
+mod encode;
 mod errors;
 mod eviction;
 mod field_validation;
@@ -35,12 +36,13 @@ pub use accept::{Media, Offer, negotiate};
 pub use answer::{Body, full, json, json_bytes, page_not_found, text, with_type};
 pub use delete::GARBAGE_COLLECTION;
 
-use self::{call::Call, route::Route, warnings::Warnings};
+use self::{call::Call, encode::Chosen, route::Route, warnings::Warnings};
 use super::{
     EmbeddedServer, discovery,
     registry::{Resource, Subresource, Verbs},
 };
 use crate::api::{Query, Status};
+use crate::negotiation::MediaType;
 
 /// Answers one request. Never fails: every error is an answer.
 pub async fn serve(server: EmbeddedServer, request: Request<Incoming>) -> Response<Body> {
@@ -59,16 +61,23 @@ pub async fn serve(server: EmbeddedServer, request: Request<Incoming>) -> Respon
         headers: parts.headers,
         query,
         warnings: Warnings::default(),
+        chosen: Chosen::default(),
     };
     let mut response = dispatch(&server, parts.uri.path(), &head, incoming)
         .await
         .unwrap_or_else(|status| answer::failure(&status));
     // An error that itself cannot be negotiated is written raw, and raw is
     // indented (apiserver `responsewriters.ErrorNegotiated`).
-    let raw_error = response.status().is_client_error() && head.negotiate(Offer::Json).is_err();
-    if raw_error || pretty::wanted(&head.query, &head.headers) {
+    let failed = response.status().is_client_error() || response.status().is_server_error();
+    let raw_error = failed && head.negotiate(Offer::Json).is_err();
+    if raw_error {
+        head.chosen.set(MediaType::Json);
+    }
+    let media_type = head.chosen.get();
+    if raw_error || media_type == MediaType::Json && pretty::wanted(&head.query, &head.headers) {
         response = prettify(response).await;
     }
+    response = encode::answer_in(response, media_type).await;
     let headers = response.headers_mut();
     for text in head.warnings.take() {
         if let Some(value) = warning_header(&text) {
@@ -98,6 +107,8 @@ pub struct Head {
     pub query: Query,
     /// What the answer warns of.
     pub warnings: Warnings,
+    /// In what encoding the answer goes out.
+    pub chosen: Chosen,
 }
 
 async fn dispatch(
@@ -266,7 +277,9 @@ async fn prettify(response: Response<Body>) -> Response<Body> {
 
 impl Head {
     pub fn negotiate(&self, offer: Offer) -> Result<Media, Status> {
-        negotiate(&self.headers, offer, true)
+        let (media, media_type) = negotiate(&self.headers, offer, true)?;
+        self.chosen.set(media_type);
+        Ok(media)
     }
 }
 

@@ -642,3 +642,95 @@ async fn custom_resources_follow_their_schema() {
         assert_eq!(status, code, "{answer}");
     }
 }
+
+impl Subject {
+    async fn bytes(&self, request: http::request::Builder, body: Bytes) -> (StatusCode, Bytes) {
+        let request = request.body(Full::from(body)).unwrap();
+        let response = self.client.request(request).await.unwrap();
+        let status = response.status();
+        let asked = response.headers()["content-type"].clone();
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        if bytes.starts_with(b"k8s\0") {
+            assert_eq!(asked, PROTOBUF);
+        }
+        (status, bytes)
+    }
+
+    fn request(&self, method: Method, path: &str) -> http::request::Builder {
+        Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.handle.address()))
+    }
+}
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// The JSON of a protobuf answer.
+fn plain(answer: &[u8]) -> Value {
+    serde_json::from_slice(&super::encode::json(answer).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn everything_built_in_is_spoken_in_protobuf() {
+    let subject = Subject::start(Options::default()).await;
+    let made = subject.create("a", json!({"x": "y"})).await;
+    let object = format!("{CONFIG_MAPS}/a");
+    let get = |path: &str, accept| {
+        let request = subject.request(Method::GET, path).header("accept", accept);
+        subject.bytes(request, Bytes::new())
+    };
+
+    let (status, one) = get(&object, PROTOBUF).await;
+    assert_eq!((status.as_u16(), plain(&one)), (200, made.clone()));
+    // What was read is written back, with the answer in the same encoding.
+    let request = subject
+        .request(Method::PUT, &object)
+        .header("content-type", PROTOBUF)
+        .header("accept", PROTOBUF);
+    let (status, put) = subject.bytes(request, one).await;
+    assert_eq!(status, 200, "{put:?}");
+    assert_eq!(plain(&put)["metadata"]["labels"], json!({"x": "y"}));
+
+    let (_, list) = get(CONFIG_MAPS, PROTOBUF).await;
+    let (_, same) = subject.json(Method::GET, CONFIG_MAPS, Value::Null).await;
+    let listed = plain(&list);
+    assert_eq!(listed["items"], same["items"]);
+    assert_eq!(listed["metadata"], same["metadata"]);
+    let (_, yaml) = get(&object, "application/yaml").await;
+    assert!(
+        yaml.starts_with(b"apiVersion: v1\nkind: ConfigMap\n"),
+        "{yaml:?}"
+    );
+
+    let (status, missing) = get(&format!("{CONFIG_MAPS}/none"), PROTOBUF).await;
+    assert_eq!(
+        (status.as_u16(), &plain(&missing)["code"]),
+        (404, &json!(404))
+    );
+    let (status, _) = get(
+        &object,
+        "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io",
+    )
+    .await;
+    assert_eq!(status, 406);
+
+    let watch = format!(
+        "{CONFIG_MAPS}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=1"
+    );
+    let (_, events) = get(&watch, PROTOBUF).await;
+    let length = u32::from_be_bytes(events[..4].try_into().unwrap()) as usize;
+    assert!(events[4..4 + length].starts_with(b"\x0a\x05ADDED\x12"));
+    assert!(events.len() > 4 + length, "a bookmark, too");
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_protobuf_are_refused() {
+    let subject = Subject::start(Options::default()).await;
+    for body in [&b""[..], b"k8s\0", b"k8s\0\x0a\xff\xff\xff", b"{}"] {
+        let request = subject
+            .request(Method::POST, CONFIG_MAPS)
+            .header("content-type", PROTOBUF);
+        let (status, answer) = subject.bytes(request, Bytes::from_static(body)).await;
+        assert_eq!(status, 400, "{answer:?}");
+    }
+}

@@ -21,6 +21,7 @@ use tokio::{sync::watch::Receiver, time::Instant};
 use super::{
     Body, Media, Offer,
     call::Call,
+    encode,
     list::{Selection, wait_for},
     list_options::parse_version,
 };
@@ -32,7 +33,8 @@ use crate::{
         storage::{Event, Keyspace, Stored},
         table, view,
     },
-    negotiation::IncludeObject,
+    negotiation::{IncludeObject, MediaType},
+    representation::{EventType, envelope::watch_frame},
 };
 
 /// Events turned into one chunk at most: bounds what a slow reader holds.
@@ -47,6 +49,12 @@ const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 pub async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Body>, Status> {
     let media = call.negotiate(Offer::Watch)?;
+    let protobuf = call.head.chosen.get() == MediaType::Protobuf;
+    let content_type = if protobuf {
+        "application/vnd.kubernetes.protobuf;stream=watch"
+    } else {
+        MediaType::Json.as_str()
+    };
     let include_object = call.include_object()?;
     let options = &selection.options;
     let requested = parse_version(&options.resource_version)
@@ -64,6 +72,7 @@ pub async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Bod
         resource: call.resource.clone(),
         bookmarks: options.allow_watch_bookmarks,
         media,
+        protobuf,
         include_object,
         columns_sent: false,
         initial: VecDeque::new(),
@@ -84,10 +93,9 @@ pub async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Bod
     });
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
     *response.status_mut() = StatusCode::OK;
-    response.headers_mut().insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     Ok(response)
 }
 
@@ -99,6 +107,7 @@ struct Stream {
     selection: Selection,
     bookmarks: bool,
     media: Media,
+    protobuf: bool,
     include_object: IncludeObject,
     /// Of Tables, only the first event carries the columns.
     columns_sent: bool,
@@ -158,7 +167,7 @@ impl Stream {
             if self.end_bookmark {
                 self.end_bookmark = false;
                 let object = view::bookmark(&self.resource, self.cursor, true);
-                return Some(self.frame("BOOKMARK", object));
+                return Some(self.frame(EventType::Bookmark, object));
             }
             if Instant::now() >= self.deadline {
                 return None;
@@ -201,7 +210,7 @@ impl Stream {
         }
         self.bookmarked = known;
         let object = view::bookmark(&self.resource, known, false);
-        Some(self.frame("BOOKMARK", object))
+        Some(self.frame(EventType::Bookmark, object))
     }
 
     fn schedule_bookmark(&mut self, now: Instant) {
@@ -219,7 +228,7 @@ impl Stream {
         let mut out = Vec::new();
         for object in objects {
             let object = view::object(&self.resource, &object);
-            out.extend_from_slice(&self.frame("ADDED", object));
+            out.extend_from_slice(&self.frame(EventType::Added, object));
         }
         out.into()
     }
@@ -236,7 +245,7 @@ impl Stream {
 
     /// An object that leaves the selection is DELETED as it last matched, with
     /// the revision of the event (`convertToWatchEvent`).
-    fn convert(&self, event: &Event) -> Option<(&'static str, Bytes)> {
+    fn convert(&self, event: &Event) -> Option<(EventType, Bytes)> {
         if !self.selection.has_key(&event.key) {
             return None;
         }
@@ -249,10 +258,10 @@ impl Stream {
         let (current, previous) = (passes(&event.current), passes(&event.previous));
         let view = |object: &Stored| view::object(&self.resource, object);
         match (current, previous) {
-            (Some(current), None) => Some(("ADDED", view(&current))),
-            (Some(current), Some(_)) => Some(("MODIFIED", view(&current))),
+            (Some(current), None) => Some((EventType::Added, view(&current))),
+            (Some(current), Some(_)) => Some((EventType::Modified, view(&current))),
             (None, Some(previous)) => Some((
-                "DELETED",
+                EventType::Deleted,
                 match &event.removed {
                     Some(removed) => view(removed),
                     None => view(&previous.restamped(event.revision)),
@@ -262,22 +271,25 @@ impl Stream {
         }
     }
 
-    fn frame(&mut self, kind: &str, object: Bytes) -> Bytes {
+    fn frame(&mut self, event: EventType, object: Bytes) -> Bytes {
         let object = self.shaped(&object).unwrap_or(object);
-        let mut out = Vec::with_capacity(object.len() + 40);
-        out.extend_from_slice(b"{\"type\":\"");
-        out.extend_from_slice(kind.as_bytes());
-        out.extend_from_slice(b"\",\"object\":");
-        out.extend_from_slice(&object);
-        out.extend_from_slice(b"}\n");
-        out.into()
+        self.encoded(event, &object)
     }
 
     fn error_frame(&self, status: &Status) -> Bytes {
-        let mut out = b"{\"type\":\"ERROR\",\"object\":".to_vec();
-        out.extend_from_slice(&go_json::to_vec(status));
-        out.extend_from_slice(b"}\n");
-        out.into()
+        self.encoded(EventType::Error, &go_json::to_vec(status))
+    }
+
+    /// In place of an object that protobuf cannot show stands an error.
+    fn encoded(&self, event: EventType, object: &[u8]) -> Bytes {
+        if !self.protobuf {
+            return watch_frame(event, object);
+        }
+        encode::protobuf_frame(event, object).unwrap_or_else(|| {
+            let status = Status::internal_error("the object cannot be written as protobuf");
+            let status = go_json::to_vec(&status);
+            encode::protobuf_frame(EventType::Error, &status).unwrap_or_default()
+        })
     }
 
     /// The object in the shape that was asked for; as it is if that fails.
