@@ -231,7 +231,21 @@ fn mask_protobuf_version(body: &[u8]) -> Bytes {
         }
         at += 1;
     }
+    mask_too_large(&mut out);
     out.into()
+}
+
+/// The version a cache has reached, in the text of a Status.
+fn mask_too_large(message: &mut [u8]) {
+    const BEFORE: &[u8] = b"Too large resource version: 999999999, current: ";
+    let found = message.windows(BEFORE.len()).position(|w| w == BEFORE);
+    let digits = found
+        .into_iter()
+        .flat_map(|at| at + BEFORE.len()..message.len());
+    let digits: Vec<usize> = digits
+        .take_while(|at| message[*at].is_ascii_digit())
+        .collect();
+    digits.into_iter().for_each(|at| message[at] = b'N');
 }
 
 /// The surroundings of the first difference.

@@ -327,4 +327,21 @@ mod tests {
         assert!(unpacked(&list(&before, "").deflate().unwrap()) == unpacked(&made));
         assert_eq!(list(&before, "").from_kept(), None);
     }
+
+    #[test]
+    fn those_that_come_at_once_deflate_it_once() {
+        let store = store(&[10_000; 300]);
+        let snapshot = store.snapshot();
+        let page = page(&snapshot, "");
+        let list = || GzipList::new(&store.resource, &page, Encoding::Json);
+        let lists: Vec<_> = std::thread::scope(|scope| {
+            let threads = [(); 4].map(|()| scope.spawn(|| list().deflate().unwrap()));
+            threads.map(|thread| thread.join().unwrap()).into()
+        });
+        assert!(lists.windows(2).all(|pair| pair[0] == pair[1]));
+        let one = lists[0].concat().len();
+        let kept = store.memory().derived;
+        assert!(kept < one, "{kept} bytes are kept of a list of {one}");
+        assert_eq!(list().from_kept().as_ref(), lists.first());
+    }
 }

@@ -34,7 +34,7 @@ const ACCEPTS: [(u32, &str); 14] = [
         4,
         "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
     ),
-    (2, "application/yaml"),
+    (6, "application/yaml"),
     (3, "*/*"),
     (1, "application/json;as=Nonsense;v=v1;g=meta.k8s.io"),
     (1, "text/html"),
