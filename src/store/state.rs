@@ -116,9 +116,13 @@ impl Store {
 
     /// Whether objects can be had in the encoding.
     pub fn writes(&self, encoding: Encoding) -> bool {
+        self.resource.envelope.writes(encoding) && !self.failed_to_write(encoding)
+    }
+
+    /// Whether [`Store::fail_to_write`] was called.
+    pub fn failed_to_write(&self, encoding: Encoding) -> bool {
         let failed = self.unwritable.get(encoding as usize);
-        self.resource.envelope.writes(encoding)
-            && failed.is_some_and(|failed| !failed.load(Ordering::Relaxed))
+        failed.is_none_or(|failed| failed.load(Ordering::Relaxed))
     }
 
     /// An object could not be written in the encoding: from now on upstream is

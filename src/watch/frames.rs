@@ -98,8 +98,11 @@ impl PartialMessageFrames {
 
     fn frame(&self, seen: EventType, encoding: Encoding, item: &Bytes) -> Option<Bytes> {
         let envelope = &self.store.resource.envelope;
-        let message = partial_message::of(encoding, item, envelope, self.version)?;
-        Some(self.kind.watch_frame(seen, &message))
+        let message = partial_message::of(encoding, item, envelope, self.version);
+        if message.is_none() {
+            self.store.fail_to_write(Encoding::Protobuf);
+        }
+        Some(self.kind.watch_frame(seen, &message?))
     }
 }
 

@@ -70,6 +70,12 @@ fn shape(
             let printer = printer.ok_or(BypassReason::Representation)?;
             Ok(Shape::Table(printer, options))
         }
+        // A watch that met what it cannot write has ended: the next would too.
+        Transform::PartialObjectMetadata(_)
+            if matches!(plan, Plan::Watch(..)) && store.failed_to_write(encoding) =>
+        {
+            Err(BypassReason::Representation)
+        }
         Transform::PartialObjectMetadata(version)
         | Transform::PartialObjectMetadataList(version) => Ok(Shape::Partial(version, encoding)),
     }
