@@ -275,6 +275,7 @@ fn reorder_each(json: &[u8], fields: &[&str], out: &mut BytesMut) -> Option<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::representation::Encoding;
 
     fn partial(json: &str, form: Form) -> Option<String> {
         let envelope = Envelope::new(form, "apps/v1", "DaemonSet", "DaemonSetList");
@@ -317,6 +318,38 @@ mod tests {
                 partial(&format!("{{\"metadata\":{metadata}}}"), Form::Struct).unwrap(),
                 format!("{start}{expected}}}")
             );
+        }
+    }
+
+    #[test]
+    fn messages_tell_the_same() {
+        for (kind, annotations) in [
+            (
+                "DaemonSet",
+                r#""deprecated.daemonset.template.generation":"1""#,
+            ),
+            ("DaemonSet", r#""a":"\u003cb\u003e""#),
+            (
+                "ReplicaSet",
+                r#""deprecated.daemonset.template.generation":"1""#,
+            ),
+        ] {
+            let envelope = Envelope::new(Form::Struct, "apps/v1", kind, "List");
+            let item = format!(
+                r#"{{"metadata":{{"name":"a","uid":"u","creationTimestamp":"2026-11-21T03:48:19Z","annotations":{{{annotations}}},"managedFields":[{{"manager":"m","fieldsV1":{{"f:spec":{{}}}}}}]}},"spec":{{"selector":null,"template":{{"spec":{{"containers":null}}}}}},"status":{{}}}}"#
+            );
+            let message = envelope.transcoded(item.as_bytes(), Encoding::Protobuf);
+            let made = Metadata::of_message(&message.unwrap(), &envelope).unwrap();
+            let found = Metadata::find(item.as_bytes(), &envelope).unwrap();
+            assert!(!made.needs_json());
+            let text = |metadata: &Metadata, json: &str| {
+                String::from_utf8(metadata.bytes(json.as_bytes()).to_vec()).unwrap()
+            };
+            assert_eq!(text(&made, ""), text(&found, &item));
+        }
+        let envelope = Envelope::new(Form::Struct, "apps/v1", "DaemonSet", "List");
+        for broken in [&b""[..], b"\x12\x00", b"\x0a\x05a", b"\x0a\x02\xf8\x07"] {
+            assert_eq!(Metadata::of_message(broken, &envelope), None);
         }
     }
 

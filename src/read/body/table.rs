@@ -10,10 +10,10 @@ use super::partial::Metadatas;
 use super::pieces::Pieces;
 use crate::negotiation::IncludeObject;
 use crate::read::Page;
-use crate::representation::Envelope;
 use crate::representation::table::{
     Cells, NotPrintable, Printed, Printer, RowWriter, TableOptions,
 };
+use crate::representation::{Encoding, Envelope};
 use crate::store::{Derived, Leaf, Part, Resource, StoredObject};
 
 pub(super) fn single(
@@ -56,20 +56,29 @@ pub(super) fn list(
                 rows.print(printer.cells(), &json(object)?, |text| pieces.push(text))?;
             }
             Part::Leaf(leaf) => {
-                let metadatas = match options.include {
-                    IncludeObject::Metadata => {
-                        Some(Metadatas::of(leaf, resource).ok_or(NotPrintable)?)
-                    }
-                    IncludeObject::None | IncludeObject::Object => None,
-                };
                 let printed = Rows::of(leaf, printer.cells(), envelope)?;
+                let (mut metadatas, mut items) = (None, Vec::new());
+                match options.include {
+                    IncludeObject::None => {}
+                    IncludeObject::Metadata => {
+                        metadatas = Some(Metadatas::of(leaf, resource).ok_or(NotPrintable)?);
+                    }
+                    IncludeObject::Object => {
+                        // Makes the JSON of all objects once, if it makes any.
+                        let _placed = leaf.joined(Encoding::Json, envelope);
+                        let objects = leaf.objects().iter();
+                        items = objects.map(|o| json(o)).collect::<Result<_, _>>()?;
+                    }
+                }
                 for (i, (object, row)) in leaf.objects().iter().zip(printed.rows()).enumerate() {
                     let metadata = metadatas.as_ref().and_then(|all| all.get(i));
-                    let item = match metadata {
-                        Some(metadata) => object.json_of(metadata, envelope).ok_or(NotPrintable)?,
-                        None if rows.needs_object(&row) => json(object)?,
-                        None => Bytes::new(),
+                    let item = match (items.get(i), metadata) {
+                        (Some(item), _) => Some(item.clone()),
+                        (None, Some(metadata)) => object.json_of(metadata, envelope),
+                        (None, None) if row.marked => object.json(envelope),
+                        (None, None) => Some(Bytes::new()),
                     };
+                    let item = item.ok_or(NotPrintable)?;
                     pieces.next_item();
                     rows.write(row, &item, metadata, |text| pieces.push(text))?;
                 }

@@ -343,11 +343,6 @@ impl<'a> RowWriter<'a> {
         }
     }
 
-    /// Whether a row shows more of its object than known metadata.
-    pub fn needs_object(&self, row: &PrintedRow<'_>) -> bool {
-        row.marked || self.options.include != IncludeObject::None
-    }
-
     /// A row that was printed before, of an object whose metadata may be known.
     pub fn write(
         &self,
