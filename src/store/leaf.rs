@@ -49,12 +49,21 @@ struct Memos {
     retired: bool,
     /// By encoding. The objects' bytes are slices of it.
     joined: [Option<Bytes>; 2],
-    /// By type; few.
-    derived: Vec<(TypeId, Arc<dyn Any + Send + Sync>)>,
+    /// Few.
+    derived: Vec<Memo>,
+}
+
+struct Memo {
+    of: TypeId,
+    replaced_by: Option<Encoding>,
+    slot: Arc<dyn Any + Send + Sync>,
 }
 
 /// What a leaf's objects are made into, and could be again.
 pub trait Derived: Send + Sync + 'static {
+    /// The encoding whose bytes, once they are there, make it a waste.
+    const REPLACED_BY: Option<Encoding> = None;
+
     /// Bytes it holds on to, roughly.
     fn size(&self) -> usize;
 }
@@ -142,6 +151,9 @@ impl Leaf {
             object.move_into(&buffer, encoding, slice);
         }
         *memos.joined.get_mut(slot)? = Some(joined.clone());
+        memos
+            .derived
+            .retain(|memo| memo.replaced_by != Some(encoding));
         Some(joined)
     }
 
@@ -175,8 +187,8 @@ impl Leaf {
 
     fn find<T: Derived>(&self, memos: &Memos) -> Option<Slot<T>> {
         let id = TypeId::of::<T>();
-        let (_, slot) = memos.derived.iter().find(|(of, _)| *of == id)?;
-        slot.clone().downcast().ok()
+        let memo = memos.derived.iter().find(|memo| memo.of == id)?;
+        memo.slot.clone().downcast().ok()
     }
 
     fn slot<T: Derived>(&self) -> Option<Slot<T>> {
@@ -188,7 +200,11 @@ impl Leaf {
             return Some(slot);
         }
         let slot = Arc::new(OnceLock::new());
-        memos.derived.push((TypeId::of::<T>(), slot.clone()));
+        memos.derived.push(Memo {
+            of: TypeId::of::<T>(),
+            replaced_by: T::REPLACED_BY,
+            slot: slot.clone(),
+        });
         Some(slot)
     }
 

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::pieces::Pieces;
 use crate::negotiation::MetaVersion;
 use crate::read::Page;
+use crate::representation::Encoding;
 use crate::representation::partial::{self, Metadata};
 use crate::store::{Derived, Kept, Leaf, Part, Resource, StoredObject};
 
@@ -58,6 +59,9 @@ pub(super) fn list(
 pub(super) struct Metadatas(Box<[Metadata]>);
 
 impl Derived for Metadatas {
+    /// It is a part of the object's JSON.
+    const REPLACED_BY: Option<Encoding> = Some(Encoding::Json);
+
     fn size(&self) -> usize {
         self.0.iter().map(Metadata::size).sum()
     }

@@ -3,10 +3,11 @@
 use bytes::{Bytes, BytesMut};
 
 use super::pieces::Pieces;
+use crate::api::protobuf_wire::prefix_len;
 use crate::negotiation::MetaVersion;
 use crate::read::Page;
-use crate::representation::message::{Type, put_item};
-use crate::representation::partial_message;
+use crate::representation::message::Type;
+use crate::representation::{Encoding, partial_message};
 use crate::store::{Resource, StoredObject};
 
 pub(super) fn single(
@@ -27,15 +28,20 @@ pub(super) fn list(
     if version == MetaVersion::V1Beta1 {
         return None;
     }
-    let mut pieces = Pieces::new(page.objects().map(|o| o.size()).sum());
-    let mut items = BytesMut::new();
-    for object in page.objects() {
-        put_item(&message(resource, object, version)?, &mut items);
-    }
+    let messages = page.objects().map(|o| message(resource, o, version));
+    let messages = messages.collect::<Option<Vec<Bytes>>>()?;
+    let length = |message: &Bytes| prefix_len(message.len()) + message.len();
+    let items = messages.iter().map(length).sum();
     let list = Type::new(version.api_version(), "PartialObjectMetadataList");
-    let (prefix, suffix) = list.list(&page.meta, items.len());
+    let (prefix, suffix) = list.list(&page.meta, items);
+    let mut pieces = Pieces::new(prefix.len() + items + suffix.len());
     pieces.push(&prefix);
-    pieces.share(items.freeze());
+    let mut start = BytesMut::new();
+    for message in messages {
+        Encoding::Protobuf.put_item_prefix(message.len(), &mut start);
+        pieces.push(&start.split());
+        pieces.push(&message);
+    }
     pieces.push(&suffix);
     Some(pieces.finish())
 }
