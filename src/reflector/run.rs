@@ -38,6 +38,11 @@ use crate::upstream::Upstream;
 /// meanwhile; a restarted API server is found again within the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
+/// How often a waiting reflector looks whether upstream is back, and how soon
+/// after that it asks.
+const HEALTH_LOOK: Duration = Duration::from_millis(100);
+const RECOVERED: Duration = Duration::from_millis(500);
+
 /// The longest pause that upstream can ask for with `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
@@ -151,7 +156,7 @@ async fn reflect(entry: &Entry, with: Surroundings) {
                     entry.disconnected(Instant::now());
                     tracing::warn!(resource = %entry.gvr, %error, "list failed");
                     restarted("list_failed");
-                    pause.wait(error.retry_after()).await;
+                    pause.wait(error.retry_after(), &upstream).await;
                     Next::List
                 }
             },
@@ -185,7 +190,7 @@ async fn reflect(entry: &Entry, with: Surroundings) {
                     }
                     WatchEnd::Expired => {
                         restarted("expired");
-                        pause.wait(None).await;
+                        pause.wait(None, &upstream).await;
                         Next::List
                     }
                     WatchEnd::Replaced => {
@@ -195,7 +200,7 @@ async fn reflect(entry: &Entry, with: Surroundings) {
                     }
                     WatchEnd::Forbidden if !forbidden.too_long(Instant::now()) => {
                         restarted("watch_failed");
-                        pause.wait(None).await;
+                        pause.wait(None, &upstream).await;
                         Next::Watch(None)
                     }
                     WatchEnd::Refused | WatchEnd::Forbidden => {
@@ -205,22 +210,22 @@ async fn reflect(entry: &Entry, with: Surroundings) {
                     }
                     WatchEnd::Unusable => {
                         restarted("unusable_event");
-                        pause.wait(None).await;
+                        pause.wait(None, &upstream).await;
                         Next::List
                     }
                     WatchEnd::Early if redefined => {
                         restarted("ended_early");
-                        pause.wait(None).await;
+                        pause.wait(None, &upstream).await;
                         Next::List
                     }
                     WatchEnd::Early => {
                         restarted("watch_failed");
-                        pause.wait(None).await;
+                        pause.wait(None, &upstream).await;
                         Next::Watch(None)
                     }
                     WatchEnd::Failed(retry_after) => {
                         restarted("watch_failed");
-                        pause.wait(retry_after).await;
+                        pause.wait(retry_after, &upstream).await;
                         Next::Watch(None)
                     }
                 }
@@ -252,9 +257,25 @@ struct Pause {
 }
 
 impl Pause {
-    async fn wait(&mut self, retry_after: Option<Duration>) {
+    /// Cut short when a server that was lost is back, unless upstream said when
+    /// it wants to be asked again.
+    async fn wait(&mut self, retry_after: Option<Duration>, upstream: &Upstream) {
         let jitter = rand::rng().random_range(0.5..1.0);
-        tokio::time::sleep(self.next(retry_after, jitter)).await;
+        let pause = tokio::time::sleep(self.next(retry_after, jitter));
+        let recovered = async {
+            while upstream.any_healthy() {
+                tokio::time::sleep(HEALTH_LOOK).await;
+            }
+            while !upstream.any_healthy() {
+                tokio::time::sleep(HEALTH_LOOK).await;
+            }
+            // Not all reflectors at once.
+            tokio::time::sleep(RECOVERED.mul_f64(jitter)).await;
+        };
+        tokio::select! {
+            () = pause => {}
+            () = recovered, if retry_after.is_none() => self.reset(),
+        }
     }
 
     /// Never shorter than upstream asked for; the jitter is added to that.

@@ -65,21 +65,6 @@ pub fn text_at<'a>(json: &'a [u8], path: &[&str]) -> Option<Cow<'a, str>> {
     text(get(json, path)?)
 }
 
-/// A field as selectors see it: `spec.nodeName`, `spec.unschedulable`. Strings
-/// are unescaped, booleans and numbers are as written; null, objects, arrays
-/// and absent fields have no value.
-pub fn field_value(json: &[u8], field: &str) -> Option<String> {
-    let mut at = json;
-    for key in field.split('.') {
-        at = get(at, &[key])?;
-    }
-    match at.first()? {
-        b'"' => text(at).map(Cow::into_owned),
-        b't' | b'f' | b'-' | b'0'..=b'9' => std::str::from_utf8(at).ok().map(str::to_owned),
-        _ => None,
-    }
-}
-
 /// Iterator of [`members`].
 pub struct Members<'a>(Items<'a>);
 
@@ -276,21 +261,6 @@ mod tests {
             .map(|e| e.unwrap().1)
             .collect();
         assert_eq!(items, [&b"1"[..], br#"{"a":[]}"#, br#""]""#]);
-    }
-
-    #[test]
-    fn fields_read_as_selectors_see_them() {
-        for (field, expected) in [
-            ("metadata.name", Some("a\"}")),
-            ("spec.on", Some("true")),
-            ("spec.count", Some("-1.5e3")),
-            ("spec.s", Some("<")),
-            ("spec.no", None),
-            ("spec", None),
-            ("spec.s.x", None),
-        ] {
-            assert_eq!(field_value(POD, field).as_deref(), expected, "{field}");
-        }
     }
 
     #[test]
