@@ -18,7 +18,7 @@ pub enum Encoding {
 }
 
 /// `items` of every list message.
-pub(super) const ITEMS: u8 = 2;
+const ITEMS: u8 = 2;
 
 /// Bytes that stand before an item of a list, at most.
 pub const ITEM_PREFIX_MAX: usize = 11;

@@ -7,7 +7,6 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::encoding::ITEMS;
 use super::{EventType, ListMeta};
 use crate::api::protobuf::MAGIC;
 use crate::api::protobuf_wire::{Fields, Value, prefix_len, put_bytes, put_prefix, put_varint};
@@ -141,16 +140,12 @@ fn put_list_meta(meta: &ListMeta, out: &mut BytesMut) {
     }
 }
 
-/// An item of a list, with key and length.
-pub fn put_item(message: &[u8], out: &mut BytesMut) {
-    put_bytes(ITEMS, message, out);
-}
-
 #[cfg(test)]
 mod tests {
     use prost::Message;
 
     use super::*;
+    use crate::representation::Encoding;
 
     #[derive(Clone, PartialEq, Message)]
     struct List {
@@ -195,7 +190,8 @@ mod tests {
         };
         for length in [0, 1, 127, 128, 20_000] {
             let mut items = BytesMut::new();
-            put_item(&vec![b'a'; length], &mut items);
+            Encoding::Protobuf.put_item_prefix(length, &mut items);
+            items.put_bytes(b'a', length);
             let (start, end) = pods.list(&meta, items.len());
             let list = List::decode(&raw(&[start, items.freeze(), end].concat())[..]).unwrap();
             assert_eq!(list.items, [vec![b'a'; length]]);

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::{Encoding, Envelope, partial, transcode};
+use super::partial::{self, Metadata};
+use super::{Encoding, Envelope, transcode};
 use crate::api::protobuf_wire::{Fields, Value, prefix_len};
 use crate::negotiation::MetaVersion;
 use crate::schema::Schema;
@@ -27,11 +28,11 @@ pub fn of(
             _ => None,
         };
     }
-    let json = match encoding {
-        Encoding::Json => item.clone(),
-        Encoding::Protobuf => envelope.transcoded(item, Encoding::Json).ok()?,
-    };
-    let json = partial::object(&json, envelope, version)?;
+    let metadata = match encoding {
+        Encoding::Json => Metadata::find(item, envelope),
+        Encoding::Protobuf => Metadata::of_message(item, envelope),
+    }?;
+    let json = metadata.object(item, version).concat();
     let kind = Schema::builtin().kind(version.api_version(), "PartialObjectMetadata")?;
     let mut out = Vec::new();
     transcode::to_protobuf(kind, &json, &mut out).ok()?;

@@ -5,29 +5,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::NotPrintable;
+use super::conditions::Conditions;
 use super::meta::{Object, nullable};
 use super::row::{Cell, Row};
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Conditions {
-    #[serde(deserialize_with = "nullable")]
-    conditions: Vec<Condition>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Condition {
-    r#type: String,
-    status: String,
-    reason: String,
-}
-
-impl Conditions {
-    fn first(&self, r#type: &str) -> Option<&Condition> {
-        self.conditions.iter().find(|c| c.r#type == r#type)
-    }
-}
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

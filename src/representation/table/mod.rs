@@ -7,6 +7,7 @@
 
 mod age;
 mod columns;
+mod conditions;
 mod custom;
 mod json_path;
 mod meta;

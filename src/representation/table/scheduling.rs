@@ -4,7 +4,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::NotPrintable;
-use super::meta::{Meta, Object, nullable};
+use super::conditions::Conditions;
+use super::meta::{Meta, Object};
 use super::row::{Cell, Row};
 
 #[derive(Debug, Default, Deserialize)]
@@ -32,29 +33,11 @@ struct Policy {
     gang: Option<IgnoredAny>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct GroupStatus {
-    #[serde(deserialize_with = "nullable")]
-    conditions: Vec<Condition>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Condition {
-    r#type: String,
-    status: String,
-    reason: String,
-}
-
 pub fn print_pod_group(object: &[u8]) -> Result<Row, NotPrintable> {
-    let group: Object<GroupSpec, GroupStatus> = serde_json::from_slice(object)?;
+    let group: Object<GroupSpec, Conditions> = serde_json::from_slice(object)?;
     let spec = &group.spec;
     // Of several conditions of a type the last counts.
-    let condition = |r#type: &str| {
-        let mut conditions = group.status.conditions.iter();
-        conditions.rfind(|c| c.r#type == r#type)
-    };
+    let condition = |r#type| group.status.last(r#type);
     let status = match (
         condition("DisruptionTarget"),
         condition("PodGroupScheduled"),
