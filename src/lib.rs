@@ -1,6 +1,7 @@
 //! apifront: a reverse proxy, watch cache and API aggregation layer that stands
 //! in front of Kubernetes API servers. `ARCHITECTURE.md` is the map.
 
+pub mod aggregation;
 pub mod api;
 pub mod authn;
 pub mod authz;

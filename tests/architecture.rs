@@ -27,8 +27,29 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("authz", &["request", "upstream", "config", "authn"]),
     ("identity", &["config", "authn", "authz"]),
     ("aggregation", &["config", "upstream", "request"]),
+    (
+        "discovery",
+        &[
+            "aggregation",
+            "config",
+            "negotiation",
+            "representation",
+            "schema",
+            "upstream",
+        ],
+    ),
+    (
+        "openapi",
+        &[
+            "aggregation",
+            "config",
+            "negotiation",
+            "representation",
+            "upstream",
+        ],
+    ),
     ("deprecation", &["request", "config"]),
-    ("audit", &["request", "config"]),
+    ("audit", &["request", "config", "upstream"]),
     ("health", &["request", "config"]),
     ("flow", &["request", "config"]),
     (

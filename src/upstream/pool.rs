@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use http::header::ACCEPT;
+use http::header::{ACCEPT, HeaderName};
 use kube::client::Body;
 
 use super::{Endpoint, ResponseBody, Settings, SettingsError};
@@ -95,9 +95,24 @@ impl Upstream {
         path_and_query: &str,
         accept: &str,
     ) -> Result<http::Response<ResponseBody>, UpstreamError> {
+        self.get_with(kind, path_and_query, &[(ACCEPT, accept)])
+            .await
+    }
+
+    /// As [`Upstream::get`], with these headers.
+    pub async fn get_with(
+        &self,
+        kind: UpstreamKind,
+        path_and_query: &str,
+        headers: &[(HeaderName, &str)],
+    ) -> Result<http::Response<ResponseBody>, UpstreamError> {
         self.send(kind, || {
-            http::Request::get(path_and_query)
-                .header(ACCEPT, accept)
+            headers
+                .iter()
+                .fold(
+                    http::Request::get(path_and_query),
+                    |request, (name, value)| request.header(name, *value),
+                )
                 .body(Body::empty())
         })
         .await
