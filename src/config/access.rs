@@ -23,6 +23,8 @@ pub struct Delegated {
     pub authentication: Authentication,
     pub authorization: Authorization,
     pub identity: Identity,
+    /// For aggregated backends, whatever the mode.
+    pub proxy_client: Option<ClientCert>,
 }
 
 /// Checked `authentication`. At least one way in is configured.
@@ -96,7 +98,22 @@ impl Delegated {
                 Duration::from_secs(10),
             ),
         };
-        let identity = Identity::check(&raw.identity, check)?;
+        let aggregates = raw.aggregation.api_services.is_some();
+        let identity = Identity::check(&raw.identity, aggregates, check)?;
+        let proxy_client = match &identity {
+            Identity::RequestHeader(cert) => Some(cert.clone()),
+            Identity::Impersonate | Identity::PassThrough => ClientCert::check(
+                (
+                    "identity.proxyClientCertFile",
+                    &raw.identity.proxy_client_cert_file,
+                ),
+                (
+                    "identity.proxyClientKeyFile",
+                    &raw.identity.proxy_client_key_file,
+                ),
+                check,
+            ),
+        };
         if identity == Identity::PassThrough {
             // Their names come without a token that could be passed on.
             for (field, value) in [
@@ -123,6 +140,7 @@ impl Delegated {
             authentication,
             authorization,
             identity,
+            proxy_client,
         })
     }
 }
@@ -233,7 +251,8 @@ impl Identity {
         }
     }
 
-    fn check(raw: &raw::Identity, check: &mut Check) -> Option<Self> {
+    /// With aggregated backends the certificate serves every mode.
+    fn check(raw: &raw::Identity, aggregates: bool, check: &mut Check) -> Option<Self> {
         let mode = check.one_of(
             "identity.mode",
             &raw.mode,
@@ -262,7 +281,9 @@ impl Identity {
             }
             IdentityMode::Impersonate | IdentityMode::PassThrough => {
                 for (field, value) in [cert, key] {
-                    if let Some(value) = value {
+                    if let Some(value) = value
+                        && !aggregates
+                    {
                         check.error(field, value, "belongs to identity.mode RequestHeader");
                     }
                 }

@@ -1,30 +1,53 @@
 //! `aggregation` and `apis`: extension API groups and what of the API is shown.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use url::Url;
 
+use super::api_service::{self, ApiService, ServiceReference};
 use super::check::Check;
 use super::raw;
-use super::upstream::check_servers;
+use super::upstream::{ClientCert, Timing, check_servers};
 use crate::api::GroupVersion;
 
 /// Checked `aggregation`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Aggregation {
-    /// Glob patterns of files.
-    pub api_services: Vec<String>,
+    /// Of all files, each name once.
+    pub api_services: Vec<ApiService>,
     pub backends: Vec<Backend>,
+    /// Shown to backends, which believe the names of callers because of it.
+    /// There if an APIService has a service.
+    pub proxy_client: Option<ClientCert>,
+    /// Files whose change matters, and the patterns that found them.
+    pub files: Vec<PathBuf>,
 }
 
-/// The addresses of one service.
+/// How one service is reached.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Backend {
     pub name: String,
     pub namespace: String,
-    /// At least one. Scheme, host and port alone.
+    /// Scheme, host and port alone. Empty: by the service's name.
     pub servers: Vec<Url>,
+    /// What its certificate is for. `None`: `NAME.NAMESPACE.svc`.
+    pub server_name: Option<String>,
+    pub timing: Timing,
+    /// 0: no limit.
+    pub max_requests_inflight: usize,
+    /// 0: nobody is ejected.
+    pub consecutive_errors: u32,
+    pub ejection_time: Duration,
 }
+
+/// A server that failed so often in a row is passed over, as Envoy's outlier
+/// detection has it.
+const CONSECUTIVE_ERRORS: usize = 5;
+const EJECTION_TIME: Duration = Duration::from_secs(30);
+/// As for `maxRequestsInflight` of the front itself, and far beyond.
+const MOST_INFLIGHT: usize = 1_000_000;
 
 /// Checked `apis`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -45,26 +68,71 @@ pub struct Deprecation {
 }
 
 impl Aggregation {
-    pub(super) fn check(raw: &raw::Aggregation, check: &mut Check) -> Self {
-        let api_services = raw.api_services.clone().unwrap_or_default();
-        for (i, pattern) in api_services.iter().enumerate() {
-            if let Err(error) = glob::Pattern::new(pattern) {
+    pub(super) fn check(
+        raw: &raw::Aggregation,
+        proxy_client: Option<ClientCert>,
+        check: &mut Check,
+    ) -> Self {
+        const SERVICES: &str = "aggregation.apiServices";
+        let patterns = raw.api_services.clone().unwrap_or_default();
+        let api_services = api_service::load(SERVICES, &patterns, check);
+        let remote = api_services.iter().find(|s| s.service.is_some());
+        if let Some(remote) = remote
+            && proxy_client.is_none()
+        {
+            check.error(
+                "identity.proxyClientCertFile",
+                "",
+                &format!(
+                    "needed for {}: backends believe the names of callers because of it",
+                    remote.name
+                ),
+            );
+        }
+        let backends: Vec<Backend> = (raw.backends.iter().flatten().enumerate())
+            .filter_map(|(i, b)| Backend::check(&format!("aggregation.backends[{i}]"), b, check))
+            .collect();
+        for (i, backend) in backends.iter().enumerate() {
+            let same =
+                |b: &&Backend| (&b.name, &b.namespace) == (&backend.name, &backend.namespace);
+            if backends.iter().take(i).any(|b| same(&b)) {
+                let name = format!("{}/{}", backend.namespace, backend.name);
                 check.error(
-                    &format!("aggregation.apiServices[{i}]"),
-                    pattern,
-                    &format!("must be a file name, * and ? allowed: {}", error.msg),
+                    &format!("aggregation.backends[{i}]"),
+                    &name,
+                    "is there twice",
                 );
             }
         }
-        let backends = raw.backends.iter().flatten().enumerate();
         Self {
+            files: api_service::watched(&patterns),
             api_services,
-            backends: backends
-                .filter_map(|(i, b)| {
-                    Backend::check(&format!("aggregation.backends[{i}]"), b, check)
-                })
-                .collect(),
+            backends,
+            proxy_client,
         }
+    }
+
+    /// How a service is reached.
+    pub fn backend(&self, service: &ServiceReference) -> Backend {
+        let configured = self
+            .backends
+            .iter()
+            .find(|b| b.name == service.name && b.namespace == service.namespace);
+        let mut backend = configured.cloned().unwrap_or_else(|| Backend {
+            name: service.name.clone(),
+            namespace: service.namespace.clone(),
+            servers: Vec::new(),
+            server_name: None,
+            timing: Timing::default(),
+            max_requests_inflight: 0,
+            consecutive_errors: CONSECUTIVE_ERRORS as u32,
+            ejection_time: EJECTION_TIME,
+        });
+        if backend.servers.is_empty() {
+            let url = format!("https://{}:{}", service.server_name(), service.port);
+            backend.servers.extend(Url::parse(&url).ok());
+        }
+        backend
     }
 }
 
@@ -72,11 +140,46 @@ impl Backend {
     fn check(field: &str, raw: &raw::Backend, check: &mut Check) -> Option<Self> {
         let name = check.needed_text(&format!("{field}.name"), &raw.name);
         let namespace = check.needed_text(&format!("{field}.namespace"), &raw.namespace);
-        if raw.servers.is_none() {
-            check.error(&format!("{field}.servers"), "", "needs at least one URL");
-        }
+        let default = Timing::default();
+        let timing = Timing {
+            health_check_interval: check.positive_duration(
+                &format!("{field}.healthCheckInterval"),
+                &raw.health_check_interval,
+                default.health_check_interval,
+            ),
+            connect_timeout: check.positive_duration(
+                &format!("{field}.connectTimeout"),
+                &raw.connect_timeout,
+                default.connect_timeout,
+            ),
+            request_timeout: check.positive_duration(
+                &format!("{field}.requestTimeout"),
+                &raw.request_timeout,
+                default.request_timeout,
+            ),
+        };
+        let outlier = &raw.outlier_detection;
         Some(Self {
             servers: check_servers(&format!("{field}.servers"), &raw.servers, check),
+            server_name: raw.server_name.clone(),
+            timing,
+            max_requests_inflight: check.count(
+                &format!("{field}.maxRequestsInflight"),
+                raw.max_requests_inflight,
+                0,
+                0..=MOST_INFLIGHT,
+            ),
+            consecutive_errors: check.count(
+                &format!("{field}.outlierDetection.consecutiveErrors"),
+                outlier.consecutive_errors,
+                CONSECUTIVE_ERRORS,
+                0..=1_000,
+            ) as u32,
+            ejection_time: check.positive_duration(
+                &format!("{field}.outlierDetection.ejectionTime"),
+                &outlier.ejection_time,
+                EJECTION_TIME,
+            ),
             name: name?,
             namespace: namespace?,
         })

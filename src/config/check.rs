@@ -41,6 +41,7 @@ pub(super) enum Shape {
 /// Collects errors. Each method notes what is wrong and returns something
 /// harmless, so that the rest is checked too; nothing made while an error was
 /// noted leaves this module.
+#[derive(Default)]
 pub(super) struct Check {
     errors: Vec<FieldError>,
     /// Field path to the flag that set it.
@@ -95,7 +96,11 @@ impl Config {
             },
         };
         let cache = Cache::check(&raw.cache, cache_defaults, &mut check);
-        let aggregation = Aggregation::check(&raw.aggregation, &mut check);
+        let proxy_client = access
+            .as_ref()
+            .and_then(Access::delegated)
+            .and_then(|d| d.proxy_client.clone());
+        let aggregation = Aggregation::check(&raw.aggregation, proxy_client, &mut check);
         let apis = Apis::check(&raw.apis, &mut check);
         unsupported::check(raw, &mut check);
         match (upstream, access) {
@@ -115,6 +120,11 @@ impl Config {
 }
 
 impl Check {
+    #[cfg(test)]
+    pub(super) fn errors(&self) -> &[FieldError] {
+        &self.errors
+    }
+
     pub(super) fn error(&mut self, field: &str, value: &str, problem: &str) {
         let field = match self.flags.get(field) {
             Some(flag) => (*flag).to_owned(),

@@ -12,6 +12,7 @@
 
 pub mod access;
 pub mod aggregation;
+mod api_service;
 pub mod cache;
 mod check;
 mod duration;
@@ -35,6 +36,7 @@ mod watcher;
 use std::path::PathBuf;
 
 pub use access::{Access, Authentication, Delegated, Identity};
+pub use api_service::{ApiService, ServiceReference};
 pub use cache::{Cache, Consistency};
 pub use duration::{format_duration, parse_duration};
 pub use error::{ConfigErrors, FieldError};
@@ -90,7 +92,7 @@ impl Config {
             files.extend([cert.cert_file.clone(), cert.key_file.clone()]);
         };
         if let Some(delegated) = self.access.delegated()
-            && let Identity::RequestHeader(proxy) = &delegated.identity
+            && let Some(proxy) = &delegated.proxy_client
         {
             cert(proxy);
         }
@@ -132,6 +134,7 @@ impl Config {
                     .map(|h| h.client_ca_file.clone()),
             );
         }
+        files.extend(self.aggregation.files.iter().cloned());
         files
     }
 }

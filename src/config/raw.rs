@@ -251,11 +251,11 @@ pub struct SelfCheck {
 pub struct Aggregation {
     /// Files with APIService manifests; `*` in names. Default none.
     pub api_services: Option<Vec<String>>,
-    /// Addresses of services. Default: `https://NAME.NAMESPACE.svc:PORT`.
+    /// How services are reached. Default: by name, as in a cluster.
     pub backends: Option<Vec<Backend>>,
 }
 
-/// The fixed addresses of one service.
+/// How one service is reached.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Backend {
@@ -263,8 +263,32 @@ pub struct Backend {
     pub name: Option<String>,
     /// `spec.service.namespace` of the APIService.
     pub namespace: Option<String>,
-    /// URLs: `https://127.0.0.1:8444`.
+    /// URLs, which take turns: `https://127.0.0.1:8444`. Default:
+    /// `https://NAME.NAMESPACE.svc:PORT`.
     pub servers: Option<Vec<String>>,
+    /// The name their certificates are for. Default `NAME.NAMESPACE.svc`.
+    pub server_name: Option<String>,
+    /// Time between probes of each server. Duration, default `10s`.
+    pub health_check_interval: Option<String>,
+    /// Time to connect, TLS included. Duration, default `5s`.
+    pub connect_timeout: Option<String>,
+    /// Time for a request that is neither a watch nor a stream. Duration,
+    /// default `60s`.
+    pub request_timeout: Option<String>,
+    /// Requests forwarded at a time, watches and streams apart; further ones
+    /// get 429. 0 for no limit. Default 0.
+    pub max_requests_inflight: Option<i64>,
+    pub outlier_detection: OutlierDetection,
+}
+
+/// Servers that answer with errors are passed over while others do not.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct OutlierDetection {
+    /// Answers 500 and above, or none, in a row; 0 for never. Default 5.
+    pub consecutive_errors: Option<i64>,
+    /// For how long. Duration, default `30s`.
+    pub ejection_time: Option<String>,
 }
 
 /// Which APIs are shown and which carry a warning.

@@ -264,11 +264,6 @@ fn what_is_not_built_is_refused() {
             "observability.auditPolicyFile",
         ),
         (
-            "aggregation",
-            "  apiServices: ['*.yaml']",
-            "aggregation.apiServices",
-        ),
-        (
             "apis",
             "  runtimeConfig: {batch/v1beta1: false}",
             "apis.runtimeConfig",

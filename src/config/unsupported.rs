@@ -23,13 +23,6 @@ pub(super) fn check(raw: &raw::FrontConfiguration, check: &mut Check) {
                 .is_some_and(|v| !v.is_empty()),
         ),
         (
-            "aggregation.apiServices",
-            raw.aggregation
-                .api_services
-                .as_ref()
-                .is_some_and(|files| !files.is_empty()),
-        ),
-        (
             "apis.runtimeConfig",
             raw.apis
                 .runtime_config

@@ -1,0 +1,489 @@
+//! `apiregistration.k8s.io/v1` APIService manifests, unmodified.
+//!
+//! A file may hold many documents, and other objects beside APIServices: a
+//! project's `deploy` folder can be named as it is. Checked are what
+//! kube-apiserver checks (kube-aggregator, `validation/validation.go`), and that
+//! nothing contradicts itself.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::check::Check;
+use crate::api::GroupVersion;
+
+/// Bytes of one file. A ConfigMap holds at most 1 MiB.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// APIServices in all files. Clusters have a few dozen.
+const MAX_API_SERVICES: usize = 1_000;
+/// Documents in one file.
+const MAX_DOCUMENTS: usize = 1_000;
+const API_VERSION: &str = "apiregistration.k8s.io/v1";
+/// The port of a service whose manifest names none.
+const DEFAULT_PORT: u16 = 443;
+
+/// A group version and who serves it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiService {
+    /// `v1alpha1.wardle.example.com`.
+    pub name: String,
+    pub group_version: GroupVersion,
+    /// `None`: the upstream itself.
+    pub service: Option<ServiceReference>,
+    /// PEM. Empty: the system's authorities.
+    pub ca_bundle: Vec<u8>,
+    pub insecure_skip_tls_verify: bool,
+    pub group_priority_minimum: i32,
+    pub version_priority: i32,
+    /// The object as written.
+    pub manifest: Value,
+    pub file: PathBuf,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServiceReference {
+    pub namespace: String,
+    pub name: String,
+    pub port: u16,
+}
+
+impl ServiceReference {
+    /// The name its certificate is for.
+    pub fn server_name(&self) -> String {
+        format!("{}.{}.svc", self.name, self.namespace)
+    }
+}
+
+#[derive(Deserialize)]
+struct Object {
+    #[serde(default, rename = "apiVersion")]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    items: Vec<Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    service: Option<RawService>,
+    group: Option<String>,
+    version: Option<String>,
+    #[serde(rename = "insecureSkipTLSVerify")]
+    insecure_skip_tls_verify: bool,
+    ca_bundle: Option<String>,
+    group_priority_minimum: i64,
+    version_priority: i64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawService {
+    namespace: String,
+    name: String,
+    port: Option<i64>,
+}
+
+/// The APIServices in the files that the patterns match, each name once.
+pub(super) fn load(field: &str, patterns: &[String], check: &mut Check) -> Vec<ApiService> {
+    let mut found: Vec<ApiService> = Vec::new();
+    let mut seen: Vec<PathBuf> = Vec::new();
+    for (i, pattern) in patterns.iter().enumerate() {
+        let field = format!("{field}[{i}]");
+        let files = matching(&field, pattern, check);
+        for file in files {
+            if seen.contains(&file) {
+                continue;
+            }
+            for service in read(&field, &file, check) {
+                match found.iter().find(|s| s.name == service.name) {
+                    // The same said twice is no contradiction.
+                    Some(other) if other.manifest == service.manifest => {}
+                    Some(other) => check.error(
+                        &field,
+                        &service.name,
+                        &format!(
+                            "{} and {} register it differently",
+                            other.file.display(),
+                            file.display()
+                        ),
+                    ),
+                    None if found.len() >= MAX_API_SERVICES => {
+                        let most = format!("more than {MAX_API_SERVICES} APIServices");
+                        check.error(&field, pattern, &most);
+                        return found;
+                    }
+                    None => found.push(service),
+                }
+            }
+            seen.push(file);
+        }
+    }
+    found
+}
+
+/// Files and patterns to be looked at again: a pattern's folder tells of new
+/// files, whose names nobody knows yet.
+pub(super) fn watched(patterns: &[String]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for pattern in patterns {
+        let path = PathBuf::from(pattern);
+        let matched: Vec<PathBuf> = glob::glob(pattern)
+            .map(|paths| paths.flatten().collect())
+            .unwrap_or_default();
+        files.extend(folder(&path));
+        files.extend(matched.iter().filter_map(|file| folder(file)));
+        files.extend(matched);
+        // Not there by that name; its folder is watched because of it.
+        files.push(path);
+    }
+    files
+}
+
+fn folder(file: &Path) -> Option<PathBuf> {
+    let folder = file.parent()?;
+    let here = folder.as_os_str().is_empty();
+    Some(if here { Path::new(".") } else { folder }.to_owned())
+}
+
+fn matching(field: &str, pattern: &str, check: &mut Check) -> Vec<PathBuf> {
+    let paths = match glob::glob(pattern) {
+        Ok(paths) => paths,
+        Err(error) => {
+            let problem = format!("must be a file name, * and ? allowed: {}", error.msg);
+            check.error(field, pattern, &problem);
+            return Vec::new();
+        }
+    };
+    let mut files = Vec::new();
+    for path in paths {
+        match path {
+            // The links of a mounted ConfigMap lead to its files a second time.
+            Ok(path) if path.components().any(|c| c.as_os_str() == "..data") => {}
+            Ok(path) if path.is_dir() => {}
+            Ok(path) => files.push(path),
+            Err(error) => check.error(field, pattern, &format!("cannot be read: {error}")),
+        }
+    }
+    let is_one_file = !pattern.contains(['*', '?', '[']);
+    if files.is_empty() && is_one_file {
+        check.error(field, pattern, "no such file");
+    }
+    files
+}
+
+fn read(field: &str, file: &Path, check: &mut Check) -> Vec<ApiService> {
+    let shown = file.display().to_string();
+    let documents = match text(file).and_then(|text| documents(&text)) {
+        Ok(documents) => documents,
+        Err(problem) => {
+            check.error(field, &shown, &problem);
+            return Vec::new();
+        }
+    };
+    let mut services = Vec::new();
+    let mut pending = documents;
+    pending.reverse();
+    while let Some(document) = pending.pop() {
+        let object = match Object::deserialize(&document) {
+            Ok(object) => object,
+            // Whatever it is, it does not say that it is an APIService.
+            Err(_) if document.get("kind").and_then(Value::as_str) != Some("APIService") => {
+                continue;
+            }
+            Err(error) => {
+                check.error(field, &shown, &format!("APIService: {error}"));
+                continue;
+            }
+        };
+        match object.kind.as_str() {
+            "APIService" => {
+                let place = if object.metadata.name.is_empty() {
+                    shown.clone()
+                } else {
+                    format!("{shown}: {}", object.metadata.name)
+                };
+                let mut problem =
+                    |what: &str, why: &str| check.error(field, &place, &format!("{what}: {why}"));
+                services.extend(checked(object, document, file, &mut problem));
+            }
+            "List" | "APIServiceList" => {
+                pending.extend(object.items.into_iter().take(MAX_DOCUMENTS).rev());
+            }
+            _ => {}
+        }
+    }
+    services
+}
+
+fn text(file: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    let read = File::open(file)
+        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
+        .map_err(|error| format!("cannot be read: {error}"))?;
+    if read as u64 > MAX_FILE_BYTES {
+        return Err(format!("is larger than {MAX_FILE_BYTES} bytes"));
+    }
+    Ok(text)
+}
+
+fn documents(text: &str) -> Result<Vec<Value>, String> {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_depth: 64,
+            max_nodes: 200_000,
+            max_documents: MAX_DOCUMENTS,
+            max_anchors: 64,
+            max_aliases: 256,
+        },
+        with_snippet: false,
+    };
+    let documents: Vec<Option<Value>> =
+        serde_saphyr::from_multiple_with_options(text, options).map_err(|e| e.to_string())?;
+    Ok(documents.into_iter().flatten().collect())
+}
+
+/// `None` after a problem was told.
+fn checked(
+    object: Object,
+    manifest: Value,
+    file: &Path,
+    problem: &mut dyn FnMut(&str, &str),
+) -> Option<ApiService> {
+    let mut fine = true;
+    let mut wrong = |field: &str, why: &str| {
+        fine = false;
+        problem(field, why);
+    };
+    if object.api_version != API_VERSION {
+        wrong("apiVersion", &format!("must be {API_VERSION}"));
+    }
+    let Spec {
+        service,
+        group,
+        version,
+        insecure_skip_tls_verify,
+        ca_bundle,
+        group_priority_minimum,
+        version_priority,
+    } = object.spec;
+    let group = group.unwrap_or_default();
+    let version = version.unwrap_or_default();
+    if version.is_empty() {
+        wrong("spec.version", "needed");
+    } else if !is_label(&version) {
+        wrong("spec.version", "must be a DNS label like v1beta1");
+    }
+    if group.is_empty() && version != "v1" {
+        wrong("spec.group", "needed: only v1 may have an empty group");
+    } else if !group.is_empty() && !group.split('.').all(is_label) {
+        wrong("spec.group", "must be a DNS name");
+    }
+    let name = format!("{version}.{group}");
+    if object.metadata.name != name {
+        wrong(
+            "metadata.name",
+            &format!("must be spec.version + \".\" + spec.group: {name}"),
+        );
+    }
+    let group_priority_minimum = match i32::try_from(group_priority_minimum) {
+        Ok(n) if (1..=20_000).contains(&n) => n,
+        _ => {
+            wrong("spec.groupPriorityMinimum", "must be between 1 and 20000");
+            0
+        }
+    };
+    let version_priority = match i32::try_from(version_priority) {
+        Ok(n) if (1..=1_000).contains(&n) => n,
+        _ => {
+            wrong("spec.versionPriority", "must be between 1 and 1000");
+            0
+        }
+    };
+    let ca_bundle = match ca_bundle.as_deref().map(decode) {
+        None => Vec::new(),
+        Some(Ok(pem)) => pem,
+        Some(Err(why)) => {
+            wrong("spec.caBundle", why);
+            Vec::new()
+        }
+    };
+    if insecure_skip_tls_verify && !ca_bundle.is_empty() {
+        wrong(
+            "spec.insecureSkipTLSVerify",
+            "may not be true if caBundle is present",
+        );
+    }
+    let service = match service {
+        None => {
+            if !ca_bundle.is_empty() {
+                wrong("spec.caBundle", "a local APIService may not have one");
+            }
+            if insecure_skip_tls_verify {
+                wrong(
+                    "spec.insecureSkipTLSVerify",
+                    "a local APIService may not have it",
+                );
+            }
+            None
+        }
+        Some(raw) => {
+            if !raw.namespace.split('.').all(is_label) {
+                wrong("spec.service.namespace", "needed, a DNS label");
+            }
+            if !raw.name.split('.').all(is_label) {
+                wrong("spec.service.name", "needed, a DNS label");
+            }
+            let port = match raw.port.map(u16::try_from) {
+                None => DEFAULT_PORT,
+                Some(Ok(port)) if port > 0 => port,
+                Some(_) => {
+                    wrong("spec.service.port", "must be between 1 and 65535");
+                    DEFAULT_PORT
+                }
+            };
+            Some(ServiceReference {
+                namespace: raw.namespace,
+                name: raw.name,
+                port,
+            })
+        }
+    };
+    fine.then(|| ApiService {
+        name,
+        group_version: GroupVersion { group, version },
+        service,
+        ca_bundle,
+        insecure_skip_tls_verify,
+        group_priority_minimum,
+        version_priority,
+        manifest,
+        file: file.to_owned(),
+    })
+}
+
+/// RFC 1123.
+fn is_label(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    (1..=63).contains(&bytes.len())
+        && bytes.iter().all(|b| alphanumeric(b) || *b == b'-')
+        && bytes.first().is_some_and(alphanumeric)
+        && bytes.last().is_some_and(alphanumeric)
+}
+
+fn decode(text: &str) -> Result<Vec<u8>, &'static str> {
+    let compact: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    base64::engine::general_purpose::STANDARD
+        .decode(compact)
+        .map_err(|_| "must be base64")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WARDLE: &str = "
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1alpha1.wardle.example.com}
+spec:
+  insecureSkipTLSVerify: true
+  group: wardle.example.com
+  groupPriorityMinimum: 1000
+  versionPriority: 15
+  version: v1alpha1
+  service: {name: api, namespace: wardle}
+";
+
+    fn files(texts: &[(&str, &str)]) -> (tempfile::TempDir, Vec<ApiService>, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in texts {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let mut check = Check::default();
+        let pattern = folder.path().join("*.yaml").to_string_lossy().into_owned();
+        let services = load("aggregation.apiServices", &[pattern], &mut check);
+        let errors = check.errors().iter().map(ToString::to_string).collect();
+        (folder, services, errors)
+    }
+
+    #[test]
+    fn manifests_are_taken_as_they_are() {
+        let beside = format!("# a comment\n---\nkind: Namespace\napiVersion: v1\n---{WARDLE}---\n");
+        let (_folder, services, errors) = files(&[
+            ("a.yaml", &beside),
+            ("again.yaml", WARDLE),
+            ("other.txt", "{"),
+        ]);
+        assert_eq!(errors, Vec::<String>::new());
+        let [wardle] = services.as_slice() else {
+            panic!("{services:?}")
+        };
+        assert_eq!(wardle.name, "v1alpha1.wardle.example.com");
+        let service = wardle.service.as_ref().unwrap();
+        assert_eq!(
+            (service.server_name().as_str(), service.port),
+            ("api.wardle.svc", 443)
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_file_and_field() {
+        let local = WARDLE.replace("service: {name: api, namespace: wardle}", "");
+        let many = WARDLE
+            .replace("1000", "0")
+            .replace("15", "1001")
+            .replace("name: api", "port: 0");
+        for (text, expected) in [
+            (WARDLE.replace("v1\n", "v1beta1\n"), vec!["apiVersion"]),
+            (local, vec!["spec.insecureSkipTLSVerify"]),
+            (
+                many,
+                vec![
+                    "spec.groupPriorityMinimum",
+                    "spec.versionPriority",
+                    "spec.service.name",
+                    "spec.service.port",
+                ],
+            ),
+            (
+                WARDLE.replace("name: v1alpha1.", "name: v1."),
+                vec!["metadata.name"],
+            ),
+            ("kind: [".to_owned(), vec![""]),
+            ("kind: APIService\nspec: 3".to_owned(), vec!["APIService"]),
+            (
+                WARDLE.replace("insecureSkipTLSVerify: true", "caBundle: '!'"),
+                vec!["spec.caBundle"],
+            ),
+        ] {
+            let (_folder, services, errors) = files(&[("a.yaml", &text)]);
+            assert!(services.is_empty(), "{text}");
+            assert_eq!(errors.len(), expected.len(), "{text}\n{errors:?}");
+            for (error, field) in errors.iter().zip(expected) {
+                assert!(error.starts_with("aggregation.apiServices[0]: "), "{error}");
+                assert!(error.contains("a.yaml"), "{error}");
+                assert!(error.contains(field), "{error}");
+            }
+        }
+        let (_folder, _, errors) =
+            files(&[("a.yaml", WARDLE), ("b.yaml", &WARDLE.replace("15", "16"))]);
+        assert!(errors[0].contains("differently"), "{errors:?}");
+    }
+}
