@@ -104,6 +104,7 @@ pub(super) async fn upstream(
     Ok(Settings {
         servers,
         timing: config.upstream.timing(),
+        ..Settings::default()
     })
 }
 

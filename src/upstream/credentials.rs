@@ -41,7 +41,8 @@ impl HeaderSource {
             config.auth_info.token = None;
         }
         let auth = config.auth_layer()?;
-        let plain = auth.is_none() && config.auth_info.impersonate.is_none();
+        let plain =
+            auth.is_none() && config.auth_info.impersonate.is_none() && config.headers.is_empty();
         if plain {
             return Ok(Self {
                 service: None,

@@ -1,15 +1,16 @@
 //! One API server.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use kube::client::Body;
+use parking_lot::Mutex;
 
 use super::response_body::{ResponseBody, Silence};
 use super::transport::certificate_only;
-use super::{HeaderSource, Server, SettingsError, Transport, UpstreamError};
+use super::{HeaderSource, OutlierDetection, Server, SettingsError, Transport, UpstreamError};
 use crate::config::upstream::Timing;
 
 /// Of a name's addresses, one that takes longer to accept is passed over.
@@ -25,6 +26,9 @@ pub struct Endpoint {
     pub forward: Transport,
     address: ArcSwapOption<SocketAddr>,
     healthy: AtomicBool,
+    /// Answers that were errors, since the last that was none.
+    errors: AtomicU32,
+    ejected_until: Mutex<Option<Instant>>,
     pub(super) silence: Silence,
 }
 
@@ -63,6 +67,8 @@ impl Endpoint {
             address: ArcSwapOption::empty(),
             // Until a check says otherwise: the first request need not wait.
             healthy: AtomicBool::new(true),
+            errors: AtomicU32::new(0),
+            ejected_until: Mutex::default(),
             silence: Silence::default(),
             name,
         })
@@ -70,6 +76,27 @@ impl Endpoint {
 
     pub fn is_healthy(&self) -> bool {
         self.healthy.load(Ordering::Relaxed)
+    }
+
+    /// Whether others are asked instead, because of its answers.
+    pub fn is_ejected(&self, now: Instant) -> bool {
+        self.ejected_until.lock().is_some_and(|until| until > now)
+    }
+
+    pub(super) fn answered(&self, code: u16, outliers: OutlierDetection, now: Instant) {
+        if code < 500 {
+            self.errors.store(0, Ordering::Relaxed);
+            return;
+        }
+        let errors = self.errors.fetch_add(1, Ordering::Relaxed) + 1;
+        if errors >= outliers.consecutive_errors {
+            self.errors.store(0, Ordering::Relaxed);
+            *self.ejected_until.lock() = Some(now + outliers.ejection_time);
+            tracing::warn!(
+                server = %self.name, errors, code, after = ?outliers.ejection_time,
+                "server answers with errors, others are asked"
+            );
+        }
     }
 
     /// Takes a check's result, or the word of a request that failed. What

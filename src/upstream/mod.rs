@@ -20,5 +20,5 @@ pub use endpoint::Endpoint;
 pub use kubeconfig::KubeconfigFieldError;
 pub use pool::{Upstream, UpstreamError};
 pub use response_body::ResponseBody;
-pub use settings::{Credentials, Server, Settings, SettingsError};
+pub use settings::{Backend, Credentials, OutlierDetection, Server, Settings, SettingsError};
 pub use transport::{Purpose, Transport};

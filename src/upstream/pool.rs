@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use http::header::{ACCEPT, HeaderName};
 use kube::client::Body;
 
-use super::{Endpoint, ResponseBody, Settings, SettingsError};
+use super::{Endpoint, OutlierDetection, ResponseBody, Settings, SettingsError};
 use crate::config::upstream::Timing;
 use crate::metrics::{UpstreamKind, UpstreamMetrics};
 
@@ -34,6 +34,7 @@ pub struct Upstream {
     endpoints: Vec<Arc<Endpoint>>,
     turn: AtomicUsize,
     pub(super) timing: Timing,
+    outliers: OutlierDetection,
     metrics: UpstreamMetrics,
 }
 
@@ -41,12 +42,16 @@ impl Upstream {
     pub fn new(settings: &Settings, metrics: UpstreamMetrics) -> Result<Self, SettingsError> {
         let endpoints = (0..)
             .zip(&settings.servers)
-            .map(|(index, server)| Endpoint::new(server, index, settings.timing).map(Arc::new))
+            .map(|(index, server)| {
+                let number = settings.group.wrapping_add(index);
+                Endpoint::new(server, number, settings.timing).map(Arc::new)
+            })
             .collect::<Result<_, _>>()?;
         Ok(Self {
             endpoints,
             turn: AtomicUsize::new(0),
             timing: settings.timing,
+            outliers: settings.outliers,
             metrics,
         })
     }
@@ -59,16 +64,18 @@ impl Upstream {
         self.endpoints.iter().any(|e| e.is_healthy())
     }
 
-    /// The next API server in turn: healthy before unhealthy, untried before
-    /// tried. `None` when all were tried.
+    /// The next API server in turn: healthy before ejected before unhealthy,
+    /// untried before tried. `None` when all were tried.
     pub fn pick(&self, tried: &[Arc<Endpoint>]) -> Option<Arc<Endpoint>> {
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
         let candidates = (0..self.endpoints.len())
             .filter_map(|i| self.endpoints.get((start + i) % self.endpoints.len()))
             .filter(|e| !tried.iter().any(|t| Arc::ptr_eq(t, e)));
+        let now = Instant::now();
         candidates
             .clone()
-            .find(|e| e.is_healthy())
+            .find(|e| e.is_healthy() && !e.is_ejected(now))
+            .or_else(|| candidates.clone().find(|e| e.is_healthy()))
             .or_else(|| candidates.clone().next())
             .cloned()
     }
@@ -76,6 +83,13 @@ impl Upstream {
     /// A connection failed: others are asked first until a check passes.
     pub fn report_failure(&self, endpoint: &Endpoint, why: impl std::fmt::Display) {
         endpoint.checked(Err(why.to_string()));
+    }
+
+    /// A server has answered a request with this code.
+    pub fn answered(&self, endpoint: &Endpoint, code: u16) {
+        if self.outliers.consecutive_errors > 0 {
+            endpoint.answered(code, self.outliers, Instant::now());
+        }
     }
 
     /// GETs `path_and_query` with apifront's own credentials. The answer's
@@ -197,6 +211,11 @@ mod tests {
                 connect_timeout: Duration::from_millis(300),
                 ..Timing::default()
             },
+            outliers: OutlierDetection {
+                consecutive_errors: 2,
+                ejection_time: Duration::from_millis(50),
+            },
+            ..Settings::default()
         };
         Upstream::new(&settings, Metrics::new().unwrap().upstream).unwrap()
     }
@@ -252,6 +271,26 @@ mod tests {
         }
         assert!(!upstream.any_healthy());
         assert!(picked(&[]).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_answers_with_errors_is_passed_over_for_a_while() {
+        let addresses = [1, 2].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let upstream = upstream(&addresses);
+        let [first, second] = upstream.endpoints() else {
+            panic!()
+        };
+        let picks = |endpoint| (0..4).any(|_| Arc::ptr_eq(&upstream.pick(&[]).unwrap(), endpoint));
+        for (code, still) in [(503, true), (200, true), (500, true), (503, false)] {
+            upstream.answered(first, code);
+            assert_eq!(picks(first), still, "{code}");
+        }
+        // With nobody else left it is asked all the same.
+        upstream.report_failure(second, "gone");
+        assert!(picks(first) && !picks(second));
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        upstream.endpoints[1].checked(Ok(()));
+        assert!(picks(first) && picks(second));
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! Which API servers, with which credentials: from a kubeconfig or a list.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use rustls::pki_types::PrivateKeyDer;
@@ -8,6 +9,7 @@ use rustls::pki_types::pem::PemObject;
 
 use super::exec;
 use super::kubeconfig::{self, KubeconfigFieldError};
+use crate::api::user::MASTERS;
 use crate::config::upstream::Timing;
 
 /// The identity shown upstream on connections that carry callers' requests.
@@ -35,11 +37,41 @@ pub struct Server {
     pub(super) forwards_as_own: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub servers: Vec<Server>,
     pub timing: Timing,
+    /// Connections of different groups are never shared, even to one address.
+    pub group: u64,
+    pub outliers: OutlierDetection,
 }
+
+/// When a server that answers with errors is passed over, and for how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutlierDetection {
+    /// In a row; 0 for never.
+    pub consecutive_errors: u32,
+    pub ejection_time: Duration,
+}
+
+/// How a server of an aggregated API is reached, and known.
+#[derive(Clone, Copy, Debug)]
+pub struct Backend<'a> {
+    /// The name its certificate is for.
+    pub server_name: &'a str,
+    /// PEM. Empty: the system's authorities.
+    pub ca_bundle: &'a [u8],
+    pub insecure_skip_tls_verify: bool,
+    /// Certificate and key that let us name callers.
+    pub proxy_client: (&'a Path, &'a Path),
+}
+
+/// Who apifront is to a backend when it asks for itself: the aggregator of
+/// kube-apiserver calls itself so (kube-aggregator, `handler_discovery.go`).
+const AGGREGATOR: [(&str, &str); 2] = [
+    ("x-remote-user", "system:kube-aggregator"),
+    ("x-remote-group", MASTERS),
+];
 
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
@@ -125,6 +157,38 @@ impl Server {
             ..AuthInfo::default()
         };
         Self::with_forward(own, forward)
+    }
+
+    /// A server of an aggregated API: callers and apifront itself are names in
+    /// headers that it believes because of the certificate.
+    pub fn of_backend(url: http::Uri, backend: Backend<'_>) -> Result<Self, SettingsError> {
+        let (cert_file, key_file) = backend.proxy_client;
+        let mut own = kube::Config::new(url);
+        own.tls_server_name = Some(backend.server_name.to_owned());
+        own.accept_invalid_certs = backend.insecure_skip_tls_verify;
+        if !backend.ca_bundle.is_empty() {
+            let found = super::transport::pem_certificates(backend.ca_bundle);
+            if found.is_empty() {
+                return Err(SettingsError::Transport {
+                    server: own.cluster_url.to_string(),
+                    error: "spec.caBundle holds no PEM certificate".to_owned(),
+                });
+            }
+            own.root_cert = Some(found);
+        }
+        let credentials = Credentials::FrontProxy {
+            cert_file: cert_file.to_owned(),
+            key_file: key_file.to_owned(),
+        };
+        let mut server = Self::with_forward(own, &credentials)?;
+        server.own = server.forward.clone();
+        server.own.headers = AGGREGATOR
+            .map(|(name, value)| {
+                let name = http::HeaderName::from_static(name);
+                (name, http::HeaderValue::from_static(value))
+            })
+            .to_vec();
+        Ok(server)
     }
 
     fn with_forward(

@@ -41,7 +41,7 @@ fn cache(fake: &Fake) -> Cache {
     let server = Server::from_files(url, None, None, None, &Credentials::Own).unwrap();
     let settings = Settings {
         servers: vec![server],
-        timing: Default::default(),
+        ..Settings::default()
     };
     let metrics = Arc::new(Metrics::new().unwrap());
     let upstream = Upstream::new(&settings, metrics.upstream.clone()).unwrap();

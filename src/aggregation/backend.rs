@@ -1,0 +1,139 @@
+//! The servers of one service, as one APIService trusts them.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arc_swap::ArcSwap;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::config::upstream::ClientCert;
+use crate::config::{self, ApiService, ServiceReference};
+use crate::metrics::UpstreamMetrics;
+use crate::upstream::{self, OutlierDetection, Server, Settings, SettingsError, Upstream};
+
+/// What makes two APIServices share connections.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    service: ServiceReference,
+    ca_bundle: Vec<u8>,
+    insecure_skip_tls_verify: bool,
+}
+
+pub struct Backend {
+    pub(super) key: Key,
+    /// `namespace/name`, for the log and metrics.
+    pub name: String,
+    /// Replaced by every reload: files it names may have changed.
+    pub upstream: Arc<ArcSwap<Upstream>>,
+    in_flight: Arc<AtomicUsize>,
+    /// 0: no limit.
+    limit: AtomicUsize,
+    _health: AbortOnDropHandle<()>,
+}
+
+/// A place among the requests of a backend, given back when dropped.
+#[derive(Debug)]
+pub struct InFlight(Arc<AtomicUsize>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Key {
+    pub(super) fn of(service: &ServiceReference, api_service: &ApiService) -> Self {
+        Self {
+            service: service.clone(),
+            ca_bundle: api_service.ca_bundle.clone(),
+            insecure_skip_tls_verify: api_service.insecure_skip_tls_verify,
+        }
+    }
+
+    /// A group of connections of its own.
+    fn group(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        // The upstream's own groups are small numbers, and each server has
+        // four.
+        (hasher.finish() << 12) | (1 << 11)
+    }
+}
+
+/// Connects to nobody.
+pub(super) fn connect(
+    key: &Key,
+    config: &config::aggregation::Backend,
+    proxy_client: &ClientCert,
+    metrics: &UpstreamMetrics,
+) -> Result<Upstream, SettingsError> {
+    let service_name = key.service.server_name();
+    let trust = upstream::Backend {
+        server_name: config.server_name.as_ref().unwrap_or(&service_name),
+        ca_bundle: &key.ca_bundle,
+        insecure_skip_tls_verify: key.insecure_skip_tls_verify,
+        proxy_client: (&proxy_client.cert_file, &proxy_client.key_file),
+    };
+    let server = |url: &url::Url| {
+        let uri = http::Uri::try_from(url.as_str()).map_err(|e| SettingsError::Transport {
+            server: url.to_string(),
+            error: e.to_string(),
+        })?;
+        Server::of_backend(uri, trust)
+    };
+    let settings = Settings {
+        servers: config
+            .servers
+            .iter()
+            .map(server)
+            .collect::<Result<_, _>>()?,
+        timing: config.timing,
+        group: key.group(),
+        outliers: OutlierDetection {
+            consecutive_errors: config.consecutive_errors,
+            ejection_time: config.ejection_time,
+        },
+    };
+    Upstream::new(&settings, metrics.clone())
+}
+
+impl Backend {
+    /// Must be called in a tokio runtime: its servers' health is looked after.
+    pub(super) fn new(key: Key, upstream: Upstream, limit: usize) -> Self {
+        let upstream = Arc::new(ArcSwap::from_pointee(upstream));
+        let current = upstream.clone();
+        let health = tokio::spawn(async move {
+            loop {
+                let upstream = current.load_full();
+                upstream.check_health().await;
+                tokio::time::sleep(upstream.health_check_pause()).await;
+            }
+        });
+        Self {
+            name: format!("{}/{}", key.service.namespace, key.service.name),
+            key,
+            upstream,
+            in_flight: Arc::default(),
+            limit: AtomicUsize::new(limit),
+            _health: AbortOnDropHandle::new(health),
+        }
+    }
+
+    pub(super) fn replace(&self, upstream: Upstream, limit: usize) {
+        self.upstream.store(Arc::new(upstream));
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// `None`: it has enough to do.
+    pub fn admit(&self) -> Option<InFlight> {
+        let limit = self.limit.load(Ordering::Relaxed);
+        self.in_flight
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
+                (limit == 0 || now < limit).then_some(now + 1)
+            })
+            .ok()
+            .map(|_| InFlight(self.in_flight.clone()))
+    }
+}
