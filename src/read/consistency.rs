@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::own_writes::Wrote;
 use super::{BypassReason, Freshness};
 use crate::config::Consistency;
-use crate::reflector::{Cache, Entry};
+use crate::reflector::Entry;
 use crate::store::Store;
 
 /// How long a request for a version the cache is about to reach may wait
@@ -28,7 +28,6 @@ pub enum Basis {
 /// What is to be read, and what is required of it.
 #[derive(Clone, Copy)]
 pub struct Consistent<'a> {
-    pub cache: &'a Cache,
     pub entry: &'a Entry,
     pub store: &'a Store,
     pub mode: Consistency,
@@ -80,9 +79,7 @@ impl Consistent<'_> {
         let Self { entry, store, .. } = self;
         // A watch that begins anew brings what happened meanwhile later.
         let stream = entry.stream()?;
-        let version = entry
-            .proof(|| self.cache.current_version(&entry.gvr))
-            .await?;
+        let version = entry.proof(|| entry.current_version()).await?;
         if store.progress().resource_version < version {
             // Nothing of this resource may have changed since: then the main
             // watch stays silent, and settling is all there is to wait for.

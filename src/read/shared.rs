@@ -14,7 +14,7 @@ use super::shared_plan::{ListQuery, Question, plan};
 use super::shared_state::{SharedState, resolve};
 use super::shared_upstream::{self, Exact, Failure};
 use crate::api::{GroupVersionResource, Status};
-use crate::reflector::{Cache, Entry};
+use crate::reflector::Entry;
 use crate::store::{ObjectKey, Store, StoredObject};
 
 /// How long a server that cannot list metadata alone is not asked for it
@@ -81,7 +81,6 @@ impl SharedReads {
     /// `store`, which is `entry`'s. Waits for `patience` at most.
     pub async fn state(
         &self,
-        cache: &Arc<Cache>,
         entry: &Arc<Entry>,
         store: &Arc<Store>,
         question: Question,
@@ -93,7 +92,6 @@ impl SharedReads {
             return Err(BypassReason::MostRecent.into());
         }
         let lists = Lists {
-            cache: cache.clone(),
             entry: entry.clone(),
             refused: self.refused.clone(),
             patience,
@@ -108,16 +106,15 @@ impl SharedReads {
     /// One object at a moment after this call, `None` if there is none.
     pub async fn object(
         &self,
-        cache: &Arc<Cache>,
         entry: &Arc<Entry>,
         store: &Arc<Store>,
         (namespace, name): (&str, &str),
         patience: Duration,
     ) -> ObjectAnswer {
         let key = ObjectKey::new(namespace, name);
-        let (cache, asked, of) = (cache.clone(), key.clone(), store.clone());
+        let (owner, asked, of) = (entry.clone(), key.clone(), store.clone());
         let ask = move |questions: Vec<()>| {
-            let (upstream, key, store) = (cache.upstream(), asked.clone(), of.clone());
+            let (upstream, key, store) = (owner.upstream(), asked.clone(), of.clone());
             async move {
                 let asked = shared_upstream::object(&upstream, &store, key.namespace(), key.name());
                 let answer: ObjectAnswer = match tokio::time::timeout(patience, asked).await {
@@ -156,7 +153,6 @@ fn is_current(entry: &Entry, store: &Arc<Store>) -> Result<(), BypassReason> {
 /// Asks for the state of one resource on behalf of all who wait for it.
 #[derive(Clone)]
 struct Lists {
-    cache: Arc<Cache>,
     entry: Arc<Entry>,
     refused: Refused,
     patience: Duration,
@@ -185,7 +181,7 @@ impl Lists {
     }
 
     async fn read(&self, store: &Store, read: &ListQuery) -> StateAnswer {
-        let upstream = self.cache.upstream();
+        let upstream = self.entry.upstream();
         let listing = shared_upstream::list(&upstream, store, read).await;
         if let Err(Failure::NotAcceptable) = listing {
             self.refuse(Instant::now());

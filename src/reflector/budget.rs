@@ -161,7 +161,7 @@ impl Cache {
 
     /// Leaves word that there is no room for a resource that was stopped.
     fn turn_away(&self, stopped: &Entry, until: Instant) {
-        let entry = Entry::new(stopped.gvr.clone(), Instant::now());
+        let entry = Entry::new(stopped.gvr.clone(), stopped.owner.clone(), Instant::now());
         entry.refuse(until, Unavailable::MemoryLimit);
         entry.preload(stopped.is_preloaded());
         let mut entries = self.entries.write();

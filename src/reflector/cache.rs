@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::discovery;
 use super::entry::Entry;
 use super::run::{self, Surroundings};
-use crate::api::GroupVersionResource;
+use crate::api::{GroupVersion, GroupVersionResource};
 use crate::config::ResourcePattern;
 use crate::metrics::Metrics;
 use crate::upstream::Upstream;
@@ -45,9 +45,15 @@ pub trait Selection: Send + Sync {
     fn allows(&self, gvr: &GroupVersionResource) -> bool;
 }
 
+/// A group version and the servers that answer for it.
+pub type Route = (GroupVersion, Arc<ArcSwap<Upstream>>);
+
 pub struct Cache {
     pub(super) entries: RwLock<HashMap<GroupVersionResource, Arc<Entry>>>,
     upstream: Arc<ArcSwap<Upstream>>,
+    /// Whom to ask for group versions that are not the upstream's, by
+    /// descending priority.
+    routes: RwLock<Vec<Route>>,
     pub(super) metrics: Arc<Metrics>,
     /// Raised when upstream was replaced by another.
     replaced: watch::Sender<u64>,
@@ -65,6 +71,7 @@ impl Cache {
         Self {
             entries: RwLock::default(),
             upstream,
+            routes: RwLock::default(),
             metrics,
             replaced: watch::channel(0).0,
             tasks: parking_lot::Mutex::default(),
@@ -126,7 +133,10 @@ impl Cache {
         let gvr = match pattern {
             ResourcePattern::Exact(gvr) => gvr.clone(),
             ResourcePattern::GroupResource { group, resource } => {
-                let version = discovery::preferred_version(&self.upstream, group).await;
+                let version = match self.routed_version(group) {
+                    Some(version) => version,
+                    None => discovery::preferred_version(&self.upstream, group).await,
+                };
                 GroupVersionResource::new(group, &version, resource)
             }
             ResourcePattern::All | ResourcePattern::Group(_) => return,
@@ -163,7 +173,8 @@ impl Cache {
                 return Err(Unavailable::Full);
             }
         }
-        let entry = Arc::new(Entry::new(gvr.clone(), now));
+        let upstream = self.upstream_of(gvr);
+        let entry = Arc::new(Entry::new(gvr.clone(), upstream.clone(), now));
         if let Some(before) = entries.insert(gvr.clone(), entry.clone()) {
             entry.preload(before.is_preloaded());
         }
@@ -172,7 +183,7 @@ impl Cache {
         tasks.spawn(run::run(
             entry,
             Surroundings {
-                upstream: self.upstream.clone(),
+                upstream,
                 metrics: self.metrics.clone(),
                 replaced: self.replaced.subscribe(),
                 grown: self.attention.clone(),
@@ -196,12 +207,28 @@ impl Cache {
         self.upstream.load_full()
     }
 
-    /// Asks upstream for its current version of a resource: one no older than
-    /// etcd's when this was called. `None` where upstream cannot tell.
-    pub async fn current_version(&self, gvr: &GroupVersionResource) -> Option<u64> {
-        let upstream = self.upstream.load_full();
-        super::bookmark::probe(&upstream, gvr, true)
-            .await
-            .map(|(_, version)| version)
+    /// Who answers for a resource.
+    fn upstream_of(&self, gvr: &GroupVersionResource) -> Arc<ArcSwap<Upstream>> {
+        let routes = self.routes.read();
+        let of = |(gv, _): &&Route| gv.group == gvr.group && gv.version == gvr.version;
+        let found = routes.iter().find(of);
+        found.map_or_else(|| self.upstream.clone(), |(_, upstream)| upstream.clone())
+    }
+
+    fn routed_version(&self, group: &str) -> Option<String> {
+        let routes = self.routes.read();
+        let found = routes.iter().find(|(gv, _)| gv.group == group);
+        found.map(|(gv, _)| gv.version.clone())
+    }
+
+    /// From now on these servers answer for these group versions. What came
+    /// from others before is dropped, and its watchers are closed.
+    pub fn route(&self, routes: Vec<Route>) {
+        *self.routes.write() = routes;
+        for entry in self.entries() {
+            let owner = self.upstream_of(&entry.gvr);
+            let moved = |entry: &Entry| !Arc::ptr_eq(&entry.owner, &owner);
+            self.stop(&entry.gvr, "served by another server now", moved);
+        }
     }
 }

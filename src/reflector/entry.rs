@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -13,9 +13,12 @@ use super::cache::Unavailable;
 use super::lateness::{Late, Lateness};
 use crate::api::GroupVersionResource;
 use crate::store::{MalformedObject, Store};
+use crate::upstream::Upstream;
 
 pub struct Entry {
     pub gvr: GroupVersionResource,
+    /// Whom it is read from.
+    pub(super) owner: Arc<ArcSwap<Upstream>>,
     store: ArcSwapOption<Store>,
     connection: Mutex<Connection>,
     proof: tokio::sync::Mutex<Option<Proof>>,
@@ -65,9 +68,14 @@ enum Connection {
 }
 
 impl Entry {
-    pub(super) fn new(gvr: GroupVersionResource, now: Instant) -> Self {
+    pub(super) fn new(
+        gvr: GroupVersionResource,
+        owner: Arc<ArcSwap<Upstream>>,
+        now: Instant,
+    ) -> Self {
         Self {
             gvr,
+            owner,
             store: ArcSwapOption::empty(),
             connection: Mutex::new(Connection::Down { since: now }),
             proof: tokio::sync::Mutex::new(None),
@@ -81,6 +89,27 @@ impl Entry {
             admitted: AtomicBool::new(false),
             stop: CancellationToken::new(),
         }
+    }
+
+    /// One that is told what happens, and asks nobody.
+    #[cfg(test)]
+    pub(super) fn of_nobody(gvr: GroupVersionResource, now: Instant) -> Self {
+        let metrics = crate::metrics::Metrics::new().unwrap();
+        let nobody = Upstream::new(&Default::default(), metrics.upstream).unwrap();
+        Self::new(gvr, Arc::new(ArcSwap::from_pointee(nobody)), now)
+    }
+
+    /// The servers it is read from.
+    pub fn upstream(&self) -> Arc<Upstream> {
+        self.owner.load_full()
+    }
+
+    /// Asks upstream for its current version of the resource: one no older than
+    /// etcd's when this was called. `None` where upstream cannot tell.
+    pub async fn current_version(&self) -> Option<u64> {
+        super::bookmark::probe(&self.upstream(), &self.gvr, true)
+            .await
+            .map(|(_, version)| version)
     }
 
     /// The store, once it is filled.

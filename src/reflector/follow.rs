@@ -217,7 +217,7 @@ mod tests {
             bookmark: OnceLock::new(),
         };
         let store = Arc::new(Store::new(resource, vec![], 5));
-        let entry = Entry::new(gvr, Instant::now());
+        let entry = Entry::of_nobody(gvr, Instant::now());
         entry.fill(store.clone());
         (entry, store)
     }

@@ -22,6 +22,6 @@ mod tend;
 mod tests;
 mod watch_list;
 
-pub use cache::{Cache, Selection, Unavailable};
+pub use cache::{Cache, Route, Selection, Unavailable};
 pub use entry::Entry;
 pub use lateness::Late;

@@ -138,7 +138,7 @@ async fn round(front: &Front) {
         let Some(store) = entry.store() else { continue };
         let connected = entry.disconnected_for(Instant::now()).is_zero();
         let snapshot = store.snapshot();
-        let upstream = front.cache.upstream();
+        let upstream = entry.upstream();
         let compared = match connected {
             true => compare(&upstream, &entry.gvr, &store, &snapshot).await,
             false => Err(Skipped::Disconnected),

@@ -7,7 +7,7 @@ use super::*;
 /// Each of `askers` wants a proof at the same time; what they get, and how
 /// often upstream was asked.
 async fn ask(askers: usize, answer: Option<u64>) -> (Vec<Option<u64>>, usize) {
-    let entry = Arc::new(Entry::new(pods(), Instant::now()));
+    let entry = Arc::new(Entry::of_nobody(pods(), Instant::now()));
     let asked = Arc::new(AtomicUsize::new(0));
     let tasks: Vec<_> = (0..askers)
         .map(|_| {
@@ -50,7 +50,7 @@ async fn those_who_wait_share_a_failure() {
 
 #[tokio::test]
 async fn a_failure_proves_nothing() {
-    let entry = Entry::new(pods(), Instant::now());
+    let entry = Entry::of_nobody(pods(), Instant::now());
     let hour = Duration::from_secs(3600);
     assert_eq!(entry.proof(|| async { None }).await, None);
     assert!(!entry.proven_within(hour, Instant::now()));

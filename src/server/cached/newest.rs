@@ -88,7 +88,6 @@ pub(super) async fn newest(
     }
     let config = &front.config.cache;
     let consistent = Consistent {
-        cache: &front.cache,
         entry,
         store,
         mode: config.consistency,
@@ -114,9 +113,7 @@ pub(super) async fn newest(
     let question = match plan {
         Plan::Get(_) => {
             let one = (namespace, info.name.as_str());
-            let object = front
-                .shared
-                .object(&front.cache, entry, store, one, patience);
+            let object = front.shared.object(entry, store, one, patience);
             return Ok(Newest::Object(object.await?));
         }
         // A list that goes on at the newest state: what comes before is not
@@ -130,9 +127,7 @@ pub(super) async fn newest(
             Question::Version
         }
     };
-    let state = front
-        .shared
-        .state(&front.cache, entry, store, question, patience);
+    let state = front.shared.state(entry, store, question, patience);
     Ok(match state.await? {
         SharedState::Whole { snapshot, complete } => Newest::State { snapshot, complete },
         SharedState::Page(page) => Newest::Page(page),
