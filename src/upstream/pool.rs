@@ -132,6 +132,17 @@ impl Upstream {
         .await
     }
 
+    /// GETs from this server and no other, with apifront's own credentials.
+    pub async fn get_from(
+        &self,
+        endpoint: &Endpoint,
+        kind: UpstreamKind,
+        path: &str,
+    ) -> Result<http::Response<ResponseBody>, UpstreamError> {
+        let request = http::Request::get(path).body(Body::empty())?;
+        self.timed(kind, endpoint, request).await
+    }
+
     /// POSTs JSON with apifront's own credentials.
     pub async fn post(
         &self,

@@ -91,6 +91,20 @@ impl Certificates {
         self.cluster.sign(&self.folder, file, serving_params())
     }
 
+    /// A serving certificate for these names alone.
+    pub fn serving_for(&self, file: &str, names: &[&str]) -> Pair {
+        let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("names");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.cluster.sign(&self.folder, file, params)
+    }
+
+    /// One of an authority nobody trusts.
+    pub fn stranger_serving(&self, file: &str) -> Pair {
+        let authority = Authority::new(&self.folder, &format!("{file}-ca"));
+        authority.sign(&self.folder, file, serving_params())
+    }
+
     /// A client certificate of an authority nobody trusts.
     pub fn stranger(&self, user: &str, groups: &[&str]) -> Pair {
         let authority = Authority::new(&self.folder, "stranger-ca");

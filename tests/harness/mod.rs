@@ -9,6 +9,7 @@
 
 pub mod apifront;
 pub mod apiserver;
+pub mod backend;
 pub mod binaries;
 pub mod certificates;
 pub mod client;
@@ -28,7 +29,9 @@ pub mod sample;
 pub mod sample_rarer;
 pub mod scripted;
 pub mod subject;
+pub mod twins;
 pub mod volume;
+pub mod wardle;
 pub mod watch;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

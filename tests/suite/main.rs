@@ -3,6 +3,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod aggregation;
 mod bounds;
 mod cached_reads;
 mod chunked;

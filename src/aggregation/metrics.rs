@@ -1,0 +1,73 @@
+//! Which APIServices are not available, by kube-aggregator's names.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
+
+/// Label values are names of configured APIServices.
+#[derive(Clone)]
+pub struct AvailabilityMetrics {
+    unavailable: IntGaugeVec,
+    became_unavailable: IntCounterVec,
+    /// How many watch over each name: at a reload the next one begins before
+    /// the last one has ended.
+    watched: Arc<Mutex<HashMap<String, usize>>>,
+}
+
+impl AvailabilityMetrics {
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let metrics = Self {
+            unavailable: IntGaugeVec::new(
+                Opts::new(
+                    "aggregator_unavailable_apiservice",
+                    "Gauge of APIServices which are marked as unavailable broken down by APIService name.",
+                ),
+                &["name"],
+            )?,
+            became_unavailable: IntCounterVec::new(
+                Opts::new(
+                    "aggregator_unavailable_apiservice_total",
+                    "Counter of APIServices which are marked as unavailable broken down by APIService name and reason.",
+                ),
+                &["name", "reason"],
+            )?,
+            watched: Arc::default(),
+        };
+        registry.register(Box::new(metrics.unavailable.clone()))?;
+        registry.register(Box::new(metrics.became_unavailable.clone()))?;
+        Ok(metrics)
+    }
+
+    pub(super) fn enter(&self, name: &str) {
+        *self.watched.lock().entry(name.to_owned()).or_insert(0) += 1;
+    }
+
+    /// The series go with the last who tells of them.
+    pub(super) fn leave(&self, name: &str) {
+        let mut watched = self.watched.lock();
+        let Some(count) = watched.get_mut(name) else {
+            return;
+        };
+        *count -= 1;
+        if *count == 0 {
+            watched.remove(name);
+            // It has none when no check has ended.
+            let _ = self.unavailable.remove_label_values(&[name]);
+        }
+    }
+
+    pub(super) fn set(&self, name: &str, available: bool) {
+        self.unavailable
+            .with_label_values(&[name])
+            .set((!available).into());
+    }
+
+    /// It was available, and is no more.
+    pub(super) fn lost(&self, name: &str, reason: &'static str) {
+        self.became_unavailable
+            .with_label_values(&[name, reason])
+            .inc();
+    }
+}

@@ -1,0 +1,350 @@
+//! The same extension API servers behind two doors: kube-apiserver's own
+//! aggregator, which is right, and apifront before a cluster that has never
+//! heard of them. Both doors lead to the same process with the same data, so
+//! that answers can be compared to the byte.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::apifront::{Apifront, oracle};
+use super::backend::{Backend, Mood};
+use super::certificates::Pair;
+use super::client::Client;
+use super::cluster::{Cluster, Once, once};
+use super::differential::Differential;
+use super::kubeconfig::{self, Credential};
+use super::wardle::{self, Wardle};
+use super::{eventually, process};
+
+/// Until an APIService has the condition that is expected of it: what hangs is
+/// given up after 5 s.
+pub const SETTLES_WITHIN: Duration = Duration::from_secs(45);
+
+pub struct Twins {
+    pub folder: PathBuf,
+    /// Its kube-apiserver aggregates.
+    pub oracle: Cluster,
+    /// Aggregates itself, before [`Cluster::shared`].
+    pub front: Apifront,
+    /// Signs whoever may be a front proxy.
+    pub front_proxies: PathBuf,
+    /// Names `…svc` of what [`service`] is called.
+    pub serving: Pair,
+}
+
+/// An APIService and where it is served.
+#[derive(Clone)]
+pub struct Registration {
+    pub manifest: Value,
+    pub port: u16,
+}
+
+impl Registration {
+    /// Of `group` in `version`, served by the service of that name.
+    pub fn new(group: &str, version: &str, service: &str, port: u16) -> Self {
+        let manifest = json!({
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": { "name": format!("{version}.{group}") },
+            "spec": {
+                "group": group,
+                "version": version,
+                "groupPriorityMinimum": 2000,
+                "versionPriority": 200,
+                "service": { "name": service, "namespace": NAMESPACE, "port": port },
+            },
+        });
+        Self { manifest, port }
+    }
+
+    pub fn name(&self) -> &str {
+        self.manifest["metadata"]["name"].as_str().expect("a name")
+    }
+
+    pub fn service(&self) -> &str {
+        let name = self.manifest["spec"]["service"]["name"].as_str();
+        name.expect("a service")
+    }
+
+    /// Without a bundle the system's authorities would be trusted.
+    pub fn trust(mut self, ca: &std::path::Path) -> Self {
+        use base64::Engine;
+        let pem = std::fs::read(ca).expect("a CA file");
+        let text = base64::engine::general_purpose::STANDARD.encode(pem);
+        self.manifest["spec"]["caBundle"] = json!(text);
+        self
+    }
+
+    /// As `aggregation.backends` tells where it is.
+    pub fn backend(&self) -> Value {
+        json!({
+            "name": self.service(),
+            "namespace": NAMESPACE,
+            "servers": [format!("https://127.0.0.1:{}", self.port)],
+        })
+    }
+}
+
+/// Where all services are said to be.
+pub const NAMESPACE: &str = "extensions";
+/// Each is a certificate's `NAME.extensions.svc`.
+pub const SERVICES: [&str; 6] = ["wardle", "hostile", "other", "third", "fourth", "fifth"];
+
+impl Twins {
+    /// kube-apiserver with an aggregator, and an apifront that has `registered`
+    /// in its configuration.
+    pub async fn start(registered: impl AsyncFnOnce(&Parts) -> Vec<Registration>) -> Self {
+        let folder = process::temporary_folder("twins");
+        let oracle = Cluster::start(&[]).await;
+        let shared = Cluster::shared();
+        let admin = oracle.admin_client();
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE },
+        });
+        admin
+            .post("/api/v1/namespaces", &namespace)
+            .await
+            .expect(201);
+        for name in SERVICES {
+            let service = json!({
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": { "name": name },
+                "spec": { "type": "ExternalName", "externalName": "localhost" },
+            });
+            let path = format!("/api/v1/namespaces/{NAMESPACE}/services");
+            admin.post(&path, &service).await.expect(201);
+        }
+        let front_proxies = folder.join("front-proxies.crt");
+        let pem = [&oracle, shared]
+            .map(|c| std::fs::read_to_string(&c.certificates.front_proxy.cert).expect("a CA"));
+        std::fs::write(&front_proxies, pem.concat()).expect("a CA file");
+        let names: Vec<String> = SERVICES
+            .iter()
+            .map(|name| format!("{name}.{NAMESPACE}.svc"))
+            .chain(["localhost".to_owned(), "127.0.0.1".to_owned()])
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let serving = oracle.certificates.serving_for("extensions", &names);
+        let parts = Parts {
+            oracle,
+            front_proxies,
+            serving,
+        };
+        let registered = registered(&parts).await;
+        for registration in &registered {
+            register(&parts.oracle.admin_client(), registration).await;
+        }
+        let front = if oracle_alone() {
+            Apifront::start(&parts.oracle, |_| {}).await
+        } else {
+            let manifests = folder.join("apiservices");
+            std::fs::create_dir_all(&manifests).expect("a folder");
+            Apifront::start(shared, |config| {
+                configure(config, &manifests, &registered);
+            })
+            .await
+        };
+        let Parts {
+            oracle,
+            front_proxies,
+            serving,
+        } = parts;
+        Self {
+            folder,
+            oracle,
+            front,
+            front_proxies,
+            serving,
+        }
+    }
+
+    pub fn direct_client(&self) -> Client {
+        self.oracle.admin_client()
+    }
+
+    pub fn front_client(&self) -> Client {
+        self.front.admin_client()
+    }
+
+    pub fn differential(&self) -> Differential {
+        Differential::new(self.direct_client(), self.front_client())
+    }
+
+    /// Kubeconfigs of the admin of both.
+    pub fn kubeconfigs(&self) -> (PathBuf, PathBuf) {
+        (
+            self.oracle.admin_kubeconfig.clone(),
+            self.front_kubeconfig(),
+        )
+    }
+
+    fn front_kubeconfig(&self) -> PathBuf {
+        let cluster = if oracle_alone() {
+            &self.oracle
+        } else {
+            Cluster::shared()
+        };
+        kubeconfig::write(
+            &self.folder,
+            "front",
+            &self.front.url(),
+            Some(cluster.ca()),
+            Credential::Certificate(&cluster.admin),
+        )
+    }
+
+    /// A certificate of that user and groups for each of both.
+    pub fn clients_of(&self, user: &str, groups: &[&str]) -> (Client, Client) {
+        let of = |cluster: &Cluster| cluster.certificates.client(user, groups);
+        let behind = if oracle_alone() {
+            &self.oracle
+        } else {
+            Cluster::shared()
+        };
+        (
+            self.oracle.client(Some(&of(&self.oracle))),
+            self.front.client(Some(&of(behind))),
+        )
+    }
+
+    /// Waits until both say so of an APIService.
+    pub async fn settled(&self, name: &str, available: bool) {
+        for client in [self.direct_client(), self.front_client()] {
+            settled(&client, name, available).await;
+        }
+    }
+}
+
+/// What a registration may need to know.
+pub struct Parts {
+    pub oracle: Cluster,
+    pub front_proxies: PathBuf,
+    pub serving: Pair,
+}
+
+impl Parts {
+    pub async fn backend(&self, group: &str, mood: Mood) -> Backend {
+        Backend::start(group, &self.serving, &self.front_proxies, mood).await
+    }
+
+    pub fn ca(&self) -> &std::path::Path {
+        self.oracle.ca()
+    }
+}
+
+/// `APIFRONT_TEST_ORACLE`: kube-apiserver is asked twice.
+pub fn oracle_alone() -> bool {
+    oracle()
+}
+
+/// Puts the APIServices into files and names them in the configuration.
+pub fn configure(config: &mut Value, manifests: &std::path::Path, registered: &[Registration]) {
+    for old in std::fs::read_dir(manifests).expect("a folder") {
+        let old = old.expect("an entry").path();
+        let name = old.file_stem().and_then(|n| n.to_str()).unwrap_or("");
+        if !registered.iter().any(|r| r.name() == name) {
+            std::fs::remove_file(old).expect("a file");
+        }
+    }
+    for registration in registered {
+        let file = manifests.join(format!("{}.yaml", registration.name()));
+        let fresh = manifests.join(format!("{}.fresh", registration.name()));
+        std::fs::write(&fresh, format!("{:#}\n", registration.manifest)).expect("a manifest");
+        std::fs::rename(fresh, file).expect("a manifest");
+    }
+    let mut backends: Vec<Value> = Vec::new();
+    for registration in registered {
+        let backend = registration.backend();
+        if !backends.contains(&backend) {
+            backends.push(backend);
+        }
+    }
+    config["aggregation"] = json!({
+        "apiServices": [format!("{}/*.yaml", manifests.display())],
+        "backends": backends,
+    });
+}
+
+pub const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+
+pub async fn register(admin: &Client, registration: &Registration) {
+    admin
+        .post(API_SERVICES, &registration.manifest)
+        .await
+        .expect(201);
+}
+
+/// The `Available` condition, if there is one yet.
+pub async fn condition(client: &Client, name: &str) -> Option<Value> {
+    let object = client.get(&format!("{API_SERVICES}/{name}")).await;
+    let object = object.expect(200);
+    let conditions = object["status"]["conditions"].as_array()?;
+    conditions
+        .iter()
+        .find(|c| c["type"] == "Available")
+        .cloned()
+}
+
+pub async fn settled(client: &Client, name: &str, available: bool) {
+    let expected = if available { "True" } else { "False" };
+    let what = format!("{name} is available: {expected}");
+    eventually(&what, SETTLES_WITHIN, || async {
+        let condition = condition(client, name).await;
+        condition.is_some_and(|c| c["status"] == expected)
+    })
+    .await;
+}
+
+/// Twins with wardle in both versions.
+pub struct WardleTwins {
+    pub twins: Twins,
+    pub wardle: Wardle,
+}
+
+impl WardleTwins {
+    pub fn shared() -> &'static WardleTwins {
+        static SHARED: Once<WardleTwins> = Once::new();
+        once(&SHARED, WardleTwins::start)
+    }
+
+    pub async fn start() -> Self {
+        let mut started = None;
+        let twins = Twins::start(async |parts: &Parts| {
+            let wardle = Wardle::start(&parts.oracle, &parts.serving, &parts.front_proxies).await;
+            let registered = registrations(parts, wardle.port);
+            started = Some(wardle);
+            registered
+        })
+        .await;
+        for version in ["v1alpha1", "v1beta1"] {
+            let name = format!("{version}.{}", wardle::GROUP);
+            twins.settled(&name, true).await;
+        }
+        Self {
+            twins,
+            wardle: started.expect("started above"),
+        }
+    }
+
+    /// A namespace in both clusters.
+    pub async fn namespace(&self, purpose: &str) -> String {
+        let name = Cluster::shared().namespace(purpose).await;
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name },
+        });
+        let admin = self.twins.direct_client();
+        let made = admin.post("/api/v1/namespaces", &namespace).await;
+        assert!(made.status == 201 || made.status == 409, "{}", made.text());
+        name
+    }
+}
+
+/// As sample-apiserver's own manifests say it, in both versions.
+pub fn registrations(parts: &Parts, port: u16) -> Vec<Registration> {
+    ["v1alpha1", "v1beta1"]
+        .map(|version| Registration::new(wardle::GROUP, version, "wardle", port).trust(parts.ca()))
+        .to_vec()
+}
