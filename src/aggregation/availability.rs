@@ -188,7 +188,6 @@ mod tests {
 
     use super::*;
     use crate::aggregation::condition::ConditionStatus;
-    use crate::config::upstream::Timing;
     use crate::metrics::Metrics;
     use crate::upstream::{Credentials, Server, Settings};
 
@@ -222,7 +221,7 @@ mod tests {
         let url = format!("http://{address}").parse().unwrap();
         let settings = Settings {
             servers: vec![Server::from_files(url, None, None, None, &Credentials::Own).unwrap()],
-            timing: Timing::default(),
+            ..Settings::default()
         };
         let metrics = Metrics::new().unwrap();
         let upstream = Upstream::new(&settings, metrics.upstream.clone()).unwrap();

@@ -13,4 +13,4 @@ pub use backend::{Backend, InFlight};
 pub use condition::{Condition, ConditionStatus, Reason};
 pub use metrics::AvailabilityMetrics;
 pub use source::{Source, SourceVersion};
-pub use table::{Aggregation, AggregationError, Prepared, Registered};
+pub use table::{Aggregation, AggregationError, Prepared, Registered, Remote};

@@ -8,8 +8,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use tokio_util::task::AbortOnDropHandle;
 
+use super::availability::Availability;
 use super::backend::{self, Backend, Key};
+use super::metrics::AvailabilityMetrics;
 use super::source::{Source, SourceVersion};
 use crate::api::GroupVersion;
 use crate::config::ApiService;
@@ -40,7 +43,51 @@ pub enum AggregationError {
 pub struct Registered {
     pub service: ApiService,
     /// `None`: the upstream.
-    pub backend: Option<Arc<Backend>>,
+    pub remote: Option<Remote>,
+}
+
+/// A backend and whether it answers.
+pub struct Remote {
+    pub backend: Arc<Backend>,
+    pub availability: Arc<Availability>,
+    _checks: AbortOnDropHandle<()>,
+}
+
+impl Registered {
+    fn new(
+        service: ApiService,
+        backend: Option<Arc<Backend>>,
+        metrics: &AvailabilityMetrics,
+    ) -> Self {
+        let remote = backend.map(|backend| {
+            let availability = Arc::new(Availability::new(
+                service.name.clone(),
+                service.group_version.clone(),
+                backend.upstream.clone(),
+                metrics.clone(),
+            ));
+            Remote {
+                _checks: AbortOnDropHandle::new(tokio::spawn(availability.clone().run())),
+                availability,
+                backend,
+            }
+        });
+        Self { service, remote }
+    }
+
+    fn backend(&self) -> Option<&Arc<Backend>> {
+        self.remote.as_ref().map(|remote| &remote.backend)
+    }
+
+    /// As it was before a reload, with what is known of it.
+    fn is_still(&self, service: &ApiService, backend: Option<&Arc<Backend>>) -> bool {
+        let same_backend = match (self.backend(), backend) {
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        same_backend && self.service == *service
+    }
 }
 
 #[derive(Default)]
@@ -100,7 +147,9 @@ impl Prepared {
     }
 
     /// Puts it in force. Backends that stay keep what they know.
-    pub fn apply(mut self, before: &Aggregation) -> Aggregation {
+    ///
+    /// Must be called in a tokio runtime: backends are looked after.
+    pub fn apply(mut self, before: &Aggregation, metrics: &AvailabilityMetrics) -> Aggregation {
         let mut backends: HashMap<Key, Arc<Backend>> = HashMap::new();
         let mut registered: Vec<Arc<Registered>> = Vec::new();
         for (service, target) in self.services {
@@ -118,7 +167,15 @@ impl Prepared {
                 }
                 backends.get(&key).cloned()
             });
-            registered.push(Arc::new(Registered { service, backend }));
+            let still = |r: &&Arc<Registered>| r.is_still(&service, backend.as_ref());
+            let known = before.registered.iter().find(still).cloned();
+            if let Some(remote) = known.as_ref().and_then(|r| r.remote.as_ref()) {
+                // Its certificate may be another.
+                remote.availability.notify();
+            }
+            registered.push(
+                known.unwrap_or_else(|| Arc::new(Registered::new(service, backend, metrics))),
+            );
         }
         registered.sort_by(|a, b| {
             let order = |r: &Registered| {
@@ -132,7 +189,7 @@ impl Prepared {
         });
         let routes = registered
             .iter()
-            .filter(|r| r.backend.is_some())
+            .filter(|r| r.remote.is_some())
             .map(|r| (r.service.group_version.clone(), r.clone()))
             .collect();
         Aggregation { registered, routes }
@@ -165,7 +222,7 @@ impl Aggregation {
     /// Whom to ask for each group version that is not the upstream's.
     pub fn upstreams(&self) -> Vec<(GroupVersion, Arc<ArcSwap<Upstream>>)> {
         let of = |r: &Arc<Registered>| {
-            let backend = r.backend.as_ref()?;
+            let backend = r.backend()?;
             Some((r.service.group_version.clone(), backend.upstream.clone()))
         };
         self.registered.iter().filter_map(of).collect()
@@ -174,10 +231,7 @@ impl Aggregation {
     /// Every backend once, with what it answers for.
     pub fn sources(&self) -> Vec<Source> {
         let versions = |backend: &Arc<Backend>| {
-            let its = |r: &&Arc<Registered>| {
-                let of = r.backend.as_ref();
-                of.is_some_and(|b| Arc::ptr_eq(b, backend))
-            };
+            let its = |r: &&Arc<Registered>| r.backend().is_some_and(|b| Arc::ptr_eq(b, backend));
             self.registered
                 .iter()
                 .filter(its)
@@ -209,6 +263,6 @@ impl Aggregation {
     }
 
     fn backends(&self) -> impl Iterator<Item = &Arc<Backend>> {
-        self.registered.iter().filter_map(|r| r.backend.as_ref())
+        self.registered.iter().filter_map(|r| r.backend())
     }
 }

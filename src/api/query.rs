@@ -41,11 +41,40 @@ impl Query {
         self.get(key).is_some()
     }
 
+    /// `url.Values.Encode`: the same pairs, keys in order.
+    pub fn encode(&self) -> String {
+        let mut pairs: Vec<&(String, String)> = self.0.iter().collect();
+        pairs.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut out = String::new();
+        for (key, value) in pairs {
+            if !out.is_empty() {
+                out.push('&');
+            }
+            escape(key, &mut out);
+            out.push('=');
+            escape(value, &mut out);
+        }
+        out
+    }
+
     /// The API server's reading of a boolean: present and neither `0` nor
     /// `false` is true, the empty value included.
     pub fn truthy(&self, key: &str) -> bool {
         self.get(key)
             .is_some_and(|v| v != "0" && !v.eq_ignore_ascii_case("false"))
+    }
+}
+
+/// `url.QueryEscape`.
+fn escape(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                out.push(byte.into());
+            }
+            b' ' => out.push('+'),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
     }
 }
 

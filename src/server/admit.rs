@@ -47,10 +47,18 @@ pub(super) async fn admit(
     authority: Option<&str>,
     peer: &Peer,
     info: &RequestInfo,
+    backend: bool,
 ) -> Result<Admitted, Refused> {
     match &front.gate {
         Gate::Owner => owner(headers, authority),
-        Gate::Delegated(gate) => delegated(gate, headers, peer, info).await,
+        Gate::Delegated(gate) => {
+            // Backends take names from headers, as from kube-apiserver.
+            let mode = match backend {
+                true => identity::Mode::RequestHeader,
+                false => gate.forward_as,
+            };
+            delegated(gate, headers, peer, info, mode).await
+        }
     }
 }
 
@@ -81,6 +89,7 @@ async fn delegated(
     headers: &HeaderMap,
     peer: &Peer,
     info: &RequestInfo,
+    mode: identity::Mode,
 ) -> Result<Admitted, Refused> {
     let caller = gate.authenticator.authenticate(headers, peer).await?;
     let impersonation = Impersonation::from_headers(headers).map_err(Refused::Impersonation)?;
@@ -97,7 +106,7 @@ async fn delegated(
         token: caller.token.as_deref(),
         impersonation: impersonation.as_ref(),
     };
-    let identity = identity_headers(gate.forward_as, caller)?;
+    let identity = identity_headers(mode, caller)?;
     Ok(Admitted {
         user: Some(user),
         impersonates_upstream: false,

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use super::front::{Delegated, Gate};
 use super::tls::{CertificateError, CertificateFiles};
+use crate::aggregation::{AggregationError, Prepared};
+use crate::api::GroupVersion;
 use crate::authn::{
     Authenticator, AuthnMetrics, AuthnSettings, CaBundle, CaBundleError, RequestHeaderNames,
     RequestHeaderSettings, TokenReviewSettings,
@@ -15,6 +17,8 @@ use crate::config::access::{self, Access};
 use crate::config::serving::SecureServing;
 use crate::config::{self, Config};
 use crate::identity;
+use crate::metrics::Metrics;
+use crate::schema::Schema;
 use crate::upstream::review::ReviewClient;
 use crate::upstream::{Credentials, Server, Settings, SettingsError};
 
@@ -37,6 +41,8 @@ pub enum BuildError {
     /// Which of them, the file in `error` tells.
     #[error("serving (tlsCertFile, tlsPrivateKeyFile, sniCerts): {error}")]
     Certificate { error: CertificateError },
+    #[error("aggregation.apiServices: {0}")]
+    Aggregation(#[from] AggregationError),
 }
 
 impl From<CertificateError> for BuildError {
@@ -106,6 +112,16 @@ pub(super) async fn upstream(
         timing: config.upstream.timing(),
         ..Settings::default()
     })
+}
+
+/// The backends of a configuration.
+pub(super) fn aggregation(config: &Config, metrics: &Metrics) -> Result<Prepared, BuildError> {
+    let is_built_in = |group_version: &GroupVersion| {
+        let api_version = group_version.to_string();
+        Schema::builtin().kinds().any(|(of, ..)| of == api_version)
+    };
+    let prepared = Prepared::new(&config.aggregation, is_built_in, &metrics.upstream)?;
+    Ok(prepared)
 }
 
 fn bundle(field: &'static str, file: &Path) -> Result<Arc<CaBundle>, BuildError> {

@@ -15,13 +15,14 @@ use super::front::{Front, Gate};
 use super::record::Finished;
 use super::respond::{AUDIT_ID, Answer};
 use super::websocket::Handshake;
+use crate::aggregation::{self, Registered, Remote};
 use crate::api::{Query, Status, UserInfo};
 use crate::authn::Peer;
 use crate::flow::{Admitted, RequestKind, TooManyRequests};
 use crate::metrics::LongRunning;
 use crate::read::{BypassReason, OpenWrite, WrittenVersion};
 use crate::request::{RequestInfo, RequestInfoError};
-use crate::upstream::Endpoint;
+use crate::upstream::{Endpoint, Upstream};
 
 /// An Audit-ID longer than this is replaced, as kube-apiserver does.
 const MAX_AUDIT_ID: usize = 64;
@@ -43,6 +44,8 @@ pub struct RequestContext {
     pub(super) query: Query,
     /// `None` until, and unless, the request was understood.
     pub(super) info: Option<RequestInfo>,
+    /// The APIService of a backend that it is for.
+    pub(super) route: Option<Arc<Registered>>,
     pub(super) user: Option<UserInfo>,
     /// Upstream is asked to act as somebody else, and decides that.
     pub(super) impersonates_upstream: bool,
@@ -91,6 +94,7 @@ impl Forward {
 pub(super) struct Guards {
     pub(super) in_flight: Option<Admitted>,
     pub(super) long_running: Option<LongRunning>,
+    pub(super) backend: Option<aggregation::InFlight>,
     #[expect(dead_code, reason = "counts the request as open until dropped")]
     pub(super) open: Option<OpenRequest>,
 }
@@ -107,6 +111,7 @@ impl RequestContext {
             client: None,
             query: Query::default(),
             info: None,
+            route: None,
             user: None,
             impersonates_upstream: false,
             cache: CacheResult::NotAsked,
@@ -132,7 +137,10 @@ impl RequestContext {
         self.query = Query::parse(request.uri.query().unwrap_or_default());
         let path = request.uri.path();
         match RequestInfo::parse(&request.method, path, &self.query) {
-            Ok(info) => self.info = Some(info),
+            Ok(info) => {
+                self.route = self.front.aggregation.route(&info.path).cloned();
+                self.info = Some(info);
+            }
             Err(error) => return Some(self.unreadable(error, &request.headers, path)),
         }
         None
@@ -161,7 +169,16 @@ impl RequestContext {
         let authority = request.uri.authority().map(|a| a.as_str());
         let other_credentials = matches!(self.front.gate, Gate::Owner) || peer.has_certificate();
         self.handshake = Handshake::read(request, other_credentials);
-        let admitted = admit::admit(&self.front, &request.headers, authority, peer, info).await;
+        let backend = self.route.is_some();
+        let admitted = admit::admit(
+            &self.front,
+            &request.headers,
+            authority,
+            peer,
+            info,
+            backend,
+        )
+        .await;
         let admitted = match admitted {
             Ok(admitted) => admitted,
             Err(refused) => {
@@ -190,6 +207,19 @@ impl RequestContext {
                 Finished::new(session, self).terminated();
                 Some(answer)
             }
+        }
+    }
+
+    /// The backend it is for.
+    pub(super) fn remote(&self) -> Option<&Remote> {
+        self.route.as_ref()?.remote.as_ref()
+    }
+
+    /// The servers it is for.
+    pub(super) fn upstream(&self) -> Arc<Upstream> {
+        match self.remote() {
+            Some(remote) => remote.backend.upstream.load_full(),
+            None => self.front.cache.upstream(),
         }
     }
 

@@ -10,6 +10,7 @@ use pingora_core::{Error, ErrorType, Result};
 use pingora_http::RequestHeader;
 use pingora_proxy::{FailToProxy, Session};
 
+use super::aggregate;
 use super::context::RequestContext;
 use super::record::Finished;
 use super::respond::{self, AUDIT_ID, Answer};
@@ -42,7 +43,7 @@ pub(super) async fn go_on(session: &mut Session) -> Result<()> {
 
 /// The next API server to try.
 pub(super) async fn peer(session: &mut Session, ctx: &mut RequestContext) -> Result<Box<HttpPeer>> {
-    let upstream = ctx.front.cache.upstream();
+    let upstream = ctx.upstream();
     let Some(endpoint) = upstream.pick(&ctx.forward.tried) else {
         return Error::e_explain(ErrorType::ConnectError, "no API server left to try");
     };
@@ -61,7 +62,11 @@ pub(super) async fn peer(session: &mut Session, ctx: &mut RequestContext) -> Res
     } else {
         Purpose::Short
     };
-    Ok(Box::new(endpoint.forward.peer(address, purpose)))
+    let mut peer = endpoint.forward.peer(address, purpose);
+    if let Some(timeout) = aggregate::timeout(ctx) {
+        peer.options.read_timeout = Some(timeout);
+    }
+    Ok(Box::new(peer))
 }
 
 /// Replaces the caller's credentials by what makes him known upstream.
@@ -83,6 +88,7 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
         })?;
     // The client has been told to go on.
     request.remove_header(&EXPECT);
+    aggregate::rewrite(request, ctx);
     introduce(request, ctx)?;
     for (name, value) in &own {
         request.append_header(name, value)?;
@@ -112,7 +118,7 @@ pub(super) fn introduce(request: &mut RequestHeader, ctx: &RequestContext) -> Re
 /// Connecting sent nothing: any request may try the next server.
 pub(super) fn could_not_connect(ctx: &mut RequestContext, mut error: Box<Error>) -> Box<Error> {
     if let Some(endpoint) = ctx.forward.tried.last() {
-        ctx.front.cache.upstream().report_failure(endpoint, &error);
+        ctx.upstream().report_failure(endpoint, &error);
         tracing::warn!(server = %endpoint.name, %error, "cannot connect to the API server");
     }
     error.set_retry(true);
@@ -198,6 +204,11 @@ pub(super) async fn failed(
             tracing::debug!(%error, "client went away");
             return no_answer;
         }
+        _ if ctx.route.is_some() => {
+            tracing::warn!(%error, "request could not be forwarded to a backend");
+            let answer = aggregate::failed(error);
+            return say(session, ctx, answer).await;
+        }
         _ if ctx.forward.outcome_unknown && !is_read(&session.req_header().method) => {
             unknown_outcome()
         }
@@ -205,14 +216,18 @@ pub(super) async fn failed(
     };
     tracing::warn!(%error, code = status.code, "request could not be forwarded");
     let answer = Answer::from_status(&status, &session.req_header().headers, &ctx.query);
-    ctx.code = status.code;
+    say(session, ctx, answer).await
+}
+
+async fn say(session: &mut Session, ctx: &mut RequestContext, answer: Answer) -> FailToProxy {
+    ctx.code = answer.status.as_u16();
     session.set_keepalive(None);
     match respond::send(session, answer, ctx).await {
         Ok(bytes) => ctx.response_bytes = bytes,
         Err(error) => tracing::debug!(%error, "error answer not sent"),
     }
     FailToProxy {
-        error_code: status.code,
+        error_code: ctx.code,
         can_reuse_downstream: false,
     }
 }

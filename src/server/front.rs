@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::drain::Drain;
 use super::record::KnownResources;
 use super::self_check::SelfChecks;
+use crate::aggregation::Aggregation;
 use crate::api::GroupVersionResource;
 use crate::authn::{Authenticator, RequestHeaderNames};
 use crate::authz::{Authorizer, Impersonator};
@@ -22,6 +23,7 @@ pub struct Front {
     pub config: Arc<Config>,
     pub gate: Gate,
     pub cache: Arc<Cache>,
+    pub aggregation: Arc<Aggregation>,
     pub shared: Arc<SharedReads>,
     pub writes: Arc<OwnWrites>,
     pub health: Arc<Health>,
@@ -64,10 +66,14 @@ impl Front {
                 gauges.late_event(late.broken);
             }
         }
-        for endpoint in self.cache.upstream().endpoints() {
-            self.metrics
-                .upstream
-                .healthy(&endpoint.name, endpoint.is_healthy());
+        let backends = self.aggregation.distinct_backends().into_iter();
+        let others = backends.map(|backend| backend.upstream.load_full());
+        for upstream in std::iter::once(self.cache.upstream()).chain(others) {
+            for endpoint in upstream.endpoints() {
+                self.metrics
+                    .upstream
+                    .healthy(&endpoint.name, endpoint.is_healthy());
+            }
         }
     }
 }

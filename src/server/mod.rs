@@ -2,6 +2,7 @@
 //! shutdown. The only module that knows all others. Start at `proxy.rs`.
 
 mod admit;
+mod aggregate;
 mod aside;
 mod build;
 mod cached;

@@ -18,7 +18,7 @@ use super::front::Front;
 use super::header_deadline::HeaderRead;
 use super::respond::Answer;
 use super::{
-    forward, framing, local, own_write, record, respond, stream, upgrade, watch_stream,
+    aggregate, forward, framing, local, own_write, record, respond, stream, upgrade, watch_stream,
     websocket_watch,
 };
 use crate::api::Status;
@@ -72,6 +72,9 @@ impl ProxyHttp for Proxy {
         if let Some(answer) = local::own_paths(session, ctx).await {
             return self.finish(session, ctx, answer).await;
         }
+        if let Some(answer) = aggregate::before_cache(session, ctx).await {
+            return self.finish(session, ctx, answer).await;
+        }
         match ctx.ask_cache(session).await {
             Outcome::Answer(answer, version) => {
                 ctx.cache = CacheResult::Hit(version);
@@ -99,6 +102,9 @@ impl ProxyHttp for Proxy {
             }
             Outcome::Bypass(reason) => ctx.cache = CacheResult::Bypass(reason),
             Outcome::NotAsked => {}
+        }
+        if let Some(answer) = aggregate::before_forwarding(session, ctx).await {
+            return self.finish(session, ctx, answer).await;
         }
         forward::begin(session, ctx);
         if upgrade::is_upgrade(session.req_header()) {
@@ -157,6 +163,7 @@ impl ProxyHttp for Proxy {
     ) -> Result<()> {
         ctx.code = response.status.as_u16();
         ctx.forward.answered = Some(Instant::now());
+        aggregate::answered(response, ctx)?;
         own_write::begin(session.req_header(), response, ctx);
         respond::debug_header(response, session.req_header(), ctx.cache)
     }

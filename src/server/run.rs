@@ -24,6 +24,7 @@ use super::proxy::Proxy;
 use super::record::KnownResources;
 use super::self_check;
 use super::tls::{self, AnyClientCertificate, ServerCertificates};
+use crate::aggregation::{Aggregation, AvailabilityMetrics};
 use crate::authn::AuthnMetrics;
 use crate::authz::AuthzMetrics;
 use crate::config::{self, Config, Live, ResourcePattern};
@@ -74,6 +75,7 @@ struct Parts {
     certificates: Option<Arc<ServerCertificates>>,
     clients: Arc<AnyClientCertificate>,
     embedded: Option<SocketAddr>,
+    availability: AvailabilityMetrics,
 }
 
 /// Whether the files that a configuration names can be used: certificates,
@@ -84,6 +86,7 @@ pub async fn check(config: &Config, metrics: &Metrics) -> Result<(), StartError>
     build::client_authorities(&config.access)?;
     let settings = build::upstream(config, None).await?;
     Upstream::new(&settings, metrics.upstream.clone())?;
+    build::aggregation(config, metrics)?;
     Ok(())
 }
 
@@ -111,7 +114,11 @@ impl Apifront {
             AuthzMetrics::register(&metrics.registry)?,
         );
         let drain = Arc::new(Drain::default());
+        let availability = AvailabilityMetrics::register(&metrics.registry)?;
+        let aggregation = build::aggregation(&config, &metrics)?;
+        let aggregation = aggregation.apply(&Aggregation::default(), &availability);
         let cache = Arc::new(Cache::new(upstream.clone(), metrics.clone()));
+        cache.route(aggregation.upstreams());
         let health = health(&live, &cache, &upstream);
         let gate = access.gate(&config)?;
         let certificates = server_certificates(&config)?;
@@ -126,6 +133,7 @@ impl Apifront {
             config: config.clone(),
             gate,
             cache,
+            aggregation: Arc::new(aggregation),
             shared: Arc::new(SharedReads::default()),
             writes: Arc::new(OwnWrites::new(Instant::now())),
             health: health.clone(),
@@ -145,6 +153,7 @@ impl Apifront {
             certificates: certificates.clone(),
             clients: clients.clone(),
             embedded: embedded_address,
+            availability,
         };
         background.spawn(check_health(upstream.clone()));
         background.spawn(limits.run());
@@ -371,6 +380,7 @@ impl Parts {
         let settings = build::upstream(&config, self.embedded).await?;
         let old = self.front.load_full();
         let upstream = Upstream::new(&settings, old.metrics.upstream.clone())?;
+        let aggregation = build::aggregation(&config, &old.metrics)?;
         if let (Some(certificates), Some(secure)) = (&self.certificates, &config.serving.secure) {
             let (default, named) = build::certificate_files(secure);
             certificates
@@ -380,10 +390,12 @@ impl Parts {
         let gate: Gate = self.access.gate(&config)?;
         let bundles = build::client_authorities(&config.access)?;
         self.clients.reload(bundles.iter().map(Arc::as_ref));
+        let aggregation = aggregation.apply(&old.aggregation, &self.availability);
         let front = Front {
             config,
             gate,
             cache: old.cache.clone(),
+            aggregation: Arc::new(aggregation),
             shared: old.shared.clone(),
             writes: old.writes.clone(),
             health: old.health.clone(),
@@ -404,9 +416,11 @@ impl Parts {
             // It may be another cluster now.
             front.cache.relist();
         }
-        preload(&front);
         let front = Arc::new(front);
         self.front.store(front.clone());
+        // Whom requests are forwarded to has changed; now what is cached.
+        front.cache.route(front.aggregation.upstreams());
+        preload(&front);
         front.cache.reconfigured();
         Ok(())
     }

@@ -18,6 +18,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 use tokio::sync::watch::Receiver;
 
+use super::aggregate;
 use super::context::RequestContext;
 use super::detached::take_session;
 use super::forward;
@@ -107,7 +108,7 @@ pub(super) async fn ask_upstream(
             return Ok(Err(answer(&status, session, ctx)));
         }
     };
-    let upstream = ctx.front.cache.upstream();
+    let upstream = ctx.upstream();
     ctx.forward.asked = Some(Instant::now());
     let asked = tokio::select! {
         asked = upstream.send_alone(request, repeatable) => asked,
@@ -116,9 +117,12 @@ pub(super) async fn ask_upstream(
         }
     };
     match asked {
-        Ok(response) => Ok(Ok(response)),
+        Ok(response) => Ok(aggregate::checked(response, ctx)),
         Err(error) => {
             tracing::warn!(%error, "request could not be forwarded");
+            if ctx.route.is_some() {
+                return Ok(Err(aggregate::unreachable(&error.to_string())));
+            }
             let status = match error {
                 AloneError::Http { .. } if !repeatable => forward::unknown_outcome(),
                 _ => forward::unreachable(),
@@ -137,6 +141,7 @@ fn upstream_request(request: &RequestHeader, ctx: &RequestContext) -> Result<Req
     for of_the_body in [CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, EXPECT] {
         request.remove_header(&of_the_body);
     }
+    aggregate::rewrite(&mut request, ctx);
     forward::introduce(&mut request, ctx)?;
     let path = request.uri.path_and_query().map_or("/", |p| p.as_str());
     let mut upstream = Request::builder()

@@ -1,0 +1,154 @@
+//! Requests for the group versions of backends: as kube-apiserver's aggregator
+//! treats them (kube-aggregator, `handler_proxy.go`).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::LOCATION;
+use http::{HeaderMap, Method, StatusCode, Uri};
+use hyper::Response;
+use hyper::body::Incoming;
+use pingora_core::{Error, ErrorType, Result};
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_proxy::Session;
+
+use super::context::RequestContext;
+use super::front::Gate;
+use super::respond::Answer;
+
+/// A backend that is asked what it serves answers within this.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
+const TEXT: &str = "text/plain; charset=utf-8";
+const UNAVAILABLE: &str = "service unavailable";
+const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
+/// How a refused redirect is told from a 502 of another origin.
+const REDIRECT: ErrorType = ErrorType::Custom("redirect of a backend");
+
+/// A backend that is not available is not asked for what must be recent. What
+/// may be old the cache can still know.
+pub(super) async fn before_cache(session: &Session, ctx: &RequestContext) -> Option<Answer> {
+    let remote = ctx.remote()?;
+    let may_be_old = ctx
+        .query
+        .get("resourceVersion")
+        .is_some_and(|v| !v.is_empty());
+    let reads = session.req_header().method == Method::GET;
+    if remote.availability.is_available() || may_be_old && reads {
+        return None;
+    }
+    if let Err(refused) = authorize(session, ctx).await {
+        return Some(refused);
+    }
+    Some(text(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE))
+}
+
+/// Backends are asked on behalf of those who may ask.
+pub(super) async fn before_forwarding(
+    session: &Session,
+    ctx: &mut RequestContext,
+) -> Option<Answer> {
+    ctx.remote()?;
+    if let Err(refused) = authorize(session, ctx).await {
+        return Some(refused);
+    }
+    let long_running = ctx.info.as_ref().is_some_and(|i| i.is_long_running());
+    let remote = ctx.remote()?;
+    if !remote.availability.is_available() {
+        return Some(text(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE));
+    }
+    if long_running {
+        return None;
+    }
+    let Some(in_flight) = remote.backend.admit() else {
+        return Some(Answer::too_many_requests());
+    };
+    ctx.guards.backend = Some(in_flight);
+    None
+}
+
+async fn authorize(session: &Session, ctx: &RequestContext) -> std::result::Result<(), Answer> {
+    let (Some(user), Gate::Delegated(gate), Some(info)) = (&ctx.user, &ctx.front.gate, &ctx.info)
+    else {
+        return Ok(());
+    };
+    let attributes = info.attributes();
+    match gate.authorizer.authorize_request(user, &attributes).await {
+        Ok(_) => Ok(()),
+        Err(status) => Err(Answer::from_status(
+            &status,
+            &session.req_header().headers,
+            &ctx.query,
+        )),
+    }
+}
+
+/// Discovery is small, and everybody waits for it.
+pub(super) fn timeout(ctx: &RequestContext) -> Option<Duration> {
+    let info = ctx.info.as_ref().filter(|_| ctx.route.is_some())?;
+    let is_discovery =
+        !info.is_resource_request && info.path.trim_matches('/').split('/').count() == 3;
+    is_discovery.then_some(DISCOVERY_TIMEOUT)
+}
+
+/// The aggregator reads a query and writes it again: keys in order, malformed
+/// pairs gone.
+pub(super) fn rewrite(request: &mut RequestHeader, ctx: &RequestContext) {
+    if ctx.route.is_none() || request.uri.query().is_none() {
+        return;
+    }
+    let path = request.uri.path();
+    let query = ctx.query.encode();
+    let rewritten = match query.is_empty() {
+        true => path.to_owned(),
+        false => format!("{path}?{query}"),
+    };
+    if let Ok(uri) = Uri::try_from(rewritten) {
+        request.set_uri(uri);
+    }
+}
+
+/// A backend's answer has begun.
+pub(super) fn answered(response: &ResponseHeader, ctx: &RequestContext) -> Result<()> {
+    let (Some(_), Some(endpoint)) = (&ctx.route, ctx.forward.tried.last()) else {
+        return Ok(());
+    };
+    ctx.upstream().answered(endpoint, response.status.as_u16());
+    if is_redirect(response.status, &response.headers) {
+        return Error::e_explain(REDIRECT, REDIRECTED);
+    }
+    Ok(())
+}
+
+/// The same for an answer on a connection of its own.
+pub(super) fn checked(
+    response: Response<Incoming>,
+    ctx: &RequestContext,
+) -> std::result::Result<Response<Incoming>, Answer> {
+    if ctx.route.is_some() && is_redirect(response.status(), response.headers()) {
+        return Err(text(StatusCode::BAD_GATEWAY, REDIRECTED));
+    }
+    Ok(response)
+}
+
+/// It would lead clients, and their credentials, to wherever the backend likes.
+fn is_redirect(status: StatusCode, headers: &HeaderMap) -> bool {
+    status.is_redirection() && headers.contains_key(LOCATION)
+}
+
+pub(super) fn failed(error: &Error) -> Answer {
+    if error.etype() == &REDIRECT {
+        return text(StatusCode::BAD_GATEWAY, REDIRECTED);
+    }
+    let cause = error.root_cause();
+    unreachable(&format!("error trying to reach service: {cause}"))
+}
+
+pub(super) fn unreachable(why: &str) -> Answer {
+    text(StatusCode::SERVICE_UNAVAILABLE, why)
+}
+
+/// As Go's `http.Error`: the aggregator's own errors are no Status.
+fn text(status: StatusCode, body: &str) -> Answer {
+    let body = vec![Bytes::from(format!("{body}\n"))];
+    Answer::new(status, TEXT, body).without_sniffing()
+}
