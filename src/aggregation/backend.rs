@@ -56,9 +56,9 @@ impl Key {
     fn group(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
-        // The upstream's own groups are small numbers, and each server has
-        // four.
-        (hasher.finish() << 12) | (1 << 11)
+        // Above the upstream's own groups, which are small numbers, and with
+        // room for those of each server.
+        (hasher.finish() >> 8) | (1 << 40)
     }
 }
 
