@@ -26,7 +26,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("authn", &["request", "upstream", "config"]),
     ("authz", &["request", "upstream", "config", "authn"]),
     ("identity", &["config", "authn", "authz"]),
-    ("aggregation", &["config", "upstream", "request"]),
+    (
+        "aggregation",
+        &["config", "upstream", "request", "representation"],
+    ),
     (
         "discovery",
         &[

@@ -6,6 +6,7 @@ mod condition;
 mod metrics;
 mod source;
 mod table;
+pub mod view;
 
 pub use crate::config::{ApiService, ServiceReference};
 pub use availability::Availability;
