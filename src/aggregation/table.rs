@@ -8,10 +8,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use chrono::{DateTime, Utc};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::availability::Availability;
 use super::backend::{self, Backend, Key};
+use super::condition::Condition;
 use super::metrics::AvailabilityMetrics;
 use super::source::{Source, SourceVersion};
 use crate::api::GroupVersion;
@@ -44,6 +46,8 @@ pub struct Registered {
     pub service: ApiService,
     /// `None`: the upstream.
     pub remote: Option<Remote>,
+    /// When the configuration first had it so.
+    pub loaded: DateTime<Utc>,
 }
 
 /// A backend and whether it answers.
@@ -72,7 +76,18 @@ impl Registered {
                 backend,
             }
         });
-        Self { service, remote }
+        Self {
+            service,
+            remote,
+            loaded: Utc::now(),
+        }
+    }
+
+    pub fn condition(&self) -> Arc<Condition> {
+        match &self.remote {
+            Some(remote) => remote.availability.condition(),
+            None => Arc::new(Condition::local(self.loaded)),
+        }
     }
 
     fn backend(&self) -> Option<&Arc<Backend>> {

@@ -14,7 +14,9 @@ use pingora_proxy::Session;
 
 use super::context::RequestContext;
 use super::front::Gate;
-use super::respond::Answer;
+use super::respond::{self, Answer};
+use crate::aggregation::view;
+use crate::api::Status;
 
 /// A backend that is asked what it serves answers within this.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -47,6 +49,13 @@ pub(super) async fn before_forwarding(
     session: &Session,
     ctx: &mut RequestContext,
 ) -> Option<Answer> {
+    if let Some(status) = changes_ours(ctx) {
+        return Some(Answer::from_status(
+            &status,
+            &session.req_header().headers,
+            &ctx.query,
+        ));
+    }
     ctx.remote()?;
     if let Err(refused) = authorize(session, ctx).await {
         return Some(refused);
@@ -64,6 +73,19 @@ pub(super) async fn before_forwarding(
     };
     ctx.guards.backend = Some(in_flight);
     None
+}
+
+/// A write to an APIService of the configuration: nobody could make it so.
+fn changes_ours(ctx: &RequestContext) -> Option<Status> {
+    let info = ctx.info.as_ref()?;
+    let of_api_services =
+        info.gvr.group == view::GROUP && info.gvr.resource == view::RESOURCE && info.is_mutating();
+    if !of_api_services {
+        return None;
+    }
+    let registered = ctx.front.aggregation.registered();
+    let ours = registered.iter().find(|r| r.service.name == info.name)?;
+    Some(view::read_only(&ours.service))
 }
 
 async fn authorize(session: &Session, ctx: &RequestContext) -> std::result::Result<(), Answer> {
@@ -108,7 +130,7 @@ pub(super) fn rewrite(request: &mut RequestHeader, ctx: &RequestContext) {
 }
 
 /// A backend's answer has begun.
-pub(super) fn answered(response: &ResponseHeader, ctx: &RequestContext) -> Result<()> {
+pub(super) fn answered(response: &mut ResponseHeader, ctx: &RequestContext) -> Result<()> {
     let (Some(_), Some(endpoint)) = (&ctx.route, ctx.forward.tried.last()) else {
         return Ok(());
     };
@@ -116,7 +138,7 @@ pub(super) fn answered(response: &ResponseHeader, ctx: &RequestContext) -> Resul
     if is_redirect(response.status, &response.headers) {
         return Error::e_explain(REDIRECT, REDIRECTED);
     }
-    Ok(())
+    respond::relayed(response)
 }
 
 /// The same for an answer on a connection of its own.

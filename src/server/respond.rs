@@ -28,6 +28,8 @@ const MAX_DRAINED: usize = 256 << 10;
 const DRAIN_WITHIN: Duration = Duration::from_millis(500);
 const LINGER: Duration = Duration::from_millis(500);
 
+const NOT_CACHED: &str = "no-cache, private";
+
 /// A whole answer. The body is a list of pieces, none of which is copied.
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -115,6 +117,12 @@ impl Answer {
     }
 }
 
+/// An aggregator's own header stands beside that of its backend.
+pub(super) fn relayed(header: &mut ResponseHeader) -> Result<()> {
+    header.append_header(CACHE_CONTROL, NOT_CACHED)?;
+    Ok(())
+}
+
 /// The headers kube-apiserver puts on every answer.
 pub(super) fn common_headers(
     header: &mut ResponseHeader,
@@ -123,7 +131,10 @@ pub(super) fn common_headers(
 ) -> Result<()> {
     header.insert_header(AUDIT_ID, &ctx.audit_id)?;
     if !header.headers.contains_key(CACHE_CONTROL) {
-        header.insert_header(CACHE_CONTROL, "no-cache, private")?;
+        header.insert_header(CACHE_CONTROL, NOT_CACHED)?;
+    }
+    if ctx.route.is_some() && matches!(ctx.cache, CacheResult::Hit(_)) {
+        relayed(header)?;
     }
     debug_header(header, request, ctx.cache)
 }

@@ -168,6 +168,9 @@ pub(super) async fn send_head(
             header.append_header(name, value)?;
         }
     }
+    if ctx.route.is_some() {
+        respond::relayed(&mut header)?;
+    }
     let request = session.req_header();
     if !head.headers.contains_key(CONTENT_LENGTH) && request.version == Version::HTTP_11 {
         header.insert_header(TRANSFER_ENCODING, "chunked")?;

@@ -2,6 +2,7 @@
 
 mod list;
 mod newest;
+mod overlay;
 mod shape;
 mod watch;
 
@@ -172,6 +173,13 @@ async fn serve(
                 .lookup_within(&info.gvr, selection, WATCH_WAITS)
                 .await?
         }
+        // Upstream does not know all of what is asked.
+        _ if overlay::is_for(front, &info.gvr) => {
+            front
+                .cache
+                .lookup_within(&info.gvr, selection, WATCH_WAITS)
+                .await?
+        }
         Plan::Get(_) | Plan::List(..) => front.cache.lookup(&info.gvr, selection)?,
     };
     let store = entry.store().ok_or(BypassReason::Filling)?;
@@ -188,6 +196,7 @@ async fn serve(
         Ok(newest) => newest,
         Err(unanswered) => return newest::refuse(unanswered),
     };
+    let newest = overlay::apply(front, &store, newest);
     let warnings = store.presentation().warnings.clone();
     match plan {
         Plan::Get(_) => {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Outcome, Plan};
+use super::{Outcome, Plan, overlay};
 use crate::api::{Reason, Status, UserInfo};
 use crate::read::{
     Basis, BypassReason, Consistent, ListQuery, ListVersion, Question, SharedPage, SharedState,
@@ -110,7 +110,10 @@ pub(super) async fn newest(
             limit,
         })
     };
+    let overlaid = overlay::is_for(front, &info.gvr);
     let question = match plan {
+        // Objects of ours stand among upstream's.
+        _ if overlaid => Question::List(ListQuery::everything(namespace)),
         Plan::Get(_) => {
             let one = (namespace, info.name.as_str());
             let object = front.shared.object(entry, store, one, patience);
