@@ -46,7 +46,7 @@ pub use live::{Live, ReloadMetrics};
 pub use observability::{LogFormat, Logging, Observability};
 pub use resource_pattern::ResourcePattern;
 pub use restart::restart_required;
-pub use runtime_config::RuntimeConfig;
+pub use runtime_config::{RuntimeConfig, is_built_in_group};
 pub use serving::{SecureServing, Serving};
 pub use source::Source;
 pub use upstream::Upstream;

@@ -130,11 +130,18 @@ impl RuntimeConfig {
         }
     }
 
+    /// Whether any resource of the version is spoken of on its own.
+    pub fn hides_some_of(&self, version: &GroupVersion) -> bool {
+        let of_version =
+            |r: &GroupVersionResource| r.group == version.group && r.version == version.version;
+        !self.is_version_enabled(version) || self.resources.iter().any(|(r, _)| of_version(r))
+    }
+
     fn is_version_enabled(&self, version: &GroupVersion) -> bool {
         if let Some(on) = self.versions.get(version) {
             return *on;
         }
-        if !BUILT_IN_GROUPS.contains(&version.group.as_str()) {
+        if !is_built_in_group(&version.group) {
             return true;
         }
         let settings = self.classes.iter().zip(CLASSES);
@@ -181,6 +188,11 @@ impl Key {
         let resource = GroupVersionResource::new(group, version, resource);
         Ok(Self::Resource(resource))
     }
+}
+
+/// Whether a group is one of kube-apiserver's own.
+pub fn is_built_in_group(group: &str) -> bool {
+    BUILT_IN_GROUPS.contains(&group)
 }
 
 /// One `key=value` of the flag. The value may be missing: true.
