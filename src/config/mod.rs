@@ -25,6 +25,7 @@ mod quantity;
 pub mod raw;
 mod resource_pattern;
 mod restart;
+mod runtime_config;
 pub mod serving;
 mod source;
 #[cfg(test)]
@@ -45,6 +46,7 @@ pub use live::{Live, ReloadMetrics};
 pub use observability::{LogFormat, Logging, Observability};
 pub use resource_pattern::ResourcePattern;
 pub use restart::restart_required;
+pub use runtime_config::{RuntimeConfig, is_built_in_group};
 pub use serving::{SecureServing, Serving};
 pub use source::Source;
 pub use upstream::Upstream;

@@ -4,6 +4,7 @@
 
 mod accept;
 mod content;
+mod discovery;
 mod include_object;
 
 use http::HeaderMap;
@@ -11,6 +12,9 @@ use http::header::{ACCEPT, USER_AGENT};
 
 pub use accept::Clause;
 pub use content::{accepts_gzip, input_media_type};
+pub use discovery::{
+    DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, negotiate_discovery,
+};
 pub use include_object::IncludeObject;
 
 use crate::api::{Query, Reason, Status};

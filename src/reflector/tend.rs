@@ -1,5 +1,5 @@
 //! Stopping what is no longer wanted: resources that nobody reads, and those
-//! that the configuration has come to exclude. What there is no memory for is
+//! that the configuration has come to exclude or to hide. What there is no memory for is
 //! `budget.rs`'s.
 
 use std::sync::Arc;
@@ -19,6 +19,7 @@ impl Cache {
     pub async fn tend(&self, current: impl Fn() -> Arc<Config>) {
         loop {
             let config = current();
+            self.stop_hidden(&config.apis.runtime_config);
             self.look(&config.cache, Instant::now());
             let limit = config.cache.memory_limit;
             let limit = limit.and_then(|bytes| usize::try_from(bytes).ok());
@@ -52,6 +53,15 @@ impl Cache {
             } else {
                 let idle = |entry: &Entry| is_idle(entry, config.idle_timeout, now);
                 self.stop(&entry.gvr, "idle", idle);
+            }
+        }
+    }
+
+    /// Its watches end in order; who begins them anew is told 404.
+    fn stop_hidden(&self, config: &config::RuntimeConfig) {
+        for entry in self.entries() {
+            if !config.is_resource_enabled(&entry.gvr) {
+                self.stop(&entry.gvr, "hidden", |_| true);
             }
         }
     }

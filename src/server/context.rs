@@ -34,6 +34,8 @@ pub(super) enum CacheResult {
     NotAsked,
     /// Answered from the state at this version.
     Hit(u64),
+    /// Answered with a document of the API itself, such as discovery.
+    Document,
     Bypass(BypassReason),
 }
 

@@ -11,6 +11,7 @@ use crate::api::GroupVersionResource;
 use crate::authn::{Authenticator, RequestHeaderNames};
 use crate::authz::{Authorizer, Impersonator};
 use crate::config::Config;
+use crate::discovery::Discovery;
 use crate::flow::InFlight;
 use crate::health::Health;
 use crate::identity;
@@ -24,6 +25,7 @@ pub struct Front {
     pub gate: Gate,
     pub cache: Arc<Cache>,
     pub aggregation: Arc<Aggregation>,
+    pub discovery: Arc<Discovery>,
     pub shared: Arc<SharedReads>,
     pub writes: Arc<OwnWrites>,
     pub health: Arc<Health>,
@@ -54,6 +56,7 @@ pub struct Delegated {
 impl Front {
     /// Brings the gauges that are not kept up with every event up to date.
     pub(super) fn observe_cache(&self) {
+        self.discovery.observe();
         let now = Instant::now();
         for entry in self.cache.entries() {
             let Some(store) = entry.store() else { continue };
@@ -115,6 +118,6 @@ impl Gate {
 
 impl Selection for Config {
     fn allows(&self, gvr: &GroupVersionResource) -> bool {
-        self.cache.caches(gvr)
+        self.cache.caches(gvr) && self.apis.runtime_config.is_resource_enabled(gvr)
     }
 }

@@ -11,6 +11,7 @@ mod compression;
 mod context;
 mod debug;
 mod detached;
+mod discovery;
 mod drain;
 mod forward;
 mod framing;

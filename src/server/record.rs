@@ -194,7 +194,7 @@ impl Finished {
         }
         let (result, reason) = match self.cache {
             CacheResult::NotAsked => (None, ""),
-            CacheResult::Hit(_) => (Some(metrics::CacheResult::Hit), ""),
+            CacheResult::Hit(_) | CacheResult::Document => (Some(metrics::CacheResult::Hit), ""),
             CacheResult::Bypass(reason) => (Some(metrics::CacheResult::Bypass), reason.as_str()),
         };
         if let (Some(cached), Some(result)) = (&self.cached, result) {

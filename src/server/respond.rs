@@ -160,6 +160,7 @@ pub(super) fn debug_value(request: &RequestHeader, cache: CacheResult) -> Option
         _ if !asked => return None,
         CacheResult::NotAsked => return None,
         CacheResult::Hit(version) => format!("hit; rv={version}"),
+        CacheResult::Document => "hit; document".to_owned(),
         CacheResult::Bypass(reason) => format!("bypass; reason={}", reason.as_str()),
     };
     HeaderValue::from_str(&text).ok()
@@ -176,7 +177,10 @@ pub(super) async fn send(
     for (name, value) in &answer.headers {
         header.append_header(name, value)?;
     }
-    header.insert_header(CONTENT_LENGTH, length.to_string())?;
+    // It would be read as that of what was not modified.
+    if answer.status != StatusCode::NOT_MODIFIED {
+        header.insert_header(CONTENT_LENGTH, length.to_string())?;
+    }
     common_headers(&mut header, session.req_header(), ctx)?;
     // A client that waits to be told to send its body is told not to.
     let waits = session.req_header().headers.contains_key(EXPECT);

@@ -28,6 +28,7 @@ use crate::aggregation::{Aggregation, AvailabilityMetrics};
 use crate::authn::AuthnMetrics;
 use crate::authz::AuthzMetrics;
 use crate::config::{self, Config, Live, ResourcePattern};
+use crate::discovery::{Discovery, DiscoveryMetrics};
 use crate::embedded::EmbeddedServer;
 use crate::flow::InFlight;
 use crate::health::{CONFIG, Check, Health, INFORMER_SYNC, UPSTREAM};
@@ -119,6 +120,12 @@ impl Apifront {
         let aggregation = aggregation.apply(&Aggregation::default(), &availability);
         let cache = Arc::new(Cache::new(upstream.clone(), metrics.clone()));
         cache.route(aggregation.upstreams());
+        let discovery = Arc::new(Discovery::new(
+            upstream.clone(),
+            DiscoveryMetrics::register(&metrics.registry)?,
+        ));
+        discovery.set_runtime_config(config.apis.runtime_config.clone());
+        discovery.set_sources(aggregation.sources());
         let health = health(&live, &cache, &upstream);
         let gate = access.gate(&config)?;
         let certificates = server_certificates(&config)?;
@@ -134,6 +141,7 @@ impl Apifront {
             gate,
             cache,
             aggregation: Arc::new(aggregation),
+            discovery: discovery.clone(),
             shared: Arc::new(SharedReads::default()),
             writes: Arc::new(OwnWrites::new(Instant::now())),
             health: health.clone(),
@@ -156,6 +164,7 @@ impl Apifront {
             availability,
         };
         background.spawn(check_health(upstream.clone()));
+        background.spawn(discovery.run());
         background.spawn(limits.run());
         background.spawn(self_check::run(front.clone()));
         background.spawn(tend(front.clone()));
@@ -396,6 +405,7 @@ impl Parts {
             gate,
             cache: old.cache.clone(),
             aggregation: Arc::new(aggregation),
+            discovery: old.discovery.clone(),
             shared: old.shared.clone(),
             writes: old.writes.clone(),
             health: old.health.clone(),
@@ -415,12 +425,17 @@ impl Parts {
         if old.config.upstream != front.config.upstream {
             // It may be another cluster now.
             front.cache.relist();
+            front.discovery.upstream_replaced();
         }
         let front = Arc::new(front);
         self.front.store(front.clone());
         // Whom requests are forwarded to has changed; now what is cached.
         front.cache.route(front.aggregation.upstreams());
         preload(&front);
+        front
+            .discovery
+            .set_runtime_config(front.config.apis.runtime_config.clone());
+        front.discovery.set_sources(front.aggregation.sources());
         front.cache.reconfigured();
         Ok(())
     }

@@ -16,7 +16,6 @@ use pingora_core::protocols::http::ServerSession;
 use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
-use tokio::sync::watch::Receiver;
 
 use super::aggregate;
 use super::context::RequestContext;
@@ -72,12 +71,12 @@ pub(super) async fn forward(
     let mut frames = Frames::of(content_type.as_ref());
     let mut finished = Finished::new(session, ctx);
     let guards = std::mem::take(&mut ctx.guards);
-    let mut stopping = ctx.front.drain.stopping();
+    let stop = stop(ctx);
     let mut taken = take_session(session);
     ctx.detached = true;
     tokio::spawn(async move {
         let _guards = guards;
-        let (end, bytes) = pump(&mut taken, &mut body, &mut frames, &mut stopping).await;
+        let (end, bytes) = pump(&mut taken, &mut body, &mut frames, stop).await;
         if end == BROKE_OFF {
             finished.aborted();
         }
@@ -182,31 +181,52 @@ pub(super) async fn send_head(
     Ok(body)
 }
 
+/// Resolves when the stream must end, with the reason.
+pub(super) fn stop(ctx: &RequestContext) -> impl Future<Output = &'static str> + Send + use<> {
+    let mut stopping = ctx.front.drain.stopping();
+    let resource = ctx.info.as_ref().filter(|info| info.is_resource_request);
+    let hidden = resource.map(|info| ctx.front.discovery.until_hidden(info.gvr.clone()));
+    let hidden = futures::future::OptionFuture::from(hidden);
+    async move {
+        tokio::select! {
+            _ = stopping.wait_for(|stop| *stop) => "shutting_down",
+            Some(()) = hidden => "hidden",
+        }
+    }
+}
+
 /// Copies until one of the three ends. Returns how it ended and the bytes.
 async fn pump(
     session: &mut ServerSession,
     body: &mut Incoming,
     frames: &mut Frames,
-    stopping: &mut Receiver<bool>,
+    stop: impl Future<Output = &'static str>,
 ) -> (&'static str, usize) {
     let mut bytes = 0;
-    let mut stop_at = None;
+    tokio::pin!(stop);
+    // Why, and until when the end of an event is waited for.
+    let mut stopping = None;
     loop {
-        if stop_at.is_some() && frames.at_boundary() {
-            return (end(session, "shutting_down").await, bytes);
+        if let Some((why, _)) = stopping
+            && frames.at_boundary()
+        {
+            return (end(session, why).await, bytes);
         }
         let frame = tokio::select! {
             biased;
-            _ = stopping.wait_for(|stop| *stop), if stop_at.is_none() => {
-                stop_at = Some(tokio::time::Instant::now() + LAST_EVENT);
+            why = &mut stop, if stopping.is_none() => {
+                stopping = Some((why, tokio::time::Instant::now() + LAST_EVENT));
                 continue;
             }
-            () = async {
-                match stop_at {
-                    Some(at) => tokio::time::sleep_until(at).await,
+            why = async {
+                match stopping {
+                    Some((why, at)) => {
+                        tokio::time::sleep_until(at).await;
+                        why
+                    }
                     None => std::future::pending().await,
                 }
-            } => return ("shutting_down", bytes),
+            } => return (why, bytes),
             _ = session.read_body_or_idle(true) => return ("client_gone", bytes),
             frame = body.frame() => frame,
         };

@@ -64,7 +64,7 @@ async fn switch(
     };
     ctx.detached = true;
     let head = response_head(&response);
-    let mut stopping = ctx.front.drain.stopping();
+    let stop = stream::stop(ctx);
     tokio::spawn(async move {
         let _guards = guards;
         let talk = async {
@@ -79,7 +79,7 @@ async fn switch(
                     tracing::debug!(%error, "tunnel broke off");
                 }
             }
-            _ = stopping.wait_for(|stop| *stop) => {}
+            _ = stop => {}
         }
         finished.record(0);
     });

@@ -1,0 +1,277 @@
+//! The part of one backend: asked by a task of its own, kept when it fails.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use http::StatusCode;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::backend_document::{GroupDiscoveryList, ResourceList, Unreadable, VersionDiscovery};
+use super::document::Version;
+use super::fetch::{self, FetchError, Fetched, MAX_BACKEND_BYTES};
+use super::metrics::{DiscoveryMetrics, Refresh};
+use crate::aggregation::{Source, SourceVersion};
+use crate::api::{GroupVersion, go_json};
+
+/// Time between questions. kube-aggregator takes a minute; one answered with
+/// 304 costs a backend nothing.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// After a failure, doubled with each up to the last: as kube-aggregator has it.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
+
+const ACCEPT: &str = concat!(
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,",
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+);
+
+/// A backend that is being asked. The task ends when this is dropped.
+pub(super) struct Backend {
+    pub(super) source: Source,
+    known: Arc<Known>,
+    task: JoinHandle<()>,
+}
+
+/// What is known of a backend.
+#[derive(Default)]
+struct Known {
+    /// Empty until the first question ended.
+    entries: ArcSwap<HashMap<GroupVersion, Version>>,
+    /// When it was last known to be current.
+    current: parking_lot::Mutex<Option<Instant>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum BackendError {
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    #[error("{path}: {code}")]
+    Refused { path: String, code: StatusCode },
+}
+
+/// What a task remembers from one question to the next.
+#[derive(Default)]
+struct Memory {
+    etag: Option<String>,
+    versions: HashMap<GroupVersion, VersionDiscovery>,
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Backend {
+    /// Begins to ask. What an earlier one knew of the same service is believed
+    /// until the first answer. `changed` is called when the entries have.
+    pub(super) fn start(
+        source: Source,
+        before: Option<&Backend>,
+        metrics: DiscoveryMetrics,
+        changed: impl Fn() + Send + 'static,
+    ) -> Self {
+        let known = Arc::new(Known::default());
+        let mut memory = Memory::default();
+        if let Some(before) = before {
+            let entries = before.known.entries.load();
+            let mut entries = HashMap::clone(&entries);
+            entries
+                .retain(|version, _| source.versions.iter().any(|v| v.group_version == *version));
+            for (version, entry) in &entries {
+                if let Ok(known) = serde_json::from_slice::<VersionDiscovery>(&entry.json) {
+                    memory.versions.insert(version.clone(), known);
+                }
+            }
+            known.entries.store(Arc::new(entries));
+            *known.current.lock() = *before.known.current.lock();
+        }
+        let (asked, told) = (source.clone(), known.clone());
+        let task = tokio::spawn(async move {
+            ask_forever(&asked, &told, memory, &metrics, changed).await;
+        });
+        Self {
+            source,
+            known,
+            task,
+        }
+    }
+
+    pub(super) fn is_same(&self, source: &Source) -> bool {
+        self.source.name == source.name
+            && self.source.versions == source.versions
+            && Arc::ptr_eq(&self.source.upstream, &source.upstream)
+    }
+
+    /// What it serves of what it is registered for.
+    pub(super) fn entries(&self) -> Vec<(SourceVersion, Version)> {
+        let known = self.known.entries.load();
+        let of = |v: &SourceVersion| Some((v.clone(), known.get(&v.group_version)?.clone()));
+        self.source.versions.iter().filter_map(of).collect()
+    }
+
+    pub(super) fn age(&self) -> Option<Duration> {
+        self.known.current.lock().map(|then| then.elapsed())
+    }
+}
+
+async fn ask_forever(
+    source: &Source,
+    known: &Known,
+    mut memory: Memory,
+    metrics: &DiscoveryMetrics,
+    changed: impl Fn(),
+) {
+    let mut backoff = BACKOFF.0;
+    loop {
+        let began = Instant::now();
+        let (entries, failure) = ask(source, &mut memory).await;
+        let is_new = **known.entries.load() != entries;
+        if is_new {
+            known.entries.store(Arc::new(entries));
+            changed();
+        }
+        let pause = match failure {
+            None => {
+                *known.current.lock() = Some(began);
+                metrics.refreshed(
+                    &source.name,
+                    if is_new {
+                        Refresh::Changed
+                    } else {
+                        Refresh::Unchanged
+                    },
+                );
+                backoff = BACKOFF.0;
+                INTERVAL
+            }
+            Some(error) => {
+                metrics.refreshed(&source.name, Refresh::Failed);
+                if is_new {
+                    tracing::warn!(source = source.name, %error, "discovery failed");
+                } else {
+                    tracing::debug!(source = source.name, %error, "discovery failed");
+                }
+                let pause = backoff;
+                backoff = (backoff * 2).min(BACKOFF.1);
+                pause
+            }
+        };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// One round: an entry for each version it is registered for, and what went
+/// wrong. A version that failed keeps what was known of it, and says that it is
+/// stale.
+async fn ask(
+    source: &Source,
+    memory: &mut Memory,
+) -> (HashMap<GroupVersion, Version>, Option<BackendError>) {
+    let (everything, mut failure) = match ask_everything(source, memory).await {
+        Ok(found) => (Some(found), None),
+        Err(error) => (None, Some(error)),
+    };
+    let mut entries = HashMap::new();
+    for registered in &source.versions {
+        let gv = &registered.group_version;
+        let current = match everything {
+            Some(true) => true,
+            // It has no such document: each version is asked for.
+            Some(false) => match ask_version(source, gv, memory).await {
+                Ok(()) => true,
+                Err(error) => {
+                    failure.get_or_insert(error);
+                    false
+                }
+            },
+            None => false,
+        };
+        // What the server does not speak of exists, and is empty.
+        let mut entry = memory.versions.get(gv).cloned().unwrap_or_default();
+        gv.version.clone_into(&mut entry.version);
+        entry.freshness = if current { "Current" } else { "Stale" }.to_owned();
+        let version = Version {
+            name: gv.version.clone(),
+            json: go_json::to_vec(&entry).into(),
+        };
+        entries.insert(gv.clone(), version);
+    }
+    (entries, failure)
+}
+
+/// False if it has no document of everything.
+async fn ask_everything(source: &Source, memory: &mut Memory) -> Result<bool, BackendError> {
+    const PATH: &str = "/apis";
+    let upstream = source.upstream.load_full();
+    let etag = memory.etag.take();
+    let fetched = fetch::fetch(&upstream, PATH, ACCEPT, etag.as_deref(), MAX_BACKEND_BYTES);
+    match fetched.await? {
+        Fetched::NotModified => {
+            memory.etag = etag;
+            Ok(true)
+        }
+        Fetched::Refused(code) if code == StatusCode::SERVICE_UNAVAILABLE => {
+            let path = PATH.to_owned();
+            Err(BackendError::Refused { path, code })
+        }
+        Fetched::Document(document) if is_everything(&document.content_type) => {
+            let list = GroupDiscoveryList::parse(&document.body)?;
+            memory.versions.clear();
+            for group in list.items {
+                for version in group.versions {
+                    let name = GroupVersion {
+                        group: group.metadata.name.clone(),
+                        version: version.version.clone(),
+                    };
+                    memory.versions.insert(name, version);
+                }
+            }
+            memory.etag = document.etag;
+            Ok(true)
+        }
+        Fetched::Refused(_) | Fetched::Document(_) => Ok(false),
+    }
+}
+
+async fn ask_version(
+    source: &Source,
+    version: &GroupVersion,
+    memory: &mut Memory,
+) -> Result<(), BackendError> {
+    let upstream = source.upstream.load_full();
+    let path = version.path();
+    let accept = "application/json";
+    match fetch::fetch(&upstream, &path, accept, None, MAX_BACKEND_BYTES).await? {
+        Fetched::Document(document) => {
+            let list = ResourceList::parse(&document.body)?;
+            let known = list.into_discovery(&version.version)?;
+            memory.versions.insert(version.clone(), known);
+            Ok(())
+        }
+        Fetched::Refused(code) => Err(BackendError::Refused { path, code }),
+        Fetched::NotModified => Err(BackendError::Refused {
+            path,
+            code: StatusCode::NOT_MODIFIED,
+        }),
+    }
+}
+
+/// Whether a Content-Type is that of a document of everything.
+fn is_everything(content_type: &str) -> bool {
+    let mut parts = content_type.split(';').map(str::trim);
+    let json = parts.next() == Some("application/json");
+    let params: Vec<(&str, &str)> = parts.filter_map(|p| p.split_once('=')).collect();
+    let param = |name: &str| {
+        let found = params.iter().find(|(n, _)| *n == name);
+        found.map_or("", |(_, value)| value.trim_matches('"'))
+    };
+    json && param("as") == "APIGroupDiscoveryList"
+        && param("g") == "apidiscovery.k8s.io"
+        && matches!(param("v"), "v2" | "v2beta1")
+}

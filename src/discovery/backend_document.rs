@@ -1,0 +1,271 @@
+//! What backends say of themselves: read as kube-aggregator reads it, unknown
+//! fields left out, and written as Go writes it.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// `apidiscovery.k8s.io` v2, and v2beta1, which has the same form.
+#[derive(Debug, Deserialize)]
+pub(super) struct GroupDiscoveryList {
+    pub(super) kind: String,
+    #[serde(default, deserialize_with = "or_null")]
+    pub(super) items: Vec<GroupDiscovery>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct GroupDiscovery {
+    #[serde(default, deserialize_with = "or_null")]
+    pub(super) metadata: Metadata,
+    #[serde(default, deserialize_with = "or_null")]
+    pub(super) versions: Vec<VersionDiscovery>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Metadata {
+    #[serde(default, deserialize_with = "or_null")]
+    pub(super) name: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub(super) struct VersionDiscovery {
+    #[serde(default, deserialize_with = "or_null")]
+    pub(super) version: String,
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub(super) resources: Vec<ResourceDiscovery>,
+    #[serde(
+        default,
+        deserialize_with = "or_null",
+        skip_serializing_if = "String::is_empty"
+    )]
+    pub(super) freshness: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ResourceDiscovery {
+    #[serde(deserialize_with = "or_null")]
+    resource: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_kind: Option<GroupVersionKind>,
+    #[serde(deserialize_with = "or_null")]
+    scope: String,
+    #[serde(deserialize_with = "or_null")]
+    singular_resource: String,
+    /// Go tells none from an empty list.
+    verbs: Option<Vec<String>>,
+    #[serde(deserialize_with = "or_null", skip_serializing_if = "Vec::is_empty")]
+    short_names: Vec<String>,
+    #[serde(deserialize_with = "or_null", skip_serializing_if = "Vec::is_empty")]
+    categories: Vec<String>,
+    #[serde(deserialize_with = "or_null", skip_serializing_if = "Vec::is_empty")]
+    subresources: Vec<SubresourceDiscovery>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SubresourceDiscovery {
+    #[serde(deserialize_with = "or_null")]
+    subresource: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_kind: Option<GroupVersionKind>,
+    #[serde(deserialize_with = "or_null", skip_serializing_if = "Vec::is_empty")]
+    accepted_types: Vec<GroupVersionKind>,
+    verbs: Option<Vec<String>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+struct GroupVersionKind {
+    #[serde(deserialize_with = "or_null")]
+    group: String,
+    #[serde(deserialize_with = "or_null")]
+    version: String,
+    #[serde(deserialize_with = "or_null")]
+    kind: String,
+}
+
+/// `/apis/G/V` of a server without the document of everything.
+#[derive(Debug, Deserialize)]
+pub(super) struct ResourceList {
+    kind: String,
+    #[serde(default, deserialize_with = "or_null")]
+    resources: Vec<ListedResource>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ListedResource {
+    #[serde(deserialize_with = "or_null")]
+    name: String,
+    #[serde(deserialize_with = "or_null")]
+    singular_name: String,
+    #[serde(deserialize_with = "or_null")]
+    namespaced: bool,
+    #[serde(deserialize_with = "or_null")]
+    group: String,
+    #[serde(deserialize_with = "or_null")]
+    version: String,
+    #[serde(deserialize_with = "or_null")]
+    kind: String,
+    verbs: Option<Vec<String>>,
+    #[serde(deserialize_with = "or_null")]
+    short_names: Vec<String>,
+    #[serde(deserialize_with = "or_null")]
+    categories: Vec<String>,
+}
+
+/// The document does not say what it should.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unreadable {
+    #[error("not JSON of the expected form: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("a {0:?}, not what was asked for")]
+    Kind(String),
+    #[error("{0} and its subresource {1} do not agree about namespaces")]
+    Scope(String, String),
+}
+
+fn or_null<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+impl GroupDiscoveryList {
+    pub(super) fn parse(json: &[u8]) -> Result<Self, Unreadable> {
+        let mut list: Self = serde_json::from_slice(json)?;
+        if list.kind != "APIGroupDiscoveryList" {
+            return Err(Unreadable::Kind(list.kind));
+        }
+        let versions = list.items.iter_mut().flat_map(|g| &mut g.versions);
+        for resource in versions.flat_map(|v| &mut v.resources) {
+            // Old clients panic without it (kubernetes issue 118361).
+            resource.response_kind.get_or_insert_default();
+            for subresource in &mut resource.subresources {
+                subresource.response_kind.get_or_insert_default();
+            }
+        }
+        Ok(list)
+    }
+}
+
+impl ResourceList {
+    pub(super) fn parse(json: &[u8]) -> Result<Self, Unreadable> {
+        let list: Self = serde_json::from_slice(json)?;
+        if list.kind != "APIResourceList" {
+            return Err(Unreadable::Kind(list.kind));
+        }
+        Ok(list)
+    }
+
+    /// As `ConvertGroupVersionIntoToDiscovery` of k8s.io/apiserver.
+    pub(super) fn into_discovery(self, version: &str) -> Result<VersionDiscovery, Unreadable> {
+        let scope = |namespaced| if namespaced { "Namespaced" } else { "Cluster" };
+        let (subresources, resources): (Vec<_>, Vec<_>) = self
+            .resources
+            .into_iter()
+            .partition(|r| r.name.contains('/'));
+        let mut found: Vec<ResourceDiscovery> = resources
+            .into_iter()
+            .map(|r| ResourceDiscovery {
+                resource: r.name,
+                response_kind: Some(GroupVersionKind {
+                    group: r.group,
+                    version: r.version,
+                    kind: r.kind,
+                }),
+                scope: scope(r.namespaced).to_owned(),
+                singular_resource: r.singular_name,
+                verbs: r.verbs,
+                short_names: r.short_names,
+                categories: r.categories,
+                subresources: Vec::new(),
+            })
+            .collect();
+        for listed in subresources {
+            let (parent, name) = listed.name.split_once('/').unwrap_or_default();
+            // The last of a name counts, as in a map.
+            let known = found.iter().rposition(|r| r.resource == parent);
+            let at = known.unwrap_or_else(|| {
+                found.push(ResourceDiscovery {
+                    resource: parent.to_owned(),
+                    scope: scope(listed.namespaced).to_owned(),
+                    response_kind: Some(GroupVersionKind::default()),
+                    ..ResourceDiscovery::default()
+                });
+                found.len() - 1
+            });
+            let Some(resource) = found.get_mut(at) else {
+                continue;
+            };
+            if resource.scope != scope(listed.namespaced) {
+                return Err(Unreadable::Scope(parent.to_owned(), name.to_owned()));
+            }
+            let kind = if listed.kind.is_empty() {
+                GroupVersionKind::default()
+            } else {
+                GroupVersionKind {
+                    group: listed.group,
+                    version: listed.version,
+                    kind: listed.kind,
+                }
+            };
+            resource.subresources.push(SubresourceDiscovery {
+                subresource: name.to_owned(),
+                response_kind: Some(kind),
+                accepted_types: Vec::new(),
+                verbs: listed.verbs,
+            });
+        }
+        Ok(VersionDiscovery {
+            version: version.to_owned(),
+            resources: found,
+            freshness: String::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::go_json;
+
+    #[test]
+    fn a_plain_list_becomes_discovery() {
+        let list = br#"{"kind":"APIResourceList","groupVersion":"g/v1","resources":[
+            {"name":"a/status","namespaced":true,"kind":"A","verbs":["get"]},
+            {"name":"a","singularName":"x","namespaced":true,"kind":"A","verbs":["list"],"shortNames":["s"]},
+            {"name":"b/scale","namespaced":false,"group":"autoscaling","version":"v1","kind":"Scale","verbs":null}]}"#;
+        let version = ResourceList::parse(list).unwrap().into_discovery("v1");
+        assert_eq!(
+            String::from_utf8(go_json::to_vec(&version.unwrap())).unwrap(),
+            concat!(
+                r#"{"version":"v1","resources":[{"resource":"a","responseKind":{"group":"","version":"","kind":"A"},"#,
+                r#""scope":"Namespaced","singularResource":"x","verbs":["list"],"shortNames":["s"],"#,
+                r#""subresources":[{"subresource":"status","responseKind":{"group":"","version":"","kind":"A"},"verbs":["get"]}]},"#,
+                r#"{"resource":"b","responseKind":{"group":"","version":"","kind":""},"scope":"Cluster","singularResource":"","verbs":null,"#,
+                r#""subresources":[{"subresource":"scale","responseKind":{"group":"autoscaling","version":"v1","kind":"Scale"},"verbs":null}]}]}"#,
+            )
+        );
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        for bad in [
+            "",
+            "<html>",
+            "[]",
+            r#"{"kind":"Status"}"#,
+            r#"{"kind":"APIGroupDiscoveryList","items":{}}"#,
+        ] {
+            assert!(GroupDiscoveryList::parse(bad.as_bytes()).is_err(), "{bad}");
+            assert!(ResourceList::parse(bad.as_bytes()).is_err(), "{bad}");
+        }
+        let scopes = br#"{"kind":"APIResourceList","resources":[{"name":"a","namespaced":true},{"name":"a/b"}]}"#;
+        let list = ResourceList::parse(scopes).unwrap();
+        assert!(list.into_discovery("v1").is_err());
+    }
+}

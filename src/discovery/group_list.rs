@@ -1,0 +1,124 @@
+//! `/apis`, the plain document, and `/apis/G`, which is a part of it.
+
+use bytes::Bytes;
+
+use crate::api::go_json;
+use crate::representation::scan;
+
+/// As the aggregator writes it. A server without one writes no apiVersion, and
+/// its own address, which depends on who asks.
+const HEAD: &[u8] = br#"{"kind":"APIGroupList","apiVersion":"v1","groups":["#;
+const GROUP_HEAD: &[u8] = br#"{"kind":"APIGroup","apiVersion":"v1","#;
+
+/// Groups and the names of their versions, the preferred one first.
+pub(super) type Groups = Vec<(String, Vec<String>)>;
+
+/// `None` if the document does not have the form known here.
+pub(super) fn parse(json: &[u8]) -> Option<Groups> {
+    if !json.starts_with(HEAD) {
+        return None;
+    }
+    let mut groups = Groups::new();
+    for element in scan::elements(scan::get(json, &["groups"])?) {
+        let (_, group) = element.ok()?;
+        let name = scan::text_at(group, &["name"])?.into_owned();
+        let mut versions = Vec::new();
+        for element in scan::elements(scan::get(group, &["versions"])?) {
+            versions.push(scan::text_at(element.ok()?.1, &["version"])?.into_owned());
+        }
+        groups.push((name, versions));
+    }
+    // The whole form: nothing was lost.
+    (write(&groups) == json).then_some(groups)
+}
+
+pub(super) fn write(groups: &Groups) -> Bytes {
+    let mut out = HEAD.to_vec();
+    for (i, (name, versions)) in groups.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        out.push(b'{');
+        write_group(name, versions, &mut out);
+    }
+    out.extend_from_slice(b"]}\n");
+    out.into()
+}
+
+/// The document of one group.
+pub(super) fn group(name: &str, versions: &[String]) -> Bytes {
+    let mut out = GROUP_HEAD.to_vec();
+    write_group(name, versions, &mut out);
+    out.push(b'\n');
+    out.into()
+}
+
+/// Without the opening brace.
+fn write_group(name: &str, versions: &[String], out: &mut Vec<u8>) {
+    let version = |version: &String, out: &mut Vec<u8>| {
+        out.extend_from_slice(br#"{"groupVersion":"#);
+        out.extend_from_slice(&go_json::to_vec(&format!("{name}/{version}")));
+        out.extend_from_slice(br#","version":"#);
+        out.extend_from_slice(&go_json::to_vec(version));
+        out.push(b'}');
+    };
+    out.extend_from_slice(br#""name":"#);
+    out.extend_from_slice(&go_json::to_vec(name));
+    out.extend_from_slice(br#","versions":["#);
+    for (i, each) in versions.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        version(each, out);
+    }
+    out.extend_from_slice(br#"],"preferredVersion":"#);
+    if let Some(preferred) = versions.first() {
+        version(preferred, out);
+    }
+    out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JSON: &str = concat!(
+        r#"{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"a","versions":["#,
+        r#"{"groupVersion":"a/v2","version":"v2"},{"groupVersion":"a/v1","version":"v1"}],"#,
+        r#""preferredVersion":{"groupVersion":"a/v2","version":"v2"}}]}"#,
+        "\n"
+    );
+
+    #[test]
+    fn only_the_aggregators_form_is_read() {
+        let groups = parse(JSON.as_bytes()).unwrap();
+        assert_eq!(
+            groups,
+            [("a".to_owned(), vec!["v2".to_owned(), "v1".to_owned()])]
+        );
+        let preferred = JSON.replace(
+            r#""preferredVersion":{"groupVersion":"a/v2","version":"v2"}"#,
+            r#""preferredVersion":{"groupVersion":"a/v1","version":"v1"}"#,
+        );
+        for bad in [
+            preferred.as_str(),
+            r#"{"kind":"APIGroupList","groups":[]}"#,
+            "<html>",
+        ] {
+            assert_eq!(parse(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_group_is_its_part_of_the_list() {
+        let text = String::from_utf8(group("a", &["v1".to_owned()]).to_vec()).unwrap();
+        assert_eq!(
+            text,
+            concat!(
+                r#"{"kind":"APIGroup","apiVersion":"v1","name":"a","versions":[{"groupVersion":"a/v1","version":"v1"}],"#,
+                r#""preferredVersion":{"groupVersion":"a/v1","version":"v1"}}"#,
+                "\n"
+            )
+        );
+    }
+}

@@ -1,0 +1,219 @@
+//! The documents as clients see them: the upstream's, what backends add to
+//! them, and without what is hidden.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+
+use super::document::{self, Group, ResourceFacts, Version};
+use super::group_list::{self, Groups};
+use super::kept::Document;
+use super::merge::{self, Entry, Tie};
+use super::priorities::Priorities;
+use super::rendition::Rendition;
+use crate::api::{GroupVersion, GroupVersionResource};
+use crate::config::RuntimeConfig;
+
+/// `/api` or `/apis` as one document of everything.
+pub(super) struct Merged {
+    pub(super) rendition: Arc<Rendition>,
+    /// Of the upstream's document.
+    pub(super) number: u64,
+    /// As in the document. Empty if it cannot be read.
+    groups: Vec<Group>,
+    versions: HashSet<GroupVersion>,
+    /// The upstream's and ours that are not shown.
+    pub(super) hidden: HashSet<GroupVersion>,
+    facts: OnceLock<HashMap<GroupVersionResource, ResourceFacts>>,
+}
+
+impl Merged {
+    /// `ours` is what backends serve of this document's groups.
+    pub(super) fn new(
+        upstream: &Document,
+        mut ours: Vec<(GroupVersion, Version)>,
+        priorities: &Priorities,
+        config: &RuntimeConfig,
+    ) -> Self {
+        let unchanged = || Arc::new(Rendition::new(upstream.body.clone(), upstream.etag.clone()));
+        let Some(parsed) = document::parse(&upstream.body) else {
+            tracing::warn!("the upstream's discovery document has an unknown form");
+            return Self::of(upstream, unchanged(), Vec::new(), HashSet::new());
+        };
+        if ours.is_empty() && config.is_default() {
+            return Self::of(upstream, unchanged(), parsed, HashSet::new());
+        }
+        let mut hidden = HashSet::new();
+        let mut shown = |gv: GroupVersion, version: &Version| {
+            let left = visible(&gv, version, config);
+            if left.is_none() {
+                hidden.insert(gv);
+            }
+            left
+        };
+        let mut entries: Vec<Entry<Version>> = Vec::new();
+        for group in &parsed {
+            let versions = group.versions.iter().filter_map(|version| {
+                let gv = GroupVersion {
+                    group: group.name.clone(),
+                    version: version.name.clone(),
+                };
+                // Of the same name, ours counts, hidden or not.
+                if ours.iter().any(|(of_ours, _)| *of_ours == gv) {
+                    return Some((version.name.clone(), version.clone()));
+                }
+                Some((version.name.clone(), shown(gv, version)?))
+            });
+            entries.push(Entry {
+                group: group.name.clone(),
+                versions: versions.collect(),
+            });
+        }
+        ours.retain_mut(|(gv, version)| match shown(gv.clone(), version) {
+            Some(left) => {
+                *version = left;
+                true
+            }
+            None => false,
+        });
+        for entry in &mut entries {
+            let group = &entry.group;
+            entry.versions.retain(|(version, _)| {
+                !hidden.contains(&GroupVersion {
+                    group: group.clone(),
+                    version: version.clone(),
+                })
+            });
+        }
+        entries.retain(|e| !e.versions.is_empty());
+        merge::insert(&mut entries, &ours, priorities, Tie::Group);
+        let groups: Vec<Group> = entries
+            .into_iter()
+            .map(|entry| Group {
+                name: entry.group,
+                versions: entry.versions.into_iter().map(|(_, v)| v).collect(),
+            })
+            .collect();
+        if groups == parsed {
+            return Self::of(upstream, unchanged(), parsed, hidden);
+        }
+        let (json, etag) = document::write(&groups);
+        let rendition = Arc::new(Rendition::new(json, Some(etag)));
+        Self::of(upstream, rendition, groups, hidden)
+    }
+
+    fn of(
+        upstream: &Document,
+        rendition: Arc<Rendition>,
+        groups: Vec<Group>,
+        hidden: HashSet<GroupVersion>,
+    ) -> Self {
+        let versions = document::versions(&groups).map(|(gv, _)| gv).collect();
+        Self {
+            rendition,
+            number: upstream.number,
+            groups,
+            versions,
+            hidden,
+            facts: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn has(&self, version: &GroupVersion) -> bool {
+        self.versions.contains(version)
+    }
+
+    pub(super) fn has_group(&self, group: &str) -> bool {
+        self.groups.iter().any(|g| g.name == group)
+    }
+
+    pub(super) fn facts(&self, resource: &GroupVersionResource) -> Option<ResourceFacts> {
+        let facts = self.facts.get_or_init(|| document::facts(&self.groups));
+        facts.get(resource).cloned()
+    }
+}
+
+/// What is left of a version.
+fn visible(gv: &GroupVersion, version: &Version, config: &RuntimeConfig) -> Option<Version> {
+    if !config.is_enabled(gv) {
+        return None;
+    }
+    version.without(|resource| {
+        let gvr = GroupVersionResource::new(&gv.group, &gv.version, resource);
+        !config.is_resource_enabled(&gvr)
+    })
+}
+
+/// `/apis` as the plain list of groups, and its groups.
+pub(super) struct MergedGroups {
+    pub(super) rendition: Arc<Rendition>,
+    /// Empty if the document cannot be read.
+    groups: Groups,
+    of_groups: Mutex<HashMap<String, Arc<Rendition>>>,
+}
+
+impl MergedGroups {
+    /// `ours` is everything that is registered, `hidden` what is not shown.
+    pub(super) fn new(
+        upstream: &Document,
+        ours: &[GroupVersion],
+        priorities: &Priorities,
+        hidden: &HashSet<GroupVersion>,
+    ) -> Self {
+        let unchanged = || Arc::new(Rendition::new(upstream.body.clone(), None));
+        let of = |rendition, groups| Self {
+            rendition,
+            groups,
+            of_groups: Mutex::default(),
+        };
+        let Some(parsed) = group_list::parse(&upstream.body) else {
+            return of(unchanged(), Groups::new());
+        };
+        if ours.is_empty() && hidden.is_empty() {
+            return of(unchanged(), parsed);
+        }
+        let is_shown = |group: &str, version: &str| {
+            !hidden.contains(&GroupVersion {
+                group: group.to_owned(),
+                version: version.to_owned(),
+            })
+        };
+        let mut entries: Vec<Entry<()>> = parsed
+            .iter()
+            .map(|(group, versions)| Entry {
+                group: group.clone(),
+                versions: versions
+                    .iter()
+                    .filter(|version| is_shown(group, version))
+                    .map(|version| (version.clone(), ()))
+                    .collect(),
+            })
+            .filter(|entry| !entry.versions.is_empty())
+            .collect();
+        let ours: Vec<(GroupVersion, ())> = ours
+            .iter()
+            .filter(|gv| !gv.group.is_empty() && is_shown(&gv.group, &gv.version))
+            .map(|gv| (gv.clone(), ()))
+            .collect();
+        merge::insert(&mut entries, &ours, priorities, Tie::ApiService);
+        let groups: Groups = entries
+            .into_iter()
+            .map(|e| {
+                (
+                    e.group,
+                    e.versions.into_iter().map(|(name, ())| name).collect(),
+                )
+            })
+            .collect();
+        let json = group_list::write(&groups);
+        of(Arc::new(Rendition::new(json, None)), groups)
+    }
+
+    pub(super) fn group(&self, name: &str) -> Option<Arc<Rendition>> {
+        let (name, versions) = self.groups.iter().find(|(n, _)| n == name)?;
+        let mut made = self.of_groups.lock();
+        let make = || Arc::new(Rendition::new(group_list::group(name, versions), None));
+        Some(made.entry(name.clone()).or_insert_with(make).clone())
+    }
+}

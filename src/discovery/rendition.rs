@@ -1,0 +1,108 @@
+//! A document in every encoding, each made when it is first asked for and kept
+//! as long as the document.
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+
+use crate::negotiation::MediaType;
+use crate::representation::message::Type;
+use crate::representation::{deflate, pretty, scan, transcode, yaml};
+use crate::schema::Schema;
+
+/// kube-apiserver compresses answers of more bytes.
+const COMPRESSED_ABOVE: usize = 128 << 10;
+
+#[derive(Debug, Default)]
+struct Encoded {
+    /// `None` if there is no exact form in this encoding.
+    plain: OnceLock<Option<Bytes>>,
+    /// `None` if it is small, or could not be compressed.
+    gzip: OnceLock<Option<Bytes>>,
+}
+
+#[derive(Debug)]
+pub struct Rendition {
+    json: Bytes,
+    /// With its quotes.
+    etag: Option<String>,
+    encoded: [Encoded; 4],
+}
+
+impl Rendition {
+    /// `json` as Go writes it, a newline at its end.
+    pub(super) fn new(json: Bytes, etag: Option<String>) -> Self {
+        Self {
+            json,
+            etag,
+            encoded: Default::default(),
+        }
+    }
+
+    /// With its quotes; plain documents have none.
+    pub fn etag(&self) -> Option<&str> {
+        self.etag.as_deref()
+    }
+
+    /// Bytes as JSON.
+    pub fn size(&self) -> usize {
+        self.json.len()
+    }
+
+    /// Whether [`Rendition::body`] has nothing to do.
+    pub fn is_ready(&self, media_type: MediaType, pretty: bool, gzip: bool) -> bool {
+        let encoded = self.encoded(media_type, pretty);
+        encoded.plain.get().is_some() && (!gzip || encoded.gzip.get().is_some())
+    }
+
+    /// `None` if it cannot be written exactly as upstream would.
+    pub fn body(&self, media_type: MediaType, pretty: bool) -> Option<Bytes> {
+        let encoded = self.encoded(media_type, pretty);
+        let make = || match media_type {
+            MediaType::Json if pretty => Some(pretty::indent(&self.json).into()),
+            MediaType::Json => Some(self.json.clone()),
+            MediaType::Yaml => yaml::from_json(&self.json).ok().map(Bytes::from),
+            MediaType::Protobuf => protobuf(&self.json),
+        };
+        encoded.plain.get_or_init(make).clone()
+    }
+
+    /// `None` if it is sent as it is.
+    pub fn gzip(&self, media_type: MediaType, pretty: bool) -> Option<Bytes> {
+        let body = self.body(media_type, pretty)?;
+        let make = || {
+            if body.len() <= COMPRESSED_ABOVE {
+                return None;
+            }
+            deflate::gzip(&[body]).map(Bytes::from)
+        };
+        let encoded = self.encoded(media_type, pretty);
+        encoded.gzip.get_or_init(make).clone()
+    }
+
+    fn encoded(&self, media_type: MediaType, pretty: bool) -> &Encoded {
+        let [json, indented, yaml, protobuf] = &self.encoded;
+        match media_type {
+            MediaType::Json if pretty => indented,
+            MediaType::Json => json,
+            MediaType::Yaml => yaml,
+            MediaType::Protobuf => protobuf,
+        }
+    }
+}
+
+/// Some documents have lost their apiVersion, as in release 1.1
+/// (`stripVersionEncoder`): the message is that of v1.
+fn protobuf(json: &[u8]) -> Option<Bytes> {
+    let json = json.trim_ascii();
+    let kind = scan::text_at(json, &["kind"])?;
+    let api_version = scan::text_at(json, &["apiVersion"]).unwrap_or_default();
+    let of = match &*api_version {
+        "" => "v1",
+        named => named,
+    };
+    let message = Schema::builtin().kind(of, &kind)?;
+    let mut out = Vec::new();
+    transcode::to_protobuf(message, json, &mut out).ok()?;
+    Some(Type::new(&api_version, &kind).answer(&out))
+}

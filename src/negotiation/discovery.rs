@@ -1,0 +1,151 @@
+//! What a client wants of discovery: one document of everything
+//! (apidiscovery.k8s.io), or the plain ones (k8s.io/apiserver
+//! `endpoints/discovery/aggregated`).
+
+use http::HeaderMap;
+
+use super::{
+    Clause, MediaType, OFFERED, accept, first_accept, first_match, media_pretty, stream_allowed,
+    transform_of, wants_pretty,
+};
+use crate::api::Query;
+
+/// The kind a client names for the document of everything. v2beta1 is gone
+/// since 1.35: who asks for it gets his next choice.
+const AGGREGATED: (&str, &str, &str) = ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2");
+
+/// What a path of discovery can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiscoveryOffer {
+    /// Whether there is a document of everything.
+    pub aggregated: bool,
+    /// As [`super::Offer::routed`].
+    pub routed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiscoveryRepresentation {
+    pub aggregated: bool,
+    /// Of the document of everything: what this API server has, without what
+    /// its peers have.
+    pub without_peers: bool,
+    pub media_type: MediaType,
+    pub pretty: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiscoveryNegotiation {
+    Accepted(DiscoveryRepresentation),
+    NotAcceptable,
+    /// Only the API server can tell.
+    Unknown,
+}
+
+pub fn negotiate_discovery(
+    headers: &HeaderMap,
+    query: &Query,
+    offer: DiscoveryOffer,
+) -> DiscoveryNegotiation {
+    let Some(header) = first_accept(headers) else {
+        return DiscoveryNegotiation::Unknown;
+    };
+    let accepted = |aggregated, without_peers, media_type, pretty| {
+        DiscoveryNegotiation::Accepted(DiscoveryRepresentation {
+            aggregated,
+            without_peers,
+            media_type,
+            pretty: media_type == MediaType::Json && (pretty || wants_pretty(headers, query)),
+        })
+    };
+    if header.is_empty() {
+        return accepted(false, false, MediaType::Json, false);
+    }
+    if offer.routed && !accept::route_matches(header, &OFFERED.map(MediaType::as_str)) {
+        return DiscoveryNegotiation::NotAcceptable;
+    }
+    let Some(clauses) = accept::parse(header) else {
+        return DiscoveryNegotiation::Unknown;
+    };
+    let allowed = |clause: &Clause<'_>, media_type, transforms: bool| {
+        let transform = transform_of(clause);
+        transform.is_none_or(|t| transforms && t == AGGREGATED)
+            && clause.param("sv").is_none_or(str::is_empty)
+            && stream_allowed(clause, media_type)
+    };
+    // Once to find out whether everything is asked for; if not, what the plain
+    // document can be is looked for again.
+    if offer.aggregated
+        && let Some((clause, media_type)) = first_match(&clauses, |c, m| allowed(c, m, true))
+        && transform_of(clause).is_some()
+    {
+        let without_peers = clause.param("profile") == Some("nopeer");
+        return accepted(true, without_peers, media_type, media_pretty(clause));
+    }
+    match first_match(&clauses, |c, m| allowed(c, m, false)) {
+        Some((clause, media_type)) => accepted(false, false, media_type, media_pretty(clause)),
+        None => DiscoveryNegotiation::NotAcceptable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::{ACCEPT, HeaderValue};
+
+    use super::*;
+
+    /// As kube-apiserver 1.36 answered at `/apis`.
+    #[test]
+    fn the_document_of_everything_is_named_by_its_kind() {
+        const V2: &str = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+        let offer = DiscoveryOffer {
+            aggregated: true,
+            routed: false,
+        };
+        for (accept, expected) in [
+            ("", "plain Json"),
+            ("application/json", "plain Json"),
+            ("application/*", "plain Json"),
+            ("application/yaml", "plain Yaml"),
+            ("text/html", "406"),
+            ("application/cbor", "406"),
+            ("application/json;{V2}", "all Json"),
+            ("application/yaml;{V2}", "all Yaml"),
+            ("application/vnd.kubernetes.protobuf;{V2}", "all Protobuf"),
+            ("*/*;{V2}", "all Json"),
+            ("application/json;{V2};stream=watch", "all Json"),
+            ("application/json;{V2};pretty=1", "all Json pretty"),
+            ("application/json;{V2};profile=nopeer", "nopeer Json"),
+            ("application/json;{V2};sv=v1", "406"),
+            ("application/json;{V2},application/json", "all Json"),
+            ("application/json,application/json;{V2}", "plain Json"),
+            ("application/cbor;{V2},application/yaml", "plain Yaml"),
+            (
+                "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+                "406",
+            ),
+            (
+                "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json;{V2}",
+                "all Json",
+            ),
+            ("application/json;as=Table;g=meta.k8s.io;v=v1", "406"),
+        ] {
+            let accept = accept.replace("{V2}", V2);
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_str(&accept).unwrap());
+            let shown = match negotiate_discovery(&headers, &Query::default(), offer) {
+                DiscoveryNegotiation::Accepted(r) => {
+                    let what = match (r.aggregated, r.without_peers) {
+                        (true, false) => "all",
+                        (true, true) => "nopeer",
+                        (false, _) => "plain",
+                    };
+                    let pretty = if r.pretty { " pretty" } else { "" };
+                    format!("{what} {:?}{pretty}", r.media_type)
+                }
+                DiscoveryNegotiation::NotAcceptable => "406".to_owned(),
+                DiscoveryNegotiation::Unknown => "?".to_owned(),
+            };
+            assert_eq!(shown, expected, "{accept}");
+        }
+    }
+}

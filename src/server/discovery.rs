@@ -1,0 +1,229 @@
+//! Discovery, answered from memory (`crate::discovery`), and the refusal of
+//! what `apis.runtimeConfig` hides.
+//!
+//! What is not answered here is forwarded: documents that upstream does not
+//! have, errors in words of its router, requests that only it can read.
+
+use std::sync::Arc;
+
+use http::header::{
+    CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, VARY,
+};
+use http::{HeaderMap, Method, StatusCode};
+use pingora_proxy::Session;
+
+use super::aside;
+use super::context::{CacheResult, RequestContext};
+use super::front::Gate;
+use super::respond::Answer;
+use crate::api::status::Details;
+use crate::api::{Reason, Status};
+use crate::discovery::{DiscoveryPath, Found, Missing, Peers, Rendition};
+use crate::negotiation::{
+    self, DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, MediaType, accepts_gzip,
+    negotiate_discovery,
+};
+
+/// `/api` names the address to use by that of the client, for which these are
+/// believed (`utilnet.GetClientIP`).
+const CLIENT_ADDRESS: [HeaderName; 2] = [
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-real-ip"),
+];
+
+/// Documents to make larger than this are made aside.
+const LARGE: usize = 64 << 10;
+
+/// `None`: the request is no matter of discovery, or is forwarded.
+pub(super) async fn answer(session: &Session, ctx: &mut RequestContext) -> Option<Answer> {
+    let info = ctx.info.as_ref()?;
+    // What upstream lets him do as somebody else only upstream can tell.
+    if info.is_resource_request || ctx.impersonates_upstream {
+        return None;
+    }
+    let path = DiscoveryPath::parse(session.req_header().uri.path())?;
+    if let DiscoveryPath::Version(version) = &path
+        && !ctx.front.config.apis.runtime_config.is_enabled(version)
+    {
+        let missing = ctx.front.discovery.missing(version);
+        return Some(match refuse_unauthorized(session, ctx).await {
+            Some(refused) => refused,
+            None => not_found(missing, session, ctx),
+        });
+    }
+    let headers = &session.req_header().headers;
+    let representation = match negotiate(&path, headers, ctx) {
+        DiscoveryNegotiation::Accepted(representation) => representation,
+        // The router's words are upstream's; of the others all paths have one
+        // text.
+        DiscoveryNegotiation::NotAcceptable if !is_routed(&path) => {
+            if let Some(refused) = refuse_unauthorized(session, ctx).await {
+                return Some(refused);
+            }
+            let status = negotiation::not_acceptable(false);
+            return Some(Answer::from_status(&status, headers, &ctx.query));
+        }
+        DiscoveryNegotiation::NotAcceptable | DiscoveryNegotiation::Unknown => return None,
+    };
+    // Paths of the router know GET alone, the others any method.
+    if is_routed(&path) && info.method != Method::GET {
+        return None;
+    }
+    let by_address = path == DiscoveryPath::Api && !representation.aggregated;
+    if by_address && CLIENT_ADDRESS.iter().any(|name| headers.contains_key(name)) {
+        return None;
+    }
+    if let Some(refused) = refuse_unauthorized(session, ctx).await {
+        return Some(refused);
+    }
+    let everything = representation.aggregated.then_some({
+        if representation.without_peers {
+            Peers::Excluded
+        } else {
+            Peers::Included
+        }
+    });
+    match ctx.front.discovery.find(&path, everything).await {
+        Found::Document(rendition) => {
+            let answer = write(&rendition, representation, headers).await?;
+            ctx.cache = CacheResult::Document;
+            Some(answer)
+        }
+        Found::Missing(missing) => Some(not_found(missing, session, ctx)),
+        Found::Elsewhere => None,
+    }
+}
+
+/// A resource that is hidden is refused as one that does not exist.
+pub(super) async fn refuse_hidden(session: &Session, ctx: &RequestContext) -> Option<Answer> {
+    let info = ctx.info.as_ref()?;
+    let config = &ctx.front.config.apis.runtime_config;
+    if !info.is_resource_request || config.is_resource_enabled(&info.gvr) {
+        return None;
+    }
+    if let Some(refused) = refuse_unauthorized(session, ctx).await {
+        return Some(refused);
+    }
+    let missing = ctx.front.discovery.missing(&info.gvr.group_version());
+    Some(not_found(missing, session, ctx))
+}
+
+async fn refuse_unauthorized(session: &Session, ctx: &RequestContext) -> Option<Answer> {
+    let (info, user) = (ctx.info.as_ref()?, ctx.user.as_ref()?);
+    let Gate::Delegated(gate) = &ctx.front.gate else {
+        return None;
+    };
+    let refused = gate
+        .authorizer
+        .authorize_request(user, &info.attributes())
+        .await;
+    let headers = &session.req_header().headers;
+    let status = refused.err()?;
+    Some(Answer::from_status(&status, headers, &ctx.query))
+}
+
+fn not_found(missing: Missing, session: &Session, ctx: &RequestContext) -> Answer {
+    match missing {
+        Missing::Page => Answer::new(
+            StatusCode::NOT_FOUND,
+            "text/plain; charset=utf-8",
+            vec!["404 page not found\n".into()],
+        )
+        .without_sniffing(),
+        Missing::Status => {
+            let message = "the server could not find the requested resource";
+            let mut status = Status::failure(404, Reason::NotFound, message);
+            status.details = Some(Box::new(Details::default()));
+            Answer::from_status(&status, &session.req_header().headers, &ctx.query)
+        }
+    }
+}
+
+/// Whether go-restful's router stands before the handler.
+fn is_routed(path: &DiscoveryPath) -> bool {
+    matches!(path, DiscoveryPath::Api | DiscoveryPath::Version(_))
+}
+
+fn negotiate(
+    path: &DiscoveryPath,
+    headers: &HeaderMap,
+    ctx: &RequestContext,
+) -> DiscoveryNegotiation {
+    let offer = DiscoveryOffer {
+        aggregated: matches!(path, DiscoveryPath::Api | DiscoveryPath::Apis),
+        routed: is_routed(path),
+    };
+    negotiate_discovery(headers, &ctx.query, offer)
+}
+
+/// `None` if the document has no exact form in that encoding.
+async fn write(
+    rendition: &Arc<Rendition>,
+    wanted: DiscoveryRepresentation,
+    headers: &HeaderMap,
+) -> Option<Answer> {
+    let content_type = content_type(wanted);
+    let etag = rendition.etag().map(HeaderValue::from_str);
+    let etag = etag.transpose().ok()?.filter(|_| wanted.aggregated);
+    if let Some(etag) = &etag
+        && headers.get(IF_NONE_MATCH) == Some(etag)
+    {
+        let mut answer = Answer::new(StatusCode::NOT_MODIFIED, content_type, Vec::new());
+        answer.headers.remove(CONTENT_TYPE);
+        tag(&mut answer, etag);
+        return Some(answer);
+    }
+    let (media_type, pretty) = (wanted.media_type, wanted.pretty);
+    let gzip = accepts_gzip(headers);
+    let make = move |rendition: &Rendition| {
+        let body = rendition.body(media_type, pretty);
+        (
+            body,
+            gzip.then(|| rendition.gzip(media_type, pretty)).flatten(),
+        )
+    };
+    let (body, compressed) =
+        if rendition.size() <= LARGE || rendition.is_ready(media_type, pretty, gzip) {
+            make(rendition)
+        } else {
+            let rendition = rendition.clone();
+            aside::run(move || make(&rendition)).await?
+        };
+    let mut answer = Answer::new(StatusCode::OK, content_type, vec![body?]);
+    if let Some(etag) = &etag {
+        tag(&mut answer, etag);
+    }
+    if let Some(compressed) = compressed {
+        answer.body = vec![compressed];
+        let headers = &mut answer.headers;
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+    Some(answer)
+}
+
+/// What k8s.io/apiserver `ServeHTTPWithETag` sets.
+fn tag(answer: &mut Answer, etag: &HeaderValue) {
+    let headers = &mut answer.headers;
+    headers.insert(ETAG, etag.clone());
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(
+        http::header::CACHE_CONTROL,
+        HeaderValue::from_static("public"),
+    );
+}
+
+fn content_type(wanted: DiscoveryRepresentation) -> &'static str {
+    match (wanted.aggregated, wanted.media_type) {
+        (false, media_type) => media_type.as_str(),
+        (true, MediaType::Json) => {
+            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        }
+        (true, MediaType::Yaml) => {
+            "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        }
+        (true, MediaType::Protobuf) => {
+            "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        }
+    }
+}
