@@ -1,11 +1,10 @@
 //! `aggregation` and `apis`: extension API groups and what of the API is shown.
 
-use std::collections::BTreeMap;
-
 use url::Url;
 
 use super::check::Check;
 use super::raw;
+use super::runtime_config::RuntimeConfig;
 use super::upstream::check_servers;
 use crate::api::GroupVersion;
 
@@ -29,7 +28,7 @@ pub struct Backend {
 /// Checked `apis`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Apis {
-    pub runtime_config: BTreeMap<String, bool>,
+    pub runtime_config: RuntimeConfig,
     pub deprecations: Vec<Deprecation>,
 }
 
@@ -85,21 +84,9 @@ impl Backend {
 
 impl Apis {
     pub(super) fn check(raw: &raw::Apis, check: &mut Check) -> Self {
-        let runtime_config = raw.runtime_config.clone().unwrap_or_default();
-        for (key, on) in &runtime_config {
-            // kube-apiserver's selectors of many versions, and one version.
-            let many = ["api/all", "api/ga", "api/beta", "api/alpha"].contains(&key.as_str());
-            if !many && GroupVersion::parse(key).is_none() {
-                check.error(
-                    &format!("apis.runtimeConfig[{key}]"),
-                    &on.to_string(),
-                    "the key must be a group/version, v1, api/all, api/ga, api/beta or api/alpha",
-                );
-            }
-        }
         let deprecations = raw.deprecations.iter().flatten().enumerate();
         Self {
-            runtime_config,
+            runtime_config: RuntimeConfig::check(&raw.runtime_config, check),
             deprecations: deprecations
                 .filter_map(|(i, d)| {
                     Deprecation::check(&format!("apis.deprecations[{i}]"), d, check)

@@ -7,6 +7,7 @@ use clap::Parser;
 
 use super::check::Shape;
 use super::raw;
+use super::runtime_config::parse_setting;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ", Kubernetes v1.36 semantics");
 
@@ -147,6 +148,11 @@ pub struct Flags {
     /// [serving.http2MaxStreamsPerConnection; default: 1000]
     #[arg(long, value_name = "COUNT")]
     pub http2_max_streams_per_connection: Option<i64>,
+
+    /// APIs to hide: `batch/v1=false`, `batch/v1/jobs=false`, `api/beta=false`, comma
+    /// separated [apis.runtimeConfig]
+    #[arg(long, value_name = "SETTINGS", value_delimiter = ',', value_parser = parse_setting)]
+    pub runtime_config: Option<Vec<(String, bool)>>,
 
     /// Log level: 0 what happens, 2 every request, 4 debug, 6 trace [logging.verbosity;
     /// default: 0]
@@ -367,6 +373,15 @@ impl Flags {
                 "serving.http2MaxStreamsPerConnection",
                 "--http2-max-streams-per-connection",
             ),
+        );
+        let runtime_config = self.runtime_config.as_ref().map(|settings| {
+            let written = settings.iter().filter(|(key, _)| !key.is_empty());
+            written.cloned().collect()
+        });
+        over.lay(
+            &runtime_config,
+            &mut raw.apis.runtime_config,
+            ("apis.runtimeConfig", "--runtime-config"),
         );
         over.lay(
             &self.verbosity,

@@ -24,6 +24,7 @@ mod quantity;
 pub mod raw;
 mod resource_pattern;
 mod restart;
+mod runtime_config;
 pub mod serving;
 mod source;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use live::{Live, ReloadMetrics};
 pub use observability::{LogFormat, Logging, Observability};
 pub use resource_pattern::ResourcePattern;
 pub use restart::restart_required;
+pub use runtime_config::RuntimeConfig;
 pub use serving::{SecureServing, Serving};
 pub use source::Source;
 pub use upstream::Upstream;

@@ -271,7 +271,9 @@ pub struct Backend {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Apis {
-    /// `group/version: false` hides that version. Default empty.
+    /// `group/version: false` hides that version, `group/version/resource: false`
+    /// a resource; `api/all`, `api/ga`, `api/beta` and `api/alpha` speak of all
+    /// such versions of Kubernetes' own groups. Default empty.
     pub runtime_config: Option<BTreeMap<String, bool>>,
     /// More deprecated versions. Default none.
     pub deprecations: Option<Vec<Deprecation>>,

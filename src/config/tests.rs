@@ -268,17 +268,32 @@ fn what_is_not_built_is_refused() {
             "  apiServices: ['*.yaml']",
             "aggregation.apiServices",
         ),
-        (
-            "apis",
-            "  runtimeConfig: {batch/v1beta1: false}",
-            "apis.runtimeConfig",
-        ),
     ] {
         assert_eq!(
             load_text(&minimal_with(section, lines), &[]).unwrap_err(),
             [format!("{field}: is not supported by this version")]
         );
     }
+}
+
+#[test]
+fn the_flag_takes_the_place_of_the_runtime_config() {
+    let text = minimal_with("apis", "  runtimeConfig: {batch/v1: false}");
+    let version = |text: &str| crate::api::GroupVersion::parse(text).unwrap();
+    let config = load_text(&text, &[]).unwrap().apis.runtime_config;
+    assert!(!config.is_enabled(&version("batch/v1")));
+    let flag = "--runtime-config=apps/v1=false, policy/v1=false,,v1";
+    let config = load_text(&text, &[flag]).unwrap().apis.runtime_config;
+    let enabled =
+        ["batch/v1", "apps/v1", "policy/v1", "v1"].map(|v| config.is_enabled(&version(v)));
+    assert_eq!(enabled, [true, false, false, true]);
+    assert_eq!(
+        load_text(&text, &["--runtime-config", "api/beta=true,a/b/c/d=true"])
+            .unwrap_err()
+            .len(),
+        1
+    );
+    assert!(Flags::try_parse_from(["apifront", "--runtime-config=v1=maybe"]).is_err());
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Keys of the document whose function this version does not have yet.
 //!
 //! They are part of the contract, so they parse and are checked; asking for what
-//! they would do is refused, because a front that silently did not audit or hide
-//! a version would be worse than none. An entry leaves this list in the commit
+//! they would do is refused, because a front that silently did not audit
+//! would be worse than none. An entry leaves this list in the commit
 //! that builds its function.
 
 use super::check::Check;
@@ -28,13 +28,6 @@ pub(super) fn check(raw: &raw::FrontConfiguration, check: &mut Check) {
                 .api_services
                 .as_ref()
                 .is_some_and(|files| !files.is_empty()),
-        ),
-        (
-            "apis.runtimeConfig",
-            raw.apis
-                .runtime_config
-                .as_ref()
-                .is_some_and(|config| !config.is_empty()),
         ),
         (
             "apis.deprecations",

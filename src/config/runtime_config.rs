@@ -1,0 +1,292 @@
+//! Which APIs are shown and served: `apis.runtimeConfig`, with the keys and
+//! precedence of kube-apiserver's `--runtime-config`
+//! (k8s.io/apiserver `server/resourceconfig`).
+//!
+//! It only ever hides: what upstream does not serve no setting can bring.
+
+use std::collections::BTreeMap;
+
+use super::check::Check;
+use crate::api::{GroupVersion, GroupVersionResource};
+
+/// Keys for many versions at once, and the versions each means. They are applied
+/// in this order, whatever the order they are written in; a key of one version
+/// beats them, and one of a resource beats that.
+const CLASSES: [(&str, fn(&str) -> bool); 4] = [
+    ("api/all", |_| true),
+    ("api/ga", |version| stage(version) == Some("")),
+    ("api/beta", |version| stage(version) == Some("beta")),
+    ("api/alpha", |version| stage(version) == Some("alpha")),
+];
+
+/// The groups those keys speak of: kube-apiserver's own. Custom resources and
+/// extension API groups are named one by one, as to nobody else they are known.
+const BUILT_IN_GROUPS: [&str; 24] = [
+    "",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "apps",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "extensions",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+
+/// Checked `apis.runtimeConfig`. The default hides nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuntimeConfig {
+    /// In the order of [`CLASSES`].
+    classes: [Option<bool>; CLASSES.len()],
+    versions: BTreeMap<GroupVersion, bool>,
+    resources: BTreeMap<GroupVersionResource, bool>,
+}
+
+/// What a key names.
+enum Key {
+    Class(usize),
+    Version(GroupVersion),
+    Resource(GroupVersionResource),
+}
+
+impl RuntimeConfig {
+    /// Of the keys and their values; what is wrong otherwise, each with its
+    /// setting.
+    pub fn parse(settings: &BTreeMap<String, bool>) -> Result<Self, Vec<(String, &'static str)>> {
+        let mut config = Self::default();
+        let mut errors = Vec::new();
+        for (key, on) in settings {
+            match Key::parse(key) {
+                Ok(Key::Class(class)) => {
+                    if let Some(setting) = config.classes.get_mut(class) {
+                        *setting = Some(*on);
+                    }
+                }
+                Ok(Key::Version(version)) => {
+                    config.versions.insert(version, *on);
+                }
+                Ok(Key::Resource(resource)) => {
+                    config.resources.insert(resource, *on);
+                }
+                Err(problem) => errors.push((format!("{key}={on}"), problem)),
+            }
+        }
+        if settings.len() == 1 && config.classes.first() == Some(&Some(false)) {
+            errors.push(("api/all=false".to_owned(), "alone leaves no API to serve"));
+        }
+        if errors.is_empty() {
+            Ok(config)
+        } else {
+            Err(errors)
+        }
+    }
+
+    pub(super) fn check(raw: &Option<BTreeMap<String, bool>>, check: &mut Check) -> Self {
+        let Some(settings) = raw else {
+            return Self::default();
+        };
+        Self::parse(settings).unwrap_or_else(|errors| {
+            for (setting, problem) in errors {
+                check.error("apis.runtimeConfig", &setting, problem);
+            }
+            Self::default()
+        })
+    }
+
+    /// Nothing is hidden.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether anything of the group version may be shown and served: itself,
+    /// or a resource that is enabled on its own.
+    pub fn is_enabled(&self, version: &GroupVersion) -> bool {
+        let of_version =
+            |r: &GroupVersionResource| r.group == version.group && r.version == version.version;
+        self.is_version_enabled(version)
+            || self.resources.iter().any(|(r, on)| *on && of_version(r))
+    }
+
+    /// Whether the resource, its subresources with it, may be shown and served.
+    pub fn is_resource_enabled(&self, resource: &GroupVersionResource) -> bool {
+        match self.resources.get(resource) {
+            Some(on) => *on,
+            None => self.is_version_enabled(&resource.group_version()),
+        }
+    }
+
+    fn is_version_enabled(&self, version: &GroupVersion) -> bool {
+        if let Some(on) = self.versions.get(version) {
+            return *on;
+        }
+        if !BUILT_IN_GROUPS.contains(&version.group.as_str()) {
+            return true;
+        }
+        let settings = self.classes.iter().zip(CLASSES);
+        settings
+            .filter(|(_, (_, means))| means(&version.version))
+            .filter_map(|(on, _)| *on)
+            .last()
+            .unwrap_or(true)
+    }
+}
+
+impl Key {
+    fn parse(key: &str) -> Result<Self, &'static str> {
+        if let Some(class) = CLASSES.iter().position(|(name, _)| *name == key) {
+            return Ok(Self::Class(class));
+        }
+        let mut parts = key.split('/');
+        let (group, version, resource) = match (parts.next(), parts.next(), parts.next()) {
+            (Some(version), None, _) => ("", version, None),
+            (Some(group), Some(version), resource) => (group, version, resource),
+            (None, ..) => ("", "", None),
+        };
+        if parts.next().is_some() || version.is_empty() || resource == Some("") {
+            return Err(
+                "the key must be a group/version, v1, a group/version/resource, api/all, \
+                        api/ga, api/beta or api/alpha",
+            );
+        }
+        if group == "api" {
+            return Err("of api/… there are api/all, api/ga, api/beta and api/alpha");
+        }
+        if stage(group).is_some() {
+            return Err("resources of the core group are written /v1/pods");
+        }
+        let Some(resource) = resource else {
+            return Ok(Self::Version(GroupVersion {
+                group: group.to_owned(),
+                version: version.to_owned(),
+            }));
+        };
+        if resource.chars().any(char::is_uppercase) {
+            return Err("a resource is the lower-case plural");
+        }
+        let resource = GroupVersionResource::new(group, version, resource);
+        Ok(Self::Resource(resource))
+    }
+}
+
+/// One `key=value` of the flag. The value may be missing: true.
+pub(super) fn parse_setting(text: &str) -> Result<(String, bool), String> {
+    let (key, value) = text.split_once('=').unwrap_or((text, ""));
+    let (key, value) = (key.trim(), value.trim());
+    let class = CLASSES.iter().any(|(name, _)| *name == key);
+    let on = match value {
+        "true" => true,
+        "false" => false,
+        // What Go's ParseBool takes, for single versions and resources.
+        "" | "1" | "t" | "T" | "TRUE" | "True" if !class => true,
+        "0" | "f" | "F" | "FALSE" | "False" if !class => false,
+        _ => return Err(format!("{key} must be true or false")),
+    };
+    Ok((key.to_owned(), on))
+}
+
+/// `""` of `v1`, `beta` of `v2beta1`; `None` for what has no stage.
+fn stage(version: &str) -> Option<&'static str> {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let rest = version.strip_prefix('v')?;
+    if digits(rest) {
+        return Some("");
+    }
+    ["alpha", "beta"].into_iter().find(|stage| {
+        rest.split_once(stage)
+            .is_some_and(|(major, minor)| digits(major) && digits(minor))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<RuntimeConfig, Vec<(String, &'static str)>> {
+        let settings = text.split(',').map(|s| parse_setting(s).unwrap());
+        RuntimeConfig::parse(&settings.collect())
+    }
+
+    fn config(text: &str) -> RuntimeConfig {
+        parse(text).unwrap()
+    }
+
+    #[test]
+    fn the_narrower_key_wins() {
+        for (text, version, enabled) in [
+            ("batch/v1=false", "batch/v1", false),
+            ("batch/v1=0", "batch/v2", true),
+            ("v1=false", "v1", false),
+            ("/v1=false", "v1", false),
+            ("v1=false", "batch/v1", true),
+            ("api/beta=false", "resource.k8s.io/v1beta2", false),
+            ("api/beta=false", "resource.k8s.io/v1", true),
+            ("api/beta=false", "resource.k8s.io/v1alpha3", true),
+            ("api/beta=false", "example.com/v1beta1", true),
+            ("api/beta=false,policy/v1beta1", "policy/v1beta1", true),
+            ("api/all=false,api/ga=true", "apps/v1", true),
+            ("api/all=false,api/ga=true", "apps/v1beta2", false),
+            ("api/ga=true,api/all=false", "apps/v1", true),
+            ("api/all=false,v1", "v1", true),
+            ("api/all=false,v1", "apps/v1", false),
+            ("example.com/v1beta1=false", "example.com/v1beta1", false),
+            ("batch/v1=false,batch/v1/jobs=true", "batch/v1", true),
+            ("batch/v1/jobs=false", "batch/v1", true),
+        ] {
+            let version = GroupVersion::parse(version).unwrap();
+            assert_eq!(config(text).is_enabled(&version), enabled, "{text}");
+        }
+    }
+
+    #[test]
+    fn resources_have_the_last_word() {
+        for (text, enabled) in [
+            ("batch/v1/jobs=false", false),
+            ("batch/v1=false", false),
+            ("batch/v1=false,batch/v1/jobs=true", true),
+            ("batch/v1=false,batch/v1/cronjobs=true", false),
+            ("batch/v1beta1/jobs=false", true),
+            ("api/all=false,batch/v1/jobs", true),
+        ] {
+            let jobs = GroupVersionResource::new("batch", "v1", "jobs");
+            assert_eq!(config(text).is_resource_enabled(&jobs), enabled, "{text}");
+        }
+        let pods = GroupVersionResource::new("", "v1", "pods");
+        assert!(!config("/v1/pods=false").is_resource_enabled(&pods));
+        assert!(RuntimeConfig::default().is_resource_enabled(&pods));
+        assert!(RuntimeConfig::default().is_default());
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for bad in [
+            "a/b/c/d=false",
+            "batch/=false",
+            "batch/v1/=false",
+            "batch/v1/Jobs=false",
+            "v1/pods=false",
+            "api/legacy=true",
+            "=true",
+            "api/all=false",
+        ] {
+            assert_eq!(parse(bad).unwrap_err().len(), 1, "{bad}");
+        }
+        for bad in ["batch/v1=no", "api/all=1", "api/ga"] {
+            assert!(parse_setting(bad).is_err(), "{bad}");
+        }
+    }
+}
