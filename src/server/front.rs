@@ -14,6 +14,7 @@ use crate::flow::InFlight;
 use crate::health::Health;
 use crate::identity;
 use crate::metrics::{CacheState, Metrics};
+use crate::openapi::OpenApi;
 use crate::read::{OwnWrites, SharedReads};
 use crate::reflector::{Cache, Entry, Selection};
 use crate::store::Store;
@@ -24,6 +25,7 @@ pub struct Front {
     pub cache: Arc<Cache>,
     pub shared: Arc<SharedReads>,
     pub writes: Arc<OwnWrites>,
+    pub openapi: Arc<OpenApi>,
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
     pub limits: Arc<InFlight>,

@@ -18,7 +18,7 @@ use super::front::Front;
 use super::header_deadline::HeaderRead;
 use super::respond::Answer;
 use super::{
-    forward, framing, local, own_write, record, respond, stream, upgrade, watch_stream,
+    forward, framing, local, openapi, own_write, record, respond, stream, upgrade, watch_stream,
     websocket_watch,
 };
 use crate::api::Status;
@@ -70,6 +70,9 @@ impl ProxyHttp for Proxy {
             return self.finish(session, ctx, answer).await;
         }
         if let Some(answer) = local::own_paths(session, ctx).await {
+            return self.finish(session, ctx, answer).await;
+        }
+        if let Some(answer) = openapi::answer(session, ctx).await {
             return self.finish(session, ctx, answer).await;
         }
         match ctx.ask_cache(session).await {

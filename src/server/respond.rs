@@ -165,7 +165,10 @@ pub(super) async fn send(
     for (name, value) in &answer.headers {
         header.append_header(name, value)?;
     }
-    header.insert_header(CONTENT_LENGTH, length.to_string())?;
+    // That of what was not modified (RFC 9110 §8.6), which is not known here.
+    if answer.status != StatusCode::NOT_MODIFIED {
+        header.insert_header(CONTENT_LENGTH, length.to_string())?;
+    }
     common_headers(&mut header, session.req_header(), ctx)?;
     // A client that waits to be told to send its body is told not to.
     let waits = session.req_header().headers.contains_key(EXPECT);

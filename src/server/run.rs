@@ -31,6 +31,7 @@ use crate::embedded::EmbeddedServer;
 use crate::flow::InFlight;
 use crate::health::{CONFIG, Check, Health, INFORMER_SYNC, UPSTREAM};
 use crate::metrics::Metrics;
+use crate::openapi::{OpenApi, OpenApiMetrics};
 use crate::read::{OwnWrites, SharedReads};
 use crate::reflector::Cache;
 use crate::upstream::Upstream;
@@ -122,12 +123,18 @@ impl Apifront {
             config.serving.max_mutating_requests_inflight,
             metrics.flow.clone(),
         ));
+        let openapi = Arc::new(OpenApi::new(
+            upstream.clone(),
+            OpenApiMetrics::register(&metrics.registry)?,
+        ));
+        openapi.set_runtime_config(config.apis.runtime_config.clone());
         let front = Arc::new(ArcSwap::from_pointee(Front {
             config: config.clone(),
             gate,
             cache,
             shared: Arc::new(SharedReads::default()),
             writes: Arc::new(OwnWrites::new(Instant::now())),
+            openapi: openapi.clone(),
             health: health.clone(),
             metrics,
             limits: limits.clone(),
@@ -150,6 +157,7 @@ impl Apifront {
         background.spawn(limits.run());
         background.spawn(self_check::run(front.clone()));
         background.spawn(tend(front.clone()));
+        background.spawn(openapi.run());
         background.spawn(parts.reload_forever(live));
         preload(&front.load());
 
@@ -386,6 +394,7 @@ impl Parts {
             cache: old.cache.clone(),
             shared: old.shared.clone(),
             writes: old.writes.clone(),
+            openapi: old.openapi.clone(),
             health: old.health.clone(),
             metrics: old.metrics.clone(),
             limits: old.limits.clone(),
@@ -400,6 +409,8 @@ impl Parts {
             serving.max_mutating_requests_inflight,
         );
         self.upstream.store(Arc::new(upstream));
+        let runtime = front.config.apis.runtime_config.clone();
+        front.openapi.set_runtime_config(runtime);
         if old.config.upstream != front.config.upstream {
             // It may be another cluster now.
             front.cache.relist();
