@@ -92,9 +92,8 @@ impl Version {
             .iter()
             .filter(|clause| matches!(clause.kind, "application" | "*"))
             .find_map(|clause| {
-                let named = |(subtype, _): &&(&str, _)| {
-                    clause.subtype == *subtype || clause.subtype == "*"
-                };
+                let named =
+                    |(subtype, _): &&(&str, _)| clause.subtype == *subtype || clause.subtype == "*";
                 subtypes.iter().find(named)
             })
             .map_or(Accepted::None, |(_, encoding)| {
@@ -141,7 +140,10 @@ mod tests {
             ("*/*", Is(Json)),
             ("application/*", Is(Json)),
             (V2, Is(Protobuf)),
-            ("application/com.github.proto-openapi.spec.v2.v1.0+protobuf", Is(Protobuf)),
+            (
+                "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+                Is(Protobuf),
+            ),
             ("text/html, application/json;q=0.1", Is(Json)),
             ("*/json", Is(Json)),
             ("text/html", None),

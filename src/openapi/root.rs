@@ -42,7 +42,9 @@ impl Root {
         let paths = written.paths.into_iter();
         Ok(Self {
             bytes,
-            paths: paths.map(|(k, item)| (k, item.server_relative_url)).collect(),
+            paths: paths
+                .map(|(k, item)| (k, item.server_relative_url))
+                .collect(),
         })
     }
 

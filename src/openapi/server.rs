@@ -78,7 +78,8 @@ impl Server {
             document.keep(check, observe(Kind::V2)).await;
         };
         tokio::join!(
-            self.root.keep(|known| self.check_root(known), observe(Kind::V3Root)),
+            self.root
+                .keep(|known| self.check_root(known), observe(Kind::V3Root)),
             v2(Encoding::Json),
             v2(Encoding::Protobuf),
         );

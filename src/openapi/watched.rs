@@ -157,7 +157,10 @@ impl<T> Watched<T> {
 
     /// Until the next check is due, or wanted.
     async fn pause(&self, begun: Instant, least: Duration) {
-        let in_use = self.asked.lock().is_some_and(|at| at.elapsed() < IDLE_AFTER);
+        let in_use = self
+            .asked
+            .lock()
+            .is_some_and(|at| at.elapsed() < IDLE_AFTER);
         let until = begun + if in_use { ACTIVE } else { IDLE };
         tokio::select! {
             () = tokio::time::sleep_until(until) => {}
@@ -197,11 +200,7 @@ mod tests {
         }
     }
 
-    async fn with(
-        fails: usize,
-        hangs: usize,
-        test: impl AsyncFn(&Watched<usize>, &Server),
-    ) {
+    async fn with(fails: usize, hangs: usize, test: impl AsyncFn(&Watched<usize>, &Server)) {
         let server = Server {
             checks: AtomicUsize::new(0),
             fails,

@@ -43,7 +43,11 @@ pub(super) async fn answer(session: &Session, ctx: &RequestContext) -> Option<An
         }
         Outcome::Forward | Outcome::NotAsked => return None,
     };
-    if header.headers.get("x-apifront-debug").is_some_and(|v| v == "cache") {
+    if header
+        .headers
+        .get("x-apifront-debug")
+        .is_some_and(|v| v == "cache")
+    {
         let hit = HeaderValue::from_static("hit; openapi");
         answer.headers.insert("x-apifront-cache", hit);
     }
