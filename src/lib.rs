@@ -14,6 +14,7 @@ pub mod identity;
 pub mod logging;
 pub mod metrics;
 pub mod negotiation;
+pub mod openapi;
 pub mod read;
 pub mod reflector;
 pub mod representation;

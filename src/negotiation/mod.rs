@@ -10,7 +10,7 @@ mod include_object;
 use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
 
-pub use accept::Clause;
+pub use accept::{Clause, parse as parse_accept};
 pub use content::{accepts_gzip, input_media_type};
 pub use discovery::{
     DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, negotiate_discovery,

@@ -16,6 +16,7 @@ use crate::flow::InFlight;
 use crate::health::Health;
 use crate::identity;
 use crate::metrics::{CacheState, Metrics};
+use crate::openapi::OpenApi;
 use crate::read::{OwnWrites, SharedReads};
 use crate::reflector::{Cache, Entry, Selection};
 use crate::store::Store;
@@ -28,6 +29,7 @@ pub struct Front {
     pub discovery: Arc<Discovery>,
     pub shared: Arc<SharedReads>,
     pub writes: Arc<OwnWrites>,
+    pub openapi: Arc<OpenApi>,
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
     pub limits: Arc<InFlight>,

@@ -20,6 +20,7 @@ mod header_deadline;
 mod listen;
 mod local;
 mod observe;
+mod openapi;
 mod own_write;
 mod personal;
 mod proxy;

@@ -18,8 +18,8 @@ use super::front::Front;
 use super::header_deadline::HeaderRead;
 use super::respond::Answer;
 use super::{
-    aggregate, discovery, forward, framing, local, own_write, record, respond, stream, upgrade,
-    watch_stream, websocket_watch,
+    aggregate, discovery, forward, framing, local, openapi, own_write, record, respond, stream,
+    upgrade, watch_stream, websocket_watch,
 };
 use crate::api::Status;
 
@@ -76,6 +76,9 @@ impl ProxyHttp for Proxy {
             return self.finish(session, ctx, answer).await;
         }
         if let Some(answer) = discovery::refuse_hidden(session, ctx).await {
+            return self.finish(session, ctx, answer).await;
+        }
+        if let Some(answer) = openapi::answer(session, ctx).await {
             return self.finish(session, ctx, answer).await;
         }
         if let Some(answer) = aggregate::before_cache(session, ctx).await {

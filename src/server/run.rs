@@ -33,6 +33,7 @@ use crate::embedded::EmbeddedServer;
 use crate::flow::InFlight;
 use crate::health::{CONFIG, Check, Health, INFORMER_SYNC, UPSTREAM};
 use crate::metrics::Metrics;
+use crate::openapi::{OpenApi, OpenApiMetrics};
 use crate::read::{OwnWrites, SharedReads};
 use crate::reflector::Cache;
 use crate::upstream::Upstream;
@@ -126,6 +127,7 @@ impl Apifront {
         ));
         discovery.set_runtime_config(config.apis.runtime_config.clone());
         discovery.set_sources(aggregation.sources());
+
         let health = health(&live, &cache, &upstream);
         let gate = access.gate(&config)?;
         let certificates = server_certificates(&config)?;
@@ -136,6 +138,12 @@ impl Apifront {
             config.serving.max_mutating_requests_inflight,
             metrics.flow.clone(),
         ));
+        let openapi = Arc::new(OpenApi::new(
+            upstream.clone(),
+            OpenApiMetrics::register(&metrics.registry)?,
+        ));
+        openapi.set_runtime_config(config.apis.runtime_config.clone());
+        openapi.set_sources(aggregation.sources());
         let front = Arc::new(ArcSwap::from_pointee(Front {
             config: config.clone(),
             gate,
@@ -144,6 +152,7 @@ impl Apifront {
             discovery: discovery.clone(),
             shared: Arc::new(SharedReads::default()),
             writes: Arc::new(OwnWrites::new(Instant::now())),
+            openapi: openapi.clone(),
             health: health.clone(),
             metrics,
             limits: limits.clone(),
@@ -168,6 +177,7 @@ impl Apifront {
         background.spawn(limits.run());
         background.spawn(self_check::run(front.clone()));
         background.spawn(tend(front.clone()));
+        background.spawn(openapi.run());
         background.spawn(parts.reload_forever(live));
         preload(&front.load());
 
@@ -408,6 +418,7 @@ impl Parts {
             discovery: old.discovery.clone(),
             shared: old.shared.clone(),
             writes: old.writes.clone(),
+            openapi: old.openapi.clone(),
             health: old.health.clone(),
             metrics: old.metrics.clone(),
             limits: old.limits.clone(),
@@ -422,6 +433,8 @@ impl Parts {
             serving.max_mutating_requests_inflight,
         );
         self.upstream.store(Arc::new(upstream));
+        let runtime = front.config.apis.runtime_config.clone();
+        front.openapi.set_runtime_config(runtime);
         if old.config.upstream != front.config.upstream {
             // It may be another cluster now.
             front.cache.relist();
@@ -436,6 +449,7 @@ impl Parts {
             .discovery
             .set_runtime_config(front.config.apis.runtime_config.clone());
         front.discovery.set_sources(front.aggregation.sources());
+        front.openapi.set_sources(front.aggregation.sources());
         front.cache.reconfigured();
         Ok(())
     }

@@ -32,6 +32,7 @@ mod malformed;
 mod memory_limit;
 mod metrics;
 mod newer_server;
+mod openapi;
 mod personal;
 mod reload;
 mod restart;

@@ -1,0 +1,178 @@
+//! Which encoding a client gets, by kube-openapi's rules: goautoneg's order of
+//! clauses, and the first encoding that one of them names.
+
+use http::HeaderMap;
+use http::header::{ACCEPT, ACCEPT_ENCODING};
+
+use crate::negotiation::parse_accept;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    Json,
+    Protobuf,
+}
+
+/// Which of the two specifications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Version {
+    V2,
+    V3,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepted {
+    Encoding(Encoding),
+    /// 406.
+    None,
+    /// A header without any clause.
+    NoClause,
+    /// A header whose order only Go's own sorting can tell.
+    Unreadable,
+}
+
+impl Version {
+    /// In the order they are tried.
+    fn subtypes(self) -> [(&'static str, Encoding); 3] {
+        use Encoding::{Json, Protobuf};
+        match self {
+            Self::V2 => [
+                ("json", Json),
+                ("com.github.proto-openapi.spec.v2@v1.0+protobuf", Protobuf),
+                ("com.github.proto-openapi.spec.v2.v1.0+protobuf", Protobuf),
+            ],
+            Self::V3 => [
+                ("json", Json),
+                ("com.github.proto-openapi.spec.v3.v1.0+protobuf", Protobuf),
+                ("com.github.proto-openapi.spec.v3@v1.0+protobuf", Protobuf),
+            ],
+        }
+    }
+
+    /// What is asked of an API server. The type with `@` is one that servers of
+    /// any age know.
+    pub fn accept(self, encoding: Encoding) -> &'static str {
+        match (self, encoding) {
+            (_, Encoding::Json) => "application/json",
+            (Self::V2, Encoding::Protobuf) => {
+                "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+            }
+            (Self::V3, Encoding::Protobuf) => {
+                "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
+            }
+        }
+    }
+
+    /// The Content-Type of answers. Older servers answer with the `@`.
+    pub fn content_type(self, encoding: Encoding) -> &'static str {
+        match (self, encoding) {
+            (_, Encoding::Json) => "application/json",
+            (Self::V2, Encoding::Protobuf) => {
+                "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+            }
+            (Self::V3, Encoding::Protobuf) => {
+                "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+            }
+        }
+    }
+
+    pub fn negotiate(self, headers: &HeaderMap) -> Accepted {
+        let accept = match headers.get(ACCEPT).map(|v| v.to_str()) {
+            None | Some(Ok("")) => "*/*",
+            Some(Ok(accept)) => accept,
+            Some(Err(_)) => return Accepted::Unreadable,
+        };
+        let Some(clauses) = parse_accept(accept) else {
+            return Accepted::Unreadable;
+        };
+        if clauses.is_empty() {
+            return Accepted::NoClause;
+        }
+        let subtypes = self.subtypes();
+        clauses
+            .iter()
+            .filter(|clause| matches!(clause.kind, "application" | "*"))
+            .find_map(|clause| {
+                let named =
+                    |(subtype, _): &&(&str, _)| clause.subtype == *subtype || clause.subtype == "*";
+                subtypes.iter().find(named)
+            })
+            .map_or(Accepted::None, |(_, encoding)| {
+                Accepted::Encoding(*encoding)
+            })
+    }
+}
+
+/// Whether v2 is compressed for this client: by NYTimes' gziphandler, which
+/// reads weights where the handlers of resources do not. v3 never is.
+pub fn wants_gzip(headers: &HeaderMap) -> bool {
+    let Some(Ok(text)) = headers.get(ACCEPT_ENCODING).map(|v| v.to_str()) else {
+        return false;
+    };
+    // A later coding of the same name replaces an earlier.
+    let weights = text.split(',').filter_map(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        if !parts.next()?.eq_ignore_ascii_case("gzip") {
+            return None;
+        }
+        match parts.next_back().and_then(|p| p.strip_prefix("q=")) {
+            Some(weight) => weight.parse::<f64>().ok(),
+            None => Some(1.0),
+        }
+    });
+    weights.last().is_some_and(|weight| weight > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: http::HeaderName, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name, value.parse().unwrap())])
+    }
+
+    #[test]
+    fn the_first_clause_that_fits() {
+        use Accepted::{Encoding as Is, NoClause, None, Unreadable};
+        use Encoding::{Json, Protobuf};
+        const V2: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+        for (accept, expected) in [
+            ("", Is(Json)),
+            ("*/*", Is(Json)),
+            ("application/*", Is(Json)),
+            (V2, Is(Protobuf)),
+            (
+                "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+                Is(Protobuf),
+            ),
+            ("text/html, application/json;q=0.1", Is(Json)),
+            ("*/json", Is(Json)),
+            ("text/html", None),
+            ("application/yaml", None),
+            (",", NoClause),
+            ("application/json;q=0x1", Unreadable),
+        ] {
+            let headers = with(ACCEPT, accept);
+            assert_eq!(Version::V2.negotiate(&headers), expected, "{accept}");
+        }
+        let both = format!("application/json;q=0.5,{V2}");
+        assert_eq!(Version::V2.negotiate(&with(ACCEPT, &both)), Is(Protobuf));
+        assert_eq!(Version::V3.negotiate(&with(ACCEPT, V2)), None);
+        assert_eq!(Version::V3.negotiate(&HeaderMap::new()), Is(Json));
+    }
+
+    #[test]
+    fn gzip_is_weighed() {
+        for (text, expected) in [
+            ("gzip", true),
+            ("GZIP;q=0.1", true),
+            ("gzip;q=0", false),
+            ("deflate, gzip;q=1", true),
+            ("gzip;q=0, gzip", true),
+            ("*", false),
+            ("", false),
+        ] {
+            assert_eq!(wants_gzip(&with(ACCEPT_ENCODING, text)), expected, "{text}");
+        }
+        assert!(!wants_gzip(&HeaderMap::new()));
+    }
+}

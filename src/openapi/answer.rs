@@ -1,0 +1,242 @@
+//! From a request to the document it gets.
+
+use std::sync::Arc;
+
+use chrono::Utc;
+use futures::future::join_all;
+use http::header::{CONTENT_ENCODING, ETAG, HeaderName, HeaderValue, LOCATION, RANGE, VARY};
+use http::{HeaderMap, Method, StatusCode};
+
+use super::OpenApi;
+use super::accept::{self, Accepted, Encoding, Version};
+use super::document::{Document, Reply, http_date};
+use super::fetch::FetchError;
+use super::kept::Missing;
+use super::merged_root::{MergedRoot, Owner};
+use super::metrics::Kind;
+use super::root::{self, Root};
+use super::view::View;
+use super::watched::Watched;
+
+/// gziphandler's least size.
+const GZIP_ABOVE: usize = 512;
+
+/// A GET or HEAD.
+pub struct Request<'a> {
+    pub method: &'a Method,
+    /// Decoded.
+    pub path: &'a str,
+    /// `hash` of the query.
+    pub hash: Option<&'a str>,
+    pub headers: &'a HeaderMap,
+}
+
+#[derive(Debug)]
+pub enum Outcome {
+    /// Not a path of OpenAPI.
+    NotAsked,
+    Reply(Reply),
+    /// Upstream has the document, and answers what we cannot.
+    Forward,
+    /// A backend has the document, and does not give it.
+    Unavailable(String),
+}
+
+enum Freshness {
+    Recent,
+    /// Of a check that begins now.
+    Newest,
+}
+
+impl OpenApi {
+    pub async fn answer(&self, request: &Request<'_>) -> Outcome {
+        let (kind, outcome) = if request.path == root::PATH {
+            (Kind::V3Root, self.answer_root(request).await)
+        } else if let Some(key) = key(request.path) {
+            (Kind::V3Document, self.answer_document(request, key).await)
+        } else if request.path == "/openapi/v2" {
+            (Kind::V2, self.answer_v2(request).await)
+        } else {
+            return Outcome::NotAsked;
+        };
+        let result = match outcome {
+            Outcome::NotAsked => return outcome,
+            Outcome::Reply(_) => "answered",
+            Outcome::Forward => "forwarded",
+            Outcome::Unavailable(_) => "unavailable",
+        };
+        self.metrics.request(kind, result);
+        self.metrics.kept(self.kept.bytes());
+        outcome
+    }
+
+    async fn answer_root(&self, request: &Request<'_>) -> Outcome {
+        // Parts of it are upstream's business; of ours they are optional
+        // (RFC 9110 §14.2).
+        if request.headers.contains_key(RANGE) && self.view.load().is_plain() {
+            return Outcome::Forward;
+        }
+        match self.merged_root(Freshness::Recent).await {
+            Some(merged) => {
+                let document = root::document(merged.bytes.clone(), http_date(Utc::now()));
+                Outcome::Reply(document.reply(request.headers))
+            }
+            None => Outcome::Forward,
+        }
+    }
+
+    /// `None` as long as upstream's root is not known.
+    async fn merged_root(&self, freshness: Freshness) -> Option<Arc<MergedRoot>> {
+        let view = self.view.load_full();
+        let find = async |root: &Watched<Root>| match freshness {
+            Freshness::Recent => root.recent().await,
+            Freshness::Newest => root.newest().await,
+        };
+        let backends = join_all(view.backends.iter().map(|b| find(&b.server.root)));
+        let (upstream, backends) = tokio::join!(find(&self.main.root), backends);
+        let upstream = upstream?;
+        if let Some(merged) = self.root.load_full()
+            && merged.is_of(&view, &upstream, &backends)
+        {
+            return Some(merged);
+        }
+        let merged = Arc::new(MergedRoot::new(&self.main, view, upstream, backends));
+        self.root.store(Some(merged.clone()));
+        Some(merged)
+    }
+
+    async fn answer_document(&self, request: &Request<'_>, key: &str) -> Outcome {
+        let Some(merged) = self.merged_root(Freshness::Recent).await else {
+            return Outcome::Forward;
+        };
+        let wanted = request.hash.filter(|hash| !hash.is_empty());
+        let known = merged.owner(key);
+        let outdated = match known {
+            None => true,
+            Some(owner) => wanted.is_some() && owner.hash.as_deref() != wanted,
+        };
+        // The caller may have heard of something newer.
+        let newest = match outdated {
+            true => self.merged_root(Freshness::Newest).await,
+            false => Some(merged),
+        };
+        let Some(newest) = newest else {
+            return Outcome::Forward;
+        };
+        match newest.owner(key) {
+            Some(owner) => self.answer_owned(request, key, owner, wanted).await,
+            None => Outcome::Reply(Reply::empty(StatusCode::NOT_FOUND)),
+        }
+    }
+
+    async fn answer_owned(
+        &self,
+        request: &Request<'_>,
+        key: &str,
+        owner: &Owner,
+        wanted: Option<&str>,
+    ) -> Outcome {
+        let upstreams = owner.server.is_upstream();
+        if upstreams && request.headers.contains_key(RANGE) {
+            return Outcome::Forward;
+        }
+        let encoding = match Version::V3.negotiate(request.headers) {
+            Accepted::Encoding(encoding) => encoding,
+            Accepted::NoClause | Accepted::Unreadable if upstreams => return Outcome::Forward,
+            _ => return not_acceptable(&["Accept"]),
+        };
+        let document = match self.kept.document(owner, key, encoding).await {
+            Ok(document) => document,
+            Err(_) if upstreams => return Outcome::Forward,
+            Err(missing) => {
+                return match missing.as_ref() {
+                    Missing::NotFound => Outcome::Reply(Reply::empty(StatusCode::NOT_FOUND)),
+                    Missing::Failed(FetchError::Status(StatusCode::NOT_ACCEPTABLE)) => {
+                        not_acceptable(&["Accept"])
+                    }
+                    Missing::Failed(error) => Outcome::Unavailable(error.to_string()),
+                };
+            }
+        };
+        let mut reply = match (wanted, document.hash()) {
+            (Some(wanted), Some(hash)) if wanted != hash => moved(&document, key, hash),
+            (Some(_), Some(_)) => {
+                let mut reply = document.reply(request.headers);
+                reply.set_immutable(Utc::now());
+                reply
+            }
+            _ => document.reply(request.headers),
+        };
+        vary(&mut reply, &["Accept"]);
+        Outcome::Reply(reply)
+    }
+
+    async fn answer_v2(&self, request: &Request<'_>) -> Outcome {
+        const VARIES: [&str; 2] = ["Accept-Encoding", "Accept"];
+        let view = self.view.load_full();
+        if view.is_plain() && request.headers.contains_key(RANGE) {
+            return Outcome::Forward;
+        }
+        let encoding = match Version::V2.negotiate(request.headers) {
+            Accepted::Encoding(encoding) => encoding,
+            Accepted::None => return not_acceptable(&VARIES),
+            Accepted::NoClause | Accepted::Unreadable => return Outcome::Forward,
+        };
+        let Some(document) = self.v2_document(&view, encoding).await else {
+            return Outcome::Forward;
+        };
+        let mut reply = document.reply(request.headers);
+        let compress = reply.body.len() >= GZIP_ABOVE
+            && request.method == Method::GET
+            && accept::wants_gzip(request.headers);
+        if compress && let Some(gzip) = document.gzip().await {
+            reply.body = gzip;
+            let value = HeaderValue::from_static("gzip");
+            reply.headers.insert(CONTENT_ENCODING, value);
+        }
+        vary(&mut reply, &VARIES);
+        Outcome::Reply(reply)
+    }
+
+    async fn v2_document(&self, view: &Arc<View>, encoding: Encoding) -> Option<Arc<Document>> {
+        if view.is_plain() {
+            return self.main.v2(encoding).recent().await;
+        }
+        None
+    }
+}
+
+/// Of `/openapi/v3/<key>`.
+fn key(path: &str) -> Option<&str> {
+    path.strip_prefix(root::PATH)?.strip_prefix('/')
+}
+
+fn vary(reply: &mut Reply, names: &[&'static str]) {
+    for name in names {
+        reply.headers.append(VARY, HeaderValue::from_static(name));
+    }
+}
+
+fn not_acceptable(varies: &[&'static str]) -> Outcome {
+    let mut reply = Reply::empty(StatusCode::NOT_ACCEPTABLE);
+    vary(&mut reply, varies);
+    Outcome::Reply(reply)
+}
+
+/// To the hash that the document has.
+fn moved(document: &Document, key: &str, hash: &str) -> Reply {
+    let mut reply = Reply::empty(StatusCode::MOVED_PERMANENTLY);
+    let location = HeaderValue::from_str(&root::url(key, Some(hash))).ok();
+    let headers: [(HeaderName, Option<HeaderValue>); 3] = [
+        (
+            http::header::CONTENT_TYPE,
+            Some(document.content_type.clone()),
+        ),
+        (ETAG, document.etag.clone()),
+        (LOCATION, location),
+    ];
+    for (name, value) in headers {
+        reply.headers.extend(value.map(|value| (name, value)));
+    }
+    reply
+}

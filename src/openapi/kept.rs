@@ -1,0 +1,83 @@
+//! v3 documents, fetched from their server when somebody asks for them and kept
+//! by their hash.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use moka::future::Cache;
+use moka::policy::EvictionPolicy;
+
+use super::accept::Encoding;
+use super::document::Document;
+use super::fetch::FetchError;
+use super::merged_root::Owner;
+
+/// All documents of kube-apiserver 1.36 in both encodings have 24 MB. Above
+/// this, those that were not asked for longest are fetched again when needed.
+const MAX_BYTES: u64 = 128 << 20;
+/// What the bookkeeping of a document is taken to need.
+const OVERHEAD: u32 = 1 << 10;
+/// Documents of old hashes, and of APIs that are gone.
+const IDLE: Duration = Duration::from_secs(3600);
+/// How long a document without a hash is believed: as long as kube-aggregator
+/// believes a backend's.
+const UNHASHED_SECONDS: u64 = 60;
+
+type Name = (u64, String, Encoding, String);
+
+pub struct Kept {
+    documents: Cache<Name, Arc<Document>>,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        let weigh = |_: &Name, document: &Arc<Document>| {
+            u32::try_from(document.bytes.len()).map_or(u32::MAX, |n| n.saturating_add(OVERHEAD))
+        };
+        let documents = Cache::builder()
+            .max_capacity(MAX_BYTES)
+            .weigher(weigh)
+            .eviction_policy(EvictionPolicy::lru())
+            .time_to_idle(IDLE)
+            .build();
+        Self { documents }
+    }
+}
+
+impl Kept {
+    /// The document of a key as its owner has it. Who asks for one that is
+    /// being fetched waits for that.
+    pub async fn document(
+        &self,
+        owner: &Owner,
+        key: &str,
+        encoding: Encoding,
+    ) -> Result<Arc<Document>, Arc<Missing>> {
+        let hash = owner.hash.clone().unwrap_or_else(|| {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            let period = now.map_or(0, |now| now.as_secs() / UNHASHED_SECONDS);
+            format!(" {period}")
+        });
+        let name = (owner.server.id, key.to_owned(), encoding, hash);
+        let fetch = async {
+            match owner.server.v3_document(key, encoding).await {
+                Ok(Some(document)) => Ok(Arc::new(document)),
+                Ok(None) => Err(Missing::NotFound),
+                Err(error) => Err(Missing::Failed(error)),
+            }
+        };
+        self.documents.try_get_with(name, fetch).await
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.documents.weighted_size()
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Missing {
+    #[error("its server does not have it")]
+    NotFound,
+    #[error(transparent)]
+    Failed(FetchError),
+}

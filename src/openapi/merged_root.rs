@@ -1,0 +1,144 @@
+//! The roots of all servers as one, and who has the document of each key.
+//!
+//! A backend's group version hides upstream's of the same name. Of what else a
+//! backend describes, only the path of its group is shown, if upstream has no
+//! such group: kube-aggregator shows all of it, and of two servers' `version`
+//! that of whichever it comes upon last.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::root::{self, Key, Root};
+use super::server::Server;
+use super::view::View;
+use crate::api::GroupVersion;
+
+pub struct MergedRoot {
+    view: Arc<View>,
+    upstream: Arc<Root>,
+    backends: Vec<Option<Arc<Root>>>,
+    pub bytes: Bytes,
+    owners: BTreeMap<String, Owner>,
+}
+
+/// Who has the document of a key.
+#[derive(Clone)]
+pub struct Owner {
+    pub server: Arc<Server>,
+    /// The document's hash, as that server's root has it.
+    pub hash: Option<String>,
+}
+
+impl MergedRoot {
+    /// `backends` are the roots of the view's backends, in order.
+    pub fn new(
+        main: &Arc<Server>,
+        view: Arc<View>,
+        upstream: Arc<Root>,
+        backends: Vec<Option<Arc<Root>>>,
+    ) -> Self {
+        let mut paths = BTreeMap::new();
+        let mut owners = BTreeMap::new();
+        let groups = Groups::of(&upstream, &view);
+        for (key, url) in &upstream.paths {
+            if groups.shows(key, &view) {
+                paths.insert(key.clone(), url.clone());
+                owners.insert(key.clone(), owner(main, &upstream, key));
+            }
+        }
+        for (backend, root) in view.backends.iter().zip(&backends) {
+            let Some(root) = root else { continue };
+            for version in backend.versions.iter().map(|v| &v.group_version) {
+                if !view.runtime.is_enabled(version) {
+                    continue;
+                }
+                let group = format!("apis/{}", version.group);
+                for key in [root::key_of(version), group] {
+                    if root.paths.contains_key(&key) && !paths.contains_key(&key) {
+                        let owner = owner(&backend.server, root, &key);
+                        paths.insert(key.clone(), root::url(&key, owner.hash.as_deref()));
+                        owners.insert(key, owner);
+                    }
+                }
+            }
+        }
+        let bytes = if view.is_plain() {
+            upstream.bytes.clone()
+        } else {
+            root::write(paths)
+        };
+        Self {
+            view,
+            upstream,
+            backends,
+            bytes,
+            owners,
+        }
+    }
+
+    /// Whether it was made of just these.
+    pub fn is_of(
+        &self,
+        view: &Arc<View>,
+        upstream: &Arc<Root>,
+        backends: &[Option<Arc<Root>>],
+    ) -> bool {
+        let same = |a: &Option<Arc<Root>>, b: &Option<Arc<Root>>| match (a, b) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        };
+        Arc::ptr_eq(&self.view, view)
+            && Arc::ptr_eq(&self.upstream, upstream)
+            && self.backends.len() == backends.len()
+            && self.backends.iter().zip(backends).all(|(a, b)| same(a, b))
+    }
+
+    pub fn owner(&self, key: &str) -> Option<&Owner> {
+        self.owners.get(key)
+    }
+}
+
+fn owner(server: &Arc<Server>, root: &Root, key: &str) -> Owner {
+    Owner {
+        server: server.clone(),
+        hash: root.hash(key).map(str::to_owned),
+    }
+}
+
+/// Upstream's groups, to tell those of which nothing is left.
+struct Groups {
+    versioned: BTreeSet<String>,
+    shown: BTreeSet<String>,
+}
+
+impl Groups {
+    fn of(root: &Root, view: &View) -> Self {
+        let versions = || {
+            root.paths.keys().filter_map(|key| match Key::parse(key) {
+                Key::Version(version) => Some(version),
+                Key::Group(_) | Key::Other => None,
+            })
+        };
+        let shown = versions().filter(|version| shows(version, view));
+        Self {
+            versioned: versions().map(|v| v.group).collect(),
+            shown: shown.map(|v| v.group).collect(),
+        }
+    }
+
+    fn shows(&self, key: &str, view: &View) -> bool {
+        match Key::parse(key) {
+            Key::Version(version) => shows(&version, view),
+            Key::Group(group) => !self.versioned.contains(&group) || self.shown.contains(&group),
+            Key::Other => true,
+        }
+    }
+}
+
+/// Whether upstream's group version is shown as upstream's.
+fn shows(version: &GroupVersion, view: &View) -> bool {
+    view.runtime.is_enabled(version) && !view.is_backends(version)
+}

@@ -1,0 +1,145 @@
+//! OpenAPI of many servers as one: `/openapi/v2` and `/openapi/v3`, from
+//! memory.
+//!
+//! ```text
+//! server ─ checks ─▶ root, v2 ─┐
+//! server ─ checks ─▶ root, v2 ─┼▶ merged root, merged v2 ─▶ answers
+//!        ◀─ on demand ── documents of group versions, by hash ─▲
+//! ```
+//!
+//! Upstream's own documents already hold its built-in types, its custom
+//! resources and the backends of its APIServices; ours adds the backends of the
+//! configuration and takes away what `apis.runtimeConfig` disables. Nothing is
+//! asked of a server that nobody asks us, but whether its root has changed.
+
+mod accept;
+mod answer;
+mod document;
+mod fetch;
+mod kept;
+mod merged_root;
+mod metrics;
+mod root;
+mod server;
+mod view;
+mod watched;
+
+pub use answer::{Outcome, Request};
+pub use document::Reply;
+pub use metrics::OpenApiMetrics;
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::aggregation::Source;
+use crate::config::RuntimeConfig;
+use crate::upstream::Upstream;
+use kept::Kept;
+use merged_root::MergedRoot;
+use server::Server;
+use view::{Backend, View};
+
+pub struct OpenApi {
+    main: Arc<Server>,
+    /// Written under `changing`.
+    view: ArcSwap<View>,
+    changing: Mutex<()>,
+    changed: watch::Sender<()>,
+    root: ArcSwapOption<MergedRoot>,
+    kept: Kept,
+    metrics: OpenApiMetrics,
+}
+
+impl OpenApi {
+    pub fn new(upstream: Arc<ArcSwap<Upstream>>, metrics: OpenApiMetrics) -> Self {
+        Self {
+            main: Arc::new(Server::new("", upstream, None)),
+            view: ArcSwap::default(),
+            changing: Mutex::new(()),
+            changed: watch::Sender::new(()),
+            root: ArcSwapOption::empty(),
+            kept: Kept::default(),
+            metrics,
+        }
+    }
+
+    /// The backends whose group versions are shown beside upstream's. One that
+    /// was there before keeps what is known of it.
+    pub fn set_sources(&self, sources: Vec<Source>) {
+        let _changing = self.changing.lock();
+        let before = self.view.load();
+        let backend = |source: Source| {
+            let known = before.backend(&source.name).map(|b| &b.server);
+            let server = match known {
+                Some(known) if Arc::ptr_eq(&known.upstream, &source.upstream) => known.clone(),
+                known => Arc::new(Server::new(
+                    &source.name,
+                    source.upstream,
+                    known.map(Arc::as_ref),
+                )),
+            };
+            Backend {
+                server,
+                versions: source.versions,
+            }
+        };
+        let view = View {
+            backends: sources.into_iter().map(backend).collect(),
+            runtime: before.runtime.clone(),
+        };
+        self.view.store(Arc::new(view));
+        self.changed.send_replace(());
+    }
+
+    /// Which group versions are shown.
+    pub fn set_runtime_config(&self, runtime: RuntimeConfig) {
+        let _changing = self.changing.lock();
+        let before = self.view.load();
+        if before.runtime == runtime {
+            return;
+        }
+        let view = View {
+            backends: before.backends.clone(),
+            runtime,
+        };
+        self.view.store(Arc::new(view));
+    }
+
+    /// Keeps the documents recent, each server's in a task of its own, as long
+    /// as this is polled.
+    pub async fn run(self: Arc<Self>) {
+        let mut changed = self.changed.subscribe();
+        let mut tasks = JoinSet::new();
+        let mut running: Vec<(u64, AbortHandle)> = Vec::new();
+        let mut start = |server: Arc<Server>| {
+            let metrics = self.metrics.clone();
+            tasks.spawn(async move { server.keep(&metrics).await })
+        };
+        start(self.main.clone());
+        loop {
+            changed.borrow_and_update();
+            let view = self.view.load_full();
+            running.retain(|(id, task)| {
+                let stays = view.backends.iter().any(|b| b.server.id == *id);
+                if !stays {
+                    task.abort();
+                }
+                stays
+            });
+            for backend in &view.backends {
+                let server = &backend.server;
+                if !running.iter().any(|(id, _)| *id == server.id) {
+                    running.push((server.id, start(server.clone())));
+                }
+            }
+            drop(view);
+            if changed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The root of OpenAPI v3: which group versions have a document, and the hash
+//! of each. Ours is that of upstream with the backends' group versions in it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use http::header::HeaderValue;
+use serde::{Deserialize, Serialize};
+
+use super::document::Document;
+use super::fetch::FetchError;
+use crate::api::{GroupVersion, go_json};
+
+pub(super) const PATH: &str = "/openapi/v3";
+
+/// What Go's sniffing makes of the document: no handler sets its type.
+const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// A root as its server wrote it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Root {
+    pub bytes: Bytes,
+    /// By key (`api/v1`, `apis/apps/v1`, `version`): where the document is.
+    pub paths: BTreeMap<String, String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Written {
+    paths: BTreeMap<String, Item>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Item {
+    #[serde(rename = "serverRelativeURL")]
+    server_relative_url: String,
+}
+
+impl Root {
+    pub fn parse(bytes: Bytes) -> Result<Self, FetchError> {
+        let written: Written =
+            serde_json::from_slice(&bytes).map_err(|e| FetchError::Content(e.to_string()))?;
+        let paths = written.paths.into_iter();
+        Ok(Self {
+            bytes,
+            paths: paths
+                .map(|(k, item)| (k, item.server_relative_url))
+                .collect(),
+        })
+    }
+
+    /// The hash of a key's document; `None` for a server that gives none.
+    pub fn hash(&self, key: &str) -> Option<&str> {
+        let (_, query) = self.paths.get(key)?.split_once("?hash=")?;
+        // An ETag of another make could need decoding: it is no hash to us.
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+        (!query.is_empty() && query.bytes().all(plain)).then_some(query)
+    }
+}
+
+/// What the key of a group version or a whole group stands for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Key {
+    Version(GroupVersion),
+    /// `apis/G`, and `api`.
+    Group(String),
+    /// `version`, `.well-known/openid-configuration`.
+    Other,
+}
+
+impl Key {
+    pub fn parse(key: &str) -> Self {
+        let parts: Vec<&str> = key.split('/').collect();
+        let (group, version) = match parts.as_slice() {
+            ["api", version] => ("", version),
+            ["apis", group, version] => (*group, version),
+            ["api"] => return Self::Group(String::new()),
+            ["apis", group] => return Self::Group((*group).to_owned()),
+            _ => return Self::Other,
+        };
+        Self::Version(GroupVersion {
+            group: group.to_owned(),
+            version: (*version).to_owned(),
+        })
+    }
+}
+
+/// `apis/apps/v1`.
+pub fn key_of(version: &GroupVersion) -> String {
+    version.path().trim_start_matches('/').to_owned()
+}
+
+/// As kube-openapi's `constructServerRelativeURL`. What a backend wrote there
+/// is not repeated: it could lead anywhere.
+pub fn url(key: &str, hash: Option<&str>) -> String {
+    match hash {
+        Some(hash) => format!("{PATH}/{key}?hash={hash}"),
+        None => format!("{PATH}/{key}"),
+    }
+}
+
+pub fn write(paths: BTreeMap<String, String>) -> Bytes {
+    let paths = paths.into_iter().map(|(key, server_relative_url)| {
+        let item = Item {
+            server_relative_url,
+        };
+        (key, item)
+    });
+    let written = Written {
+        paths: paths.collect(),
+    };
+    go_json::to_vec(&written).into()
+}
+
+/// kube-aggregator makes it for every request: it is always new.
+pub fn document(bytes: Bytes, now: Option<HeaderValue>) -> Document {
+    let mut document = Document::new(bytes, CONTENT_TYPE);
+    document.last_modified = now;
+    document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_is_read_and_written() {
+        let text = r#"{"paths":{"api/v1":{"serverRelativeURL":"/openapi/v3/api/v1?hash=AB"},"x":{"serverRelativeURL":"/openapi/v3/x"},"y":{"serverRelativeURL":"//evil?hash=a%22"}}}"#;
+        let root = Root::parse(Bytes::from_static(text.as_bytes())).unwrap();
+        assert_eq!(root.hash("api/v1"), Some("AB"));
+        assert_eq!(root.hash("x"), None);
+        assert_eq!(root.hash("y"), None);
+        assert_eq!(root.hash("z"), None);
+        assert_eq!(write(root.paths), text);
+        for bad in ["<html>", "{}", r#"{"paths":{"a":{}}}"#, "[]"] {
+            assert!(Root::parse(Bytes::from_static(bad.as_bytes())).is_err());
+        }
+    }
+
+    #[test]
+    fn keys() {
+        let version = |text: &str| Key::Version(GroupVersion::parse(text).unwrap());
+        for (key, meaning) in [
+            ("api/v1", version("v1")),
+            ("apis/apps/v1", version("apps/v1")),
+            ("api", Key::Group(String::new())),
+            ("apis/apps", Key::Group("apps".to_owned())),
+            ("apis", Key::Other),
+            ("version", Key::Other),
+            ("apis/apps/v1/", Key::Other),
+        ] {
+            assert_eq!(Key::parse(key), meaning, "{key}");
+        }
+        assert_eq!(key_of(&GroupVersion::parse("v1").unwrap()), "api/v1");
+    }
+}

@@ -1,0 +1,55 @@
+//! OpenAPI documents, for whom upstream allows to get their path.
+
+use http::Method;
+use http::header::HeaderValue;
+use pingora_proxy::Session;
+
+use super::context::RequestContext;
+use super::front::Gate;
+use super::respond::Answer;
+use crate::api::Status;
+use crate::openapi::{Outcome, Request};
+
+/// `None`: it is forwarded, or has nothing to do with OpenAPI.
+pub(super) async fn answer(session: &Session, ctx: &RequestContext) -> Option<Answer> {
+    let info = ctx.info.as_ref()?;
+    let header = session.req_header();
+    let get = matches!(info.method, Method::GET | Method::HEAD);
+    let escaped = header.uri.path().contains('%');
+    // Whom upstream takes for somebody else, upstream alone can authorize.
+    if !get || escaped || ctx.impersonates_upstream || !info.path.starts_with("/openapi/v") {
+        return None;
+    }
+    if let (Some(user), Gate::Delegated(gate)) = (&ctx.user, &ctx.front.gate)
+        && let Err(status) = gate.authorizer.authorize(user, &info.attributes()).await
+    {
+        return Some(Answer::from_status(&status, &header.headers, &ctx.query));
+    }
+    let request = Request {
+        method: &info.method,
+        path: &info.path,
+        hash: ctx.query.get("hash"),
+        headers: &header.headers,
+    };
+    let mut answer = match ctx.front.openapi.answer(&request).await {
+        Outcome::Reply(reply) => Answer {
+            status: reply.status,
+            headers: reply.headers,
+            body: vec![reply.body],
+        },
+        Outcome::Unavailable(error) => {
+            let status = Status::service_unavailable(error);
+            Answer::from_status(&status, &header.headers, &ctx.query)
+        }
+        Outcome::Forward | Outcome::NotAsked => return None,
+    };
+    if header
+        .headers
+        .get("x-apifront-debug")
+        .is_some_and(|v| v == "cache")
+    {
+        let hit = HeaderValue::from_static("hit; openapi");
+        answer.headers.insert("x-apifront-cache", hit);
+    }
+    Some(answer)
+}

@@ -1,0 +1,59 @@
+//! What kubectl makes of the documents.
+
+use crate::harness::apifront::Apifront;
+use crate::harness::cluster::{Cluster, unique};
+use crate::harness::kubectl::{Kubectl, Printed};
+use crate::kubectl::kubeconfig_of;
+
+fn both(cluster: &Cluster, front: &Apifront) -> [Kubectl; 2] {
+    [
+        Kubectl::new(&cluster.admin_kubeconfig),
+        Kubectl::new(&kubeconfig_of(cluster, front)),
+    ]
+}
+
+#[track_caller]
+fn same(command: &[&str], direct: &Printed, front: &Printed) {
+    assert_eq!(front.code, direct.code, "{command:?}: {front:?}");
+    assert_eq!(front.stdout, direct.stdout, "{command:?}");
+    assert_eq!(front.stderr, direct.stderr, "{command:?}");
+}
+
+#[tokio::test]
+async fn explain() {
+    let [direct, front] = both(Cluster::quiet(), Apifront::quiet());
+    for arguments in [
+        &["pods", "--recursive"][..],
+        &["deployments.apps", "--recursive"],
+        &["deployments.spec.template.spec.containers"],
+        &["customresourcedefinitions", "--recursive"],
+        &["apiservices"],
+        &["cronjobs", "--api-version=batch/v1", "--recursive"],
+        &["pods.spec.nothing"],
+        &["nothing"],
+        &["pods", "--output=plaintext-openapiv2"],
+    ] {
+        let mut command = vec!["explain"];
+        command.extend_from_slice(arguments);
+        let (d, f) = tokio::join!(direct.run(&command), front.run(&command));
+        same(&command, &d, &f);
+    }
+}
+
+/// kubectl asks the documents whether the server validates, and with
+/// `--validate=strict` reports what that says.
+#[tokio::test]
+async fn validation() {
+    let [direct, front] = both(Cluster::quiet(), Apifront::quiet());
+    let name = unique("unknown-field");
+    let wrong = format!(
+        "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, namespace: default}}, dta: {{a: b}}}}"
+    );
+    for validate in ["strict", "warn", "ignore"] {
+        let validate = format!("--validate={validate}");
+        let command = ["create", "--dry-run=server", validate.as_str(), "-f", "-"];
+        let d = direct.run_with_input(&command, &wrong).await;
+        let f = front.run_with_input(&command, &wrong).await;
+        same(&command, &d, &f);
+    }
+}
