@@ -12,6 +12,7 @@
 
 pub mod access;
 pub mod aggregation;
+pub mod audit;
 pub mod cache;
 mod check;
 mod duration;
@@ -35,6 +36,7 @@ mod watcher;
 use std::path::PathBuf;
 
 pub use access::{Access, Authentication, Delegated, Identity};
+pub use audit::Audit;
 pub use cache::{Cache, Consistency};
 pub use duration::{format_duration, parse_duration};
 pub use error::{ConfigErrors, FieldError};
@@ -122,6 +124,7 @@ impl Config {
                 files.extend(token_file.clone());
             }
         }
+        files.extend(self.observability.audit.iter().flat_map(Audit::files));
         if let Some(delegated) = self.access.delegated() {
             let authentication = &delegated.authentication;
             files.extend(authentication.client_ca_file.clone());

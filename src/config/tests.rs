@@ -259,11 +259,6 @@ fn contradictions_are_refused() {
 fn what_is_not_built_is_refused() {
     for (section, lines, field) in [
         (
-            "observability",
-            "  auditPolicyFile: p.yaml",
-            "observability.auditPolicyFile",
-        ),
-        (
             "aggregation",
             "  apiServices: ['*.yaml']",
             "aggregation.apiServices",
