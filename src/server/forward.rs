@@ -81,6 +81,9 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
                 error,
             )
         })?;
+    if let Some(trail) = &mut ctx.audit {
+        trail.request_begins();
+    }
     // The client has been told to go on.
     request.remove_header(&EXPECT);
     introduce(request, ctx)?;
@@ -206,6 +209,7 @@ pub(super) async fn failed(
     tracing::warn!(%error, code = status.code, "request could not be forwarded");
     let answer = Answer::from_status(&status, &session.req_header().headers, &ctx.query);
     ctx.code = status.code;
+    ctx.audit_answer(&answer);
     session.set_keepalive(None);
     match respond::send(session, answer, ctx).await {
         Ok(bytes) => ctx.response_bytes = bytes,

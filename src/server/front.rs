@@ -7,6 +7,7 @@ use super::drain::Drain;
 use super::record::KnownResources;
 use super::self_check::SelfChecks;
 use crate::api::GroupVersionResource;
+use crate::audit::Audit;
 use crate::authn::{Authenticator, RequestHeaderNames};
 use crate::authz::{Authorizer, Impersonator};
 use crate::config::Config;
@@ -27,6 +28,7 @@ pub struct Front {
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
     pub limits: Arc<InFlight>,
+    pub audit: Arc<Audit>,
     pub drain: Arc<Drain>,
     pub known: Arc<KnownResources>,
     pub self_checks: Arc<SelfChecks>,

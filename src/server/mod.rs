@@ -3,6 +3,7 @@
 
 mod admit;
 mod aside;
+mod audit;
 mod build;
 mod cached;
 mod coalesce;

@@ -24,6 +24,7 @@ use super::proxy::Proxy;
 use super::record::KnownResources;
 use super::self_check;
 use super::tls::{self, AnyClientCertificate, ServerCertificates};
+use crate::audit::{Audit, AuditError, AuditMetrics};
 use crate::authn::AuthnMetrics;
 use crate::authz::AuthzMetrics;
 use crate::config::{self, Config, Live, ResourcePattern};
@@ -48,6 +49,8 @@ pub enum StartError {
     Metrics(#[from] prometheus::Error),
     #[error("TLS: {0}")]
     Tls(String),
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     #[error("embedded API server: {0}")]
     Embedded(std::io::Error),
 }
@@ -84,6 +87,9 @@ pub async fn check(config: &Config, metrics: &Metrics) -> Result<(), StartError>
     build::client_authorities(&config.access)?;
     let settings = build::upstream(config, None).await?;
     Upstream::new(&settings, metrics.upstream.clone())?;
+    if let Some(audit) = &config.observability.audit {
+        crate::audit::check(audit).await?;
+    }
     Ok(())
 }
 
@@ -113,6 +119,8 @@ impl Apifront {
         let drain = Arc::new(Drain::default());
         let cache = Arc::new(Cache::new(upstream.clone(), metrics.clone()));
         let health = health(&live, &cache, &upstream);
+        let audit = Audit::new(AuditMetrics::register(&metrics.registry)?);
+        audit.apply(audit.prepare(config.observability.audit.as_ref()).await?);
         let gate = access.gate(&config)?;
         let certificates = server_certificates(&config)?;
         let bundles = build::client_authorities(&config.access)?;
@@ -131,6 +139,7 @@ impl Apifront {
             health: health.clone(),
             metrics,
             limits: limits.clone(),
+            audit,
             drain: drain.clone(),
             known: Arc::new(KnownResources::default()),
             self_checks: Arc::default(),
@@ -209,6 +218,7 @@ impl Apifront {
             tracing::warn!(requests = cut_off, "cut off");
         }
         self.background.shutdown().await;
+        self.front.load().audit.stop().await;
         if let Some(embedded) = self.embedded.take() {
             embedded.stop().await;
         }
@@ -377,6 +387,8 @@ impl Parts {
                 .reload(&default, &named)
                 .map_err(BuildError::from)?;
         }
+        let audit = old.audit.prepare(config.observability.audit.as_ref());
+        let audit = audit.await?;
         let gate: Gate = self.access.gate(&config)?;
         let bundles = build::client_authorities(&config.access)?;
         self.clients.reload(bundles.iter().map(Arc::as_ref));
@@ -389,6 +401,7 @@ impl Parts {
             health: old.health.clone(),
             metrics: old.metrics.clone(),
             limits: old.limits.clone(),
+            audit: old.audit.clone(),
             drain: old.drain.clone(),
             known: old.known.clone(),
             self_checks: old.self_checks.clone(),
@@ -399,6 +412,7 @@ impl Parts {
             serving.max_requests_inflight,
             serving.max_mutating_requests_inflight,
         );
+        front.audit.apply(audit);
         self.upstream.store(Arc::new(upstream));
         if old.config.upstream != front.config.upstream {
             // It may be another cluster now.
