@@ -3,6 +3,7 @@
 
 pub mod aggregation;
 pub mod api;
+pub mod audit;
 pub mod authn;
 pub mod authz;
 pub mod config;

@@ -52,7 +52,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("deprecation", &["request", "config"]),
-    ("audit", &["request", "config", "upstream"]),
+    (
+        "audit",
+        &["request", "config", "upstream", "representation", "schema"],
+    ),
     ("health", &["request", "config"]),
     ("flow", &["request", "config"]),
     (

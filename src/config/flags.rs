@@ -154,6 +154,107 @@ pub struct Flags {
     #[arg(long, value_name = "SETTINGS", value_delimiter = ',', value_parser = parse_setting)]
     pub runtime_config: Option<Vec<(String, bool)>>,
 
+    /// An audit.k8s.io/v1 Policy [observability.auditPolicyFile]
+    #[arg(long, value_name = "FILE")]
+    pub audit_policy_file: Option<String>,
+
+    /// Where audit events go, - is standard output, empty is no log
+    /// [observability.auditLogPath; default: -]
+    #[arg(long, value_name = "FILE")]
+    pub audit_log_path: Option<String>,
+
+    /// Days that rotated audit logs are kept, 0 for ever [observability.auditLogMaxAge;
+    /// default: 366]
+    #[arg(long, value_name = "DAYS")]
+    pub audit_log_maxage: Option<i64>,
+
+    /// Rotated audit logs that are kept, 0 for all [observability.auditLogMaxBackups;
+    /// default: 100]
+    #[arg(long, value_name = "COUNT")]
+    pub audit_log_maxbackup: Option<i64>,
+
+    /// MiB of an audit log before it is rotated, 0 for no rotation
+    /// [observability.auditLogMaxSize; default: 100]
+    #[arg(long, value_name = "MEGABYTES")]
+    pub audit_log_maxsize: Option<i64>,
+
+    /// Compress rotated audit logs with gzip [observability.auditLogCompress; default:
+    /// false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true")]
+    pub audit_log_compress: Option<bool>,
+
+    /// Audit events that may wait to be written to the log
+    /// [observability.auditLogBatchBufferSize; default: 10000]
+    #[arg(long, value_name = "COUNT")]
+    pub audit_log_batch_buffer_size: Option<i64>,
+
+    /// Leave the objects out of large audit events in the log
+    /// [observability.auditLogTruncateEnabled; default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true")]
+    pub audit_log_truncate_enabled: Option<bool>,
+
+    /// Bytes of an audit event in the log that is not large
+    /// [observability.auditLogTruncateMaxEventSize; default: 102400]
+    #[arg(long, value_name = "BYTES")]
+    pub audit_log_truncate_max_event_size: Option<i64>,
+
+    /// A kubeconfig: audit events are sent to its server
+    /// [observability.auditWebhookConfigFile; default: none]
+    #[arg(long, value_name = "FILE")]
+    pub audit_webhook_config_file: Option<String>,
+
+    /// Time before a batch of audit events is sent again after the first failure, a
+    /// duration [observability.auditWebhookInitialBackoff; default: 10s]
+    #[arg(long, value_name = "DURATION")]
+    pub audit_webhook_initial_backoff: Option<String>,
+
+    /// Audit events that may wait to be sent [observability.auditWebhookBatchBufferSize;
+    /// default: 10000]
+    #[arg(long, value_name = "COUNT")]
+    pub audit_webhook_batch_buffer_size: Option<i64>,
+
+    /// Audit events in a batch [observability.auditWebhookBatchMaxSize; default: 400]
+    #[arg(long, value_name = "COUNT")]
+    pub audit_webhook_batch_max_size: Option<i64>,
+
+    /// Time before a batch is sent that is not full, a duration
+    /// [observability.auditWebhookBatchMaxWait; default: 30s]
+    #[arg(long, value_name = "DURATION")]
+    pub audit_webhook_batch_max_wait: Option<String>,
+
+    /// Limit how often batches are sent [observability.auditWebhookBatchThrottleEnable;
+    /// default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true")]
+    pub audit_webhook_batch_throttle_enable: Option<bool>,
+
+    /// Batches per second [observability.auditWebhookBatchThrottleQPS; default: 10]
+    #[arg(long, value_name = "RATE")]
+    pub audit_webhook_batch_throttle_qps: Option<f64>,
+
+    /// Batches at the same moment after a pause
+    /// [observability.auditWebhookBatchThrottleBurst; default: 15]
+    #[arg(long, value_name = "COUNT")]
+    pub audit_webhook_batch_throttle_burst: Option<i64>,
+
+    /// Leave the objects out of large audit events, and split large batches
+    /// [observability.auditWebhookTruncateEnabled; default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true")]
+    pub audit_webhook_truncate_enabled: Option<bool>,
+
+    /// Bytes of an audit event to be sent that is not large
+    /// [observability.auditWebhookTruncateMaxEventSize; default: 102400]
+    #[arg(long, value_name = "BYTES")]
+    pub audit_webhook_truncate_max_event_size: Option<i64>,
+
+    /// Bytes of a batch that is not large
+    /// [observability.auditWebhookTruncateMaxBatchSize; default: 10485760]
+    #[arg(long, value_name = "BYTES")]
+    pub audit_webhook_truncate_max_batch_size: Option<i64>,
+
     /// Log level: 0 what happens, 2 every request, 4 debug, 6 trace [logging.verbosity;
     /// default: 0]
     #[arg(short = 'v', long = "v", value_name = "LEVEL")]
@@ -199,6 +300,7 @@ impl Flags {
     pub(super) fn apply(&self, raw: &mut raw::FrontConfiguration) -> Overrides {
         let mut set = Overrides::new();
         let serving = &mut raw.serving;
+        let observability = &mut raw.observability;
         let authentication = &mut raw.authentication;
         let header = &mut authentication.request_header;
         let review = &mut raw.authorization.subject_access_review;
@@ -382,6 +484,148 @@ impl Flags {
             &runtime_config,
             &mut raw.apis.runtime_config,
             ("apis.runtimeConfig", "--runtime-config"),
+        );
+        over.lay(
+            &self.audit_policy_file,
+            &mut observability.audit_policy_file,
+            ("observability.auditPolicyFile", "--audit-policy-file"),
+        );
+        over.lay(
+            &self.audit_log_path,
+            &mut observability.audit_log_path,
+            ("observability.auditLogPath", "--audit-log-path"),
+        );
+        over.lay(
+            &self.audit_log_maxage,
+            &mut observability.audit_log_max_age,
+            ("observability.auditLogMaxAge", "--audit-log-maxage"),
+        );
+        over.lay(
+            &self.audit_log_maxbackup,
+            &mut observability.audit_log_max_backups,
+            ("observability.auditLogMaxBackups", "--audit-log-maxbackup"),
+        );
+        over.lay(
+            &self.audit_log_maxsize,
+            &mut observability.audit_log_max_size,
+            ("observability.auditLogMaxSize", "--audit-log-maxsize"),
+        );
+        over.lay(
+            &self.audit_log_compress,
+            &mut observability.audit_log_compress,
+            ("observability.auditLogCompress", "--audit-log-compress"),
+        );
+        over.lay(
+            &self.audit_log_batch_buffer_size,
+            &mut observability.audit_log_batch_buffer_size,
+            (
+                "observability.auditLogBatchBufferSize",
+                "--audit-log-batch-buffer-size",
+            ),
+        );
+        over.lay(
+            &self.audit_log_truncate_enabled,
+            &mut observability.audit_log_truncate_enabled,
+            (
+                "observability.auditLogTruncateEnabled",
+                "--audit-log-truncate-enabled",
+            ),
+        );
+        over.lay(
+            &self.audit_log_truncate_max_event_size,
+            &mut observability.audit_log_truncate_max_event_size,
+            (
+                "observability.auditLogTruncateMaxEventSize",
+                "--audit-log-truncate-max-event-size",
+            ),
+        );
+        over.lay(
+            &self.audit_webhook_config_file,
+            &mut observability.audit_webhook_config_file,
+            (
+                "observability.auditWebhookConfigFile",
+                "--audit-webhook-config-file",
+            ),
+        );
+        over.lay(
+            &self.audit_webhook_initial_backoff,
+            &mut observability.audit_webhook_initial_backoff,
+            (
+                "observability.auditWebhookInitialBackoff",
+                "--audit-webhook-initial-backoff",
+            ),
+        );
+        over.lay(
+            &self.audit_webhook_batch_buffer_size,
+            &mut observability.audit_webhook_batch_buffer_size,
+            (
+                "observability.auditWebhookBatchBufferSize",
+                "--audit-webhook-batch-buffer-size",
+            ),
+        );
+        over.lay(
+            &self.audit_webhook_batch_max_size,
+            &mut observability.audit_webhook_batch_max_size,
+            (
+                "observability.auditWebhookBatchMaxSize",
+                "--audit-webhook-batch-max-size",
+            ),
+        );
+        over.lay(
+            &self.audit_webhook_batch_max_wait,
+            &mut observability.audit_webhook_batch_max_wait,
+            (
+                "observability.auditWebhookBatchMaxWait",
+                "--audit-webhook-batch-max-wait",
+            ),
+        );
+        over.lay(
+            &self.audit_webhook_batch_throttle_enable,
+            &mut observability.audit_webhook_batch_throttle_enable,
+            (
+                "observability.auditWebhookBatchThrottleEnable",
+                "--audit-webhook-batch-throttle-enable",
+            ),
+        );
+        over.lay(
+            &self.audit_webhook_batch_throttle_qps,
+            &mut observability.audit_webhook_batch_throttle_qps,
+            (
+                "observability.auditWebhookBatchThrottleQPS",
+                "--audit-webhook-batch-throttle-qps",
+            ),
+        );
+        over.lay(
+            &self.audit_webhook_batch_throttle_burst,
+            &mut observability.audit_webhook_batch_throttle_burst,
+            (
+                "observability.auditWebhookBatchThrottleBurst",
+                "--audit-webhook-batch-throttle-burst",
+            ),
+        );
+        over.lay(
+            &self.audit_webhook_truncate_enabled,
+            &mut observability.audit_webhook_truncate_enabled,
+            (
+                "observability.auditWebhookTruncateEnabled",
+                "--audit-webhook-truncate-enabled",
+            ),
+        );
+        over.lay(
+            &self.audit_webhook_truncate_max_event_size,
+            &mut observability.audit_webhook_truncate_max_event_size,
+            (
+                "observability.auditWebhookTruncateMaxEventSize",
+                "--audit-webhook-truncate-max-event-size",
+            ),
+        );
+        over.lay(
+            &self.audit_webhook_truncate_max_batch_size,
+            &mut observability.audit_webhook_truncate_max_batch_size,
+            (
+                "observability.auditWebhookTruncateMaxBatchSize",
+                "--audit-webhook-truncate-max-batch-size",
+            ),
         );
         over.lay(
             &self.verbosity,

@@ -13,6 +13,7 @@
 pub mod access;
 pub mod aggregation;
 mod api_service;
+pub mod audit;
 pub mod cache;
 mod check;
 mod duration;
@@ -38,6 +39,7 @@ use std::path::PathBuf;
 
 pub use access::{Access, Authentication, Delegated, Identity};
 pub use api_service::{ApiService, ServiceReference};
+pub use audit::Audit;
 pub use cache::{Cache, Consistency};
 pub use duration::{format_duration, parse_duration};
 pub use error::{ConfigErrors, FieldError};
@@ -126,6 +128,7 @@ impl Config {
                 files.extend(token_file.clone());
             }
         }
+        files.extend(self.observability.audit.iter().flat_map(Audit::files));
         if let Some(delegated) = self.access.delegated() {
             let authentication = &delegated.authentication;
             files.extend(authentication.client_ca_file.clone());

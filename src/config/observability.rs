@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use super::audit::Audit;
 use super::check::Check;
 use super::raw;
 
@@ -10,8 +11,8 @@ use super::raw;
 pub struct Observability {
     /// Plain HTTP on loopback with `/metrics` and the health paths.
     pub address: Option<SocketAddr>,
-    /// `-` is standard output.
-    pub audit_log_path: String,
+    /// `None`: nothing is audited.
+    pub audit: Option<Audit>,
 }
 
 /// Checked `logging`.
@@ -46,7 +47,7 @@ impl Observability {
         let port = check.port("observability.port", raw.port, default_port);
         Self {
             address: (port != 0).then(|| SocketAddr::new(ip, port)),
-            audit_log_path: raw.audit_log_path.clone().unwrap_or_else(|| "-".to_owned()),
+            audit: Audit::check(raw, check),
         }
     }
 }

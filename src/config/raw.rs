@@ -80,8 +80,48 @@ pub struct Observability {
     pub port: Option<i64>,
     /// An `audit.k8s.io/v1` Policy. Default none: no audit.
     pub audit_policy_file: Option<String>,
-    /// Where audit events go, `-` is standard output. Default `-`.
+    /// Where audit events go, `-` is standard output, empty is no log. Default
+    /// `-`.
     pub audit_log_path: Option<String>,
+    /// Days that rotated audit logs are kept, 0 for ever. Default 366.
+    pub audit_log_max_age: Option<i64>,
+    /// Rotated audit logs that are kept, 0 for all. Default 100.
+    pub audit_log_max_backups: Option<i64>,
+    /// MiB of an audit log before it is rotated, 0 for no rotation. Default 100.
+    pub audit_log_max_size: Option<i64>,
+    /// Compress rotated audit logs with gzip. Default false.
+    pub audit_log_compress: Option<bool>,
+    /// Audit events that may wait to be written to the log. Default 10000.
+    pub audit_log_batch_buffer_size: Option<i64>,
+    /// Leave the objects out of large audit events in the log. Default false.
+    pub audit_log_truncate_enabled: Option<bool>,
+    /// Bytes of an audit event in the log that is not large. Default 102400.
+    pub audit_log_truncate_max_event_size: Option<i64>,
+    /// A kubeconfig: audit events are sent to its server. Default none.
+    pub audit_webhook_config_file: Option<String>,
+    /// Time before a batch of audit events is sent again after the first failure.
+    /// Duration, default `10s`.
+    pub audit_webhook_initial_backoff: Option<String>,
+    /// Audit events that may wait to be sent. Default 10000.
+    pub audit_webhook_batch_buffer_size: Option<i64>,
+    /// Audit events in a batch. Default 400.
+    pub audit_webhook_batch_max_size: Option<i64>,
+    /// Time before a batch is sent that is not full. Duration, default `30s`.
+    pub audit_webhook_batch_max_wait: Option<String>,
+    /// Limit how often batches are sent. Default true.
+    pub audit_webhook_batch_throttle_enable: Option<bool>,
+    /// Batches per second. Default 10.
+    #[serde(rename = "auditWebhookBatchThrottleQPS")]
+    pub audit_webhook_batch_throttle_qps: Option<f64>,
+    /// Batches at the same moment after a pause. Default 15.
+    pub audit_webhook_batch_throttle_burst: Option<i64>,
+    /// Leave the objects out of large audit events, and split large batches. Default
+    /// false.
+    pub audit_webhook_truncate_enabled: Option<bool>,
+    /// Bytes of an audit event to be sent that is not large. Default 102400.
+    pub audit_webhook_truncate_max_event_size: Option<i64>,
+    /// Bytes of a batch that is not large. Default 10485760.
+    pub audit_webhook_truncate_max_batch_size: Option<i64>,
     /// Show metrics hidden since this version (`1.35`). Default empty.
     pub show_hidden_metrics_for_version: Option<String>,
 }

@@ -257,18 +257,11 @@ fn contradictions_are_refused() {
 
 #[test]
 fn what_is_not_built_is_refused() {
-    for (section, lines, field) in [
-        (
-            "observability",
-            "  auditPolicyFile: p.yaml",
-            "observability.auditPolicyFile",
-        ),
-        (
-            "observability",
-            "  showHiddenMetricsForVersion: '1.35'",
-            "observability.showHiddenMetricsForVersion",
-        ),
-    ] {
+    for (section, lines, field) in [(
+        "observability",
+        "  showHiddenMetricsForVersion: '1.35'",
+        "observability.showHiddenMetricsForVersion",
+    )] {
         assert_eq!(
             load_text(&minimal_with(section, lines), &[]).unwrap_err(),
             [format!("{field}: is not supported by this version")]

@@ -1,8 +1,7 @@
 //! Keys of the document whose function this version does not have yet.
 //!
 //! They are part of the contract, so they parse and are checked; asking for what
-//! they would do is refused, because a front that silently did not audit
-//! would be worse than none. An entry leaves this list in the commit
+//! they would do is refused: nothing is silently ignored. An entry leaves this list in the commit
 //! that builds its function.
 
 use super::check::Check;
@@ -11,10 +10,6 @@ use super::raw;
 pub(super) fn check(raw: &raw::FrontConfiguration, check: &mut Check) {
     let observability = &raw.observability;
     let asked = [
-        (
-            "observability.auditPolicyFile",
-            observability.audit_policy_file.is_some(),
-        ),
         (
             "observability.showHiddenMetricsForVersion",
             observability

@@ -6,6 +6,7 @@ use super::front::{Delegated, Front, Gate};
 use super::personal;
 use crate::api::{Reason, Status, UserInfo};
 use crate::authn::{Impersonation, Peer};
+use crate::authz::impersonation::Mode;
 use crate::identity::{self, Caller};
 use crate::request::RequestInfo;
 
@@ -13,24 +14,54 @@ use crate::request::RequestInfo;
 pub(super) struct Admitted {
     /// `None`: apifront's own user, whom upstream knows.
     pub(super) user: Option<UserInfo>,
+    pub(super) impersonation: Option<Box<Impersonator>>,
     /// The caller asks upstream to act as somebody else, and upstream decides.
     pub(super) impersonates_upstream: bool,
     /// What makes the caller known upstream.
     pub(super) identity: HeaderMap,
 }
 
+/// Who goes on as somebody else.
+pub(super) struct Impersonator {
+    pub(super) caller: UserInfo,
+    /// The verb that allowed it; empty of the mode before Kubernetes 1.36.
+    pub(super) constraint: &'static str,
+}
+
 /// Why a caller may not go on.
 pub(super) enum Refused {
+    /// Nobody knows who it is.
     Caller(Status),
-    /// kube-apiserver's impersonation filter guards its answers against
-    /// sniffing.
-    Impersonation(Status),
+    /// It is somebody, who may not be somebody else or cannot be named upstream.
+    Later {
+        status: Status,
+        caller: Option<UserInfo>,
+        /// kube-apiserver's impersonation filter guards its answers against
+        /// sniffing.
+        by_impersonation: bool,
+    },
 }
 
 impl Refused {
     pub(super) fn status(&self) -> &Status {
         match self {
-            Self::Caller(status) | Self::Impersonation(status) => status,
+            Self::Caller(status) | Self::Later { status, .. } => status,
+        }
+    }
+
+    fn impersonation(status: Status, caller: Option<&UserInfo>) -> Self {
+        Self::Later {
+            status,
+            caller: caller.cloned(),
+            by_impersonation: true,
+        }
+    }
+
+    fn identity(status: Status, caller: Option<&UserInfo>) -> Self {
+        Self::Later {
+            status,
+            caller: caller.cloned(),
+            by_impersonation: false,
         }
     }
 }
@@ -64,14 +95,15 @@ pub(super) async fn admit(
 
 fn owner(headers: &HeaderMap, authority: Option<&str>) -> Result<Admitted, Refused> {
     if !personal::is_local(headers, authority) {
-        return Err(Status::failure(
+        let status = Status::failure(
             403,
             Reason::Forbidden,
             "this listener answers only requests to localhost, from no foreign web page",
-        )
-        .into());
+        );
+        return Err(Refused::identity(status, None));
     }
-    let impersonation = Impersonation::from_headers(headers).map_err(Refused::Impersonation)?;
+    let impersonation =
+        Impersonation::from_headers(headers).map_err(|s| Refused::impersonation(s, None))?;
     let caller = Caller {
         user: &UserInfo::default(),
         token: None,
@@ -79,8 +111,10 @@ fn owner(headers: &HeaderMap, authority: Option<&str>) -> Result<Admitted, Refus
     };
     Ok(Admitted {
         user: None,
+        impersonation: None,
         impersonates_upstream: impersonation.is_some(),
-        identity: identity_headers(identity::Mode::Personal, caller)?,
+        identity: identity_headers(identity::Mode::Personal, caller)
+            .map_err(|s| Refused::identity(s, None))?,
     })
 }
 
@@ -92,23 +126,34 @@ async fn delegated(
     mode: identity::Mode,
 ) -> Result<Admitted, Refused> {
     let caller = gate.authenticator.authenticate(headers, peer).await?;
-    let impersonation = Impersonation::from_headers(headers).map_err(Refused::Impersonation)?;
     let mut user = caller.user;
+    let impersonation =
+        Impersonation::from_headers(headers).map_err(|s| Refused::impersonation(s, Some(&user)))?;
+    let mut impersonator = None;
     if let Some(impersonation) = &impersonation {
-        user = gate
+        let impersonated = gate
             .impersonator
             .impersonate(&user, impersonation, &info.attributes())
-            .await?
-            .user;
+            .await
+            .map_err(|s| Refused::identity(s, Some(&user)))?;
+        impersonator = Some(Box::new(Impersonator {
+            caller: std::mem::replace(&mut user, impersonated.user),
+            constraint: match impersonated.mode {
+                Mode::Legacy => "",
+                mode => mode.verb(),
+            },
+        }));
     }
+    let known = impersonator.as_ref().map_or(&user, |i| &i.caller);
     let caller = Caller {
         user: &user,
         token: caller.token.as_deref(),
         impersonation: impersonation.as_ref(),
     };
-    let identity = identity_headers(mode, caller)?;
+    let identity = identity_headers(mode, caller).map_err(|s| Refused::identity(s, Some(known)))?;
     Ok(Admitted {
         user: Some(user),
+        impersonation: impersonator,
         impersonates_upstream: false,
         identity,
     })

@@ -17,15 +17,13 @@ use super::respond::{AUDIT_ID, Answer};
 use super::websocket::Handshake;
 use crate::aggregation::{self, Registered, Remote};
 use crate::api::{Query, Status, UserInfo};
+use crate::audit::Trail;
 use crate::authn::Peer;
 use crate::flow::{Admitted, RequestKind, TooManyRequests};
 use crate::metrics::LongRunning;
 use crate::read::{BypassReason, OpenWrite, WrittenVersion};
 use crate::request::{RequestInfo, RequestInfoError};
 use crate::upstream::{Endpoint, Upstream};
-
-/// An Audit-ID longer than this is replaced, as kube-apiserver does.
-const MAX_AUDIT_ID: usize = 64;
 
 /// How the cache took part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +53,9 @@ pub struct RequestContext {
     /// Of a request for a WebSocket that can be answered here.
     pub(super) handshake: Option<Handshake>,
     pub(super) audit_id: HeaderValue,
+    /// Of a request that is audited; `annotate` adds to its events. The last
+    /// event is made when it is dropped.
+    pub(super) audit: Option<Box<Trail>>,
     pub(super) forward: Forward,
     /// 0 until something was answered.
     pub(super) code: u16,
@@ -119,6 +120,7 @@ impl RequestContext {
             cache: CacheResult::NotAsked,
             handshake: None,
             audit_id: HeaderValue::from_static(""),
+            audit: None,
             forward: Forward::default(),
             code: 0,
             response_bytes: 0,
@@ -184,13 +186,19 @@ impl RequestContext {
         let admitted = match admitted {
             Ok(admitted) => admitted,
             Err(refused) => {
+                self.audit_refused(session, &refused);
                 let answer = Answer::from_status(refused.status(), &request.headers, &self.query);
                 return Some(match refused {
-                    Refused::Caller(_) => answer,
-                    Refused::Impersonation(_) => answer.without_sniffing(),
+                    Refused::Later {
+                        by_impersonation: true,
+                        ..
+                    } => answer.without_sniffing(),
+                    Refused::Caller(_) | Refused::Later { .. } => answer,
                 });
             }
         };
+        self.audit_admitted(session, &admitted);
+        let info = self.info.as_ref()?;
         let kind = RequestKind::of(info);
         let long_running = info.is_long_running();
         self.user = admitted.user;
@@ -225,7 +233,7 @@ impl RequestContext {
         }
     }
 
-    pub(super) async fn ask_cache(&self, session: &Session) -> Outcome {
+    pub(super) async fn ask_cache(&mut self, session: &Session) -> Outcome {
         let Some(info) = &self.info else {
             return Outcome::NotAsked;
         };
@@ -240,15 +248,25 @@ impl RequestContext {
             None => Upgrade::No,
         };
         let user = self.user.as_ref();
-        cached::answer(&self.front, info, &self.query, headers, upgrade, user).await
+        let trail = self.audit.as_deref_mut();
+        cached::answer(
+            &self.front,
+            info,
+            &self.query,
+            headers,
+            upgrade,
+            user,
+            trail,
+        )
+        .await
     }
 }
 
-/// The caller's, if it sent a usable one.
+/// The caller's, however long: kube-apiserver takes it as it is.
 fn audit_id(headers: &HeaderMap) -> HeaderValue {
     headers
         .get(AUDIT_ID)
-        .filter(|id| !id.is_empty() && id.len() <= MAX_AUDIT_ID)
+        .filter(|id| !id.is_empty())
         .cloned()
         .unwrap_or_else(fresh_audit_id)
 }

@@ -86,6 +86,9 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
                 error,
             )
         })?;
+    if let Some(trail) = &mut ctx.audit {
+        trail.request_begins();
+    }
     // The client has been told to go on.
     request.remove_header(&EXPECT);
     aggregate::rewrite(request, ctx);
@@ -221,6 +224,7 @@ pub(super) async fn failed(
 
 async fn say(session: &mut Session, ctx: &mut RequestContext, answer: Answer) -> FailToProxy {
     ctx.code = answer.status.as_u16();
+    ctx.audit_answer(&answer);
     session.set_keepalive(None);
     match respond::send(session, answer, ctx).await {
         Ok(bytes) => ctx.response_bytes = bytes,

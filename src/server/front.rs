@@ -8,6 +8,7 @@ use super::record::KnownResources;
 use super::self_check::SelfChecks;
 use crate::aggregation::Aggregation;
 use crate::api::GroupVersionResource;
+use crate::audit::Audit;
 use crate::authn::{Authenticator, RequestHeaderNames};
 use crate::authz::{Authorizer, Impersonator};
 use crate::config::Config;
@@ -33,6 +34,7 @@ pub struct Front {
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
     pub limits: Arc<InFlight>,
+    pub audit: Arc<Audit>,
     pub drain: Arc<Drain>,
     pub known: Arc<KnownResources>,
     pub self_checks: Arc<SelfChecks>,

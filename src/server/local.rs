@@ -5,6 +5,7 @@ use std::time::Instant;
 use http::{Method, StatusCode};
 use pingora_proxy::Session;
 
+use super::audit;
 use super::context::RequestContext;
 use super::debug::{self, CACHE_PATH};
 use super::front::{Front, Gate};
@@ -29,14 +30,15 @@ pub(super) fn answer_health(front: &Front, path: &str, query: &str) -> Option<An
 }
 
 /// `/metrics` and `/debug/cache`, for whom upstream allows to get that path.
-pub(super) async fn own_paths(session: &Session, ctx: &RequestContext) -> Option<Answer> {
+pub(super) async fn own_paths(session: &Session, ctx: &mut RequestContext) -> Option<Answer> {
     let info = ctx.info.as_ref()?;
     let own = matches!(info.path.as_str(), "/metrics" | CACHE_PATH);
     if !own || info.method != Method::GET {
         return None;
     }
+    let trail = ctx.audit.as_deref_mut();
     if let (Some(user), Gate::Delegated(gate)) = (&ctx.user, &ctx.front.gate)
-        && let Err(status) = gate.authorizer.authorize(user, &info.attributes()).await
+        && let Err(status) = audit::authorize(gate, user, &info.attributes(), trail).await
     {
         let headers = &session.req_header().headers;
         return Some(Answer::from_status(&status, headers, &ctx.query));

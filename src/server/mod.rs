@@ -4,6 +4,7 @@
 mod admit;
 mod aggregate;
 mod aside;
+mod audit;
 mod build;
 mod cached;
 mod coalesce;

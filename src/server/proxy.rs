@@ -64,6 +64,7 @@ impl ProxyHttp for Proxy {
         }
         // Health must answer even when nobody can be asked who is asking.
         if let Some(answer) = local::health(session, ctx) {
+            ctx.audit_unasked(session);
             return self.finish(session, ctx, answer).await;
         }
         if let Some(answer) = ctx.enter(session).await {
@@ -156,8 +157,11 @@ impl ProxyHttp for Proxy {
         _session: &mut Session,
         body: &mut Option<Bytes>,
         end_of_stream: bool,
-        _ctx: &mut RequestContext,
+        ctx: &mut RequestContext,
     ) -> Result<()> {
+        if let (Some(trail), Some(piece)) = (&mut ctx.audit, body.as_ref()) {
+            trail.request_piece(piece);
+        }
         if end_of_stream && body.as_ref().is_some_and(Bytes::is_empty) {
             *body = None;
         }
@@ -174,6 +178,9 @@ impl ProxyHttp for Proxy {
         ctx.forward.answered = Some(Instant::now());
         aggregate::answered(response, ctx)?;
         own_write::begin(session.req_header(), response, ctx);
+        if let Some(trail) = &mut ctx.audit {
+            trail.response(ctx.code, &response.headers);
+        }
         respond::debug_header(response, session.req_header(), ctx.cache)
     }
 
@@ -186,6 +193,9 @@ impl ProxyHttp for Proxy {
         ctx: &mut RequestContext,
     ) -> Result<Option<Duration>> {
         own_write::learn(body.as_deref().unwrap_or_default(), end_of_stream, ctx);
+        if let (Some(trail), Some(piece)) = (&mut ctx.audit, body.as_ref()) {
+            trail.response_piece(piece);
+        }
         Ok(None)
     }
 
@@ -227,6 +237,7 @@ impl ProxyHttp for Proxy {
     ) {
         if !ctx.detached {
             record::request(session, ctx, error);
+            ctx.audit = None;
         }
     }
 
@@ -256,6 +267,7 @@ impl Proxy {
         answer: Answer,
     ) -> Result<bool> {
         ctx.code = answer.status.as_u16();
+        ctx.audit_answer(&answer);
         ctx.response_bytes = respond::send(session, answer, ctx).await?;
         Ok(true)
     }

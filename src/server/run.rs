@@ -25,6 +25,7 @@ use super::record::KnownResources;
 use super::self_check;
 use super::tls::{self, AnyClientCertificate, ServerCertificates};
 use crate::aggregation::{Aggregation, AvailabilityMetrics};
+use crate::audit::{Audit, AuditError, AuditMetrics};
 use crate::authn::AuthnMetrics;
 use crate::authz::AuthzMetrics;
 use crate::config::{self, Config, Live, ResourcePattern};
@@ -51,6 +52,8 @@ pub enum StartError {
     Metrics(#[from] prometheus::Error),
     #[error("TLS: {0}")]
     Tls(String),
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     #[error("embedded API server: {0}")]
     Embedded(std::io::Error),
 }
@@ -89,6 +92,9 @@ pub async fn check(config: &Config, metrics: &Metrics) -> Result<(), StartError>
     let settings = build::upstream(config, None).await?;
     Upstream::new(&settings, metrics.upstream.clone())?;
     build::aggregation(config, metrics)?;
+    if let Some(audit) = &config.observability.audit {
+        crate::audit::check(audit).await?;
+    }
     Ok(())
 }
 
@@ -129,6 +135,8 @@ impl Apifront {
         discovery.set_sources(aggregation.sources());
 
         let health = health(&live, &cache, &upstream);
+        let audit = Audit::new(AuditMetrics::register(&metrics.registry)?);
+        audit.apply(audit.prepare(config.observability.audit.as_ref()).await?);
         let gate = access.gate(&config)?;
         let certificates = server_certificates(&config)?;
         let bundles = build::client_authorities(&config.access)?;
@@ -156,6 +164,7 @@ impl Apifront {
             health: health.clone(),
             metrics,
             limits: limits.clone(),
+            audit,
             drain: drain.clone(),
             known: Arc::new(KnownResources::default()),
             self_checks: Arc::default(),
@@ -237,6 +246,7 @@ impl Apifront {
             tracing::warn!(requests = cut_off, "cut off");
         }
         self.background.shutdown().await;
+        self.front.load().audit.stop().await;
         if let Some(embedded) = self.embedded.take() {
             embedded.stop().await;
         }
@@ -406,6 +416,8 @@ impl Parts {
                 .reload(&default, &named)
                 .map_err(BuildError::from)?;
         }
+        let audit = old.audit.prepare(config.observability.audit.as_ref());
+        let audit = audit.await?;
         let gate: Gate = self.access.gate(&config)?;
         let bundles = build::client_authorities(&config.access)?;
         self.clients.reload(bundles.iter().map(Arc::as_ref));
@@ -422,6 +434,7 @@ impl Parts {
             health: old.health.clone(),
             metrics: old.metrics.clone(),
             limits: old.limits.clone(),
+            audit: old.audit.clone(),
             drain: old.drain.clone(),
             known: old.known.clone(),
             self_checks: old.self_checks.clone(),
@@ -432,6 +445,7 @@ impl Parts {
             serving.max_requests_inflight,
             serving.max_mutating_requests_inflight,
         );
+        front.audit.apply(audit);
         self.upstream.store(Arc::new(upstream));
         let runtime = front.config.apis.runtime_config.clone();
         front.openapi.set_runtime_config(runtime);

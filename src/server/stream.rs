@@ -25,6 +25,7 @@ use super::record::Finished;
 use super::respond::{self, Answer, debug_header};
 use super::watch_frames::Frames;
 use crate::api::Status;
+use crate::audit::Trail;
 use crate::upstream::alone::AloneError;
 
 /// A client that takes no byte for this long is given up.
@@ -73,10 +74,12 @@ pub(super) async fn forward(
     let guards = std::mem::take(&mut ctx.guards);
     let stop = stop(ctx);
     let mut taken = take_session(session);
+    let mut trail = ctx.audit.take();
     ctx.detached = true;
     tokio::spawn(async move {
         let _guards = guards;
-        let (end, bytes) = pump(&mut taken, &mut body, &mut frames, stop).await;
+        let seen = (&mut frames, trail.as_deref_mut());
+        let (end, bytes) = pump(&mut taken, &mut body, seen, stop).await;
         if end == BROKE_OFF {
             finished.aborted();
         }
@@ -161,6 +164,9 @@ pub(super) async fn send_head(
     ctx.code = response.status().as_u16();
     ctx.forward.answered = Some(Instant::now());
     let (head, body) = response.into_parts();
+    if let Some(trail) = &mut ctx.audit {
+        trail.response(ctx.code, &head.headers);
+    }
     let mut header = ResponseHeader::build(head.status, Some(head.headers.len() + 2))?;
     for (name, value) in &head.headers {
         if !HOP_BY_HOP.contains(name) {
@@ -199,7 +205,7 @@ pub(super) fn stop(ctx: &RequestContext) -> impl Future<Output = &'static str> +
 async fn pump(
     session: &mut ServerSession,
     body: &mut Incoming,
-    frames: &mut Frames,
+    (frames, mut trail): (&mut Frames, Option<&mut Trail>),
     stop: impl Future<Output = &'static str>,
 ) -> (&'static str, usize) {
     let mut bytes = 0;
@@ -244,6 +250,9 @@ async fn pump(
         };
         bytes += data.len();
         frames.seen(&data);
+        if let Some(trail) = &mut trail {
+            trail.response_piece(&data);
+        }
         if session.write_response_body(data, false).await.is_err() {
             return ("client_gone", bytes);
         }

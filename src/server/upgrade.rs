@@ -63,10 +63,14 @@ async fn switch(
         return Error::e_explain(ErrorType::InternalError, "upgrade on a shared connection");
     };
     ctx.detached = true;
+    let mut trail = ctx.audit.take();
+    if let Some(trail) = &mut trail {
+        trail.response(ctx.code, response.headers());
+    }
     let head = response_head(&response);
     let stop = stream::stop(ctx);
     tokio::spawn(async move {
-        let _guards = guards;
+        let (_guards, _trail) = (guards, trail);
         let talk = async {
             let mut buffered = BufWriter::new(&mut client);
             buffered.write_all(&head).await?;
@@ -115,6 +119,9 @@ async fn decline(
         let frame = frame.map_err(|e| Error::because(ErrorType::ReadError, "upstream", e))?;
         if let Ok(data) = frame.into_data() {
             ctx.response_bytes += data.len();
+            if let Some(trail) = &mut ctx.audit {
+                trail.response_piece(&data);
+            }
             session.write_response_body(Some(data), false).await?;
         }
     }

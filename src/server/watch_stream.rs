@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, TRANSFER_ENCODING, WARNING};
-use http::{StatusCode, Version};
+use http::{HeaderMap, StatusCode, Version};
 use pingora_core::ErrorType::WriteTimedout;
 use pingora_core::Result;
 use pingora_core::protocols::http::ServerSession;
@@ -112,9 +112,13 @@ pub(super) async fn start(
     let guards = std::mem::take(&mut ctx.guards);
     let mut stopping = ctx.front.drain.stopping();
     let mut taken = take_session(session);
+    let mut trail = ctx.audit.take();
+    if let Some(trail) = &mut trail {
+        trail.response(ctx.code, &HeaderMap::new());
+    }
     ctx.detached = true;
     tokio::spawn(async move {
-        let _guards = guards;
+        let (_guards, _trail) = (guards, trail);
         let mut bytes = 0;
         let end = run(
             &mut taken,

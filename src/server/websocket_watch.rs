@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use futures::{SinkExt, StreamExt};
+use http::HeaderMap;
 use pingora_core::protocols::Stream;
 use pingora_core::{Error, ErrorType, Result};
 use pingora_proxy::Session;
@@ -57,9 +58,13 @@ pub(super) async fn start(
     let Some(mut client) = take_stream(session) else {
         return Error::e_explain(ErrorType::InternalError, "WebSocket on a shared connection");
     };
+    let mut trail = ctx.audit.take();
+    if let Some(trail) = &mut trail {
+        trail.response(ctx.code, &HeaderMap::new());
+    }
     ctx.detached = true;
     tokio::spawn(async move {
-        let _guards = guards;
+        let (_guards, _trail) = (guards, trail);
         let mut initial = !watch.has_begun();
         let mut bytes = 0;
         let count = |sent: usize, events, begun| {

@@ -14,6 +14,7 @@ mod reviews;
 mod settings;
 mod token_file;
 mod transport;
+mod webhook;
 
 pub use credentials::HeaderSource;
 pub use endpoint::Endpoint;
@@ -22,3 +23,4 @@ pub use pool::{Upstream, UpstreamError};
 pub use response_body::ResponseBody;
 pub use settings::{Backend, Credentials, OutlierDetection, Server, Settings, SettingsError};
 pub use transport::{Purpose, Transport};
+pub use webhook::WebhookClient;

@@ -11,7 +11,7 @@ mod compact;
 mod json;
 mod number;
 mod quantity;
-mod text;
+pub mod text;
 mod time;
 mod to_json;
 mod to_protobuf;

@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method};
 
+use super::audit;
 use super::front::{Front, Gate};
 use super::respond::Answer;
 use crate::api::{ListOptions, Query, Status, UserInfo};
+use crate::audit::Trail;
 use crate::read::{self, BypassReason, Freshness, WatchPlan, legacy_watch};
 use crate::request::RequestInfo;
 use crate::store::{Filter, Store};
@@ -91,6 +93,7 @@ pub(super) async fn answer(
     headers: &HeaderMap,
     upgrade: Upgrade,
     user: Option<&UserInfo>,
+    trail: Option<&mut Trail>,
 ) -> Outcome {
     if info.method != Method::GET || !info.is_resource_request || !info.subresource.is_empty() {
         return Outcome::NotAsked;
@@ -101,7 +104,7 @@ pub(super) async fn answer(
         Err(reason) => return Outcome::Bypass(reason),
     };
     if let (Some(user), Gate::Delegated(gate)) = (user, &front.gate)
-        && let Err(status) = gate.authorizer.authorize(user, &info.attributes()).await
+        && let Err(status) = audit::authorize(gate, user, &info.attributes(), trail).await
     {
         return Outcome::Refused(status, Vec::new());
     }

@@ -1,0 +1,128 @@
+//! A place that events go to: a queue and the thread that empties it. The last
+//! reference to it closes the queue, and the thread ends with its last event.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::log;
+use super::metrics::AuditMetrics;
+use super::queue::Queue;
+use super::webhook;
+use crate::config::audit::{AuditLog, AuditWebhook};
+use crate::upstream::{SettingsError, WebhookClient};
+
+#[derive(Debug, thiserror::Error)]
+pub enum BackendError {
+    #[error("observability.auditLogPath: cannot write {file:?}: {error}")]
+    Log {
+        file: std::path::PathBuf,
+        error: std::io::Error,
+    },
+    #[error("observability.auditWebhookConfigFile: {0}")]
+    Webhook(#[from] SettingsError),
+    #[error("no thread for audit events: {0}")]
+    Thread(std::io::Error),
+}
+
+#[derive(Clone, PartialEq)]
+enum Settings {
+    Log(AuditLog),
+    /// With what its file was like: it may name other credentials now.
+    Webhook(AuditWebhook, Option<SystemTime>),
+}
+
+pub(super) struct Backend {
+    settings: Settings,
+    pub(super) queue: Arc<Queue>,
+    /// `None` once it has been waited for.
+    thread: Mutex<Option<JoinHandle<()>>>,
+    closing: watch::Sender<bool>,
+}
+
+/// The log as the settings want it: the current one, if it is that.
+pub(super) fn log(
+    settings: &AuditLog,
+    current: &[Arc<Backend>],
+    metrics: &AuditMetrics,
+) -> Result<Arc<Backend>, BackendError> {
+    let wanted = Settings::Log(settings.clone());
+    if let Some(backend) = current.iter().find(|b| b.settings == wanted) {
+        return Ok(backend.clone());
+    }
+    // What waits is one batch.
+    let queue = Arc::new(Queue::new(settings.buffer, settings.buffer));
+    let thread = log::start(settings, queue.clone(), metrics.clone()).map_err(|error| {
+        BackendError::Log {
+            file: settings.path.clone(),
+            error,
+        }
+    })?;
+    Ok(Backend::new(
+        wanted,
+        queue,
+        thread,
+        watch::Sender::new(false),
+    ))
+}
+
+/// The same for the webhook.
+pub(super) async fn webhook(
+    settings: &AuditWebhook,
+    current: &[Arc<Backend>],
+    metrics: &AuditMetrics,
+) -> Result<Arc<Backend>, BackendError> {
+    let wanted = Settings::Webhook(settings.clone(), modified(&settings.config_file));
+    if let Some(backend) = current.iter().find(|b| b.settings == wanted) {
+        return Ok(backend.clone());
+    }
+    let client = WebhookClient::from_kubeconfig(&settings.config_file).await?;
+    let queue = Arc::new(Queue::new(settings.buffer, settings.max_batch_events));
+    let closing = watch::Sender::new(false);
+    let (waiting, stop) = (queue.clone(), closing.subscribe());
+    let thread = webhook::start(settings, client, waiting, metrics.clone(), stop)
+        .map_err(BackendError::Thread)?;
+    Ok(Backend::new(wanted, queue, thread, closing))
+}
+
+fn modified(file: &Path) -> Option<SystemTime> {
+    std::fs::metadata(file).and_then(|m| m.modified()).ok()
+}
+
+impl Backend {
+    fn new(
+        settings: Settings,
+        queue: Arc<Queue>,
+        thread: JoinHandle<()>,
+        closing: watch::Sender<bool>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            settings,
+            queue,
+            thread: Mutex::new(Some(thread)),
+            closing,
+        })
+    }
+
+    /// Takes no more, and waits until the last event is out. Nothing that failed
+    /// is tried for long any more.
+    pub(super) async fn flush(&self) {
+        self.queue.close();
+        self.closing.send_replace(true);
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
+            // A thread that panicked has nothing more to write.
+            let _ended = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}

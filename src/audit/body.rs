@@ -1,0 +1,140 @@
+//! Bodies on their way, held by reference until an event has been made of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+
+/// Bytes of one body that are held. kube-apiserver takes no larger request
+/// (`--max-request-body-bytes` and its 3 MiB); what is larger is a list, and its
+/// event says that it was truncated.
+pub const MAX_BODY_BYTES: usize = 3 << 20;
+
+/// Bytes of all bodies that are held at a time, of requests on their way and of
+/// events that wait to be written. A body that finds no room is left out, and
+/// its event says that it was truncated.
+pub const MAX_HELD_BYTES: usize = 64 << 20;
+
+/// The room for all bodies.
+#[derive(Debug, Default)]
+pub(super) struct Room(AtomicUsize);
+
+impl Room {
+    fn take(&self, bytes: usize) -> bool {
+        let taken = self.0.fetch_add(bytes, Ordering::Relaxed);
+        let fits = taken.saturating_add(bytes) <= MAX_HELD_BYTES;
+        if !fits {
+            self.give_back(bytes);
+        }
+        fits
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.0.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// One body, or as much of it as was needed to know that it is too large.
+#[derive(Debug)]
+pub(super) struct Body {
+    pub(super) is_gzip: bool,
+    pieces: Vec<Bytes>,
+    bytes: usize,
+    is_cut: bool,
+    room: Arc<Room>,
+}
+
+impl Body {
+    pub(super) fn new(is_gzip: bool, room: Arc<Room>) -> Self {
+        Self {
+            is_gzip,
+            pieces: Vec::new(),
+            bytes: 0,
+            is_cut: false,
+            room,
+        }
+    }
+
+    pub(super) fn push(&mut self, piece: &Bytes) {
+        if self.is_cut || piece.is_empty() {
+            return;
+        }
+        let fits = self.bytes + piece.len() <= MAX_BODY_BYTES && self.room.take(piece.len());
+        if fits {
+            self.bytes += piece.len();
+            self.pieces.push(piece.clone());
+        } else {
+            self.clear();
+            self.is_cut = true;
+        }
+    }
+
+    /// As if nothing had come: the body is sent once more.
+    pub(super) fn restart(&mut self) {
+        self.clear();
+        self.is_cut = false;
+    }
+
+    fn clear(&mut self) {
+        self.room.give_back(std::mem::take(&mut self.bytes));
+        self.pieces.clear();
+    }
+
+    /// Too large to be held.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// All of it, decompressed. `None` for what cannot be, or is too large then.
+    pub(super) fn whole(&self) -> Option<Vec<u8>> {
+        let joined = self.pieces.concat();
+        if !self.is_gzip {
+            return Some(joined);
+        }
+        use std::io::Read;
+        let mut plain = Vec::new();
+        let most = MAX_BODY_BYTES as u64;
+        let read = flate2::read::MultiGzDecoder::new(joined.as_slice())
+            .take(most + 1)
+            .read_to_end(&mut plain);
+        (read.is_ok() && plain.len() as u64 <= most).then_some(plain)
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        self.room.give_back(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_large_is_let_go() {
+        let room = Arc::new(Room::default());
+        let held = |room: &Room| room.0.load(Ordering::Relaxed);
+        let mut body = Body::new(false, room.clone());
+        body.push(&Bytes::from_static(b"{\"a\""));
+        body.push(&Bytes::from_static(b":1}"));
+        assert_eq!(body.whole().unwrap(), b"{\"a\":1}");
+        assert_eq!(held(&room), 7);
+        body.push(&Bytes::from(vec![0; MAX_BODY_BYTES]));
+        assert!(body.is_cut());
+        assert_eq!(held(&room), 0);
+        body.restart();
+        body.push(&Bytes::from_static(b"x"));
+        assert_eq!((body.is_cut(), held(&room)), (false, 1));
+        drop(body);
+        assert_eq!(held(&room), 0);
+
+        let mut bodies = Vec::new();
+        for _ in 0..=MAX_HELD_BYTES / MAX_BODY_BYTES {
+            let mut body = Body::new(false, room.clone());
+            body.push(&Bytes::from(vec![0; MAX_BODY_BYTES]));
+            bodies.push(body);
+        }
+        assert_eq!(bodies.iter().filter(|b| b.is_cut()).count(), 1);
+    }
+}

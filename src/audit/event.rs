@@ -1,0 +1,37 @@
+//! An event whose objects are still bodies.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::level::{Level, Stage};
+use super::outcome::Bodies;
+use super::record::Record;
+
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    pub(super) record: Record,
+    pub(super) stage: Stage,
+    pub(super) at: SystemTime,
+    pub(super) bodies: Arc<Bodies>,
+}
+
+impl Unfinished {
+    /// Appends the line. Of one that is longer than `most`, the objects are left
+    /// out, as kube-apiserver's truncating backend does. False if it is too long
+    /// even then: nothing is appended.
+    pub(super) fn write(&self, most: Option<usize>, out: &mut Vec<u8>) -> bool {
+        let before = out.len();
+        let outcome = Some(self.bodies.outcome());
+        let write = |stripped, out: &mut Vec<u8>| {
+            out.truncate(before);
+            self.record
+                .write(self.stage, self.at, outcome, stripped, out);
+            most.is_none_or(|most| out.len() - before <= most)
+        };
+        if write(false, out) || self.record.level >= Level::Request && write(true, out) {
+            return true;
+        }
+        out.truncate(before);
+        false
+    }
+}

@@ -1,0 +1,193 @@
+//! The audit log: who did what, when, and how it ended, as kube-apiserver
+//! records it.
+//!
+//! ```text
+//! request ─ policy ─▶ Trail ── stage ──▶ queue ─▶ log thread ─▶ file, standard output
+//!            │ None                └───▶ queue ─▶ webhook thread ─▶ batches
+//!            └─▶ nothing
+//! ```
+//!
+//! A request never waits: an event is a line that is copied into a queue, or the
+//! bodies that make one. Events are lost where a queue is full, and counted.
+
+mod backend;
+mod body;
+mod event;
+mod file;
+mod level;
+mod log;
+mod metrics;
+mod object;
+mod object_ref;
+mod outcome;
+mod policy;
+mod queue;
+mod record;
+mod rule;
+mod source_ips;
+mod text;
+mod trail;
+mod webhook;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+
+pub use backend::BackendError;
+pub use body::{MAX_BODY_BYTES, MAX_HELD_BYTES};
+pub use level::{Decision, Level, Stage, Stages};
+pub use metrics::{AuditMetrics, Plugin};
+pub use record::Request;
+pub use rule::Policy;
+pub use trail::Trail;
+
+use backend::Backend;
+use body::Room;
+use event::Unfinished;
+
+use crate::config::{self, ConfigErrors};
+use crate::upstream::WebhookClient;
+
+/// How long events may take to be written when apifront stops.
+const FLUSH_WITHIN: Duration = Duration::from_secs(10);
+
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    #[error("observability.auditPolicyFile: {0}")]
+    Policy(#[from] ConfigErrors),
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+}
+
+/// Whether the files can be used. Connects to nobody and writes nothing.
+pub async fn check(settings: &config::Audit) -> Result<(), AuditError> {
+    policy::load(&settings.policy_file)?;
+    if let Some(webhook) = &settings.webhook {
+        let client = WebhookClient::from_kubeconfig(&webhook.config_file).await;
+        client.map_err(BackendError::from)?;
+    }
+    Ok(())
+}
+
+/// Lives as long as the process; a reload changes what is in it.
+pub struct Audit {
+    /// `None`: nothing is audited.
+    policy: ArcSwap<Option<Policy>>,
+    backends: ArcSwap<Vec<Arc<Backend>>>,
+    metrics: AuditMetrics,
+    room: Arc<Room>,
+}
+
+/// A policy and backends that are not used yet.
+pub struct Prepared {
+    policy: Option<Policy>,
+    backends: Vec<Arc<Backend>>,
+}
+
+impl Audit {
+    pub fn new(metrics: AuditMetrics) -> Arc<Self> {
+        Arc::new(Self {
+            policy: ArcSwap::default(),
+            backends: ArcSwap::default(),
+            metrics,
+            room: Arc::default(),
+        })
+    }
+
+    /// Reads the files that the settings name and opens what events go to.
+    /// Backends whose settings and files are as before go on.
+    pub async fn prepare(&self, settings: Option<&config::Audit>) -> Result<Prepared, AuditError> {
+        let Some(settings) = settings else {
+            return Ok(Prepared {
+                policy: None,
+                backends: Vec::new(),
+            });
+        };
+        let policy = policy::load(&settings.policy_file)?;
+        let current = self.backends.load_full();
+        let mut backends = Vec::new();
+        if let Some(log) = &settings.log {
+            backends.push(backend::log(log, &current, &self.metrics)?);
+        }
+        if let Some(webhook) = &settings.webhook {
+            backends.push(backend::webhook(webhook, &current, &self.metrics).await?);
+        }
+        Ok(Prepared {
+            policy: Some(policy),
+            backends,
+        })
+    }
+
+    /// Requests from now on are audited so. Events of those on their way go to
+    /// the new backends, and the old ones write what they have.
+    pub fn apply(&self, prepared: Prepared) {
+        self.backends.store(Arc::new(prepared.backends));
+        self.policy.store(Arc::new(prepared.policy));
+    }
+
+    /// Decides about a request, once. `None`: it leaves no event.
+    pub fn begin(self: &Arc<Self>, request: &Request<'_>) -> Option<Box<Trail>> {
+        let mut trail = self.trail(request)?;
+        trail.emit(Stage::RequestReceived);
+        Some(trail)
+    }
+
+    /// The same for a request that is refused because nobody knows whose it is:
+    /// it has one event, when it is answered.
+    pub fn refuse(self: &Arc<Self>, request: &Request<'_>) -> Option<Box<Trail>> {
+        let mut trail = self.trail(request)?;
+        trail.only_started();
+        Some(trail)
+    }
+
+    fn trail(self: &Arc<Self>, request: &Request<'_>) -> Option<Box<Trail>> {
+        let policy = self.policy.load();
+        let decision = Option::as_ref(&policy)?.decide(request.info, request.user);
+        self.metrics.level(decision.level);
+        if decision.level == Level::None {
+            return None;
+        }
+        Some(Box::new(Trail::new(self.clone(), decision, request)))
+    }
+
+    /// The line is made once, in a buffer that each thread keeps.
+    fn push_line(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        thread_local! {
+            static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        let backends = self.backends.load();
+        LINE.with_borrow_mut(|line| {
+            line.clear();
+            write(line);
+            for backend in backends.iter() {
+                if !backend.queue.push_line(line) {
+                    self.metrics.lost(Plugin::Buffered, 1);
+                }
+            }
+        });
+    }
+
+    fn push_unfinished(&self, event: Unfinished) {
+        let event = Arc::new(event);
+        for backend in self.backends.load().iter() {
+            if !backend.queue.push_unfinished(event.clone()) {
+                self.metrics.lost(Plugin::Buffered, 1);
+            }
+        }
+    }
+
+    /// Waits until all events are where they belong, but not for ever.
+    pub async fn stop(&self) {
+        let backends = self.backends.swap(Arc::default());
+        let flush = async {
+            for backend in backends.iter() {
+                backend.flush().await;
+            }
+        };
+        if tokio::time::timeout(FLUSH_WITHIN, flush).await.is_err() {
+            tracing::error!("audit events were lost: not written within {FLUSH_WITHIN:?}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What object a request is about: `audit.k8s.io/v1` ObjectReference.
+
+use super::text::Object;
+use crate::api::GroupVersionResource;
+use crate::representation::scan;
+use crate::request::RequestInfo;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ObjectRef {
+    gvr: GroupVersionResource,
+    namespace: String,
+    name: String,
+    uid: String,
+    resource_version: String,
+    subresource: String,
+}
+
+impl ObjectRef {
+    /// As far as the URL tells.
+    pub(super) fn of(info: &RequestInfo) -> Self {
+        Self {
+            gvr: info.gvr.clone(),
+            namespace: info.namespace.clone(),
+            name: info.name.clone(),
+            uid: String::new(),
+            resource_version: String::new(),
+            subresource: info.subresource.clone(),
+        }
+    }
+
+    /// What the URL does not tell, from the object that was sent.
+    pub(super) fn fill(&mut self, object: &[u8]) {
+        for (field, key) in [
+            (&mut self.namespace, "namespace"),
+            (&mut self.name, "name"),
+            (&mut self.uid, "uid"),
+            (&mut self.resource_version, "resourceVersion"),
+        ] {
+            if field.is_empty()
+                && let Some(text) = scan::text_at(object, &["metadata", key])
+            {
+                *field = text.into_owned();
+            }
+        }
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let mut object = Object::begin(out);
+        object.text("resource", &self.gvr.resource);
+        object.text("namespace", &self.namespace);
+        object.text("name", &self.name);
+        object.text("uid", &self.uid);
+        object.text("apiGroup", &self.gvr.group);
+        object.text("apiVersion", &self.gvr.version);
+        object.text("resourceVersion", &self.resource_version);
+        object.text("subresource", &self.subresource);
+        object.end();
+    }
+}

@@ -1,0 +1,147 @@
+//! What the bodies of a request tell: found out aside, once, when its event is
+//! written.
+
+use std::sync::OnceLock;
+
+use super::body::Body;
+use super::object::{self, Kind};
+use super::object_ref::ObjectRef;
+use crate::representation::scan;
+
+/// Fields of a Status that an event has, in their order. `code` is written from
+/// what the client got, and its ListMeta is left out.
+const STATUS_FIELDS: [&[u8]; 4] = [b"status", b"message", b"reason", b"details"];
+
+/// Bodies whose event is not written yet.
+#[derive(Debug)]
+pub(super) struct Bodies {
+    pub(super) request: Option<Body>,
+    pub(super) response: Option<Body>,
+    pub(super) wants: Wants,
+    /// As far as the URL tells.
+    pub(super) reference: Option<ObjectRef>,
+    pub(super) code: u16,
+    outcome: OnceLock<Outcome>,
+}
+
+/// What of the bodies an event has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wants {
+    pub(super) request_object: bool,
+    pub(super) response_object: bool,
+    /// The object that is sent completes objectRef.
+    pub(super) reference: bool,
+    /// A patch stays as it was sent.
+    pub(super) is_patch: bool,
+    pub(super) without_managed_fields: bool,
+}
+
+/// All of it as JSON.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) reference: Option<ObjectRef>,
+    /// Fields of responseStatus, each with a comma before it.
+    pub(super) status: Option<Vec<u8>>,
+    pub(super) request: Option<Vec<u8>>,
+    pub(super) response: Option<Vec<u8>>,
+    /// An object was too large to be kept.
+    pub(super) is_cut: bool,
+}
+
+impl Bodies {
+    pub(super) fn new(
+        request: Option<Body>,
+        response: Option<Body>,
+        wants: Wants,
+        reference: Option<ObjectRef>,
+        code: u16,
+    ) -> Self {
+        Self {
+            request,
+            response,
+            wants,
+            reference,
+            code,
+            outcome: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn outcome(&self) -> &Outcome {
+        self.outcome.get_or_init(|| self.read())
+    }
+
+    fn read(&self) -> Outcome {
+        let mut outcome = Outcome::default();
+        let mut is_cut = false;
+        let mut json = |body: &Option<Body>, is_wanted: bool| {
+            let body = body.as_ref()?;
+            let whole = (!body.is_cut()).then(|| body.whole()).flatten();
+            is_cut |= is_wanted && whole.is_none();
+            let whole = whole.filter(|bytes| !bytes.is_empty())?;
+            let json = object::json(&whole)?;
+            Some(json)
+        };
+        let response = json(&self.response, self.wants.response_object);
+        let request = json(&self.request, self.wants.request_object);
+        outcome.is_cut = is_cut;
+        if let Some(response) = &response
+            && object::sniff(response) == Kind::Status
+        {
+            outcome.status = Some(status(response));
+        }
+        if let Some(request) = request
+            && !self.refused_unread(outcome.status.as_deref().unwrap_or_default())
+        {
+            if self.wants.reference {
+                outcome.reference = self.reference.clone().map(|mut reference| {
+                    reference.fill(&request);
+                    reference
+                });
+            }
+            if self.wants.request_object {
+                let strip = self.wants.without_managed_fields && !self.wants.is_patch;
+                outcome.request = Some(stripped(request, strip));
+            }
+        }
+        if self.wants.response_object {
+            let strip = self.wants.without_managed_fields;
+            outcome.response = response.map(|response| stripped(response, strip));
+        }
+        outcome
+    }
+
+    /// Whether the API server answered before it looked at the body: its own
+    /// event then has nothing of it. A 403 may also be the word of an admission
+    /// plugin, and a 404 that of the storage.
+    fn refused_unread(&self, status: &[u8]) -> bool {
+        let says = |text: &str| status.windows(text.len()).any(|w| w == text.as_bytes());
+        match self.code {
+            401 | 405 | 406 | 413 | 415 | 429 => true,
+            403 => says(" is forbidden: User \\\""),
+            404 => says("\"the server could not find the requested resource\""),
+            _ => false,
+        }
+    }
+}
+
+fn stripped(json: Vec<u8>, strip: bool) -> Vec<u8> {
+    if strip {
+        object::without_managed_fields(&json)
+    } else {
+        json
+    }
+}
+
+fn status(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for name in STATUS_FIELDS {
+        let mut members = scan::members(json).map_while(Result::ok);
+        if let Some(member) = members.find(|m| m.key == name) {
+            out.extend_from_slice(b",\"");
+            out.extend_from_slice(name);
+            out.extend_from_slice(b"\":");
+            out.extend_from_slice(member.value);
+        }
+    }
+    out
+}

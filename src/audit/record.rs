@@ -1,0 +1,269 @@
+//! What an event says of its request, as text: `audit.k8s.io/v1` Event.
+//!
+//! Most of it is the same at every stage, so it is written once, when the
+//! request is known, and an event is made by copying it:
+//!
+//! ```text
+//! {"kind":"Event",…,"auditID":"…","stage":" │ ","requestURI":…,"user":{…} │ ,"sourceIPs":…,"userAgent":… │
+//!                                           ↑ stage                       ↑ impersonatedUser             ↑ objectRef, …
+//! ```
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::time::SystemTime;
+
+use http::HeaderMap;
+use http::header::USER_AGENT;
+
+use super::level::{Level, Stage};
+use super::object_ref::ObjectRef;
+use super::outcome::Outcome;
+use super::source_ips;
+use super::text::{self, Object, string};
+use crate::api::UserInfo;
+use crate::request::RequestInfo;
+
+/// What is before an event in a log, and not in a list of events.
+pub(super) const TYPE: &[u8] = br#""kind":"Event","apiVersion":"audit.k8s.io/v1","#;
+
+/// kube-apiserver's, and the mark it sets where it cuts.
+const MAX_USER_AGENT: usize = 1024;
+const TRUNCATED: &[u8] = b"...TRUNCATED";
+
+/// Of an event whose objects were left out.
+const TRUNCATED_ANNOTATION: &str = "audit.k8s.io/truncated";
+
+/// Most events are shorter; a longer one grows its buffer.
+const EVENT_BYTES: usize = 1024;
+
+/// A request that has been read.
+#[derive(Clone, Copy)]
+pub struct Request<'r> {
+    pub info: &'r RequestInfo,
+    /// Who asks, before any impersonation. `None` if that is not known.
+    pub user: Option<&'r UserInfo>,
+    /// Path and query as received.
+    pub uri: &'r str,
+    pub headers: &'r HeaderMap,
+    pub peer: Option<IpAddr>,
+    pub audit_id: &'r [u8],
+    pub received: SystemTime,
+}
+
+type Text = Cow<'static, str>;
+
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub(super) level: Level,
+    text: Vec<u8>,
+    /// Where in `text` the stage belongs, what comes with impersonation, and
+    /// objectRef with what follows it.
+    stage_at: usize,
+    user_end: usize,
+    received: SystemTime,
+    impersonated: Vec<u8>,
+    pub(super) reference: Option<Box<ObjectRef>>,
+    annotations: Vec<(Text, Text)>,
+    /// 0 until there is an answer.
+    pub(super) code: u16,
+    pub(super) panicked: bool,
+}
+
+impl Record {
+    pub(super) fn new(level: Level, request: &Request<'_>) -> Self {
+        let info = request.info;
+        let mut out = Vec::with_capacity(EVENT_BYTES);
+        out.push(b'{');
+        out.extend_from_slice(TYPE);
+        out.extend_from_slice(b"\"level\":\"");
+        out.extend_from_slice(level.as_str().as_bytes());
+        out.extend_from_slice(b"\",\"auditID\":");
+        string(request.audit_id, &mut out);
+        out.extend_from_slice(b",\"stage\":\"");
+        let stage_at = out.len();
+        out.extend_from_slice(b"\",\"requestURI\":");
+        string(request.uri.as_bytes(), &mut out);
+        out.extend_from_slice(b",\"verb\":");
+        string(info.verb.as_bytes(), &mut out);
+        out.extend_from_slice(b",\"user\":");
+        text::user(request.user, &mut out);
+        let user_end = out.len();
+        source_addresses(request, &mut out);
+        user_agent(request.headers, &mut out);
+        Self {
+            level,
+            stage_at,
+            user_end,
+            text: out,
+            received: request.received,
+            impersonated: Vec::new(),
+            reference: info
+                .is_resource_request
+                .then(|| Box::new(ObjectRef::of(info))),
+            annotations: Vec::new(),
+            code: 0,
+            panicked: false,
+        }
+    }
+
+    /// Puts objectRef among what does not change any more.
+    pub(super) fn close_reference(&mut self) {
+        if let Some(reference) = self.reference.take() {
+            self.text.extend_from_slice(b",\"objectRef\":");
+            reference.write(&mut self.text);
+        }
+    }
+
+    /// `constraint` is the verb of the impersonation's mode, empty for the one
+    /// without any.
+    pub(super) fn impersonate(&mut self, user: &UserInfo, constraint: &str) {
+        let out = &mut self.impersonated;
+        out.clear();
+        out.extend_from_slice(b",\"impersonatedUser\":");
+        text::user(Some(user), out);
+        if !constraint.is_empty() {
+            out.extend_from_slice(b",\"authenticationMetadata\":");
+            let mut metadata = Object::begin(out);
+            metadata.text("impersonationConstraint", constraint);
+            metadata.end();
+        }
+    }
+
+    /// The first value of a key stays.
+    pub(super) fn annotate(&mut self, key: Text, value: Text) {
+        if let Err(at) = self.annotations.binary_search_by(|(k, _)| k.cmp(&key)) {
+            self.annotations.insert(at, (key, value));
+        }
+    }
+
+    /// Appends the event of a stage as a line. `outcome`: what is known of the
+    /// bodies; its objects are left out if `stripped`.
+    pub(super) fn write(
+        &self,
+        stage: Stage,
+        now: SystemTime,
+        outcome: Option<&Outcome>,
+        stripped: bool,
+        out: &mut Vec<u8>,
+    ) {
+        let part = |range: std::ops::Range<usize>| self.text.get(range).unwrap_or_default();
+        out.extend_from_slice(part(0..self.stage_at));
+        out.extend_from_slice(stage.as_str().as_bytes());
+        out.extend_from_slice(part(self.stage_at..self.user_end));
+        let received = stage == Stage::RequestReceived;
+        if !received {
+            out.extend_from_slice(&self.impersonated);
+        }
+        out.extend_from_slice(part(self.user_end..self.text.len()));
+        if let Some(reference) = &self.reference {
+            out.extend_from_slice(b",\"objectRef\":");
+            match outcome.and_then(|o| o.reference.as_ref()) {
+                Some(filled) if !received => filled.write(out),
+                _ => reference.write(out),
+            }
+        }
+        if !received {
+            self.write_status(outcome, out);
+            self.write_objects(outcome.filter(|_| !stripped), out);
+        }
+        out.extend_from_slice(b",\"requestReceivedTimestamp\":");
+        text::micro_time(self.received, out);
+        out.extend_from_slice(b",\"stageTimestamp\":");
+        text::micro_time(if received { self.received } else { now }, out);
+        if !received {
+            let cut = outcome.is_some_and(|o| o.is_cut && self.level >= Level::Request);
+            self.write_annotations(stripped || cut, out);
+        }
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn write_status(&self, outcome: Option<&Outcome>, out: &mut Vec<u8>) {
+        out.extend_from_slice(b",\"responseStatus\":{\"metadata\":{}");
+        if self.panicked {
+            out.extend_from_slice(
+                br#","status":"Failure","message":"APIServer panic'd","reason":"InternalError""#,
+            );
+        } else if let Some(status) = outcome.and_then(|o| o.status.as_deref()) {
+            out.extend_from_slice(status);
+        } else if self.code == 0 {
+            out.extend_from_slice(br#","status":"Success","message":"Connection closed early""#);
+        }
+        let code = match self.code {
+            _ if self.panicked => 500,
+            0 => 200,
+            code => code,
+        };
+        out.extend_from_slice(b",\"code\":");
+        out.extend_from_slice(code.to_string().as_bytes());
+        out.push(b'}');
+    }
+
+    fn write_objects(&self, outcome: Option<&Outcome>, out: &mut Vec<u8>) {
+        let objects = [
+            (
+                ",\"requestObject\":",
+                outcome.and_then(|o| o.request.as_deref()),
+            ),
+            (
+                ",\"responseObject\":",
+                outcome.and_then(|o| o.response.as_deref()),
+            ),
+        ];
+        for (name, object) in objects {
+            if let Some(object) = object {
+                out.extend_from_slice(name.as_bytes());
+                out.extend_from_slice(object);
+            }
+        }
+    }
+
+    fn write_annotations(&self, truncated: bool, out: &mut Vec<u8>) {
+        if self.annotations.is_empty() && !truncated {
+            return;
+        }
+        out.extend_from_slice(b",\"annotations\":");
+        let mut object = Object::begin(out);
+        let mut pending = truncated.then_some(TRUNCATED_ANNOTATION);
+        for (key, value) in &self.annotations {
+            if let Some(first) = pending.take_if(|first| *first < key.as_ref()) {
+                string(b"true", object.field(first.as_bytes()));
+            }
+            string(value.as_bytes(), object.field(key.as_bytes()));
+        }
+        if let Some(last) = pending {
+            string(b"true", object.field(last.as_bytes()));
+        }
+        object.end();
+    }
+}
+
+fn source_addresses(request: &Request<'_>, out: &mut Vec<u8>) {
+    use std::io::Write;
+    let mut is_first = true;
+    source_ips::visit(request.headers, request.peer, |ip| {
+        let before = if std::mem::take(&mut is_first) {
+            ",\"sourceIPs\":[\""
+        } else {
+            ",\""
+        };
+        out.extend_from_slice(before.as_bytes());
+        // A vector takes all that is written to it.
+        let _written = write!(out, "{ip}");
+        out.push(b'"');
+    });
+    if !is_first {
+        out.push(b']');
+    }
+}
+
+fn user_agent(headers: &HeaderMap, out: &mut Vec<u8>) {
+    let agent = headers.get(USER_AGENT).map_or(&b""[..], |v| v.as_bytes());
+    if agent.is_empty() {
+        return;
+    }
+    out.extend_from_slice(b",\"userAgent\":");
+    match agent.get(..MAX_USER_AGENT) {
+        Some(start) if agent.len() > MAX_USER_AGENT => string(&[start, TRUNCATED].concat(), out),
+        _ => string(agent, out),
+    }
+}

@@ -1,0 +1,96 @@
+//! Where a request came from: the reading of k8s.io/apimachinery
+//! `util/net.SourceIPs`, which believes what proxies say and says who told.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use http::HeaderMap;
+
+const FORWARDED_FOR: &str = "x-forwarded-for";
+const REAL_IP: &str = "x-real-ip";
+
+/// Calls `each` with the addresses in their order: of the first
+/// `X-Forwarded-For`, of `X-Real-Ip`, and the peer's own.
+pub(super) fn visit(headers: &HeaderMap, peer: Option<IpAddr>, mut each: impl FnMut(IpAddr)) {
+    let text = |name| {
+        let value = headers.get(name).and_then(|v| v.to_str().ok());
+        value.unwrap_or_default()
+    };
+    let forwarded = text(FORWARDED_FOR);
+    let hops = || forwarded.split(',').filter_map(|part| parse(part.trim()));
+    let mut last = None;
+    for ip in hops() {
+        each(ip);
+        last = Some(ip);
+    }
+    if let Some(real) = parse(text(REAL_IP))
+        && !hops().any(|ip| ip == real)
+    {
+        each(real);
+        last = Some(real);
+    }
+    if let Some(peer) = peer.map(|ip| ip.to_canonical())
+        && last != Some(peer)
+    {
+        each(peer);
+    }
+}
+
+/// Go's `ParseIPSloppy`: zeros may lead the numbers of an IPv4 address, which
+/// are decimal all the same.
+fn parse(text: &str) -> Option<IpAddr> {
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Some(ip.to_canonical());
+    }
+    let mut octets = [0u8; 4];
+    let mut parts = text.split('.');
+    for octet in &mut octets {
+        let part = parts.next()?;
+        if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        *octet = part.parse().ok()?;
+    }
+    parts
+        .next()
+        .is_none()
+        .then(|| Ipv4Addr::from(octets).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_those_of_kube_apiserver() {
+        for (forwarded, real, expected) in [
+            (None, None, "9.9.9.9"),
+            (Some("1.1.1.1"), None, "1.1.1.1 9.9.9.9"),
+            (Some("1.1.1.1, x,2.2.2.2"), None, "1.1.1.1 2.2.2.2 9.9.9.9"),
+            (Some("9.9.9.9"), None, "9.9.9.9"),
+            (None, Some("9.9.9.9"), "9.9.9.9"),
+            (Some("1.1.1.1"), Some("1.1.1.1"), "1.1.1.1 9.9.9.9"),
+            (
+                Some("1.1.1.1"),
+                Some("2001:db8::1"),
+                "1.1.1.1 2001:db8::1 9.9.9.9",
+            ),
+            (
+                Some("::ffff:10.0.0.1, 010.0.0.2"),
+                None,
+                "10.0.0.1 10.0.0.2 9.9.9.9",
+            ),
+            (Some("1.2.3, 1.2.3.4.5, 1.2.3.256, ,"), None, "9.9.9.9"),
+        ] {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [(FORWARDED_FOR, forwarded), (REAL_IP, real)] {
+                if let Some(value) = value {
+                    headers.insert(name, value.parse().unwrap());
+                }
+            }
+            let mut found = Vec::new();
+            let peer = "9.9.9.9".parse().ok();
+            visit(&headers, peer, |ip| found.push(ip.to_string()));
+            assert_eq!(found.join(" "), expected, "{forwarded:?} {real:?}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Pieces of an event as Go's encoder writes them: objects without their empty
+//! fields, strings with its escapes, times with microseconds.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::api::UserInfo;
+use crate::representation::transcode::text;
+
+/// A JSON object that is being written.
+pub(super) struct Object<'o> {
+    out: &'o mut Vec<u8>,
+    is_empty: bool,
+}
+
+impl<'o> Object<'o> {
+    pub(super) fn begin(out: &'o mut Vec<u8>) -> Self {
+        out.push(b'{');
+        Self {
+            out,
+            is_empty: true,
+        }
+    }
+
+    /// Where the value of a field is to be written.
+    pub(super) fn field(&mut self, name: &[u8]) -> &mut Vec<u8> {
+        if !std::mem::take(&mut self.is_empty) {
+            self.out.push(b',');
+        }
+        text::write(name, self.out);
+        self.out.push(b':');
+        self.out
+    }
+
+    /// A string, left out if it is empty.
+    pub(super) fn text(&mut self, name: &str, value: &str) {
+        if !value.is_empty() {
+            text::write(value.as_bytes(), self.field(name.as_bytes()));
+        }
+    }
+
+    pub(super) fn end(self) {
+        self.out.push(b'}');
+    }
+}
+
+pub(super) fn string(value: &[u8], out: &mut Vec<u8>) {
+    text::write(value, out);
+}
+
+pub(super) fn strings<'a>(values: impl IntoIterator<Item = &'a String>, out: &mut Vec<u8>) {
+    out.push(b'[');
+    for (i, value) in values.into_iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        string(value.as_bytes(), out);
+    }
+    out.push(b']');
+}
+
+/// `authentication.k8s.io/v1` UserInfo; `{}` for nobody.
+pub(super) fn user(user: Option<&UserInfo>, out: &mut Vec<u8>) {
+    let mut object = Object::begin(out);
+    if let Some(user) = user {
+        object.text("username", &user.name);
+        object.text("uid", &user.uid);
+        if !user.groups.is_empty() {
+            strings(&user.groups, object.field(b"groups"));
+        }
+        if !user.extra.is_empty() {
+            let mut extra = Object::begin(object.field(b"extra"));
+            for (key, values) in &user.extra {
+                strings(values, extra.field(key.as_bytes()));
+            }
+            extra.end();
+        }
+    }
+    object.end();
+}
+
+/// RFC 3339 in UTC, with the given number of digits after the second, and these
+/// marks between hours, minutes and seconds.
+fn civil(at: SystemTime, mark: u8, digits: u32, out: &mut Vec<u8>) {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let seconds = since.as_secs();
+    let (year, month, day) = date(seconds / 86_400);
+    let of_day = seconds % 86_400;
+    decimal(year, 4, out);
+    out.push(b'-');
+    decimal(month, 2, out);
+    out.push(b'-');
+    decimal(day, 2, out);
+    out.push(b'T');
+    decimal(of_day / 3600, 2, out);
+    out.push(mark);
+    decimal(of_day / 60 % 60, 2, out);
+    out.push(mark);
+    decimal(of_day % 60, 2, out);
+    out.push(b'.');
+    let fraction = since.subsec_micros() / 10u32.pow(6 - digits.min(6));
+    decimal(fraction.into(), digits, out);
+}
+
+/// `metav1.MicroTime`, with its quotes.
+pub(super) fn micro_time(at: SystemTime, out: &mut Vec<u8>) {
+    out.push(b'"');
+    civil(at, b':', 6, out);
+    out.extend_from_slice(b"Z\"");
+}
+
+/// As it stands in the names of rotated files: `2006-01-02T15-04-05.000`.
+pub(super) fn file_time(at: SystemTime) -> String {
+    let mut out = Vec::with_capacity(23);
+    civil(at, b'-', 3, &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+fn decimal(value: u64, digits: u32, out: &mut Vec<u8>) {
+    let mut scale = 10u64.pow(digits.saturating_sub(1));
+    while scale > 0 {
+        out.push(b'0' + (value / scale % 10) as u8);
+        scale /= 10;
+    }
+}
+
+/// Year, month and day of the Gregorian calendar, of a day since 1970. Counted
+/// from March, so that the leap day is the last of its year.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let era = days / 146_097;
+    let of_era = days % 146_097;
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let january_or_february = month >= 10;
+    let month = if january_or_february {
+        month - 9
+    } else {
+        month + 3
+    };
+    (
+        era * 400 + year + u64::from(january_or_february),
+        month,
+        day,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_chrono() {
+        let mut seconds = 0;
+        while seconds < 8_000_000_000 {
+            let at = UNIX_EPOCH + Duration::new(seconds, 123_456_789);
+            let mut out = Vec::new();
+            micro_time(at, &mut out);
+            let utc = chrono::DateTime::<chrono::Utc>::from(at);
+            let expected = utc.format("\"%Y-%m-%dT%H:%M:%S.%6fZ\"").to_string();
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+            seconds += 86_399 * 7 + 11;
+        }
+        let at = UNIX_EPOCH + Duration::new(951_827_696, 7_000_000);
+        assert_eq!(file_time(at), "2000-02-29T12-34-56.007");
+    }
+
+    #[test]
+    fn users_are_written_without_what_is_empty() {
+        let written = |info: Option<&UserInfo>| {
+            let mut out = Vec::new();
+            user(info, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written(None), "{}");
+        let mut tess = UserInfo {
+            name: "<tess>".to_owned(),
+            groups: vec!["a".to_owned(), "b".to_owned()],
+            ..UserInfo::default()
+        };
+        tess.extra.insert("k".to_owned(), vec!["v".to_owned()]);
+        assert_eq!(
+            written(Some(&tess)),
+            "{\"username\":\"\\u003ctess\\u003e\",\"groups\":[\"a\",\"b\"],\"extra\":{\"k\":[\"v\"]}}"
+        );
+    }
+}

@@ -1,0 +1,242 @@
+//! One request's way through the audit log: what becomes known of it, and the
+//! events at its stages.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
+
+use super::Audit;
+use super::body::Body;
+use super::event::Unfinished;
+use super::level::{Decision, Level, Stage};
+use super::object::{self, Kind};
+use super::outcome::{Bodies, Wants};
+use super::record::{Record, Request};
+use crate::api::UserInfo;
+use crate::request::RequestInfo;
+
+/// Subresources whose bodies are a stream, or a backend's own.
+const STREAMS: [&str; 5] = ["log", "exec", "attach", "portforward", "proxy"];
+
+/// Verbs whose bodies are API objects.
+const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
+
+/// A request that is audited. Its last event is made when this is dropped, so
+/// that none ends without.
+pub struct Trail {
+    audit: Arc<Audit>,
+    decision: Decision,
+    record: Record,
+    wants: Wants,
+    long_running: bool,
+    /// Whether an answer may hold an object that belongs into the event.
+    answers_object: bool,
+    started: bool,
+    request: Option<Body>,
+    response: ResponseBody,
+    /// The bodies, once an event was made of them.
+    bodies: Option<Arc<Bodies>>,
+}
+
+/// What becomes of an answer's body.
+enum ResponseBody {
+    Ignored,
+    /// Its first bytes decide, unless they are compressed. Kept is a Status, and
+    /// any object if `objects`.
+    Unknown {
+        objects: bool,
+    },
+    Kept(Body),
+}
+
+impl Trail {
+    pub(super) fn new(audit: Arc<Audit>, decision: Decision, request: &Request<'_>) -> Self {
+        let Decision {
+            level,
+            omit_managed_fields,
+            ..
+        } = decision;
+        let info = request.info;
+        let long_running = info.is_long_running();
+        let is_stream = STREAMS.contains(&info.subresource.as_str());
+        let writes = info.is_resource_request && !is_stream && WRITES.contains(&info.verb.as_str());
+        let wants = Wants {
+            request_object: writes && level >= Level::Request,
+            response_object: level == Level::RequestResponse && !is_stream,
+            reference: writes && matches!(info.verb.as_str(), "create" | "update"),
+            is_patch: info.verb == "patch",
+            without_managed_fields: omit_managed_fields,
+        };
+        let mut record = Record::new(level, request);
+        if !wants.reference {
+            record.close_reference();
+        }
+        let reads_body = wants.reference || wants.request_object;
+        Self {
+            record,
+            wants,
+            long_running,
+            answers_object: may_answer_status(info, is_stream),
+            started: false,
+            request: reads_body.then(|| Body::new(false, audit.room.clone())),
+            response: ResponseBody::Ignored,
+            bodies: None,
+            decision,
+            audit,
+        }
+    }
+
+    pub fn level(&self) -> Level {
+        self.decision.level
+    }
+
+    /// Adds an annotation to the events that are still to come. The first value
+    /// of a key stays, as in kube-apiserver.
+    pub fn annotate(
+        &mut self,
+        key: impl Into<Cow<'static, str>>,
+        value: impl Into<Cow<'static, str>>,
+    ) {
+        self.record.annotate(key.into(), value.into());
+    }
+
+    /// As whom the request goes on. `constraint` is the verb of the mode of
+    /// constrained impersonation, empty for the mode without.
+    pub fn impersonated(&mut self, user: &UserInfo, constraint: &str) {
+        self.record.impersonate(user, constraint);
+    }
+
+    /// The request's body begins, perhaps not for the first time.
+    pub fn request_begins(&mut self) {
+        if let Some(body) = &mut self.request {
+            body.restart();
+        }
+    }
+
+    pub fn request_piece(&mut self, piece: &Bytes) {
+        if let Some(body) = &mut self.request {
+            body.push(piece);
+        }
+    }
+
+    /// The head of the answer.
+    pub fn response(&mut self, code: u16, headers: &HeaderMap) {
+        // 100 and the like are no answers; 101 is.
+        if matches!(code, 100 | 102..=199) {
+            return;
+        }
+        self.record.code = code;
+        let encoding = headers.get(CONTENT_ENCODING).map(|v| v.as_bytes());
+        let is_error = code >= 400;
+        let objects = self.wants.response_object && (is_error || !self.long_running);
+        self.response = match encoding {
+            _ if !objects && !is_error && !self.answers_object => ResponseBody::Ignored,
+            None | Some(b"identity") => ResponseBody::Unknown { objects },
+            Some(b"gzip") if objects => {
+                ResponseBody::Kept(Body::new(true, self.audit.room.clone()))
+            }
+            Some(_) => ResponseBody::Ignored,
+        };
+        // Of an error, the Status is still to come.
+        if !is_error {
+            self.started();
+        }
+    }
+
+    pub fn response_piece(&mut self, piece: &Bytes) {
+        if piece.is_empty() {
+            return;
+        }
+        if let ResponseBody::Unknown { objects } = self.response {
+            self.response = match object::sniff(piece) {
+                Kind::Status => ResponseBody::Kept(Body::new(false, self.audit.room.clone())),
+                Kind::Object if objects => {
+                    ResponseBody::Kept(Body::new(false, self.audit.room.clone()))
+                }
+                Kind::Object | Kind::Else => ResponseBody::Ignored,
+            };
+        }
+        if let ResponseBody::Kept(body) = &mut self.response {
+            body.push(piece);
+        }
+    }
+
+    fn started(&mut self) {
+        if self.long_running && !std::mem::replace(&mut self.started, true) {
+            self.emit(Stage::ResponseStarted);
+        }
+    }
+
+    /// The whole life of an answer that was refused to somebody unknown:
+    /// kube-apiserver makes one event of it.
+    pub(super) fn only_started(&mut self) {
+        self.long_running = true;
+        self.decision.omit_stages = self.decision.omit_stages.with(Stage::ResponseComplete);
+    }
+
+    /// Whether events are made at this stage.
+    pub(super) fn emit(&mut self, stage: Stage) {
+        if self.decision.omit_stages.contains(stage) {
+            return;
+        }
+        self.audit.metrics.event();
+        let now = SystemTime::now();
+        let outcome = if stage == Stage::RequestReceived {
+            None
+        } else {
+            self.freeze()
+        };
+        match outcome {
+            None => self.audit.push_line(|out| {
+                self.record.write(stage, now, None, false, out);
+            }),
+            Some(bodies) => self.audit.push_unfinished(Unfinished {
+                record: self.record.clone(),
+                stage,
+                at: now,
+                bodies,
+            }),
+        }
+    }
+
+    /// What is known of the bodies is final.
+    fn freeze(&mut self) -> Option<Arc<Bodies>> {
+        if self.bodies.is_none() {
+            let response = match std::mem::replace(&mut self.response, ResponseBody::Ignored) {
+                ResponseBody::Kept(body) => Some(body),
+                ResponseBody::Ignored | ResponseBody::Unknown { .. } => None,
+            };
+            let request = self.request.take();
+            if request.is_some() || response.is_some() {
+                let reference = self.record.reference.as_deref().cloned();
+                let code = self.record.code;
+                let bodies = Bodies::new(request, response, self.wants, reference, code);
+                self.bodies = Some(Arc::new(bodies));
+            }
+        }
+        self.bodies.clone()
+    }
+}
+
+/// Whether a success may be a Status: that of a deletion, a binding, an
+/// eviction.
+fn may_answer_status(info: &RequestInfo, is_stream: bool) -> bool {
+    let verb = matches!(info.verb.as_str(), "create" | "delete" | "deletecollection");
+    info.is_resource_request && !is_stream && verb
+}
+
+impl Drop for Trail {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.record.panicked = true;
+            self.emit(Stage::Panic);
+            return;
+        }
+        self.started();
+        self.emit(Stage::ResponseComplete);
+    }
+}

@@ -1,0 +1,112 @@
+//! A request on its way through the audit log: where its steps are told to the
+//! [`Trail`](crate::audit::Trail) in its context.
+
+use std::time::SystemTime;
+
+use pingora_proxy::Session;
+
+use super::admit::{Admitted, Refused};
+use super::context::RequestContext;
+use super::front::Delegated;
+use super::respond::Answer;
+use crate::api::{Attributes, Status, UserInfo};
+use crate::audit::{Request, Trail};
+use crate::authz::{Decision, forbidden};
+
+/// Annotations of who decided, and why: k8s.io/apiserver
+/// `endpoints/filters/authorization.go`.
+const DECISION: &str = "authorization.k8s.io/decision";
+const REASON: &str = "authorization.k8s.io/reason";
+const NOBODY_COULD_SAY: &str = "internal error";
+
+impl RequestContext {
+    /// Of a path that answers whoever asks: nobody has asked who that is.
+    pub(super) fn audit_unasked(&mut self, session: &Session) {
+        self.audit_as(session, Some(&UserInfo::anonymous()));
+    }
+
+    /// Of a caller who is known, and perhaps goes on as somebody else.
+    pub(super) fn audit_admitted(&mut self, session: &Session, admitted: &Admitted) {
+        let Some(impersonation) = &admitted.impersonation else {
+            return self.audit_as(session, admitted.user.as_ref());
+        };
+        self.audit_as(session, Some(&impersonation.caller));
+        if let (Some(trail), Some(user)) = (&mut self.audit, &admitted.user) {
+            trail.impersonated(user, impersonation.constraint);
+        }
+    }
+
+    /// Of a caller who may not come in.
+    pub(super) fn audit_refused(&mut self, session: &Session, refused: &Refused) {
+        match refused {
+            Refused::Caller(_) => {
+                self.audit = self
+                    .audit_request(session, None)
+                    .and_then(|request| self.front.audit.refuse(&request));
+            }
+            Refused::Later { caller, .. } => self.audit_as(session, caller.as_ref()),
+        }
+    }
+
+    fn audit_as(&mut self, session: &Session, user: Option<&UserInfo>) {
+        self.audit = self
+            .audit_request(session, user)
+            .and_then(|request| self.front.audit.begin(&request));
+    }
+
+    fn audit_request<'r>(
+        &'r self,
+        session: &'r Session,
+        user: Option<&'r UserInfo>,
+    ) -> Option<Request<'r>> {
+        let request = session.req_header();
+        let now = SystemTime::now();
+        Some(Request {
+            info: self.info.as_ref()?,
+            user,
+            uri: request.uri.path_and_query().map_or("/", |p| p.as_str()),
+            headers: &request.headers,
+            peer: self.client,
+            audit_id: self.audit_id.as_bytes(),
+            received: now.checked_sub(self.started.elapsed()).unwrap_or(now),
+        })
+    }
+
+    /// A whole answer of our own.
+    pub(super) fn audit_answer(&mut self, answer: &Answer) {
+        let Some(trail) = &mut self.audit else { return };
+        trail.response(answer.status.as_u16(), &answer.headers);
+        for piece in &answer.body {
+            trail.response_piece(piece);
+        }
+    }
+}
+
+/// Whether the caller may, with what the audit log wants to know of that. Each
+/// request's own question goes this way.
+pub(super) async fn authorize(
+    gate: &Delegated,
+    user: &UserInfo,
+    attributes: &Attributes,
+    trail: Option<&mut Trail>,
+) -> Result<(), Status> {
+    let verdict = match gate.authorizer.decide(user, attributes).await {
+        Ok(verdict) => verdict,
+        Err(error) => {
+            if let Some(trail) = trail {
+                trail.annotate(REASON, NOBODY_COULD_SAY);
+            }
+            return Err(error.to_status());
+        }
+    };
+    let is_allowed = verdict.decision == Decision::Allow;
+    if let Some(trail) = trail {
+        trail.annotate(DECISION, if is_allowed { "allow" } else { "forbid" });
+        trail.annotate(REASON, verdict.reason.clone());
+    }
+    if is_allowed {
+        Ok(())
+    } else {
+        Err(forbidden(user, attributes, &verdict.reason))
+    }
+}
