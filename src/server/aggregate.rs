@@ -12,8 +12,8 @@ use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 
+use super::audit::refuse_unauthorized;
 use super::context::RequestContext;
-use super::front::Gate;
 use super::respond::{self, Answer};
 use crate::aggregation::view;
 use crate::api::Status;
@@ -28,7 +28,7 @@ const REDIRECT: ErrorType = ErrorType::Custom("redirect of a backend");
 
 /// A backend that is not available is not asked for what must be recent. What
 /// may be old the cache can still know.
-pub(super) async fn before_cache(session: &Session, ctx: &RequestContext) -> Option<Answer> {
+pub(super) async fn before_cache(session: &Session, ctx: &mut RequestContext) -> Option<Answer> {
     let remote = ctx.remote()?;
     let may_be_old = ctx
         .query
@@ -38,7 +38,7 @@ pub(super) async fn before_cache(session: &Session, ctx: &RequestContext) -> Opt
     if remote.availability.is_available() || may_be_old && reads {
         return None;
     }
-    if let Err(refused) = authorize(session, ctx).await {
+    if let Some(refused) = refuse_unauthorized(session, ctx).await {
         return Some(refused);
     }
     Some(text(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE))
@@ -57,7 +57,7 @@ pub(super) async fn before_forwarding(
         ));
     }
     ctx.remote()?;
-    if let Err(refused) = authorize(session, ctx).await {
+    if let Some(refused) = refuse_unauthorized(session, ctx).await {
         return Some(refused);
     }
     let long_running = ctx.info.as_ref().is_some_and(|i| i.is_long_running());
@@ -86,22 +86,6 @@ fn changes_ours(ctx: &RequestContext) -> Option<Status> {
     let registered = ctx.front.aggregation.registered();
     let ours = registered.iter().find(|r| r.service.name == info.name)?;
     Some(view::read_only(&ours.service))
-}
-
-async fn authorize(session: &Session, ctx: &RequestContext) -> std::result::Result<(), Answer> {
-    let (Some(user), Gate::Delegated(gate), Some(info)) = (&ctx.user, &ctx.front.gate, &ctx.info)
-    else {
-        return Ok(());
-    };
-    let attributes = info.attributes();
-    match gate.authorizer.authorize_request(user, &attributes).await {
-        Ok(_) => Ok(()),
-        Err(status) => Err(Answer::from_status(
-            &status,
-            &session.req_header().headers,
-            &ctx.query,
-        )),
-    }
 }
 
 /// Discovery is small, and everybody waits for it.

@@ -7,7 +7,7 @@ use pingora_proxy::Session;
 
 use super::admit::{Admitted, Refused};
 use super::context::RequestContext;
-use super::front::Delegated;
+use super::front::{Delegated, Gate};
 use super::respond::Answer;
 use crate::api::{Attributes, Status, UserInfo};
 use crate::audit::{Request, Trail};
@@ -80,6 +80,22 @@ impl RequestContext {
             trail.response_piece(piece);
         }
     }
+}
+
+/// What a caller is told who may not do what the request asks for.
+pub(super) async fn refuse_unauthorized(
+    session: &Session,
+    ctx: &mut RequestContext,
+) -> Option<Answer> {
+    let (info, user) = (ctx.info.as_ref()?, ctx.user.as_ref()?);
+    let Gate::Delegated(gate) = &ctx.front.gate else {
+        return None;
+    };
+    let trail = ctx.audit.as_deref_mut();
+    let refused = authorize(gate, user, &info.attributes(), trail).await;
+    let status = refused.err()?;
+    let headers = &session.req_header().headers;
+    Some(Answer::from_status(&status, headers, &ctx.query))
 }
 
 /// Whether the caller may, with what the audit log wants to know of that. Each

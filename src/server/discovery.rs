@@ -13,8 +13,8 @@ use http::{HeaderMap, Method, StatusCode};
 use pingora_proxy::Session;
 
 use super::aside;
+use super::audit::refuse_unauthorized;
 use super::context::{CacheResult, RequestContext};
-use super::front::Gate;
 use super::respond::Answer;
 use crate::api::status::Details;
 use crate::api::{Reason, Status};
@@ -95,7 +95,7 @@ pub(super) async fn answer(session: &Session, ctx: &mut RequestContext) -> Optio
 }
 
 /// A resource that is hidden is refused as one that does not exist.
-pub(super) async fn refuse_hidden(session: &Session, ctx: &RequestContext) -> Option<Answer> {
+pub(super) async fn refuse_hidden(session: &Session, ctx: &mut RequestContext) -> Option<Answer> {
     let info = ctx.info.as_ref()?;
     let config = &ctx.front.config.apis.runtime_config;
     if !info.is_resource_request || config.is_resource_enabled(&info.gvr) {
@@ -104,22 +104,9 @@ pub(super) async fn refuse_hidden(session: &Session, ctx: &RequestContext) -> Op
     if let Some(refused) = refuse_unauthorized(session, ctx).await {
         return Some(refused);
     }
-    let missing = ctx.front.discovery.missing(&info.gvr.group_version());
+    let version = ctx.info.as_ref()?.gvr.group_version();
+    let missing = ctx.front.discovery.missing(&version);
     Some(not_found(missing, session, ctx))
-}
-
-async fn refuse_unauthorized(session: &Session, ctx: &RequestContext) -> Option<Answer> {
-    let (info, user) = (ctx.info.as_ref()?, ctx.user.as_ref()?);
-    let Gate::Delegated(gate) = &ctx.front.gate else {
-        return None;
-    };
-    let refused = gate
-        .authorizer
-        .authorize_request(user, &info.attributes())
-        .await;
-    let headers = &session.req_header().headers;
-    let status = refused.err()?;
-    Some(Answer::from_status(&status, headers, &ctx.query))
 }
 
 fn not_found(missing: Missing, session: &Session, ctx: &RequestContext) -> Answer {

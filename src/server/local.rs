@@ -8,7 +8,7 @@ use pingora_proxy::Session;
 use super::audit;
 use super::context::RequestContext;
 use super::debug::{self, CACHE_PATH};
-use super::front::{Front, Gate};
+use super::front::Front;
 use super::respond::Answer;
 use crate::api::Query;
 use crate::metrics::CONTENT_TYPE;
@@ -36,13 +36,10 @@ pub(super) async fn own_paths(session: &Session, ctx: &mut RequestContext) -> Op
     if !own || info.method != Method::GET {
         return None;
     }
-    let trail = ctx.audit.as_deref_mut();
-    if let (Some(user), Gate::Delegated(gate)) = (&ctx.user, &ctx.front.gate)
-        && let Err(status) = audit::authorize(gate, user, &info.attributes(), trail).await
-    {
-        let headers = &session.req_header().headers;
-        return Some(Answer::from_status(&status, headers, &ctx.query));
+    if let Some(refused) = audit::refuse_unauthorized(session, ctx).await {
+        return Some(refused);
     }
+    let info = ctx.info.as_ref()?;
     answer_unasked(&ctx.front, &info.path, &ctx.query)
 }
 

@@ -4,14 +4,14 @@ use http::Method;
 use http::header::HeaderValue;
 use pingora_proxy::Session;
 
+use super::audit::refuse_unauthorized;
 use super::context::RequestContext;
-use super::front::Gate;
 use super::respond::Answer;
 use crate::api::Status;
 use crate::openapi::{Outcome, Request};
 
 /// `None`: it is forwarded, or has nothing to do with OpenAPI.
-pub(super) async fn answer(session: &Session, ctx: &RequestContext) -> Option<Answer> {
+pub(super) async fn answer(session: &Session, ctx: &mut RequestContext) -> Option<Answer> {
     let info = ctx.info.as_ref()?;
     let header = session.req_header();
     let get = matches!(info.method, Method::GET | Method::HEAD);
@@ -20,11 +20,10 @@ pub(super) async fn answer(session: &Session, ctx: &RequestContext) -> Option<An
     if !get || escaped || ctx.impersonates_upstream || !info.path.starts_with("/openapi/v") {
         return None;
     }
-    if let (Some(user), Gate::Delegated(gate)) = (&ctx.user, &ctx.front.gate)
-        && let Err(status) = gate.authorizer.authorize(user, &info.attributes()).await
-    {
-        return Some(Answer::from_status(&status, &header.headers, &ctx.query));
+    if let Some(refused) = refuse_unauthorized(session, ctx).await {
+        return Some(refused);
     }
+    let info = ctx.info.as_ref()?;
     let request = Request {
         method: &info.method,
         path: &info.path,
