@@ -49,9 +49,11 @@ lint: ## Checks format, clippy, scripts, Go files and, if installed, dependencie
 	else echo "cargo-deny is not installed: licences and bans of dependencies not checked"; fi
 
 .PHONY: schema
-schema: ## Writes src/schema/kubernetes.txt anew from the Go types (Go)
+schema: ## Writes the schema and the deprecations of built-in kinds anew from the Go types (Go)
 	cd tools/schema && go run . > ../../src/schema/kubernetes.txt.new
 	mv src/schema/kubernetes.txt.new src/schema/kubernetes.txt
+	cd tools/schema && go run . deprecations > ../../src/deprecation/kubernetes.txt.new
+	mv src/deprecation/kubernetes.txt.new src/deprecation/kubernetes.txt
 
 .PHONY: bench
 bench: test-servers ## Runs the benchmarks: ours and the peer's in one run
