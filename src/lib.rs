@@ -6,6 +6,7 @@ pub mod api;
 pub mod authn;
 pub mod authz;
 pub mod config;
+pub mod deprecation;
 pub mod embedded;
 pub mod flow;
 pub mod health;

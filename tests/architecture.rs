@@ -48,7 +48,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "upstream",
         ],
     ),
-    ("deprecation", &["request", "config"]),
+    ("deprecation", &["config", "upstream"]),
     ("audit", &["request", "config", "upstream"]),
     ("health", &["request", "config"]),
     ("flow", &["request", "config"]),

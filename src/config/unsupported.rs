@@ -36,13 +36,6 @@ pub(super) fn check(raw: &raw::FrontConfiguration, check: &mut Check) {
                 .as_ref()
                 .is_some_and(|config| !config.is_empty()),
         ),
-        (
-            "apis.deprecations",
-            raw.apis
-                .deprecations
-                .as_ref()
-                .is_some_and(|list| !list.is_empty()),
-        ),
     ];
     for (field, _) in asked.into_iter().filter(|(_, asked)| *asked) {
         check.error(field, "", "is not supported by this version");

@@ -10,6 +10,7 @@ use crate::api::GroupVersionResource;
 use crate::authn::{Authenticator, RequestHeaderNames};
 use crate::authz::{Authorizer, Impersonator};
 use crate::config::Config;
+use crate::deprecation::Deprecations;
 use crate::flow::InFlight;
 use crate::health::Health;
 use crate::identity;
@@ -27,6 +28,7 @@ pub struct Front {
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
     pub limits: Arc<InFlight>,
+    pub deprecations: Arc<Deprecations>,
     pub drain: Arc<Drain>,
     pub known: Arc<KnownResources>,
     pub self_checks: Arc<SelfChecks>,

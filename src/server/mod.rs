@@ -9,6 +9,7 @@ mod coalesce;
 mod compression;
 mod context;
 mod debug;
+mod deprecation;
 mod detached;
 mod drain;
 mod forward;

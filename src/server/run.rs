@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::build::{self, AccessControl, BuildError};
+use super::deprecation;
 use super::drain::Drain;
 use super::front::{Front, Gate};
 use super::header_deadline::HeaderDeadline;
@@ -27,6 +28,7 @@ use super::tls::{self, AnyClientCertificate, ServerCertificates};
 use crate::authn::AuthnMetrics;
 use crate::authz::AuthzMetrics;
 use crate::config::{self, Config, Live, ResourcePattern};
+use crate::deprecation::Deprecations;
 use crate::embedded::EmbeddedServer;
 use crate::flow::InFlight;
 use crate::health::{CONFIG, Check, Health, INFORMER_SYNC, UPSTREAM};
@@ -122,6 +124,7 @@ impl Apifront {
             config.serving.max_mutating_requests_inflight,
             metrics.flow.clone(),
         ));
+        let deprecations = Arc::new(Deprecations::new(metrics.deprecation.clone()));
         let front = Arc::new(ArcSwap::from_pointee(Front {
             config: config.clone(),
             gate,
@@ -131,6 +134,7 @@ impl Apifront {
             health: health.clone(),
             metrics,
             limits: limits.clone(),
+            deprecations,
             drain: drain.clone(),
             known: Arc::new(KnownResources::default()),
             self_checks: Arc::default(),
@@ -149,6 +153,7 @@ impl Apifront {
         background.spawn(check_health(upstream.clone()));
         background.spawn(limits.run());
         background.spawn(self_check::run(front.clone()));
+        background.spawn(deprecation::learn(front.clone()));
         background.spawn(tend(front.clone()));
         background.spawn(parts.reload_forever(live));
         preload(&front.load());
@@ -389,6 +394,7 @@ impl Parts {
             health: old.health.clone(),
             metrics: old.metrics.clone(),
             limits: old.limits.clone(),
+            deprecations: old.deprecations.clone(),
             drain: old.drain.clone(),
             known: old.known.clone(),
             self_checks: old.self_checks.clone(),
@@ -408,6 +414,7 @@ impl Parts {
         let front = Arc::new(front);
         self.front.store(front.clone());
         front.cache.reconfigured();
+        front.deprecations.wake();
         Ok(())
     }
 }
