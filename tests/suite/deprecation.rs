@@ -12,6 +12,7 @@ use crate::harness::client::{Answer, Client, Protocol};
 use crate::harness::cluster::{Cluster, Once, once};
 use crate::harness::eventually;
 use crate::harness::objects;
+use crate::harness::prometheus::Prometheus;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const METRIC: &str = "apiserver_requested_deprecated_apis";
@@ -428,7 +429,11 @@ async fn configured_deprecations_are_announced() {
         format!("{widgets}/missing"),
         format!("{widgets}?fieldSelector=x"),
     ] {
-        assert_eq!(warnings(&client.get(&path).await), [text.as_str()], "{path}");
+        assert_eq!(
+            warnings(&client.get(&path).await),
+            [text.as_str()],
+            "{path}"
+        );
     }
     for query in ["watch=1", "watch=1&resourceVersion=1"] {
         let watch = client.open(&format!("{widgets}?{query}"), &[]).await;
@@ -465,6 +470,74 @@ async fn configured_deprecations_are_announced() {
     front.write_config(&config);
     eventually("the reload", SOON, || async {
         warnings(&client.get(&widgets).await).is_empty()
+    })
+    .await;
+    front.stop().await;
+}
+
+/// The query of Kubernetes' deprecation policy, as it stands there but for the
+/// release.
+const QUERY: &str = "apiserver_requested_deprecated_apis{removed_release=\"1.38\"} \
+    * on(group,version,resource,subresource) group_right() apiserver_request_total";
+
+/// The same requests to kube-apiserver, and to apifront before another one,
+/// make the same rows in a real Prometheus.
+#[tokio::test]
+async fn the_deprecation_query_finds_the_same_rows() {
+    let cluster = cluster();
+    let other = Cluster::start(&["--runtime-config=api/all=true".to_owned()]).await;
+    let front = Apifront::start(cluster, |_| {}).await;
+    let claims = "/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims";
+    let claim = |version: &str| {
+        let mut claim = json!({
+            "apiVersion": format!("resource.k8s.io/{version}"), "kind": "ResourceClaim",
+            "metadata": { "name": "a" }, "spec": { "devices": {} },
+        });
+        claim["metadata"]["labels"] = json!({ "version": version });
+        claim
+    };
+    let clients = [other.admin_client(), front.admin_client()];
+    // Cached or not is for both the same to count.
+    front
+        .warm(
+            &clients[1],
+            "/apis/coordination.k8s.io/v1beta1/leasecandidates",
+        )
+        .await;
+    for client in &clients {
+        client.post(claims, &claim("v1beta1")).await.expect(201);
+        for path in [
+            claims.to_owned(),
+            format!("{claims}/a"),
+            format!("{claims}/missing"),
+            format!("{claims}/a/status"),
+            format!("{claims}?watch=1&timeoutSeconds=1"),
+            "/apis/resource.k8s.io/v1beta1/resourceclaims".to_owned(),
+            "/apis/resource.k8s.io/v1beta1/deviceclasses".to_owned(),
+            "/apis/coordination.k8s.io/v1alpha2/leasecandidates".to_owned(),
+            // Removed in another release, and never.
+            "/apis/resource.k8s.io/v1beta2/resourceclaims".to_owned(),
+            "/api/v1/endpoints".to_owned(),
+            "/api/v1/pods".to_owned(),
+        ] {
+            client.get(&path).await;
+        }
+        client.delete(&format!("{claims}/a")).await.expect(200);
+    }
+    eventually("the same rows", SOON, || async {
+        let [direct, served] = [
+            clients[0].get("/metrics").await.text(),
+            front.metrics().await,
+        ]
+        .map(|text| {
+            Prometheus::default()
+                .scrape(60, "server", &text)
+                .query(QUERY)
+        });
+        if direct != served {
+            eprintln!("{direct:#?}\n{served:#?}");
+        }
+        direct.len() >= 8 && direct == served
     })
     .await;
     front.stop().await;
