@@ -13,7 +13,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 TEST_THREADS ?= 4
 TEST_ARGS ?=
 
-SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/encodings/*.sh tests/harness/*.sh tests/*.sh tools/*.sh examples/*/*.sh)
+SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/encodings/*.sh tests/prometheus/*.sh tests/harness/*.sh tests/*.sh tools/*.sh examples/*/*.sh)
 GO_FOLDERS := $(wildcard tests tools)
 
 .PHONY: help
@@ -35,6 +35,7 @@ test: test-servers ## Runs all tests, those against a real kube-apiserver includ
 test-servers: ## Builds the real servers that the tests run against (Go; minutes when cold)
 	tests/kubernetes/build.sh
 	tests/encodings/build.sh
+	tests/prometheus/build.sh
 
 .PHONY: lint
 lint: ## Checks format, clippy, scripts, Go files and, if installed, dependencies
@@ -49,9 +50,11 @@ lint: ## Checks format, clippy, scripts, Go files and, if installed, dependencie
 	else echo "cargo-deny is not installed: licences and bans of dependencies not checked"; fi
 
 .PHONY: schema
-schema: ## Writes src/schema/kubernetes.txt anew from the Go types (Go)
+schema: ## Writes the schema and the deprecations of built-in kinds anew from the Go types (Go)
 	cd tools/schema && go run . > ../../src/schema/kubernetes.txt.new
 	mv src/schema/kubernetes.txt.new src/schema/kubernetes.txt
+	cd tools/schema && go run . deprecations > ../../src/deprecation/kubernetes.txt.new
+	mv src/deprecation/kubernetes.txt.new src/deprecation/kubernetes.txt
 
 .PHONY: bench
 bench: test-servers ## Runs the benchmarks: ours and the peer's in one run
@@ -65,4 +68,4 @@ fmt: ## Formats Rust and Go files
 .PHONY: deps
 deps: ## Downloads what the build and the tests need, for work without a network
 	cargo fetch --locked
-	for module in tests/kubernetes tests/kwok tests/encodings tools/schema; do (cd $$module && go mod download); done
+	for module in tests/kubernetes tests/kwok tests/encodings tests/prometheus tools/schema; do (cd $$module && go mod download); done

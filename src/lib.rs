@@ -7,6 +7,7 @@ pub mod audit;
 pub mod authn;
 pub mod authz;
 pub mod config;
+pub mod deprecation;
 pub mod discovery;
 pub mod embedded;
 pub mod flow;

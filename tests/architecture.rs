@@ -51,7 +51,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "upstream",
         ],
     ),
-    ("deprecation", &["request", "config"]),
+    ("deprecation", &["config", "upstream"]),
     (
         "audit",
         &["request", "config", "upstream", "representation", "schema"],

@@ -40,6 +40,7 @@ pub struct Trail {
     response: ResponseBody,
     /// The bodies, once an event was made of them.
     bodies: Option<Arc<Bodies>>,
+    at_end: Vec<(&'static str, String)>,
 }
 
 /// What becomes of an answer's body.
@@ -85,6 +86,7 @@ impl Trail {
             request: reads_body.then(|| Body::new(false, audit.room.clone())),
             response: ResponseBody::Ignored,
             bodies: None,
+            at_end: Vec::new(),
             decision,
             audit,
         }
@@ -102,6 +104,12 @@ impl Trail {
         value: impl Into<Cow<'static, str>>,
     ) {
         self.record.annotate(key.into(), value.into());
+    }
+
+    /// Adds an annotation to the last event alone: what kube-apiserver finds out
+    /// when it counts the request.
+    pub fn annotate_at_end(&mut self, key: &'static str, value: String) {
+        self.at_end.push((key, value));
     }
 
     /// As whom the request goes on. `constraint` is the verb of the mode of
@@ -237,6 +245,9 @@ impl Drop for Trail {
             return;
         }
         self.started();
+        for (key, value) in std::mem::take(&mut self.at_end) {
+            self.annotate(key, value);
+        }
         self.emit(Stage::ResponseComplete);
     }
 }

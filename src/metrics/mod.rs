@@ -5,6 +5,7 @@
 //! discovery knows; never from a URL alone, a user or an object.
 
 mod cache;
+mod deprecation;
 mod flow;
 mod memory;
 mod request;
@@ -13,6 +14,7 @@ mod upstream;
 mod verb;
 
 pub use cache::{BYTES, CacheMetrics, CacheResult, CacheState, CachedResource, SelfCheckResult};
+pub use deprecation::DeprecationMetrics;
 pub use flow::FlowMetrics;
 pub use memory::{MemoryMetrics, Shed};
 pub use request::RequestMetrics;
@@ -35,6 +37,7 @@ pub struct Metrics {
     pub memory: MemoryMetrics,
     pub upstream: UpstreamMetrics,
     pub flow: FlowMetrics,
+    pub deprecation: DeprecationMetrics,
 }
 
 impl Metrics {
@@ -59,6 +62,7 @@ impl Metrics {
             memory: MemoryMetrics::register(&registry)?,
             upstream: UpstreamMetrics::register(&registry)?,
             flow: FlowMetrics::register(&registry)?,
+            deprecation: DeprecationMetrics::register(&registry)?,
             registry,
         })
     }

@@ -4,6 +4,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use http::HeaderValue;
+
 use super::definition::{self, Defined};
 use super::entry::Entry;
 use super::list::{self, ListError};
@@ -37,7 +39,7 @@ struct All {
     envelope: Envelope,
     resource_version: u64,
     objects: Vec<StoredObject>,
-    warnings: Vec<String>,
+    warnings: Vec<HeaderValue>,
     bookmark: Option<BookmarkTemplate>,
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use hyper::body::Body;
 
 use super::bookmark;
@@ -16,7 +16,7 @@ use super::source;
 use super::watch_list::{Opened, lifetime};
 use crate::metrics::UpstreamKind;
 use crate::representation::{BookmarkTemplate, Form};
-use crate::store::{MalformedObject, Store, StoredObject};
+use crate::store::{MalformedObject, Presentation, Store, StoredObject};
 use crate::upstream::Upstream;
 
 /// A watch that ends this long before its time was ended by something.
@@ -79,6 +79,9 @@ pub(super) async fn watch(entry: &Entry, upstream: &Upstream, defined: &Defined)
             return WatchEnd::Failed(list::retry_after(response.headers()));
         }
     }
+    if let Some(store) = entry.store() {
+        warn(&store, list::warnings(response.headers()));
+    }
     let opened = Opened {
         at: tokio::time::Instant::now(),
         lasts,
@@ -96,6 +99,18 @@ pub(super) async fn watch(entry: &Entry, upstream: &Upstream, defined: &Defined)
         }
     }
     follow(entry, opened).await
+}
+
+/// Another API server, or another release of it, may deprecate what the last
+/// one did not.
+fn warn(store: &Store, warnings: Vec<HeaderValue>) {
+    let shown = store.presentation();
+    if shown.warnings != warnings {
+        store.present(Presentation {
+            warnings,
+            ..Presentation::clone(&shown)
+        });
+    }
 }
 
 /// Applies the events of a watch until it ends.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{HeaderMap, RETRY_AFTER, WARNING};
+use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use serde::Deserialize;
@@ -79,7 +79,7 @@ pub(super) struct Listed {
     pub(super) resource_version: u64,
     pub(super) objects: Vec<StoredObject>,
     /// The `Warning` headers of the answer.
-    pub(super) warnings: Vec<String>,
+    pub(super) warnings: Vec<HeaderValue>,
 }
 
 /// Lists everything at one version: the most recent when asked. If that version
@@ -195,7 +195,7 @@ async fn page(
     gvr: &GroupVersionResource,
     accept: &str,
     asked: &Asked,
-) -> Result<(Vec<String>, Page), ListError> {
+) -> Result<(Vec<HeaderValue>, Page), ListError> {
     let mut path = gvr.path();
     if let Asked::Page(token) = asked {
         path.push_str(&format!("?limit={PAGE_SIZE}"));
@@ -211,7 +211,7 @@ async fn page(
 }
 
 /// The `Warning` headers and the body of an answer that is a success.
-async fn whole(response: Response<ResponseBody>) -> Result<(Vec<String>, Bytes), ListError> {
+async fn whole(response: Response<ResponseBody>) -> Result<(Vec<HeaderValue>, Bytes), ListError> {
     if !response.status().is_success() {
         return Err(answer_error(response).await);
     }
@@ -234,12 +234,8 @@ async fn body(
 }
 
 /// `Warning` headers: deprecations (KEP-1693).
-pub(super) fn warnings(headers: &HeaderMap) -> Vec<String> {
-    headers
-        .get_all(WARNING)
-        .iter()
-        .filter_map(|v| v.to_str().ok().map(str::to_owned))
-        .collect()
+pub(super) fn warnings(headers: &HeaderMap) -> Vec<HeaderValue> {
+    headers.get_all(WARNING).iter().cloned().collect()
 }
 
 /// `Retry-After` in seconds, the form API servers use.

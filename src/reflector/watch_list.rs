@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use hyper::body::Body;
 use rand::Rng;
 use serde::Deserialize;
@@ -41,7 +41,7 @@ pub(super) struct Opened<B = ResponseBody> {
     /// When upstream will end it, from then on.
     pub(super) lasts: Duration,
     /// The `Warning` headers of the answer.
-    pub(super) warnings: Vec<String>,
+    pub(super) warnings: Vec<HeaderValue>,
 }
 
 /// How long the next watch shall last.

@@ -19,6 +19,7 @@ use crate::aggregation::{self, Registered, Remote};
 use crate::api::{Query, Status, UserInfo};
 use crate::audit::Trail;
 use crate::authn::Peer;
+use crate::deprecation::Requested;
 use crate::flow::{Admitted, RequestKind, TooManyRequests};
 use crate::metrics::LongRunning;
 use crate::read::{BypassReason, OpenWrite, WrittenVersion};
@@ -60,6 +61,8 @@ pub struct RequestContext {
     /// 0 until something was answered.
     pub(super) code: u16,
     pub(super) response_bytes: usize,
+    /// What was answered is of a deprecated API.
+    pub(super) deprecated: Option<Requested>,
     /// The request was handed to a task that records it itself.
     pub(super) detached: bool,
     pub(super) guards: Guards,
@@ -124,6 +127,7 @@ impl RequestContext {
             forward: Forward::default(),
             code: 0,
             response_bytes: 0,
+            deprecated: None,
             detached: false,
         }
     }

@@ -12,6 +12,7 @@ use crate::audit::Audit;
 use crate::authn::{Authenticator, RequestHeaderNames};
 use crate::authz::{Authorizer, Impersonator};
 use crate::config::Config;
+use crate::deprecation::Deprecations;
 use crate::discovery::Discovery;
 use crate::flow::InFlight;
 use crate::health::Health;
@@ -35,6 +36,7 @@ pub struct Front {
     pub metrics: Arc<Metrics>,
     pub limits: Arc<InFlight>,
     pub audit: Arc<Audit>,
+    pub deprecations: Arc<Deprecations>,
     pub drain: Arc<Drain>,
     pub known: Arc<KnownResources>,
     pub self_checks: Arc<SelfChecks>,

@@ -11,6 +11,7 @@ mod coalesce;
 mod compression;
 mod context;
 mod debug;
+mod deprecation;
 mod detached;
 mod discovery;
 mod drain;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
@@ -18,8 +19,8 @@ use super::front::Front;
 use super::header_deadline::HeaderRead;
 use super::respond::Answer;
 use super::{
-    aggregate, discovery, forward, framing, local, openapi, own_write, record, respond, stream,
-    upgrade, watch_stream, websocket_watch,
+    aggregate, deprecation, discovery, forward, framing, local, openapi, own_write, record,
+    respond, stream, upgrade, watch_stream, websocket_watch,
 };
 use crate::api::Status;
 
@@ -96,6 +97,7 @@ impl ProxyHttp for Proxy {
             }
             Outcome::Watch(watch, warnings) => {
                 ctx.cache = CacheResult::Hit(watch.version());
+                deprecation::note(ctx, StatusCode::OK, &warnings);
                 match ctx.handshake.take() {
                     Some(handshake) => {
                         websocket_watch::start(session, ctx, *watch, &handshake).await?;
@@ -177,6 +179,10 @@ impl ProxyHttp for Proxy {
         ctx.code = response.status.as_u16();
         ctx.forward.answered = Some(Instant::now());
         aggregate::answered(response, ctx)?;
+        let status = response.status;
+        if let Some(warnings) = deprecation::of_forwarded(ctx, status, &response.headers).await {
+            deprecation::replace(response, warnings)?;
+        }
         own_write::begin(session.req_header(), response, ctx);
         if let Some(trail) = &mut ctx.audit {
             trail.response(ctx.code, &response.headers);
@@ -253,7 +259,7 @@ impl Proxy {
         session: &mut Session,
         ctx: &mut RequestContext,
         status: &Status,
-        warnings: &[String],
+        warnings: &[HeaderValue],
     ) -> Result<bool> {
         let mut answer = Answer::from_status(status, &session.req_header().headers, &ctx.query);
         answer.warn(warnings);
@@ -268,6 +274,7 @@ impl Proxy {
     ) -> Result<bool> {
         ctx.code = answer.status.as_u16();
         ctx.audit_answer(&answer);
+        deprecation::note_answer(ctx, answer.status, &answer.headers);
         ctx.response_bytes = respond::send(session, answer, ctx).await?;
         Ok(true)
     }

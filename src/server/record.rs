@@ -11,6 +11,7 @@ use pingora_proxy::Session;
 
 use super::context::{CacheResult, RequestContext};
 use crate::api::GroupVersionResource;
+use crate::deprecation::{Deprecations, Requested};
 use crate::metrics::{
     self, CachedResource, DryRun, Outcome, ResourceMetrics, Scope, UpstreamKind, Verb,
 };
@@ -34,6 +35,7 @@ pub(super) struct Finished {
     labels: Labels,
     series: Option<Arc<ResourceMetrics>>,
     cached: Option<Arc<CachedResource>>,
+    deprecated: Option<DeprecatedApi>,
     metrics: Arc<metrics::Metrics>,
     end: &'static str,
 }
@@ -45,6 +47,27 @@ struct Labels {
     dry_run: DryRun,
     /// The lower-case verb of the cache's own metric.
     read: &'static str,
+}
+
+/// What was asked for, if that is deprecated.
+struct DeprecatedApi {
+    gvr: GroupVersionResource,
+    subresource: String,
+    requested: Requested,
+    known: Arc<Deprecations>,
+}
+
+impl DeprecatedApi {
+    fn of(ctx: &RequestContext) -> Option<Self> {
+        let requested = ctx.deprecated?;
+        let info = ctx.info.as_ref()?;
+        Some(Self {
+            gvr: info.gvr.clone(),
+            subresource: info.subresource.clone(),
+            requested,
+            known: ctx.front.deprecations.clone(),
+        })
+    }
 }
 
 /// Counts what one watcher is sent, and the watcher itself.
@@ -126,6 +149,7 @@ impl Finished {
             labels: Labels::of(ctx, content_type),
             series,
             cached,
+            deprecated: DeprecatedApi::of(ctx),
             metrics: ctx.front.metrics.clone(),
             end: "",
         }
@@ -191,6 +215,9 @@ impl Finished {
                     response_bytes: u64::try_from(response_bytes).unwrap_or(u64::MAX),
                 },
             );
+        }
+        if let Some(api) = &self.deprecated {
+            api.known.count(&api.gvr, &api.subresource, api.requested);
         }
         let (result, reason) = match self.cache {
             CacheResult::NotAsked => (None, ""),

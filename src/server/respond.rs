@@ -79,11 +79,9 @@ impl Answer {
     }
 
     /// Adds deprecation warnings, as upstream gives them.
-    pub(super) fn warn(&mut self, warnings: &[String]) {
+    pub(super) fn warn(&mut self, warnings: &[HeaderValue]) {
         for warning in warnings {
-            if let Ok(value) = HeaderValue::from_str(warning) {
-                self.headers.append(WARNING, value);
-            }
+            self.headers.append(WARNING, warning.clone());
         }
     }
 

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::build::{self, AccessControl, BuildError};
+use super::deprecation;
 use super::drain::Drain;
 use super::front::{Front, Gate};
 use super::header_deadline::HeaderDeadline;
@@ -29,6 +30,7 @@ use crate::audit::{Audit, AuditError, AuditMetrics};
 use crate::authn::AuthnMetrics;
 use crate::authz::AuthzMetrics;
 use crate::config::{self, Config, Live, ResourcePattern};
+use crate::deprecation::Deprecations;
 use crate::discovery::{Discovery, DiscoveryMetrics};
 use crate::embedded::EmbeddedServer;
 use crate::flow::InFlight;
@@ -152,6 +154,7 @@ impl Apifront {
         ));
         openapi.set_runtime_config(config.apis.runtime_config.clone());
         openapi.set_sources(aggregation.sources());
+        let deprecations = Arc::new(Deprecations::new(metrics.deprecation.clone()));
         let front = Arc::new(ArcSwap::from_pointee(Front {
             config: config.clone(),
             gate,
@@ -165,6 +168,7 @@ impl Apifront {
             metrics,
             limits: limits.clone(),
             audit,
+            deprecations,
             drain: drain.clone(),
             known: Arc::new(KnownResources::default()),
             self_checks: Arc::default(),
@@ -185,6 +189,7 @@ impl Apifront {
         background.spawn(discovery.run());
         background.spawn(limits.run());
         background.spawn(self_check::run(front.clone()));
+        background.spawn(deprecation::learn(front.clone()));
         background.spawn(tend(front.clone()));
         background.spawn(openapi.run());
         background.spawn(parts.reload_forever(live));
@@ -435,6 +440,7 @@ impl Parts {
             metrics: old.metrics.clone(),
             limits: old.limits.clone(),
             audit: old.audit.clone(),
+            deprecations: old.deprecations.clone(),
             drain: old.drain.clone(),
             known: old.known.clone(),
             self_checks: old.self_checks.clone(),
@@ -465,6 +471,7 @@ impl Parts {
         front.discovery.set_sources(front.aggregation.sources());
         front.openapi.set_sources(front.aggregation.sources());
         front.cache.reconfigured();
+        front.deprecations.wake();
         Ok(())
     }
 }

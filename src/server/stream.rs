@@ -20,10 +20,10 @@ use pingora_proxy::Session;
 use super::aggregate;
 use super::context::RequestContext;
 use super::detached::take_session;
-use super::forward;
 use super::record::Finished;
 use super::respond::{self, Answer, debug_header};
 use super::watch_frames::Frames;
+use super::{deprecation, forward};
 use crate::api::Status;
 use crate::audit::Trail;
 use crate::upstream::alone::AloneError;
@@ -181,6 +181,9 @@ pub(super) async fn send_head(
         header.insert_header(TRANSFER_ENCODING, "chunked")?;
     }
     debug_header(&mut header, request, ctx.cache)?;
+    if let Some(warnings) = deprecation::of_forwarded(ctx, head.status, &head.headers).await {
+        deprecation::replace(&mut header, warnings)?;
+    }
     session
         .write_response_header(Box::new(header), false)
         .await?;

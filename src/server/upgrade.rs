@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE, WARNING};
 use http::{Response, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -15,7 +15,7 @@ use super::context::{Guards, RequestContext};
 use super::detached::take_stream;
 use super::record::Finished;
 use super::respond::Answer;
-use super::stream;
+use super::{deprecation, stream};
 use crate::upstream::alone;
 
 /// HTTP/1.1 alone has upgrades.
@@ -52,11 +52,18 @@ pub(super) async fn tunnel(
 async fn switch(
     session: &mut Session,
     ctx: &mut RequestContext,
-    response: Response<()>,
+    mut response: Response<()>,
     upgrade: hyper::upgrade::OnUpgrade,
 ) -> Result<Option<Answer>> {
     ctx.code = StatusCode::SWITCHING_PROTOCOLS.as_u16();
     ctx.forward.answered = Some(Instant::now());
+    let status = response.status();
+    if let Some(warnings) = deprecation::of_forwarded(ctx, status, response.headers()).await {
+        response.headers_mut().remove(WARNING);
+        for warning in warnings {
+            response.headers_mut().append(WARNING, warning);
+        }
+    }
     let finished = Finished::new(session, ctx);
     let guards: Guards = std::mem::take(&mut ctx.guards);
     let Some(mut client) = take_stream(session) else {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, TRANSFER_ENCODING, WARNING};
-use http::{HeaderMap, StatusCode, Version};
+use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use pingora_core::ErrorType::WriteTimedout;
 use pingora_core::Result;
 use pingora_core::protocols::http::ServerSession;
@@ -88,7 +88,7 @@ pub(super) async fn start(
     session: &mut Session,
     ctx: &mut RequestContext,
     mut watch: Watch,
-    warnings: &[String],
+    warnings: &[HeaderValue],
 ) -> Result<()> {
     ctx.code = 200;
     let http11 = session.req_header().version == Version::HTTP_11;
@@ -98,7 +98,7 @@ pub(super) async fn start(
         header.insert_header(TRANSFER_ENCODING, "chunked")?;
     }
     for warning in warnings {
-        header.append_header(WARNING, warning.as_str())?;
+        header.append_header(WARNING, warning)?;
     }
     common_headers(&mut header, session.req_header(), ctx)?;
     session.set_write_timeout(Some(WRITE_TIMEOUT));

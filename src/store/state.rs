@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use http::HeaderValue;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
@@ -43,7 +44,7 @@ pub struct Presentation {
     /// Prints Tables as upstream does, where that is known.
     pub printer: Option<Arc<Printer>>,
     /// `Warning` headers that come with every answer: deprecations (KEP-1693).
-    pub warnings: Vec<String>,
+    pub warnings: Vec<HeaderValue>,
 }
 
 /// How far the store is: what readers wait on.

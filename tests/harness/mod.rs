@@ -24,6 +24,7 @@ pub mod newer;
 pub mod objects;
 pub mod ports;
 pub mod process;
+pub mod prometheus;
 pub mod raw;
 pub mod sample;
 pub mod sample_rarer;

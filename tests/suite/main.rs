@@ -15,6 +15,7 @@ mod consistency_writers;
 
 mod credentials;
 mod custom_resources;
+mod deprecation;
 mod encodings;
 mod explain;
 mod failover;

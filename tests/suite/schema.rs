@@ -1,16 +1,31 @@
-//! The schema of built-in types is what the Go types say.
+//! The schema of built-in types, and which are deprecated, is what the Go types
+//! say.
 
 use std::path::Path;
 use std::process::Command;
 
 #[test]
 fn schema_is_current() {
+    is_current(&[], "src/schema/kubernetes.txt");
+}
+
+#[test]
+fn deprecations_are_current() {
+    is_current(&["deprecations"], "src/deprecation/kubernetes.txt");
+}
+
+#[track_caller]
+fn is_current(arguments: &[&str], file: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut go = Command::new("go");
-    go.args(["run", "."]).current_dir(root.join("tools/schema"));
-    let written = go.output().expect("go, which the suite needs anyway");
+    go.args(["run", "."]).args(arguments);
+    let written = go.current_dir(root.join("tools/schema")).output();
+    let written = written.expect("go, which the suite needs anyway");
     let errors = String::from_utf8_lossy(&written.stderr);
     assert!(written.status.success(), "{errors}");
-    let kept = std::fs::read(root.join("src/schema/kubernetes.txt")).expect("the schema");
-    assert!(written.stdout == kept, "not current: run `make schema`");
+    let kept = std::fs::read(root.join(file)).expect("the file");
+    assert!(
+        written.stdout == kept,
+        "{file} is not current: run `make schema`"
+    );
 }

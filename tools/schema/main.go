@@ -6,6 +6,9 @@
 // release of Kubernetes brings something that is described wrongly.
 //
 // The format is explained in src/schema/parse.rs, which reads it.
+//
+// With the argument `deprecations` it writes which of those kinds are
+// deprecated since when (src/deprecation/kubernetes.txt).
 package main
 
 import (
@@ -43,6 +46,11 @@ func main() {
 		metav1beta1.AddMetaToScheme,
 	} {
 		utilruntime.Must(add(kinds))
+	}
+
+	if len(os.Args) > 1 && os.Args[1] == "deprecations" {
+		writeDeprecations(os.Stdout, kinds)
+		return
 	}
 
 	d := describer{messages: map[string]*message{}, types: map[string]reflect.Type{}}

@@ -8,9 +8,10 @@ mod watch;
 
 use std::time::Duration;
 
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 
 use super::audit;
+use super::deprecation;
 use super::front::{Front, Gate};
 use super::respond::Answer;
 use crate::api::{ListOptions, Query, Status, UserInfo};
@@ -29,10 +30,10 @@ pub(super) enum Outcome {
     /// The state at this version.
     Answer(Answer, u64),
     /// At this version there is no such object.
-    NotFound(Status, Vec<String>, u64),
-    Watch(Box<Watch>, Vec<String>),
+    NotFound(Status, Vec<HeaderValue>, u64),
+    Watch(Box<Watch>, Vec<HeaderValue>),
     /// 403 and the like.
-    Refused(Status, Vec<String>),
+    Refused(Status, Vec<HeaderValue>),
     /// 429 as the in-flight filter says it: no Status.
     Overloaded,
     /// Upstream answers.
@@ -200,7 +201,7 @@ async fn serve(
         Err(unanswered) => return newest::refuse(unanswered),
     };
     let newest = overlay::apply(front, &store, newest);
-    let warnings = store.presentation().warnings.clone();
+    let warnings = deprecation::of_cached(front, info, &entry, &store).await;
     match plan {
         Plan::Get(_) => {
             let version = newest.resource_version(&store);

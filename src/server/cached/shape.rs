@@ -1,7 +1,7 @@
 //! In what representation a cached read is answered.
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::{Plan, list};
 use crate::api::Query;
@@ -87,7 +87,7 @@ pub(super) async fn answer(
     body: Vec<Bytes>,
     representation: Representation,
     headers: &HeaderMap,
-    warnings: &[String],
+    warnings: &[HeaderValue],
 ) -> Result<Answer, BypassReason> {
     let body = match representation.media_type {
         MediaType::Yaml => yaml(body).await?,
@@ -127,7 +127,7 @@ pub(super) async fn list(
     body: list::Body,
     representation: Representation,
     headers: &HeaderMap,
-    warnings: &[String],
+    warnings: &[HeaderValue],
 ) -> Result<Answer, BypassReason> {
     let list = match body {
         list::Body::Plain(body) => return answer(body, representation, headers, warnings).await,

@@ -1,0 +1,344 @@
+//! Deprecated APIs: which ones they are, and what their users are told
+//! (KEP-1693).
+//!
+//! Upstream itself warns of what it deprecates, with every answer; what is
+//! forwarded has its warnings, and cached answers have those that upstream gave
+//! with the list or watch they come from. The table of built-in kinds tells when
+//! those have become wrong because upstream is another release now. The
+//! configuration adds what extension servers do not say themselves.
+
+mod configured;
+mod custom;
+mod lifecycle;
+mod release;
+mod table;
+pub mod warning;
+
+use std::time::{Duration, Instant};
+
+use http::{HeaderValue, StatusCode};
+use parking_lot::RwLock;
+use tokio::sync::Notify;
+
+pub use lifecycle::{BuiltInWarning, Lifecycle};
+pub use release::Release;
+pub use table::Table;
+
+use crate::api::{GroupVersion, GroupVersionResource};
+use crate::config::aggregation::Deprecation;
+use crate::metrics::{DeprecationMetrics, UpstreamKind};
+use crate::upstream::Upstream;
+use configured::Kinds;
+use custom::CustomVersions;
+
+/// `/version` and discovery documents are small.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A deprecated API was asked for: what is written down of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requested {
+    pub removed: Option<Release>,
+}
+
+impl Requested {
+    /// The annotations that kube-apiserver gives the request's audit event.
+    pub fn annotations(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let removed = self.removed.map(|release| release.to_string());
+        let removed = removed.map(|release| ("k8s.io/removed-release", release));
+        [("k8s.io/deprecated", "true".to_owned())]
+            .into_iter()
+            .chain(removed)
+    }
+}
+
+/// What is known of deprecations while the process runs.
+pub struct Deprecations {
+    table: &'static Table,
+    /// Upstream's, once it has told.
+    release: RwLock<Option<Release>>,
+    kinds: Kinds,
+    custom: CustomVersions,
+    metrics: DeprecationMetrics,
+    wake: Notify,
+}
+
+impl Deprecations {
+    pub fn new(metrics: DeprecationMetrics) -> Self {
+        Self {
+            table: Table::built_in(),
+            release: RwLock::default(),
+            kinds: Kinds::default(),
+            custom: CustomVersions::default(),
+            metrics,
+            wake: Notify::new(),
+        }
+    }
+
+    /// The configuration or the upstream is another now: it is time to learn.
+    pub fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Resolves after [`Deprecations::wake`]. Cancel-safe.
+    pub async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    pub fn release(&self) -> Option<Release> {
+        *self.release.read()
+    }
+
+    /// Asks upstream for its release. What was known stays where it does not
+    /// answer.
+    pub async fn learn_release(&self, upstream: &Upstream) {
+        let asked = async {
+            let response = upstream
+                .get(UpstreamKind::Discovery, "/version")
+                .await
+                .ok()?;
+            if response.status() != StatusCode::OK {
+                return None;
+            }
+            let body = response.into_body().collect_bytes().await.ok()?;
+            Release::of_server(&body)
+        };
+        if let Ok(Some(release)) = tokio::time::timeout(TIMEOUT, asked).await {
+            *self.release.write() = Some(release);
+        }
+    }
+
+    /// Asks the server of a version that the configuration names for its kinds.
+    pub async fn learn_kinds(&self, upstream: &Upstream, group_version: &GroupVersion) {
+        let asked = self.kinds.learn(upstream, group_version);
+        if !matches!(tokio::time::timeout(TIMEOUT, asked).await, Ok(Some(()))) {
+            tracing::debug!(%group_version, "kinds of a deprecated version not known");
+        }
+    }
+
+    /// Forgets the kinds of versions that the configuration does not name.
+    pub fn forget_kinds(&self, entries: &[Deprecation]) {
+        self.kinds
+            .retain(|v| entries.iter().any(|e| e.group_version == *v));
+    }
+
+    /// The warnings of an answer from the cache: those upstream would give now.
+    /// `learnt` came with what the cache holds.
+    pub fn of_cached(
+        &self,
+        gvr: &GroupVersionResource,
+        learnt: &[HeaderValue],
+        entries: &[Deprecation],
+    ) -> Vec<HeaderValue> {
+        let mut warnings = learnt.to_vec();
+        if let Some((deprecated, lifecycle)) = self.table.judge(gvr, self.release()) {
+            let is_it = |w: &HeaderValue| {
+                warning::text(w).is_some_and(|text| lifecycle.is_warned_of_by(&text))
+            };
+            match deprecated {
+                // Upstream's own words are best.
+                true if warnings.iter().any(is_it) => {}
+                true => warning::add(&mut warnings, &lifecycle.warning()),
+                false => warnings.retain(|w| !is_it(w)),
+            }
+        }
+        if let Some(lifecycle) = self.configured(entries, gvr, "") {
+            warning::add(&mut warnings, &lifecycle.warning());
+        }
+        warnings
+    }
+
+    /// What the configuration says of a resource.
+    pub fn configured(
+        &self,
+        entries: &[Deprecation],
+        gvr: &GroupVersionResource,
+        subresource: &str,
+    ) -> Option<Lifecycle> {
+        if entries.is_empty() {
+            return None;
+        }
+        self.kinds
+            .lifecycle(entries, gvr, subresource, self.release())
+    }
+
+    /// Asks for a resource's definition, if the warnings of an answer cannot be
+    /// understood without.
+    pub async fn study(
+        &self,
+        upstream: &Upstream,
+        gvr: &GroupVersionResource,
+        warnings: &[HeaderValue],
+    ) {
+        if warnings.is_empty() {
+            return;
+        }
+        let may_be_custom = gvr.group.contains('.') && !self.table.has_group(&gvr.group);
+        let puzzling = |text: String| self.custom.is_puzzled_by(gvr, &text, Instant::now());
+        if may_be_custom && warnings.iter().filter_map(warning::text).any(puzzling) {
+            self.custom.learn(upstream, gvr).await;
+        }
+    }
+
+    /// Whether the warnings of an answer say that its API is deprecated. So
+    /// they do on all answers of the API itself, errors too, and on none that
+    /// was given before it was reached.
+    pub fn requested(
+        &self,
+        gvr: &GroupVersionResource,
+        subresource: &str,
+        status: StatusCode,
+        warnings: &[HeaderValue],
+        entries: &[Deprecation],
+    ) -> Option<Requested> {
+        let configured = self.configured(entries, gvr, subresource);
+        let configured = configured.map(|lifecycle| (lifecycle.warning(), lifecycle.removed));
+        warnings.iter().filter_map(warning::text).find_map(|text| {
+            if let Some((own, removed)) = &configured
+                && *own == text
+            {
+                return Some(Requested { removed: *removed });
+            }
+            match self.custom.understand(gvr, &text) {
+                // Of custom resources kube-apiserver counts what has a handler.
+                Some(own) => (own
+                    && self.custom.has(gvr, subresource)
+                    && status != StatusCode::METHOD_NOT_ALLOWED)
+                    .then_some(Requested { removed: None }),
+                None => {
+                    let read = BuiltInWarning::read(&text)?;
+                    // A subresource may be of a kind of another group.
+                    let ours = GroupVersion::parse(read.api_version)
+                        .is_some_and(|v| v.group == gvr.group && v.version == gvr.version);
+                    (ours || !subresource.is_empty()).then_some(Requested {
+                        removed: read.removed,
+                    })
+                }
+            }
+        })
+    }
+
+    /// Counts an answered request.
+    pub fn count(&self, gvr: &GroupVersionResource, subresource: &str, requested: Requested) {
+        let removed = requested.removed.map(|release| release.to_string());
+        self.metrics
+            .requested(gvr, subresource, removed.as_deref().unwrap_or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::Registry;
+
+    use super::*;
+
+    fn deprecations(minor: Option<u32>) -> Deprecations {
+        let metrics = DeprecationMetrics::register(&Registry::new()).unwrap();
+        let known = Deprecations::new(metrics);
+        *known.release.write() = minor.map(|minor| (1, minor).into());
+        known
+    }
+
+    fn headers(texts: &[&str]) -> Vec<HeaderValue> {
+        texts
+            .iter()
+            .filter_map(|text| warning::header(text))
+            .collect()
+    }
+
+    const ENDPOINTS: &str =
+        "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+    const REWORDED: &str = "v1 Endpoints is deprecated in v1.33+";
+
+    #[test]
+    fn cached_answers_warn_as_upstream_would_now() {
+        let endpoints = GroupVersionResource::new("", "v1", "endpoints");
+        let other = "something else";
+        for (minor, learnt, expected) in [
+            (Some(36), &[ENDPOINTS][..], &[ENDPOINTS][..]),
+            // Upstream's own words.
+            (Some(36), &[REWORDED], &[REWORDED]),
+            // Upstream was upgraded since, or downgraded.
+            (Some(36), &[other], &[other, ENDPOINTS]),
+            (Some(32), &[ENDPOINTS, other], &[other]),
+            // Nobody knows better.
+            (None, &[], &[]),
+            (None, &[ENDPOINTS], &[ENDPOINTS]),
+            (Some(99), &[], &[]),
+        ] {
+            let warnings = deprecations(minor).of_cached(&endpoints, &headers(learnt), &[]);
+            assert_eq!(warnings, headers(expected), "{minor:?} {learnt:?}");
+        }
+    }
+
+    #[test]
+    fn the_configuration_adds_what_nobody_says() {
+        let known = deprecations(Some(36));
+        let entry = |deprecated| Deprecation {
+            group_version: GroupVersion::parse("example.com/v1beta1").unwrap(),
+            kind: Some("Widget".into()),
+            deprecated: (1, deprecated),
+            removed: Some((1, 38)),
+            replacement: Some("example.com/v1 Widget".into()),
+        };
+        let widgets = GroupVersionResource::new("example.com", "v1beta1", "widgets");
+        let text = "example.com/v1beta1 Widget is deprecated in v1.30+, \
+                    unavailable in v1.38+; use example.com/v1 Widget";
+        for learnt in [&[][..], &[text]] {
+            let warnings = known.of_cached(&widgets, &headers(learnt), &[entry(30)]);
+            assert_eq!(warnings, headers(&[text]));
+            let requested = known.requested(&widgets, "", StatusCode::OK, &warnings, &[entry(30)]);
+            let annotations: Vec<_> = requested.unwrap().annotations().collect();
+            let expected = [
+                ("k8s.io/deprecated", "true"),
+                ("k8s.io/removed-release", "1.38"),
+            ];
+            assert_eq!(annotations, expected.map(|(k, v)| (k, v.to_owned())));
+        }
+        assert!(known.of_cached(&widgets, &[], &[entry(37)]).is_empty());
+    }
+
+    #[test]
+    fn only_warnings_of_the_api_itself_count() {
+        let known = deprecations(Some(36));
+        let removed = |minor| {
+            Some(Requested {
+                removed: Some((1, minor).into()),
+            })
+        };
+        let claims =
+            "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+";
+        let eviction = "policy/v1beta1 Eviction is deprecated in v1.22+, unavailable in v1.25+";
+        for (group, version, resource, subresource, text, expected) in [
+            (
+                "",
+                "v1",
+                "endpoints",
+                "",
+                ENDPOINTS,
+                Some(Requested { removed: None }),
+            ),
+            (
+                "resource.k8s.io",
+                "v1beta1",
+                "resourceclaims",
+                "status",
+                claims,
+                removed(38),
+            ),
+            // A subresource of another group's kind.
+            ("", "v1", "pods", "eviction", eviction, removed(25)),
+            ("", "v1", "pods", "", eviction, None),
+            ("", "v1", "pods", "", "unknown field \"spec.x\"", None),
+        ] {
+            let gvr = GroupVersionResource::new(group, version, resource);
+            let found = known.requested(
+                &gvr,
+                subresource,
+                StatusCode::CREATED,
+                &headers(&[text]),
+                &[],
+            );
+            assert_eq!(found, expected, "{gvr} {text}");
+        }
+    }
+}

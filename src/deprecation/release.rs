@@ -1,0 +1,84 @@
+//! A minor release of Kubernetes.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+/// `1.36`: what deprecations are counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Release {
+    pub major: u32,
+    pub minor: u32,
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+impl From<(u32, u32)> for Release {
+    fn from((major, minor): (u32, u32)) -> Self {
+        Self { major, minor }
+    }
+}
+
+/// What `/version` answers, as far as it matters here.
+#[derive(Deserialize)]
+struct Version {
+    major: String,
+    minor: String,
+}
+
+impl Release {
+    /// `1.36`, as the table and the configuration write it.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (major, minor) = text.split_once('.')?;
+        Some(Self {
+            major: number(major)?,
+            minor: number(minor)?,
+        })
+    }
+
+    /// From the answer to `/version`. Vendors add to the minor version (`31+`);
+    /// its leading digits count, as in apiserver `endpoints/deprecation`.
+    pub fn of_server(document: &[u8]) -> Option<Self> {
+        let version: Version = serde_json::from_slice(document).ok()?;
+        let minor = &version.minor;
+        let end = minor.find(|c: char| !c.is_ascii_digit());
+        Some(Self {
+            major: number(&version.major)?,
+            minor: number(minor.get(..end.unwrap_or(minor.len()))?)?,
+        })
+    }
+}
+
+fn number(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_name_their_release_in_many_ways() {
+        for (major, minor, expected) in [
+            ("1", "36", Some((1, 36))),
+            ("1", "31+", Some((1, 31))),
+            ("1", "2.3-build4", Some((1, 2))),
+            ("1", "", None),
+            ("", "36", None),
+            ("1", "x", None),
+            ("+1", "36", None),
+        ] {
+            let document = format!(r#"{{"major":"{major}","minor":"{minor}","gitVersion":"v"}}"#);
+            let release = Release::of_server(document.as_bytes());
+            assert_eq!(release, expected.map(Release::from), "{document}");
+        }
+        assert!(Release::of_server(b"<html>").is_none());
+        assert!(Release::from((1, 9)) < Release::from((1, 10)));
+        assert_eq!(Release::parse("1.36").unwrap().to_string(), "1.36");
+    }
+}

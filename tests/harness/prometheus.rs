@@ -1,0 +1,110 @@
+//! Prometheus' own parsers and query engine (`tests/prometheus`): what it makes
+//! of metrics, queries and rules.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The program, built when it is not there.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/prometheus/build.sh");
+        let output = Command::new("bash")
+            .arg(script)
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("bash for tests/prometheus/build.sh");
+        assert!(
+            output.status.success(),
+            "tests/prometheus/build.sh failed: the suite needs the real engine"
+        );
+        let text = String::from_utf8_lossy(&output.stdout);
+        PathBuf::from(text.lines().last().expect("the script prints the program"))
+    })
+}
+
+/// What Prometheus knows, and when it is asked.
+#[derive(Default)]
+pub struct Prometheus {
+    scrapes: Vec<Value>,
+    at: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Said {
+    pub queries: Vec<Found>,
+    pub rules: Vec<Rule>,
+    pub errors: Vec<String>,
+}
+
+/// What a query found.
+#[derive(Debug, Deserialize)]
+pub struct Found {
+    /// Sorted by their labels.
+    pub rows: Vec<Row>,
+    /// Of the metrics it selects.
+    pub names: Vec<String>,
+    pub error: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Row {
+    pub labels: std::collections::BTreeMap<String, String>,
+    pub value: f64,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Rule {
+    pub record: String,
+    pub alert: String,
+    #[serde(flatten)]
+    pub found: Found,
+}
+
+impl Prometheus {
+    /// It scrapes this text from `instance`, at this second; questions are
+    /// asked at the last.
+    pub fn scrape(mut self, at: u64, instance: &str, text: &str) -> Self {
+        let labels = json!({ "job": "apifront", "instance": instance });
+        self.scrapes
+            .push(json!({ "at": at, "labels": labels, "text": text }));
+        self.at = at;
+        self
+    }
+
+    /// Fails on what Prometheus cannot parse.
+    #[track_caller]
+    pub fn query(&self, query: &str) -> Vec<Row> {
+        let mut said = self.ask(&[query], "");
+        assert!(said.errors.is_empty(), "{:?}", said.errors);
+        let found = said.queries.remove(0);
+        assert!(found.error.is_empty(), "{query}: {}", found.error);
+        found.rows
+    }
+
+    /// Evaluates queries and a rule file; says what is wrong with each.
+    pub fn ask(&self, queries: &[&str], rules: &str) -> Said {
+        let question = json!({
+            "scrapes": self.scrapes, "at": self.at, "queries": queries, "rules": rules,
+        });
+        let mut child = Command::new(program())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program");
+        // It reads all before it writes anything.
+        let mut stdin = child.stdin.take().expect("piped");
+        stdin
+            .write_all(question.to_string().as_bytes())
+            .expect("it reads");
+        drop(stdin);
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", output.status);
+        serde_json::from_slice(&output.stdout).expect("its answer")
+    }
+}

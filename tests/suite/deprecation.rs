@@ -1,0 +1,544 @@
+//! Deprecated APIs: the `Warning` headers of every answer and the metric of
+//! what was asked for, held against kube-apiserver's own.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::client::{Answer, Client, Protocol};
+use crate::harness::cluster::{Cluster, Once, once};
+use crate::harness::eventually;
+use crate::harness::objects;
+use crate::harness::prometheus::Prometheus;
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const METRIC: &str = "apiserver_requested_deprecated_apis";
+const SOON: Duration = Duration::from_secs(30);
+
+/// One with every version that it can serve, deprecated ones among them.
+fn cluster() -> &'static Cluster {
+    static CLUSTER: Once<Cluster> = Once::new();
+    once(&CLUSTER, || async {
+        let everything = "--runtime-config=api/all=true".to_owned();
+        Cluster::start(&[everything]).await
+    })
+}
+
+/// The same request to both, and the same warnings from both.
+struct Both {
+    direct: Client,
+    front: Client,
+}
+
+impl Both {
+    fn before(cluster: &Cluster, front: &Apifront) -> Self {
+        Self {
+            direct: cluster.admin_client(),
+            front: front.admin_client(),
+        }
+    }
+
+    /// `NAME` in the path and the body is another object for each of the two.
+    async fn ask(&self, method: Method, path: &str, kind: &str, body: &Value) -> Vec<String> {
+        let headers = [("content-type", kind), ("accept", "application/json")];
+        let ask = |client: &Client, name: &str| {
+            let (path, body) = (path.replace("NAME", name), body.to_string());
+            let body = body.replace("NAME", name);
+            let (client, method) = (client.separate(), method.clone());
+            async move { client.send(method, &path, &headers, body).await }
+        };
+        let direct = ask(&self.direct, "direct").await;
+        let front = ask(&self.front, "front").await;
+        let what = format!("{method} {path}");
+        assert_eq!(direct.status, front.status, "{what} {}", front.text());
+        let (direct, front) = (warnings(&direct), warnings(&front));
+        assert_eq!(direct, front, "{what}");
+        direct
+    }
+
+    async fn get(&self, path: &str) -> Vec<String> {
+        self.ask(Method::GET, path, "application/json", &Value::Null)
+            .await
+    }
+
+    /// The header of a watch that begins now.
+    async fn watch(&self, path: &str) -> Vec<String> {
+        let mut headers = Vec::new();
+        for client in [&self.direct, &self.front] {
+            let answer = client.open(path, &[]).await;
+            assert_eq!(answer.status(), 200, "{path}");
+            headers.push(of(answer.headers()));
+        }
+        assert_eq!(headers[0], headers[1], "watch {path}");
+        headers.remove(0)
+    }
+}
+
+fn warnings(answer: &Answer) -> Vec<String> {
+    of(&answer.headers)
+}
+
+fn of(headers: &http::HeaderMap) -> Vec<String> {
+    let all = headers.get_all("warning").iter();
+    all.map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned())
+        .collect()
+}
+
+/// The series of the metric, each of value 1.
+fn series(metrics: &str) -> BTreeSet<String> {
+    let lines = metrics.lines().filter(|line| line.starts_with(METRIC));
+    lines.map(str::to_owned).collect()
+}
+
+/// Every resource that can be listed: its API version, name and path.
+async fn listable(direct: &Client) -> Vec<(String, String, String)> {
+    let mut versions = vec!["v1".to_owned()];
+    let groups = direct.get("/apis").await.expect(200);
+    for group in groups["groups"].as_array().expect("groups") {
+        for version in group["versions"].as_array().expect("versions") {
+            versions.push(version["groupVersion"].as_str().expect("text").to_owned());
+        }
+    }
+    let mut all = Vec::new();
+    for version in versions {
+        let prefix = if version == "v1" { "/api" } else { "/apis" };
+        let path = format!("{prefix}/{version}");
+        let list = direct.get(&path).await.expect(200);
+        for resource in list["resources"].as_array().expect("resources") {
+            let verbs = resource["verbs"].as_array().expect("verbs");
+            if verbs.iter().any(|verb| verb == "list") {
+                let name = resource["name"].as_str().expect("name");
+                all.push((version.clone(), name.to_owned(), format!("{path}/{name}")));
+            }
+        }
+    }
+    all
+}
+
+/// What the table that is built in says of a resource at release 1.36.
+fn judged(version: &str, resource: &str) -> Option<String> {
+    let table = include_str!("../../src/deprecation/kubernetes.txt");
+    let line = table
+        .lines()
+        .find(|line| line.starts_with(&format!("{version} {resource} ")))?;
+    let (facts, replacement) = match line.split_once(" use ") {
+        Some((facts, replacement)) => (facts, format!("; use {replacement}")),
+        None => (line, String::new()),
+    };
+    let words: Vec<&str> = facts.split(' ').collect();
+    let minor: u32 = words[4].strip_prefix("1.")?.parse().ok()?;
+    let removed = words
+        .get(6)
+        .map(|removed| format!(", unavailable in v{removed}+"));
+    let removed = removed.unwrap_or_default();
+    let kind = words[2];
+    (minor <= 36).then(|| {
+        format!("299 - \"{version} {kind} is deprecated in v1.{minor}+{removed}{replacement}\"")
+    })
+}
+
+/// The table is right: of every resource there is, kube-apiserver says what the
+/// table says; and so does apifront, from the cache and not.
+#[tokio::test]
+async fn every_resource_warns_as_upstream_does() {
+    let cluster = cluster();
+    let front = Apifront::start(cluster, |_| {}).await;
+    let both = Both::before(cluster, &front);
+    let mut deprecated = 0;
+    for (version, resource, path) in listable(&both.direct).await {
+        // The first is forwarded, as the cache is not filled.
+        let warned = both.get(&path).await;
+        let expected: Vec<String> = judged(&version, &resource).into_iter().collect();
+        assert_eq!(warned, expected, "{path}");
+        if !warned.is_empty() {
+            deprecated += 1;
+            // kube-apiserver has no watch of these.
+            if resource != "componentstatuses" {
+                front.warm(&both.front, &path).await;
+                both.get(&path).await;
+                both.watch(&format!("{path}?watch=1")).await;
+            }
+        }
+    }
+    assert!(deprecated >= 10, "{deprecated} deprecated resources");
+    front.stop().await;
+}
+
+fn endpoints(note: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Endpoints",
+        "metadata": { "name": "NAME", "annotations": { "note": note } },
+    })
+}
+
+/// Versions with words of their own, with kube-apiserver's, and without.
+fn definition(group: &str) -> Value {
+    let mut definition = objects::widget_definition(group);
+    let v1 = definition["spec"]["versions"][0].clone();
+    let version = |name: &str, more: Value| {
+        let mut version = v1.clone();
+        version["name"] = json!(name);
+        version["storage"] = json!(false);
+        for (key, value) in more.as_object().expect("an object") {
+            version[key] = value.clone();
+        }
+        version
+    };
+    let scale = json!({ "scale": {
+        "specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size",
+    }});
+    definition["spec"]["versions"] = json!([
+        v1,
+        version(
+            "v1beta1",
+            json!({ "deprecated": true, "subresources": scale })
+        ),
+        version(
+            "v1alpha1",
+            json!({
+                "deprecated": true, "deprecationWarning": "Nehmt \"v1\"! C:\\> ü 世界",
+            })
+        ),
+        version(
+            "v1alpha2",
+            json!({
+                "deprecated": true, "deprecationWarning": "x".repeat(256),
+            })
+        ),
+    ]);
+    definition
+}
+
+async fn define(client: &Client, definition: &Value, group: &str) {
+    client.post(DEFINITIONS, definition).await.expect(201);
+    for version in definition["spec"]["versions"].as_array().expect("versions") {
+        let name = version["name"].as_str().expect("a name");
+        let path = format!("/apis/{group}/{name}/namespaces/default/widgets");
+        eventually("the resource is served", SOON, || async {
+            client.get(&path).await.status == 200
+        })
+        .await;
+    }
+}
+
+/// All verbs of a deprecated built-in resource, and then of custom ones; and at
+/// the end the same series in both servers' metrics.
+#[tokio::test]
+async fn all_verbs_warn_and_count_as_upstream_does() {
+    let cluster = cluster();
+    let front = Apifront::start(cluster, |_| {}).await;
+    let both = Both::before(cluster, &front);
+    let ns = cluster.namespace("deprecated").await;
+    let all = format!("/api/v1/namespaces/{ns}/endpoints");
+    let one = format!("{all}/NAME");
+    let json = "application/json";
+    let merge = "application/merge-patch+json";
+    let apply = "application/apply-patch+yaml";
+    let none = &Value::Null;
+    let warned =
+        "299 - \"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice\"";
+    for (method, path, kind, body) in [
+        (Method::POST, &all, json, &endpoints("a")),
+        // It exists.
+        (Method::POST, &all, json, &endpoints("b")),
+        (Method::GET, &one, json, none),
+        (Method::PUT, &one, json, &endpoints("c")),
+        (Method::PATCH, &one, merge, &endpoints("d")),
+        (
+            Method::PATCH,
+            &format!("{one}?fieldManager=x&force=true"),
+            apply,
+            &endpoints("e"),
+        ),
+        (
+            Method::PUT,
+            &format!("{one}?dryRun=All"),
+            json,
+            &endpoints("f"),
+        ),
+        (Method::GET, &format!("{all}/missing"), json, none),
+        (Method::GET, &format!("{all}?fieldSelector=x"), json, none),
+        (Method::GET, &format!("{all}?limit=1"), json, none),
+        (Method::DELETE, &one, json, none),
+        (Method::DELETE, &all, json, none),
+        (
+            Method::GET,
+            &"/api/v1/componentstatuses".to_owned(),
+            json,
+            none,
+        ),
+    ] {
+        let warnings = both.ask(method, path, kind, body).await;
+        assert_eq!(warnings.len(), 1, "{path}");
+    }
+    front.warm(&both.front, &all).await;
+    for path in [
+        all.clone(),
+        format!("{all}/missing"),
+        format!("{all}?resourceVersion=0"),
+    ] {
+        assert_eq!(both.get(&path).await, [warned], "{path}");
+    }
+    // Cached, forwarded by the cache's leave, and forwarded.
+    for query in [
+        "watch=1",
+        "watch=1&resourceVersion=0",
+        "watch=1&resourceVersion=1&timeoutSeconds=1",
+    ] {
+        let watch = format!("{all}?{query}");
+        assert_eq!(both.watch(&watch).await, [warned], "{watch}");
+    }
+    // Refused before the API is reached: no warning.
+    let nobody = cluster.certificates.client("nobody", &[]);
+    let nobody = Both {
+        direct: cluster.client(Some(&nobody)),
+        front: front.client(Some(&nobody)),
+    };
+    assert!(nobody.get(&all).await.is_empty());
+    // Over the other protocol, for which response headers go another way.
+    let other = Both {
+        direct: both.direct.over(Protocol::Http1),
+        front: both.front.over(Protocol::Http1),
+    };
+    assert_eq!(other.get(&all).await, [warned]);
+    assert_eq!(other.watch(&format!("{all}?watch=1")).await, [warned]);
+
+    let group = "deprecated.example.com";
+    define(&both.direct, &definition(group), group).await;
+    for (version, expected) in [("v1", 0), ("v1beta1", 1), ("v1alpha1", 1), ("v1alpha2", 1)] {
+        let all = format!("/apis/{group}/{version}/namespaces/{ns}/widgets");
+        let one = format!("{all}/NAME");
+        let mut widget = objects::widget(group, "NAME", "red", 1);
+        widget["apiVersion"] = json!(format!("{group}/{version}"));
+        let patch = json!({ "spec": { "size": 2 } });
+        for (method, path, kind, body) in [
+            (Method::GET, &all, json, none),
+            (Method::POST, &all, json, &widget),
+            (Method::GET, &one, json, none),
+            (Method::PATCH, &one, merge, &patch),
+            (Method::GET, &format!("{one}/status"), json, none),
+            (Method::PATCH, &format!("{one}/status"), merge, &patch),
+            (Method::GET, &format!("{one}/scale"), json, none),
+            (Method::GET, &format!("{one}/made-up"), json, none),
+            (Method::POST, &one, json, &widget),
+            (Method::GET, &format!("{all}/missing"), json, none),
+            (Method::GET, &format!("{all}?limit=1"), json, none),
+            (Method::DELETE, &one, json, none),
+            (Method::DELETE, &all, json, none),
+        ] {
+            let warnings = both.ask(method.clone(), path, kind, body).await;
+            let strange = path.ends_with("made-up") || method == Method::POST && path == &one;
+            assert!(
+                strange || warnings.len() == expected,
+                "{method} {path} {warnings:?}"
+            );
+        }
+        front.warm(&both.front, &all).await;
+        assert_eq!(both.get(&all).await.len(), expected);
+        assert_eq!(both.watch(&format!("{all}?watch=1")).await.len(), expected);
+    }
+    // So many unknown fields that upstream cuts its warnings: no more is said.
+    let mut widget = objects::widget(group, "NAME", "red", 1);
+    widget["apiVersion"] = json!(format!("{group}/v1alpha2"));
+    for n in 0..40 {
+        widget["spec"][format!("unknown{n}-{}", "y".repeat(200))] = json!(1);
+    }
+    let path = format!("/apis/{group}/v1alpha2/namespaces/{ns}/widgets?fieldValidation=Warn");
+    let warnings = both.ask(Method::POST, &path, json, &widget).await;
+    assert!(warnings.len() > 10, "{warnings:?}");
+
+    // Watches count when they end.
+    eventually("the same series in both servers' metrics", SOON, || async {
+        let direct = series(&both.direct.get("/metrics").await.text());
+        let served = series(&both.front.get("/metrics").await.text());
+        // What only the other test asked the shared server for.
+        let ours = |line: &&String| {
+            ["endpoints", "componentstatuses", "widgets"]
+                .iter()
+                .any(|r| line.contains(r))
+        };
+        let direct: BTreeSet<_> = direct.iter().filter(ours).cloned().collect();
+        if direct != served {
+            eprintln!("{direct:#?}\n{served:#?}");
+        }
+        !served.is_empty() && direct == served
+    })
+    .await;
+    front.stop().await;
+}
+
+/// What the configuration says of versions whose servers say nothing.
+#[tokio::test]
+async fn configured_deprecations_are_announced() {
+    if oracle() {
+        return;
+    }
+    let cluster = cluster();
+    let group = "configured.example.com";
+    let definition = objects::widget_definition(group);
+    let direct = cluster.admin_client();
+    define(&direct, &definition, group).await;
+    let front = Apifront::start(cluster, |config| {
+        config["apis"]["deprecations"] = json!([
+            {
+                "groupVersion": format!("{group}/v1"), "kind": "Widget", "deprecated": "1.30",
+                "removed": "1.40", "replacement": format!("{group}/v2 Widget"),
+            },
+            // What upstream says word for word.
+            {
+                "groupVersion": "v1", "kind": "Endpoints", "deprecated": "1.33",
+                "replacement": "discovery.k8s.io/v1 EndpointSlice",
+            },
+            { "groupVersion": "v1", "kind": "Secret", "deprecated": "1.99" },
+            { "groupVersion": "apps/v1", "deprecated": "1.20" },
+        ]);
+    })
+    .await;
+    let client = front.admin_client();
+    let ns = cluster.namespace("configured").await;
+    let widgets = format!("/apis/{group}/v1/namespaces/{ns}/widgets");
+    let text = format!(
+        "299 - \"{group}/v1 Widget is deprecated in v1.30+, unavailable in v1.40+; \
+         use {group}/v2 Widget\""
+    );
+    eventually("the kinds are learnt", SOON, || async {
+        let deployments = client.get("/apis/apps/v1/deployments?limit=1").await;
+        let scale = client
+            .get(&format!(
+                "/apis/apps/v1/namespaces/{ns}/deployments/x/scale"
+            ))
+            .await;
+        let first = |answer: &Answer| warnings(answer).first().cloned().unwrap_or_default();
+        first(&deployments) == "299 - \"apps/v1 Deployment is deprecated in v1.20+\""
+            // A kind of another group.
+            && warnings(&scale).is_empty()
+    })
+    .await;
+    let widget = objects::widget(group, "a", "red", 1);
+    let created = client.post(&widgets, &widget).await;
+    created.expect(201);
+    assert_eq!(warnings(&created), [text.as_str()]);
+    front.warm(&client, &widgets).await;
+    for path in [
+        widgets.clone(),
+        format!("{widgets}/a"),
+        format!("{widgets}/a/status"),
+        format!("{widgets}/missing"),
+        format!("{widgets}?fieldSelector=x"),
+    ] {
+        assert_eq!(
+            warnings(&client.get(&path).await),
+            [text.as_str()],
+            "{path}"
+        );
+    }
+    for query in ["watch=1", "watch=1&resourceVersion=1"] {
+        let watch = client.open(&format!("{widgets}?{query}"), &[]).await;
+        assert_eq!(of(watch.headers()), [text.as_str()], "{query}");
+    }
+    let http1 = client.over(Protocol::Http1);
+    let upgrade = [("connection", "upgrade"), ("upgrade", "SPDY/3.1")];
+    let declined = http1
+        .send(Method::GET, &format!("{widgets}/a"), &upgrade, "")
+        .await;
+    assert_eq!(warnings(&declined), [text.as_str()], "{}", declined.status);
+
+    // Once, though both say it; and not before its time.
+    let path = "/api/v1/namespaces/default/endpoints";
+    assert_eq!(warnings(&client.get(path).await).len(), 1);
+    front.warm(&client, path).await;
+    assert_eq!(warnings(&client.get(path).await).len(), 1);
+    assert!(warnings(&client.get("/api/v1/namespaces/default/secrets").await).is_empty());
+    let nobody = cluster.certificates.client("nobody", &[]);
+    let refused = front.client(Some(&nobody)).get(&widgets).await;
+    assert_eq!(
+        (refused.status.as_u16(), warnings(&refused).len()),
+        (403, 0)
+    );
+    let labels = [
+        ("resource", "widgets"),
+        ("subresource", "status"),
+        ("removed_release", "1.40"),
+    ];
+    assert_eq!(front.metric(METRIC, &labels).await, 1.0);
+
+    let mut config = front.read_config();
+    config["apis"]["deprecations"] = json!([]);
+    front.write_config(&config);
+    eventually("the reload", SOON, || async {
+        warnings(&client.get(&widgets).await).is_empty()
+    })
+    .await;
+    front.stop().await;
+}
+
+/// The query of Kubernetes' deprecation policy, as it stands there but for the
+/// release.
+const QUERY: &str = "apiserver_requested_deprecated_apis{removed_release=\"1.38\"} \
+    * on(group,version,resource,subresource) group_right() apiserver_request_total";
+
+/// The same requests to kube-apiserver, and to apifront before another one,
+/// make the same rows in a real Prometheus.
+#[tokio::test]
+async fn the_deprecation_query_finds_the_same_rows() {
+    let cluster = cluster();
+    let other = Cluster::start(&["--runtime-config=api/all=true".to_owned()]).await;
+    let front = Apifront::start(cluster, |_| {}).await;
+    let claims = "/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims";
+    let claim = |version: &str| {
+        let mut claim = json!({
+            "apiVersion": format!("resource.k8s.io/{version}"), "kind": "ResourceClaim",
+            "metadata": { "name": "a" }, "spec": { "devices": {} },
+        });
+        claim["metadata"]["labels"] = json!({ "version": version });
+        claim
+    };
+    let clients = [other.admin_client(), front.admin_client()];
+    // Cached or not is for both the same to count.
+    front
+        .warm(
+            &clients[1],
+            "/apis/coordination.k8s.io/v1beta1/leasecandidates",
+        )
+        .await;
+    for client in &clients {
+        client.post(claims, &claim("v1beta1")).await.expect(201);
+        for path in [
+            claims.to_owned(),
+            format!("{claims}/a"),
+            format!("{claims}/missing"),
+            format!("{claims}/a/status"),
+            format!("{claims}?watch=1&timeoutSeconds=1"),
+            "/apis/resource.k8s.io/v1beta1/resourceclaims".to_owned(),
+            "/apis/resource.k8s.io/v1beta1/deviceclasses".to_owned(),
+            "/apis/coordination.k8s.io/v1alpha2/leasecandidates".to_owned(),
+            // Removed in another release, and never.
+            "/apis/resource.k8s.io/v1beta2/resourceclaims".to_owned(),
+            "/api/v1/endpoints".to_owned(),
+            "/api/v1/pods".to_owned(),
+        ] {
+            client.get(&path).await;
+        }
+        client.delete(&format!("{claims}/a")).await.expect(200);
+    }
+    eventually("the same rows", SOON, || async {
+        let [direct, served] = [
+            clients[0].get("/metrics").await.text(),
+            front.metrics().await,
+        ]
+        .map(|text| {
+            Prometheus::default()
+                .scrape(60, "server", &text)
+                .query(QUERY)
+        });
+        if direct != served {
+            eprintln!("{direct:#?}\n{served:#?}");
+        }
+        direct.len() >= 8 && direct == served
+    })
+    .await;
+    front.stop().await;
+}
