@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -62,25 +62,28 @@ struct Shared {
 pub struct Backend {
     pub address: SocketAddr,
     shared: Arc<Shared>,
-    accept: JoinHandle<()>,
+    /// Dropped, it ends the thread.
+    _stop: oneshot::Sender<()>,
 }
 
 impl Backend {
     /// Serves `group` in version v1. `clients` sign those whose certificates
     /// are shown in the echo.
-    pub async fn start(group: &str, serving: &Pair, clients: &Path, mood: Mood) -> Self {
+    pub fn start(group: &str, serving: &Pair, clients: &Path, mood: Mood) -> Self {
         let address = ports::loopback(ports::free());
-        Self::start_at(address, group, serving, clients, mood).await
+        Self::start_at(address, group, serving, clients, mood)
     }
 
-    pub async fn start_at(
+    /// It has a thread of its own: the runtimes of tests come and go.
+    pub fn start_at(
         address: SocketAddr,
         group: &str,
         serving: &Pair,
         clients: &Path,
         mood: Mood,
     ) -> Self {
-        let listener = TcpListener::bind(address).await.expect("a free port");
+        let listener = std::net::TcpListener::bind(address).expect("a free port");
+        listener.set_nonblocking(true).expect("non-blocking");
         let acceptor = TlsAcceptor::from(Arc::new(tls_config(serving, clients)));
         let shared = Arc::new(Shared {
             group: group.to_owned(),
@@ -89,18 +92,23 @@ impl Backend {
             seen: Mutex::default(),
         });
         let all = shared.clone();
-        let accept = tokio::spawn(async move {
-            for number in 0.. {
-                let Ok((stream, _)) = listener.accept().await else {
-                    return;
-                };
-                tokio::spawn(connection(stream, acceptor.clone(), all.clone(), number));
-            }
+        let (stop, stopped) = oneshot::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("runtime");
+            runtime.block_on(async {
+                tokio::select! {
+                    () = accept(listener, acceptor, all) => {}
+                    _ = stopped => {}
+                }
+            });
         });
         Self {
             address,
             shared,
-            accept,
+            _stop: stop,
         }
     }
 
@@ -123,9 +131,13 @@ impl Backend {
     }
 }
 
-impl Drop for Backend {
-    fn drop(&mut self) {
-        self.accept.abort();
+async fn accept(listener: std::net::TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>) {
+    let listener = TcpListener::from_std(listener).expect("a listener");
+    for number in 0.. {
+        let Ok((stream, _)) = listener.accept().await else {
+            return;
+        };
+        tokio::spawn(connection(stream, acceptor.clone(), shared.clone(), number));
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Twins {
     pub front: Apifront,
     /// Signs whoever may be a front proxy.
     pub front_proxies: PathBuf,
-    /// Names `…svc` of what [`service`] is called.
+    /// For every service of [`NAMESPACE`].
     pub serving: Pair,
 }
 
@@ -89,8 +89,6 @@ impl Registration {
 
 /// Where all services are said to be.
 pub const NAMESPACE: &str = "extensions";
-/// Each is a certificate's `NAME.extensions.svc`.
-pub const SERVICES: [&str; 6] = ["wardle", "hostile", "other", "third", "fourth", "fifth"];
 
 impl Twins {
     /// kube-apiserver with an aggregator, and an apifront that has `registered`
@@ -107,27 +105,14 @@ impl Twins {
             .post("/api/v1/namespaces", &namespace)
             .await
             .expect(201);
-        for name in SERVICES {
-            let service = json!({
-                "apiVersion": "v1",
-                "kind": "Service",
-                "metadata": { "name": name },
-                "spec": { "type": "ExternalName", "externalName": "localhost" },
-            });
-            let path = format!("/api/v1/namespaces/{NAMESPACE}/services");
-            admin.post(&path, &service).await.expect(201);
-        }
         let front_proxies = folder.join("front-proxies.crt");
         let pem = [&oracle, shared]
             .map(|c| std::fs::read_to_string(&c.certificates.front_proxy.cert).expect("a CA"));
         std::fs::write(&front_proxies, pem.concat()).expect("a CA file");
-        let names: Vec<String> = SERVICES
-            .iter()
-            .map(|name| format!("{name}.{NAMESPACE}.svc"))
-            .chain(["localhost".to_owned(), "127.0.0.1".to_owned()])
-            .collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let serving = oracle.certificates.serving_for("extensions", &names);
+        let serving = oracle.certificates.serving_for(
+            "extensions",
+            &[&format!("*.{NAMESPACE}.svc"), "localhost", "127.0.0.1"],
+        );
         let parts = Parts {
             oracle,
             front_proxies,
@@ -226,8 +211,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    pub async fn backend(&self, group: &str, mood: Mood) -> Backend {
-        Backend::start(group, &self.serving, &self.front_proxies, mood).await
+    pub fn backend(&self, group: &str, mood: Mood) -> Backend {
+        Backend::start(group, &self.serving, &self.front_proxies, mood)
     }
 
     pub fn ca(&self) -> &std::path::Path {
@@ -270,7 +255,18 @@ pub fn configure(config: &mut Value, manifests: &std::path::Path, registered: &[
 
 pub const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
+/// The service leads to this machine's loopback, at the port of the
+/// APIService: that needs no network of a cluster.
 pub async fn register(admin: &Client, registration: &Registration) {
+    let service = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": { "name": registration.service() },
+        "spec": { "type": "ExternalName", "externalName": "localhost" },
+    });
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/services");
+    let made = admin.post(&path, &service).await;
+    assert!(made.status == 201 || made.status == 409, "{}", made.text());
     admin
         .post(API_SERVICES, &registration.manifest)
         .await

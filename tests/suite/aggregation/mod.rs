@@ -1,3 +1,44 @@
 //! Extension API servers behind apifront as behind kube-apiserver's aggregator.
 
+mod api_services;
+mod forwarding;
+mod isolation;
+mod kubectl;
+mod reload;
+mod unavailable;
 mod wardle;
+
+use crate::harness::backend::{Backend, Mood};
+use crate::harness::cluster::{Once, once};
+use crate::harness::twins::{Parts, Registration, Twins};
+
+const HOSTILE: &str = "hostile.example.com";
+
+/// Twins with a [`Backend`] that is fine, for tests of what passes through.
+struct HostileTwins {
+    twins: Twins,
+    backend: Backend,
+}
+
+impl HostileTwins {
+    fn shared() -> &'static HostileTwins {
+        static SHARED: Once<HostileTwins> = Once::new();
+        once(&SHARED, HostileTwins::start)
+    }
+
+    async fn start() -> HostileTwins {
+        let mut started = None;
+        let twins = Twins::start(async |parts: &Parts| {
+            let backend = parts.backend(HOSTILE, Mood::Fine);
+            let registration = Registration::new(HOSTILE, "v1", "hostile", backend.port());
+            started = Some(backend);
+            vec![registration.trust(parts.ca())]
+        })
+        .await;
+        twins.settled(&format!("v1.{HOSTILE}"), true).await;
+        HostileTwins {
+            twins,
+            backend: started.expect("started above"),
+        }
+    }
+}

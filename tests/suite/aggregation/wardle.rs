@@ -1,14 +1,496 @@
-//! `k8s.io/sample-apiserver`'s flunders and fischers.
+//! `k8s.io/sample-apiserver`'s flunders and fischers: what can be done with
+//! them through kube-apiserver can be done through apifront, with the same
+//! answers.
 
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::client::{Answer, Client};
+use crate::harness::differential::{Differential, compare};
 use crate::harness::twins::WardleTwins;
+use crate::harness::watch::Watch;
+
+const ALPHA: &str = "/apis/wardle.example.com/v1alpha1";
+const BETA: &str = "/apis/wardle.example.com/v1beta1";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+fn flunder(name: &str, labels: &Value) -> Value {
+    json!({
+        "apiVersion": "wardle.example.com/v1alpha1",
+        "kind": "Flunder",
+        "metadata": { "name": name, "labels": labels },
+        "spec": { "reference": "other" },
+    })
+}
+
+fn fischer(name: &str) -> Value {
+    json!({
+        "apiVersion": "wardle.example.com/v1alpha1",
+        "kind": "Fischer",
+        "metadata": { "name": name },
+        "disallowedFlunders": ["forbidden-by-fischer"],
+    })
+}
+
+fn flunders(namespace: &str) -> String {
+    format!("{ALPHA}/namespaces/{namespace}/flunders")
+}
 
 #[tokio::test]
 async fn discovery_of_the_version_is_the_backends() {
     let twins = &WardleTwins::shared().twins;
     let mut both = twins.differential();
-    for version in ["v1alpha1", "v1beta1"] {
-        both.get(&format!("/apis/wardle.example.com/{version}"))
-            .await;
+    for path in [ALPHA, BETA, "/apis/wardle.example.com"] {
+        both.get(path).await;
+        both.get_as(path, "application/yaml").await;
+        both.get_as(path, PROTOBUF).await;
     }
+    both.finish();
+}
+
+/// The same done twice, through either door: what differs is what names the
+/// moment and the object.
+struct Doors {
+    direct: Client,
+    front: Client,
+}
+
+impl Doors {
+    async fn both(&self, ask: impl AsyncFn(&Client) -> Answer, what: &str) -> Answer {
+        let mut direct = ask(&self.direct).await;
+        let front = ask(&self.front).await;
+        let mut shown = front.clone();
+        direct.body = masked(&direct).into();
+        shown.body = masked(&shown).into();
+        let difference = compare(&direct, &shown);
+        assert!(difference.is_empty(), "{what}:\n{difference}");
+        front
+    }
+}
+
+fn masked(answer: &Answer) -> String {
+    let Ok(mut value) = serde_json::from_slice::<Value>(&answer.body) else {
+        return answer.text();
+    };
+    mask(&mut value);
+    value.to_string()
+}
+
+fn mask(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match key.as_str() {
+                    "uid" | "resourceVersion" | "creationTimestamp" | "time" => {
+                        *value = json!("masked");
+                    }
+                    _ => mask(value),
+                }
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(mask),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn writes_have_the_same_answers() {
+    let wardle = WardleTwins::shared();
+    let doors = Doors {
+        direct: wardle.twins.direct_client(),
+        front: wardle.twins.front_client(),
+    };
+    let list = flunders(&wardle.namespace("writes").await);
+    let path = format!("{list}/a");
+    let steps: Vec<(&str, Method, String, &str, Value)> = vec![
+        (
+            "create",
+            Method::POST,
+            list.clone(),
+            "application/json",
+            flunder("a", &json!({})),
+        ),
+        (
+            "create twice",
+            Method::POST,
+            list.clone(),
+            "application/json",
+            json!("below"),
+        ),
+        (
+            "nothing to create",
+            Method::POST,
+            list.clone(),
+            "application/json",
+            json!({}),
+        ),
+        (
+            "merge patch",
+            Method::PATCH,
+            path.clone(),
+            "application/merge-patch+json",
+            json!({"metadata": {"labels": {"a": "b"}}}),
+        ),
+        (
+            "json patch",
+            Method::PATCH,
+            path.clone(),
+            "application/json-patch+json",
+            json!([{"op": "add", "path": "/metadata/labels/c", "value": "d"}]),
+        ),
+        (
+            "strategic patch",
+            Method::PATCH,
+            path.clone(),
+            "application/strategic-merge-patch+json",
+            json!({"spec": {"reference": "x"}}),
+        ),
+        (
+            "server-side apply",
+            Method::PATCH,
+            format!("{path}?fieldManager=me&force=true"),
+            "application/apply-patch+yaml",
+            flunder("a", &json!({"applied": "yes"})),
+        ),
+        (
+            "conflicting apply",
+            Method::PATCH,
+            format!("{path}?fieldManager=you"),
+            "application/apply-patch+yaml",
+            flunder("a", &json!({"applied": "no"})),
+        ),
+        (
+            "bad patch",
+            Method::PATCH,
+            path.clone(),
+            "application/merge-patch+json",
+            json!([]),
+        ),
+        (
+            "unknown patch type",
+            Method::PATCH,
+            path.clone(),
+            "application/x-patch",
+            json!({}),
+        ),
+        (
+            "another kind",
+            Method::POST,
+            list.clone(),
+            "application/json",
+            json!({
+                "apiVersion": "wardle.example.com/v1alpha1", "kind": "Fluder",
+                "metadata": {"name": "a"},
+            }),
+        ),
+        (
+            "dry run",
+            Method::POST,
+            format!("{list}?dryRun=All"),
+            "application/json",
+            flunder("dry", &json!({})),
+        ),
+        (
+            "delete with a precondition",
+            Method::DELETE,
+            path.clone(),
+            "application/json",
+            json!({"preconditions": {"uid": "another"}}),
+        ),
+    ];
+    let created = doors.front.post(&list, &flunder("a", &json!({}))).await;
+    created.expect(201);
+    for (what, method, path, kind, body) in steps.into_iter().skip(1) {
+        let body = if body == json!("below") {
+            flunder("a", &json!({}))
+        } else {
+            body
+        };
+        let headers = [("content-type", kind), ("accept", "application/json")];
+        let ask = async |client: &Client| {
+            client
+                .send(method.clone(), &path, &headers, body.to_string())
+                .await
+        };
+        let answer = doors.both(ask, what).await;
+        assert_ne!(answer.status, 503, "{what}: {}", answer.text());
+    }
+    // An object each may delete once.
+    for client in [&doors.direct, &doors.front] {
+        client
+            .post(&list, &flunder("b", &json!({})))
+            .await
+            .expect(201);
+        let deleted = client.delete(&format!("{list}/b")).await.expect(200);
+        assert_eq!(deleted["kind"], "Status");
+        client.get(&format!("{list}/b")).await.expect_status(
+            404,
+            "NotFound",
+            "flunders.wardle.example.com \"b\" not found",
+        );
+        for name in ["c", "d"] {
+            let labels = json!({"collected": "yes"});
+            client
+                .post(&list, &flunder(name, &labels))
+                .await
+                .expect(201);
+        }
+        let collected = client
+            .delete(&format!("{list}?labelSelector=collected"))
+            .await;
+        assert_eq!(
+            collected.expect(200)["items"].as_array().map(Vec::len),
+            Some(2)
+        );
+    }
+}
+
+/// Through one door, and read through the other.
+#[tokio::test]
+async fn what_one_door_writes_the_other_reads() {
+    let wardle = WardleTwins::shared();
+    let (direct, front) = (wardle.twins.direct_client(), wardle.twins.front_client());
+    let list = flunders(&wardle.namespace("doors").await);
+    let path = format!("{list}/a");
+    // Cached before anything is there.
+    wardle
+        .twins
+        .front
+        .warm(&front, &format!("{list}?resourceVersion=0"))
+        .await;
+    let mut value = front
+        .post(&list, &flunder("a", &json!({})))
+        .await
+        .expect(201);
+    for round in 0..10 {
+        let (writer, reader) = if round % 2 == 0 {
+            (&direct, &front)
+        } else {
+            (&front, &direct)
+        };
+        value["spec"]["reference"] = json!(format!("round-{round}"));
+        value = writer.put(&path, &value).await.expect(200);
+        let read = reader.get(&path).await.expect(200);
+        assert_eq!(read, value);
+        let listed = reader.get(&list).await.expect(200);
+        assert_eq!(listed["items"][0]["spec"], value["spec"]);
+    }
+    front.delete(&path).await.expect(200);
+    assert_eq!(direct.get(&path).await.status, 404);
+    assert_eq!(front.get(&path).await.status, 404);
+}
+
+/// Objects that no test changes.
+async fn still_life(wardle: &WardleTwins) -> String {
+    let ns = wardle.namespace("still").await;
+    let admin = wardle.twins.direct_client();
+    for n in 0..7 {
+        let body = flunder(
+            &format!("flunder-{n}"),
+            &json!({ "odd": (n % 2).to_string() }),
+        );
+        admin.post(&flunders(&ns), &body).await.expect(201);
+    }
+    let name = format!("fischer-of-{ns}");
+    admin
+        .post(&format!("{ALPHA}/fischers"), &fischer(&name))
+        .await
+        .expect(201);
+    ns
+}
+
+#[tokio::test]
+async fn reads_are_the_same_in_every_representation() {
+    let wardle = WardleTwins::shared();
+    let ns = still_life(wardle).await;
+    let front = &wardle.twins.front;
+    front
+        .warm(
+            &front.admin_client(),
+            &format!("{ALPHA}/flunders?resourceVersion=0"),
+        )
+        .await;
+    let mut both = wardle.twins.differential();
+    for prefix in [ALPHA, BETA] {
+        let list = format!("{prefix}/namespaces/{ns}/flunders");
+        for query in [
+            "",
+            "?resourceVersion=0",
+            "?labelSelector=odd%3D1",
+            "?labelSelector=odd%20in%20(0)&resourceVersion=0",
+            "?fieldSelector=metadata.name%3Dflunder-3",
+            "?fieldSelector=spec.reference%3Dother",
+            "?limit=3",
+            "?limit=3&resourceVersion=0",
+            "?pretty=true",
+            "?resourceVersion=999999999",
+            "?resourceVersion=nonsense",
+            "?limit=nonsense",
+            "?includeObject=None",
+        ] {
+            for accept in ["application/json", "application/yaml", TABLE, PARTIAL_LIST] {
+                both.get_as(&format!("{list}{query}"), accept).await;
+            }
+        }
+        for one in ["flunder-0", "flunder-9"] {
+            for accept in [
+                "application/json",
+                "application/yaml",
+                TABLE,
+                PARTIAL,
+                "text/html",
+            ] {
+                both.get_as(&format!("{list}/{one}"), accept).await;
+                both.get_as(&format!("{list}/{one}?resourceVersion=0"), accept)
+                    .await;
+            }
+        }
+    }
+    both.get(&format!("{ALPHA}/fischers/fischer-of-{ns}")).await;
+    both.get(&format!("{BETA}/fischers")).await;
+    both.get(&format!("{ALPHA}/nothings")).await;
+    both.get(&format!(
+        "{ALPHA}/namespaces/{ns}/flunders/flunder-0/status"
+    ))
+    .await;
+    both.get("/apis/wardle.example.com/v9/flunders").await;
+    both.ask(Method::OPTIONS, &flunders(&ns), &[], "").await;
+    both.ask(Method::HEAD, &flunders(&ns), &[], "").await;
+    both.finish();
+}
+
+#[tokio::test]
+async fn pages_follow_each_other() {
+    let wardle = WardleTwins::shared();
+    let ns = still_life(wardle).await;
+    for (first, rest) in [
+        (wardle.twins.front_client(), wardle.twins.front_client()),
+        (wardle.twins.direct_client(), wardle.twins.front_client()),
+        (wardle.twins.front_client(), wardle.twins.direct_client()),
+    ] {
+        let list = flunders(&ns);
+        let mut names = Vec::new();
+        let mut page = first.get(&format!("{list}?limit=2")).await.expect(200);
+        loop {
+            for item in page["items"].as_array().expect("items") {
+                names.push(
+                    item["metadata"]["name"]
+                        .as_str()
+                        .expect("a name")
+                        .to_owned(),
+                );
+            }
+            let Some(token) = page["metadata"]["continue"].as_str() else {
+                break;
+            };
+            let next = format!("{list}?limit=2&continue={token}");
+            page = rest.get(&next).await.expect(200);
+        }
+        let expected: Vec<String> = (0..7).map(|n| format!("flunder-{n}")).collect();
+        assert_eq!(names, expected);
+    }
+}
+
+#[tokio::test]
+async fn watches_tell_the_same() {
+    let wardle = WardleTwins::shared();
+    let (direct, front) = (wardle.twins.direct_client(), wardle.twins.front_client());
+    let list = flunders(&wardle.namespace("watches").await);
+    let listed = direct.get(&list).await.expect(200);
+    let version = listed["metadata"]["resourceVersion"]
+        .as_str()
+        .expect("a version");
+    let path = format!("{list}?watch=1&resourceVersion={version}");
+    wardle
+        .twins
+        .front
+        .warm(&front, &format!("{list}?resourceVersion=0"))
+        .await;
+    let mut watches = [
+        Watch::open(&direct, &path).await,
+        Watch::open(&front, &path).await,
+    ];
+    for n in 0..3 {
+        let name = format!("w-{n}");
+        let client = if n % 2 == 0 { &direct } else { &front };
+        client
+            .post(&list, &flunder(&name, &json!({})))
+            .await
+            .expect(201);
+        let labels = json!({"metadata": {"labels": {"n": n.to_string()}}});
+        client
+            .patch(&format!("{list}/{name}"), "merge-patch+json", &labels)
+            .await
+            .expect(200);
+        client.delete(&format!("{list}/{name}")).await.expect(200);
+    }
+    let mut told = Vec::new();
+    for watch in &mut watches {
+        let events = watch.take(9).await;
+        told.push(events.into_iter().map(|e| e.line).collect::<Vec<_>>());
+    }
+    assert_eq!(told[0], told[1]);
+    let initial = format!(
+        "{list}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=2"
+    );
+    direct
+        .post(&list, &flunder("last", &json!({})))
+        .await
+        .expect(201);
+    let mut both = Vec::new();
+    for client in [&direct, &front] {
+        let mut watch = Watch::open(client, &initial).await;
+        let added = watch.next().await.expect("an object");
+        let bookmark = watch.next().await.expect("a bookmark");
+        assert_eq!(bookmark.kind, "BOOKMARK");
+        both.push(added.line);
+    }
+    assert_eq!(both[0], both[1]);
+}
+
+/// sample-apiserver speaks no protobuf of its own kinds: Tables and metadata of
+/// them it does.
+#[tokio::test]
+async fn protobuf_is_what_the_backend_can_do() {
+    let wardle = WardleTwins::shared();
+    let ns = still_life(wardle).await;
+    let mut both: Differential = wardle.twins.differential();
+    for accept in [
+        PROTOBUF.to_owned(),
+        format!("{PROTOBUF},application/json"),
+        format!("{PROTOBUF};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"),
+        format!("{PROTOBUF};as=Table;v=v1;g=meta.k8s.io"),
+    ] {
+        both.get_as(&flunders(&ns), &accept).await;
+    }
+    let one = format!("{}/flunder-0", flunders(&ns));
+    both.get_as(
+        &one,
+        &format!("{PROTOBUF};as=PartialObjectMetadata;v=v1;g=meta.k8s.io"),
+    )
+    .await;
+    both.finish();
+}
+
+/// Who may not, may not through either.
+#[tokio::test]
+async fn the_backend_hears_who_asks() {
+    let wardle = WardleTwins::shared();
+    let ns = still_life(wardle).await;
+    let (direct, front) = wardle.twins.clients_of("nobody-special", &["nobodies"]);
+    let mut both = Differential::new(direct, front);
+    both.get(&flunders(&ns)).await;
+    both.get(&format!("{}/flunder-0", flunders(&ns))).await;
+    both.ask(
+        Method::DELETE,
+        &format!("{}/flunder-0", flunders(&ns)),
+        &[],
+        "",
+    )
+    .await;
+    both.get(ALPHA).await;
     both.finish();
 }

@@ -1,0 +1,214 @@
+//! `/apis/apiregistration.k8s.io/v1/apiservices`: the upstream's own, and those
+//! of the configuration.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::apifront::oracle;
+use crate::harness::backend::Mood;
+use crate::harness::cluster::Cluster;
+use crate::harness::kubectl::Kubectl;
+use crate::harness::twins::{API_SERVICES, Parts, Registration, Twins, WardleTwins};
+use crate::harness::watch::Watch;
+
+const WARDLE: &str = "v1alpha1.wardle.example.com";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+
+fn names(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().expect("items");
+    let name = |item: &Value| {
+        item["metadata"]["name"]
+            .as_str()
+            .expect("a name")
+            .to_owned()
+    };
+    items.iter().map(name).collect()
+}
+
+#[tokio::test]
+async fn a_list_holds_the_upstreams_and_ours() {
+    let twins = &WardleTwins::shared().twins;
+    let front = twins.front_client();
+    let list = front.get(API_SERVICES).await.expect(200);
+    assert_eq!(list["kind"], "APIServiceList");
+    let names = names(&list);
+    for expected in [WARDLE, "v1beta1.wardle.example.com", "v1.apps", "v1."] {
+        assert!(
+            names.contains(&expected.to_owned()),
+            "{expected}: {names:?}"
+        );
+    }
+    let mut sorted = names.clone();
+    sorted.sort();
+    assert_eq!(names, sorted);
+    // What the aggregator says of the same manifest.
+    let of = async |client: &crate::harness::client::Client| {
+        let mut object = client
+            .get(&format!("{API_SERVICES}/{WARDLE}"))
+            .await
+            .expect(200);
+        let conditions = object["status"]["conditions"].take();
+        let condition = conditions[0].clone();
+        (
+            object["spec"].clone(),
+            condition["status"].clone(),
+            condition["reason"].clone(),
+            condition["message"].clone(),
+        )
+    };
+    assert_eq!(of(&twins.direct_client()).await, of(&front).await);
+    let table = front.get_as(API_SERVICES, TABLE).await.expect(200);
+    let row = table["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .find(|row| row["cells"][0] == WARDLE)
+        .expect("a row")
+        .clone();
+    assert_eq!(row["cells"][1], "extensions/wardle");
+    assert_eq!(row["cells"][2], "True");
+    assert_eq!(row["object"]["kind"], "PartialObjectMetadata");
+    let partial = front.get_as(API_SERVICES, PARTIAL_LIST).await.expect(200);
+    assert_eq!(self::names(&partial), names);
+    for accept in ["application/yaml", "application/vnd.kubernetes.protobuf"] {
+        let answer = front.get_as(API_SERVICES, accept).await;
+        assert_eq!(answer.status, 200);
+        assert!(answer.text().contains(WARDLE), "{accept}");
+        let one = front
+            .get_as(&format!("{API_SERVICES}/{WARDLE}"), accept)
+            .await;
+        assert!(one.status == 200 && one.text().contains(WARDLE), "{accept}");
+    }
+    let selected = |query: &str| format!("{API_SERVICES}?{query}");
+    for (query, expected) in [
+        (
+            format!("fieldSelector=metadata.name%3D{WARDLE}"),
+            vec![WARDLE],
+        ),
+        ("labelSelector=no%3Dsuch".to_owned(), vec![]),
+    ] {
+        let list = front.get(&selected(&query)).await.expect(200);
+        assert_eq!(self::names(&list), expected);
+    }
+}
+
+#[tokio::test]
+async fn ours_are_read_only() {
+    if oracle() {
+        return;
+    }
+    let twins = &WardleTwins::shared().twins;
+    let front = twins.front_client();
+    let path = format!("{API_SERVICES}/{WARDLE}");
+    let object = front.get(&path).await.expect(200);
+    let file = object["metadata"]["annotations"]["apifront.dev/source"].as_str();
+    let file = file.expect("the file").to_owned();
+    assert!(file.ends_with("v1alpha1.wardle.example.com.yaml"), "{file}");
+    let refused = [
+        front.put(&path, &object).await,
+        front.put(&format!("{path}/status"), &object).await,
+        front.patch(&path, "merge-patch+json", &json!({})).await,
+        front.delete(&path).await,
+        front.post(API_SERVICES, &object).await,
+    ];
+    for answer in refused {
+        let status = answer.expect(403);
+        assert_eq!(status["reason"], "Forbidden", "{status}");
+        let message = status["message"].as_str().expect("a message");
+        assert!(
+            message.contains(&file) && message.contains("configured in"),
+            "{message}"
+        );
+    }
+    // Others are the upstream's to change.
+    let other = json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": { "name": "v1.others.example.com" },
+        "spec": { "group": "others.example.com", "version": "v1", "groupPriorityMinimum": 10, "versionPriority": 10 },
+    });
+    let made = front.post(API_SERVICES, &other).await;
+    made.expect(201);
+    let theirs = format!("{API_SERVICES}/v1.others.example.com");
+    Cluster::shared()
+        .admin_client()
+        .get(&theirs)
+        .await
+        .expect(200);
+    front.delete(&theirs).await.expect(200);
+    let cannot = twins.clients_of("nobody-special", &[]).1;
+    let answer = cannot.get(&path).await;
+    assert_eq!(answer.status, 403);
+    let answer = cannot.send(Method::DELETE, &path, &[], "").await;
+    assert!(
+        !answer.text().contains("configured in"),
+        "{}",
+        answer.text()
+    );
+}
+
+#[tokio::test]
+async fn kubectl_lists_and_waits() {
+    let twins = &WardleTwins::shared().twins;
+    let kubectl = Kubectl::new(&twins.kubeconfigs().1);
+    let told = kubectl.run(&["get", "apiservices"]).await.ok();
+    let line = told
+        .lines()
+        .find(|l| l.starts_with(WARDLE))
+        .expect("a line");
+    assert!(
+        line.contains("extensions/wardle") && line.contains("True"),
+        "{line}"
+    );
+    let wait = ["wait", "--for=condition=Available", "--timeout=30s"];
+    let told = kubectl
+        .run(&[&wait[..], &[&format!("apiservice/{WARDLE}")]].concat())
+        .await
+        .ok();
+    assert!(told.contains("condition met"), "{told}");
+}
+
+/// A watch tells of ours as of the others: at the beginning, and when their
+/// condition changes.
+#[tokio::test]
+async fn a_watch_tells_of_ours() {
+    let mut started = None;
+    let twins = Twins::start(async |parts: &Parts| {
+        let backend = parts.backend("watched.example.com", Mood::Fine);
+        let port = backend.port();
+        started = Some(backend);
+        vec![Registration::new("watched.example.com", "v1", "watched", port).trust(parts.ca())]
+    })
+    .await;
+    let backend = started.expect("started above");
+    let name = "v1.watched.example.com";
+    twins.settled(name, true).await;
+    let front = twins.front_client();
+    let list = front.get(API_SERVICES).await.expect(200);
+    let version = list["metadata"]["resourceVersion"]
+        .as_str()
+        .expect("a version");
+    let mut initial = Watch::open(&front, &format!("{API_SERVICES}?watch=1")).await;
+    let mut seen = Vec::new();
+    while !seen.contains(&name.to_owned()) {
+        let event = initial.next().await.expect("an event");
+        seen.push(event.name().to_owned());
+    }
+    let path = format!(
+        "{API_SERVICES}?watch=1&resourceVersion={version}&fieldSelector=metadata.name%3D{name}"
+    );
+    let mut later = Watch::open(&front, &path).await;
+    backend.become_(Mood::Status(500));
+    twins.settled(name, false).await;
+    for watch in [&mut initial, &mut later] {
+        loop {
+            let event = watch.next().await.expect("an event");
+            if event.name() == name && event.kind == "MODIFIED" {
+                let condition = &event.object["status"]["conditions"][0];
+                assert_eq!(condition["status"], "False");
+                assert!(event.version() > 0);
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Backends that do not answer as they should: conditions, their texts, and
+//! what callers are told.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::HostileTwins;
+use crate::harness::apifront::oracle;
+use crate::harness::backend::{Backend, Mood};
+use crate::harness::certificates::Pair;
+use crate::harness::client::Client;
+use crate::harness::eventually;
+use crate::harness::ports;
+use crate::harness::twins::{Parts, Registration, SETTLES_WITHIN, Twins, condition};
+
+/// Everything that one can get wrong, each in a group of its own.
+struct Case {
+    name: &'static str,
+    kind: Kind,
+    available: bool,
+}
+
+enum Kind {
+    Mood(Mood),
+    /// Nobody listens.
+    Nobody,
+    /// Its certificate is another authority's.
+    Stranger,
+    /// Its certificate is for another name.
+    AnotherName,
+    /// The APIService names no authority.
+    NoBundle,
+    /// As NoBundle, and does not mind.
+    Insecure,
+}
+
+fn cases() -> Vec<Case> {
+    use Kind::*;
+    let case = |name, kind, available| Case {
+        name,
+        kind,
+        available,
+    };
+    vec![
+        case("fine", Mood(self::Mood::Fine), true),
+        case("mute", Mood(self::Mood::Mute), false),
+        case("hanging", Mood(self::Mood::Hanging), false),
+        // The status alone decides.
+        case("half-hanging", Mood(self::Mood::HangingAfterHead), true),
+        case("closing", Mood(self::Mood::Closing), false),
+        case("hanging-up", Mood(self::Mood::ClosingAfterRequest), false),
+        case("half-closed", Mood(self::Mood::HalfClosed), true),
+        case("slow", Mood(self::Mood::Slow(Duration::from_secs(2))), true),
+        case("moved", Mood(self::Mood::Status(301)), false),
+        case("unauthorized", Mood(self::Mood::Status(401)), false),
+        case("missing", Mood(self::Mood::Status(404)), false),
+        case("failing", Mood(self::Mood::Status(500)), false),
+        case("unavailable", Mood(self::Mood::Status(503)), false),
+        case("no-content", Mood(self::Mood::Status(204)), true),
+        case("html", Mood(self::Mood::Html), true),
+        case("garbage", Mood(self::Mood::Garbage(1000)), true),
+        case("huge", Mood(self::Mood::Huge(20_000)), true),
+        case("nobody", Nobody, false),
+        case("stranger", Stranger, false),
+        case("another-name", AnotherName, false),
+        case("no-bundle", NoBundle, false),
+        case("insecure", Insecure, true),
+    ]
+}
+
+fn group(name: &str) -> String {
+    format!("{name}.hostile.example.com")
+}
+
+struct Moods {
+    twins: Twins,
+    backends: Vec<Backend>,
+}
+
+impl Moods {
+    async fn start() -> Self {
+        let mut backends = Vec::new();
+        let twins = Twins::start(async |parts: &Parts| {
+            let mut all = Vec::new();
+            for case in cases() {
+                let (registration, backend) = case.start(parts);
+                all.push(registration);
+                backends.extend(backend);
+            }
+            all
+        })
+        .await;
+        Self { twins, backends }
+    }
+}
+
+impl Case {
+    fn start(&self, parts: &Parts) -> (Registration, Option<Backend>) {
+        let group = group(self.name);
+        let certificates = &parts.oracle.certificates;
+        let with = |serving: &Pair, mood| {
+            Backend::start(&group, serving, &parts.front_proxies, mood)
+        };
+        let backend = match &self.kind {
+            Kind::Mood(mood) => Some(with(&parts.serving, *mood)),
+            Kind::Nobody => None,
+            Kind::Stranger => {
+                let stranger = certificates.stranger_serving("stranger-serving");
+                Some(with(&stranger, Mood::Fine))
+            }
+            Kind::AnotherName => {
+                let another = certificates.serving_for("another-name", &["another.name.svc"]);
+                Some(with(&another, Mood::Fine))
+            }
+            Kind::NoBundle | Kind::Insecure => Some(with(&parts.serving, Mood::Fine)),
+        };
+        let port = backend.as_ref().map_or_else(ports::free, Backend::port);
+        let registration = Registration::new(&group, "v1", self.name, port);
+        let registration = match &self.kind {
+            Kind::NoBundle => registration,
+            Kind::Insecure => {
+                let mut registration = registration;
+                registration.manifest["spec"]["insecureSkipTLSVerify"] = true.into();
+                registration
+            }
+            _ => registration.trust(parts.ca()),
+        };
+        (registration, backend)
+    }
+}
+
+/// What both must say alike; of errors of a connection each has its own words.
+fn comparable(condition: &Value) -> String {
+    let text = |field: &str| condition[field].as_str().unwrap_or("").to_owned();
+    let mut message = text("message");
+    // The service is a name there and an address here.
+    while let Some(at) = message.find("localhost:") {
+        message.replace_range(at..at + "localhost:".len(), "127.0.0.1:");
+    }
+    if let Some(at) = message
+        .find("\": ")
+        .filter(|_| message.contains(": Get \""))
+    {
+        message.truncate(at);
+    }
+    format!("{} {}: {message}", text("status"), text("reason"))
+}
+
+#[tokio::test]
+async fn conditions_and_answers_are_those_of_the_aggregator() {
+    let moods = Moods::start().await;
+    let (direct, front) = (moods.twins.direct_client(), moods.twins.front_client());
+    for case in cases() {
+        let name = format!("v1.{}", group(case.name));
+        moods.twins.settled(&name, case.available).await;
+        let of = async |client: &Client| condition(client, &name).await.expect("a condition");
+        let (expected, got) = (of(&direct).await, of(&front).await);
+        assert_eq!(comparable(&expected), comparable(&got), "{}", case.name);
+    }
+    let mut both = moods.twins.differential();
+    for case in cases() {
+        let root = format!("/apis/{}/v1", group(case.name));
+        for path in ["/things/status/200", "/things/echo", "/things/x/status"] {
+            if path != "/things/echo" || !case.available {
+                both.get(&format!("{root}{path}")).await;
+            }
+        }
+        if !case.available {
+            both.get(&root).await;
+            both.get(&format!("{root}/things?watch=1")).await;
+        }
+    }
+    both.finish();
+    let text = front.get("/apis/mute.hostile.example.com/v1/things").await;
+    assert_eq!(text.status, 503);
+    assert_eq!(text.text(), "service unavailable\n");
+    let metric = |name: &str| {
+        let label = [("name", format!("v1.{}", group(name)))];
+        let front = &moods.twins.front;
+        async move {
+            let labels: Vec<(&str, &str)> = label.iter().map(|(k, v)| (*k, v.as_str())).collect();
+            front
+                .metric("aggregator_unavailable_apiservice", &labels)
+                .await
+        }
+    };
+    if !oracle() {
+        assert_eq!(metric("fine").await, 0.0);
+        assert_eq!(metric("mute").await, 1.0);
+    }
+    assert!(moods.backends.len() > 10);
+}
+
+/// Within the 30 s of the next check it is noticed, and the return at once.
+#[tokio::test]
+async fn what_comes_and_goes_is_noticed() {
+    let hostile = HostileTwins::start().await;
+    let name = "v1.hostile.example.com";
+    let path = "/apis/hostile.example.com/v1/things/status/200";
+    let (direct, front) = (hostile.twins.direct_client(), hostile.twins.front_client());
+    hostile.backend.become_(Mood::Status(500));
+    hostile.twins.settled(name, false).await;
+    for client in [&direct, &front] {
+        let answer = client.get(path).await;
+        assert_eq!(answer.text(), "service unavailable\n");
+    }
+    let of = async |client: &Client| condition(client, name).await.expect("a condition");
+    let before = of(&front).await["lastTransitionTime"].clone();
+    hostile.backend.become_(Mood::Status(404));
+    eventually("the other message", SETTLES_WITHIN, || async {
+        of(&front).await["message"].to_string().contains("404")
+    })
+    .await;
+    assert_eq!(of(&front).await["lastTransitionTime"], before);
+    hostile.backend.become_(Mood::Fine);
+    hostile.twins.settled(name, true).await;
+    for client in [&direct, &front] {
+        eventually("it answers again", SETTLES_WITHIN, || async {
+            client.get(path).await.status == 200
+        })
+        .await;
+    }
+    if oracle() {
+        return;
+    }
+    let lost = [("name", name), ("reason", "FailedDiscoveryCheck")];
+    let counted = hostile
+        .twins
+        .front
+        .metric("aggregator_unavailable_apiservice_total", &lost)
+        .await;
+    assert_eq!(counted, 1.0);
+}
