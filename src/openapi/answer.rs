@@ -15,6 +15,7 @@ use super::kept::Missing;
 use super::merged_root::{MergedRoot, Owner};
 use super::metrics::Kind;
 use super::root::{self, Root};
+use super::v2;
 use super::view::View;
 use super::watched::Watched;
 
@@ -202,7 +203,24 @@ impl OpenApi {
         if view.is_plain() {
             return self.main.v2(encoding).recent().await;
         }
-        None
+        let backends = view.backends.iter().map(|b| b.server.v2_json.recent());
+        let (upstream, backends) = tokio::join!(self.main.v2_json.recent(), join_all(backends));
+        let parts = v2::Parts {
+            view: view.clone(),
+            upstream: upstream?,
+            backends,
+        };
+        let mut kept = self.v2.lock().await;
+        let merged = match kept.as_ref().filter(|merged| merged.is_of(&parts)) {
+            Some(merged) => merged.clone(),
+            None => {
+                let merge = move || v2::Merged::new(parts).map(Arc::new);
+                let merged = tokio::task::spawn_blocking(merge).await.ok()??;
+                kept.insert(merged).clone()
+            }
+        };
+        drop(kept);
+        merged.document(encoding).await
     }
 }
 

@@ -48,19 +48,18 @@ impl MergedRoot {
                 owners.insert(key.clone(), owner(main, &upstream, key));
             }
         }
-        for (backend, root) in view.backends.iter().zip(&backends) {
-            let Some(root) = root else { continue };
-            for version in backend.versions.iter().map(|v| &v.group_version) {
-                if !view.runtime.is_enabled(version) {
-                    continue;
-                }
-                let group = format!("apis/{}", version.group);
-                for key in [root::key_of(version), group] {
-                    if root.paths.contains_key(&key) && !paths.contains_key(&key) {
-                        let owner = owner(&backend.server, root, &key);
-                        paths.insert(key.clone(), root::url(&key, owner.hash.as_deref()));
-                        owners.insert(key, owner);
-                    }
+        for (index, version) in view.in_order() {
+            let backend = view.backends.get(index);
+            let root = backends.get(index).and_then(Option::as_ref);
+            let Some((backend, root)) = backend.zip(root) else {
+                continue;
+            };
+            let group = format!("apis/{}", version.group);
+            for key in [root::key_of(version), group] {
+                if root.paths.contains_key(&key) && !paths.contains_key(&key) {
+                    let owner = owner(&backend.server, root, &key);
+                    paths.insert(key.clone(), root::url(&key, owner.hash.as_deref()));
+                    owners.insert(key, owner);
                 }
             }
         }
