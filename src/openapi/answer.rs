@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::Utc;
 use futures::future::join_all;
-use http::header::{CONTENT_ENCODING, ETAG, HeaderName, HeaderValue, LOCATION, RANGE, VARY};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, RANGE, VARY};
 use http::{HeaderMap, Method, StatusCode};
 
 use super::OpenApi;
@@ -80,7 +80,12 @@ impl OpenApi {
         match self.merged_root(Freshness::Recent).await {
             Some(merged) => {
                 let document = root::document(merged.bytes.clone(), http_date(Utc::now()));
-                Outcome::Reply(document.reply(request.headers))
+                let mut reply = document.reply(request.headers);
+                if reply.status == StatusCode::PRECONDITION_FAILED {
+                    // Go sniffs the type of what it sends.
+                    reply.headers.remove(CONTENT_TYPE);
+                }
+                Outcome::Reply(reply)
             }
             None => Outcome::Forward,
         }
@@ -247,7 +252,7 @@ fn moved(document: &Document, key: &str, hash: &str) -> Reply {
     let location = HeaderValue::from_str(&root::url(key, Some(hash))).ok();
     let headers: [(HeaderName, Option<HeaderValue>); 3] = [
         (
-            http::header::CONTENT_TYPE,
+            CONTENT_TYPE,
             Some(document.content_type.clone()),
         ),
         (ETAG, document.etag.clone()),

@@ -16,6 +16,7 @@ mod accept;
 mod answer;
 mod document;
 mod fetch;
+mod gnostic;
 mod kept;
 mod merged_root;
 mod metrics;

@@ -12,9 +12,11 @@ use bytes::Bytes;
 use chrono::Utc;
 use http::header::HeaderValue;
 use sha2::{Digest, Sha512};
+use tokio::sync::OnceCell;
 
 use super::accept::{Encoding, Version};
 use super::document::{Document, http_date};
+use super::gnostic;
 use super::view::View;
 use crate::api::GroupVersion;
 use spec::Spec;
@@ -31,6 +33,8 @@ pub struct Parts {
 pub struct Merged {
     parts: Parts,
     json: Arc<Document>,
+    /// Made when it is first asked for.
+    protobuf: OnceCell<Option<Arc<Document>>>,
 }
 
 impl Parts {
@@ -61,6 +65,7 @@ impl Merged {
         Some(Self {
             parts,
             json: Arc::new(document),
+            protobuf: OnceCell::new(),
         })
     }
 
@@ -71,8 +76,21 @@ impl Merged {
     pub async fn document(&self, encoding: Encoding) -> Option<Arc<Document>> {
         match encoding {
             Encoding::Json => Some(self.json.clone()),
-            Encoding::Protobuf => None,
+            Encoding::Protobuf => self.protobuf.get_or_init(|| self.encode()).await.clone(),
         }
+    }
+
+    async fn encode(&self) -> Option<Arc<Document>> {
+        let json = self.json.bytes.clone();
+        let encode = move || gnostic::encode_v2(&json);
+        let bytes = tokio::task::spawn_blocking(encode).await.ok()??;
+        let content_type = Version::V2.content_type(Encoding::Protobuf);
+        let content_type = HeaderValue::from_static(content_type);
+        let mut document = Document::new(Bytes::from(bytes), content_type);
+        // It varies with the Accept header: the ETag need not.
+        document.etag = self.json.etag.clone();
+        document.last_modified = self.json.last_modified.clone();
+        Some(Arc::new(document))
     }
 }
 
