@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use chrono::Utc;
 use futures::future::join_all;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, RANGE, VARY};
+use http::header::{
+    CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, RANGE, VARY,
+};
 use http::{HeaderMap, Method, StatusCode};
 
 use super::OpenApi;
@@ -251,10 +253,7 @@ fn moved(document: &Document, key: &str, hash: &str) -> Reply {
     let mut reply = Reply::empty(StatusCode::MOVED_PERMANENTLY);
     let location = HeaderValue::from_str(&root::url(key, Some(hash))).ok();
     let headers: [(HeaderName, Option<HeaderValue>); 3] = [
-        (
-            CONTENT_TYPE,
-            Some(document.content_type.clone()),
-        ),
+        (CONTENT_TYPE, Some(document.content_type.clone())),
         (ETAG, document.etag.clone()),
         (LOCATION, location),
     ];

@@ -148,3 +148,6 @@ impl OpenApi {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
