@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use chrono::Utc;
 use futures::future::join_all;
-use http::header::{CONTENT_ENCODING, ETAG, HeaderName, HeaderValue, LOCATION, RANGE, VARY};
+use http::header::{
+    CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, RANGE, VARY,
+};
 use http::{HeaderMap, Method, StatusCode};
 
 use super::OpenApi;
@@ -15,6 +17,7 @@ use super::kept::Missing;
 use super::merged_root::{MergedRoot, Owner};
 use super::metrics::Kind;
 use super::root::{self, Root};
+use super::v2;
 use super::view::View;
 use super::watched::Watched;
 
@@ -79,7 +82,12 @@ impl OpenApi {
         match self.merged_root(Freshness::Recent).await {
             Some(merged) => {
                 let document = root::document(merged.bytes.clone(), http_date(Utc::now()));
-                Outcome::Reply(document.reply(request.headers))
+                let mut reply = document.reply(request.headers);
+                if reply.status == StatusCode::PRECONDITION_FAILED {
+                    // Go sniffs the type of what it sends.
+                    reply.headers.remove(CONTENT_TYPE);
+                }
+                Outcome::Reply(reply)
             }
             None => Outcome::Forward,
         }
@@ -202,7 +210,24 @@ impl OpenApi {
         if view.is_plain() {
             return self.main.v2(encoding).recent().await;
         }
-        None
+        let backends = view.backends.iter().map(|b| b.server.v2_json.recent());
+        let (upstream, backends) = tokio::join!(self.main.v2_json.recent(), join_all(backends));
+        let parts = v2::Parts {
+            view: view.clone(),
+            upstream: upstream?,
+            backends,
+        };
+        let mut kept = self.v2.lock().await;
+        let merged = match kept.as_ref().filter(|merged| merged.is_of(&parts)) {
+            Some(merged) => merged.clone(),
+            None => {
+                let merge = move || v2::Merged::new(parts).map(Arc::new);
+                let merged = tokio::task::spawn_blocking(merge).await.ok()??;
+                kept.insert(merged).clone()
+            }
+        };
+        drop(kept);
+        merged.document(encoding).await
     }
 }
 
@@ -228,10 +253,7 @@ fn moved(document: &Document, key: &str, hash: &str) -> Reply {
     let mut reply = Reply::empty(StatusCode::MOVED_PERMANENTLY);
     let location = HeaderValue::from_str(&root::url(key, Some(hash))).ok();
     let headers: [(HeaderName, Option<HeaderValue>); 3] = [
-        (
-            http::header::CONTENT_TYPE,
-            Some(document.content_type.clone()),
-        ),
+        (CONTENT_TYPE, Some(document.content_type.clone())),
         (ETAG, document.etag.clone()),
         (LOCATION, location),
     ];

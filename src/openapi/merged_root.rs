@@ -13,7 +13,6 @@ use bytes::Bytes;
 use super::root::{self, Key, Root};
 use super::server::Server;
 use super::view::View;
-use crate::api::GroupVersion;
 
 pub struct MergedRoot {
     view: Arc<View>,
@@ -48,19 +47,18 @@ impl MergedRoot {
                 owners.insert(key.clone(), owner(main, &upstream, key));
             }
         }
-        for (backend, root) in view.backends.iter().zip(&backends) {
-            let Some(root) = root else { continue };
-            for version in backend.versions.iter().map(|v| &v.group_version) {
-                if !view.runtime.is_enabled(version) {
-                    continue;
-                }
-                let group = format!("apis/{}", version.group);
-                for key in [root::key_of(version), group] {
-                    if root.paths.contains_key(&key) && !paths.contains_key(&key) {
-                        let owner = owner(&backend.server, root, &key);
-                        paths.insert(key.clone(), root::url(&key, owner.hash.as_deref()));
-                        owners.insert(key, owner);
-                    }
+        for (index, version) in view.in_order() {
+            let backend = view.backends.get(index);
+            let root = backends.get(index).and_then(Option::as_ref);
+            let Some((backend, root)) = backend.zip(root) else {
+                continue;
+            };
+            let group = format!("apis/{}", version.group);
+            for key in [root::key_of(version), group] {
+                if root.paths.contains_key(&key) && !paths.contains_key(&key) {
+                    let owner = owner(&backend.server, root, &key);
+                    paths.insert(key.clone(), root::url(&key, owner.hash.as_deref()));
+                    owners.insert(key, owner);
                 }
             }
         }
@@ -111,7 +109,7 @@ fn owner(server: &Arc<Server>, root: &Root, key: &str) -> Owner {
 /// Upstream's groups, to tell those of which nothing is left.
 struct Groups {
     versioned: BTreeSet<String>,
-    shown: BTreeSet<String>,
+    enabled: BTreeSet<String>,
 }
 
 impl Groups {
@@ -122,23 +120,20 @@ impl Groups {
                 Key::Group(_) | Key::Other => None,
             })
         };
-        let shown = versions().filter(|version| shows(version, view));
+        let enabled = versions().filter(|version| view.runtime.is_enabled(version));
         Self {
             versioned: versions().map(|v| v.group).collect(),
-            shown: shown.map(|v| v.group).collect(),
+            enabled: enabled.map(|v| v.group).collect(),
         }
     }
 
     fn shows(&self, key: &str, view: &View) -> bool {
         match Key::parse(key) {
-            Key::Version(version) => shows(&version, view),
-            Key::Group(group) => !self.versioned.contains(&group) || self.shown.contains(&group),
+            Key::Version(version) => {
+                view.runtime.is_enabled(&version) && !view.is_backends(&version)
+            }
+            Key::Group(group) => !self.versioned.contains(&group) || self.enabled.contains(&group),
             Key::Other => true,
         }
     }
-}
-
-/// Whether upstream's group version is shown as upstream's.
-fn shows(version: &GroupVersion, view: &View) -> bool {
-    view.runtime.is_enabled(version) && !view.is_backends(version)
 }

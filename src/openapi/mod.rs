@@ -16,11 +16,13 @@ mod accept;
 mod answer;
 mod document;
 mod fetch;
+mod gnostic;
 mod kept;
 mod merged_root;
 mod metrics;
 mod root;
 mod server;
+mod v2;
 mod view;
 mod watched;
 
@@ -50,6 +52,8 @@ pub struct OpenApi {
     changing: Mutex<()>,
     changed: watch::Sender<()>,
     root: ArcSwapOption<MergedRoot>,
+    /// Locked while it is made: whoever comes meanwhile wants the same.
+    v2: tokio::sync::Mutex<Option<Arc<v2::Merged>>>,
     kept: Kept,
     metrics: OpenApiMetrics,
 }
@@ -62,6 +66,7 @@ impl OpenApi {
             changing: Mutex::new(()),
             changed: watch::Sender::new(()),
             root: ArcSwapOption::empty(),
+            v2: tokio::sync::Mutex::default(),
             kept: Kept::default(),
             metrics,
         }
@@ -143,3 +148,6 @@ impl OpenApi {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

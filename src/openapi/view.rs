@@ -10,7 +10,6 @@ use crate::config::RuntimeConfig;
 /// Replaced as a whole when the configuration changes.
 #[derive(Default)]
 pub struct View {
-    /// In the order of their merge.
     pub backends: Vec<Backend>,
     pub runtime: RuntimeConfig,
 }
@@ -30,6 +29,29 @@ impl View {
     pub fn is_backends(&self, version: &GroupVersion) -> bool {
         let versions = self.backends.iter().flat_map(|b| &b.versions);
         versions.into_iter().any(|v| v.group_version == *version)
+    }
+
+    /// Every shown group version of a backend, with the backend's index, in
+    /// the order kube-aggregator merges them: highest priority of the group
+    /// first, then by the name of the APIService.
+    pub fn in_order(&self) -> Vec<(usize, &GroupVersion)> {
+        let all = || {
+            let backends = self.backends.iter().enumerate();
+            backends.flat_map(|(index, b)| b.versions.iter().map(move |v| (index, v)))
+        };
+        let priority = |group: &str| {
+            let of_group = all().filter(|(_, v)| v.group_version.group == group);
+            of_group.map(|(_, v)| v.group_priority_minimum).max()
+        };
+        let mut versions: Vec<(usize, &GroupVersion)> = all()
+            .map(|(index, v)| (index, &v.group_version))
+            .filter(|(_, version)| self.runtime.is_enabled(version))
+            .collect();
+        versions.sort_by_cached_key(|(_, v)| {
+            let name = format!("{}.{}", v.version, v.group);
+            (std::cmp::Reverse(priority(&v.group)), name)
+        });
+        versions
     }
 
     pub fn backend(&self, name: &str) -> Option<&Backend> {

@@ -15,6 +15,8 @@ mod scalar;
 mod text;
 mod timestamp;
 
+pub use resolve::is_number_or_time;
+
 use std::borrow::Cow;
 
 use super::scan;

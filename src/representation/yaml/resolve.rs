@@ -22,6 +22,19 @@ pub(super) fn is_something_else(text: &str) -> bool {
     }
 }
 
+/// Whether a reader of go-yaml v3 would take it for a number or a time.
+pub fn is_number_or_time(text: &str) -> bool {
+    match text.bytes().next() {
+        Some(b'.') => is_special_float(text) || is_go_float(text),
+        Some(b'+' | b'-' | b'0'..=b'9') => {
+            is_special_float(text)
+                || timestamp::is_timestamp(text)
+                || is_number(&text.replace('_', ""))
+        }
+        _ => false,
+    }
+}
+
 /// Booleans and null, in the cases YAML 1.1 has.
 fn is_word(text: &str) -> bool {
     const WORDS: [&str; 10] = [

@@ -9,7 +9,6 @@ use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::{Cluster, unique};
 use crate::harness::eventually;
-use crate::harness::kubectl::Kubectl;
 
 /// kube-apiserver's own controllers take seconds to describe a new kind.
 const SEEN_WITHIN: Duration = Duration::from_secs(40);

@@ -1,0 +1,122 @@
+//! What discovery and OpenAPI documents cost, asked of kube-apiserver and of
+//! apifront before it in turn: CPU per answer.
+//!
+//! `cargo bench --bench documents -- --requests 300 --rounds 5`
+
+#[path = "../tests/harness/mod.rs"]
+mod harness;
+mod support;
+
+use harness::client::Client;
+use http::Method;
+use support::report::{self, Goal};
+use support::servers::{Server, Servers};
+
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const JSON: &str = "application/json";
+const GOAL: f64 = 5.0;
+
+fn main() {
+    support::run(compare());
+}
+
+/// A document as a client asks for it.
+struct Asked {
+    name: &'static str,
+    path: String,
+    accept: &'static str,
+    gzip: bool,
+}
+
+async fn compare() {
+    let (requests, rounds) = (support::count("requests", 300), support::count("rounds", 5));
+    let servers = Servers::start(&[], async |_: &Client| {}).await;
+    let (ours, theirs) = (servers.front(), servers.direct());
+    let document = document(&theirs.client).await;
+    let asked = |name, path: &str, accept, gzip| Asked {
+        name,
+        path: path.to_owned(),
+        accept,
+        gzip,
+    };
+    let mut rows = Vec::new();
+    let mut ratios = Vec::new();
+    for asked in [
+        asked("aggregated discovery", "/apis", DISCOVERY, false),
+        asked("aggregated discovery, gzip", "/apis", DISCOVERY, true),
+        asked("OpenAPI v3, root", "/openapi/v3", JSON, false),
+        asked("OpenAPI v3, root, gzip", "/openapi/v3", JSON, true),
+        asked("OpenAPI v3, apps/v1", &document, JSON, false),
+        asked("OpenAPI v3, apps/v1, gzip", &document, JSON, true),
+        asked("OpenAPI v2, gzip", "/openapi/v2", JSON, true),
+    ] {
+        let mut costs = [Vec::new(), Vec::new()];
+        let mut bytes = [0, 0];
+        for _ in 0..rounds {
+            for (server, (costs, bytes)) in [&ours, &theirs]
+                .into_iter()
+                .zip(costs.iter_mut().zip(&mut bytes))
+            {
+                let (cost, length) = cost(server, &asked, requests).await;
+                costs.push(cost);
+                *bytes = length;
+            }
+        }
+        let [ours, theirs] = costs.map(report::median);
+        rows.push(vec![
+            asked.name.to_owned(),
+            format!("{:.0}", bytes[1] as f64 / 1e3),
+            format!("{:.0}", bytes[0] as f64 / 1e3),
+            format!("{theirs:.0}"),
+            format!("{ours:.0}"),
+        ]);
+        ratios.push((asked.name, theirs / ours));
+    }
+    let heads = [
+        "document",
+        "kB, kube-apiserver",
+        "kB, apifront",
+        "CPU us, kube-apiserver",
+        "CPU us, apifront",
+    ];
+    report::table(&heads, &rows);
+    println!();
+    for (name, ratio) in ratios {
+        let what = format!("{name}: times less CPU");
+        report::compare(&what, ratio, "x", Goal::AtLeast(GOAL));
+    }
+}
+
+/// The URL of a group version's document, with its hash.
+async fn document(client: &Client) -> String {
+    let root = client.get("/openapi/v3").await.expect(200);
+    let url = root["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str();
+    url.expect("a URL").to_owned()
+}
+
+/// CPU microseconds of an answer, and its bytes as they were sent.
+async fn cost(server: &Server, asked: &Asked, requests: usize) -> (f64, usize) {
+    let client = server.connection().await;
+    let encoding = if asked.gzip { "gzip" } else { "identity" };
+    let headers = [("accept", asked.accept), ("accept-encoding", encoding)];
+    let ask = async || {
+        let answer = client.send(Method::GET, &asked.path, &headers, "").await;
+        assert_eq!(answer.status, 200, "{}", asked.name);
+        answer.body.len()
+    };
+    // What is made once is made before.
+    let mut bytes = 0;
+    for _ in 0..5 {
+        bytes = ask().await;
+    }
+    let before = server.cpu();
+    for _ in 0..requests {
+        ask().await;
+    }
+    let spent = server.cpu() - before;
+    (spent.as_secs_f64() * 1e6 / requests as f64, bytes)
+}

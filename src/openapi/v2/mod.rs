@@ -1,0 +1,193 @@
+//! `/openapi/v2` of many servers: one document, merged as kube-aggregator does.
+
+mod kinds;
+mod merge;
+mod references;
+mod spec;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chrono::Utc;
+use http::header::HeaderValue;
+use sha2::{Digest, Sha512};
+use tokio::sync::OnceCell;
+
+use super::accept::{Encoding, Version};
+use super::document::{Document, http_date};
+use super::gnostic;
+use super::view::View;
+use crate::api::GroupVersion;
+use spec::Spec;
+
+/// What a merged document is made of.
+#[derive(Clone)]
+pub struct Parts {
+    pub view: Arc<View>,
+    pub upstream: Arc<Document>,
+    /// Of the view's backends, in order.
+    pub backends: Vec<Option<Arc<Document>>>,
+}
+
+pub struct Merged {
+    parts: Parts,
+    json: Arc<Document>,
+    /// Made when it is first asked for.
+    protobuf: OnceCell<Option<Arc<Document>>>,
+}
+
+impl Parts {
+    fn is_same(&self, other: &Self) -> bool {
+        let backends = self.backends.iter().zip(&other.backends);
+        Arc::ptr_eq(&self.view, &other.view)
+            && Arc::ptr_eq(&self.upstream, &other.upstream)
+            && self.backends.len() == other.backends.len()
+            && backends.into_iter().all(|pair| match pair {
+                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+                (None, None) => true,
+                _ => false,
+            })
+    }
+}
+
+impl Merged {
+    /// `None` if upstream's document is not one. A backend's that is none, or
+    /// cannot be merged, is left out. Takes tens of milliseconds.
+    pub fn new(parts: Parts) -> Option<Self> {
+        let json = merge(&parts)?;
+        let hash = Sha512::digest(&json);
+        let hash: String = hash.iter().map(|byte| format!("{byte:02X}")).collect();
+        let content_type = Version::V2.content_type(Encoding::Json);
+        let mut document = Document::new(Bytes::from(json), HeaderValue::from_static(content_type));
+        document.etag = HeaderValue::from_str(&format!("\"{hash}\"")).ok();
+        document.last_modified = http_date(Utc::now());
+        Some(Self {
+            parts,
+            json: Arc::new(document),
+            protobuf: OnceCell::new(),
+        })
+    }
+
+    pub fn is_of(&self, parts: &Parts) -> bool {
+        self.parts.is_same(parts)
+    }
+
+    pub async fn document(&self, encoding: Encoding) -> Option<Arc<Document>> {
+        match encoding {
+            Encoding::Json => Some(self.json.clone()),
+            Encoding::Protobuf => self.protobuf.get_or_init(|| self.encode()).await.clone(),
+        }
+    }
+
+    async fn encode(&self) -> Option<Arc<Document>> {
+        let json = self.json.bytes.clone();
+        let encode = move || gnostic::encode_v2(&json);
+        let bytes = tokio::task::spawn_blocking(encode).await.ok()??;
+        let content_type = Version::V2.content_type(Encoding::Protobuf);
+        let content_type = HeaderValue::from_static(content_type);
+        let mut document = Document::new(Bytes::from(bytes), content_type);
+        // It varies with the Accept header: the ETag need not.
+        document.etag = self.json.etag.clone();
+        document.last_modified = self.json.last_modified.clone();
+        Some(Arc::new(document))
+    }
+}
+
+fn merge(parts: &Parts) -> Option<Vec<u8>> {
+    let view = &parts.view;
+    let mut merged = Spec::parse(&parts.upstream.bytes)
+        .inspect_err(|error| tracing::warn!(%error, "upstream's OpenAPI v2 is none"))
+        .ok()?;
+    hide(&mut merged, view);
+    let names = view.backends.iter().map(|b| b.server.name.as_str());
+    let documents = parts.backends.iter().zip(names);
+    let specs: Vec<Option<(Spec<'_>, &str)>> = documents
+        .map(|(document, name)| Some((parse_backends(document.as_ref()?, name)?, name)))
+        .collect();
+    for (index, version) in view.in_order() {
+        let Some(Some((whole, name))) = specs.get(index) else {
+            continue;
+        };
+        let mut spec = whole.clone();
+        let prefix = prefix(version);
+        spec.keep_paths(|path| path.starts_with(&prefix));
+        if let Err(error) = merge::merge(&mut merged, spec) {
+            tracing::warn!(backend = %name, %version, %error, "not in OpenAPI v2");
+        }
+    }
+    let length = parts.backends.iter().flatten().map(|d| d.bytes.len());
+    Some(merged.write(parts.upstream.bytes.len() + length.sum::<usize>()))
+}
+
+fn parse_backends<'a>(document: &'a Document, name: &str) -> Option<Spec<'a>> {
+    Spec::parse(&document.bytes)
+        .inspect_err(|error| tracing::warn!(backend = %name, %error, "its OpenAPI v2 is none"))
+        .ok()
+}
+
+fn prefix(version: &GroupVersion) -> String {
+    format!("{}/", version.path())
+}
+
+/// Takes away what is disabled, or a backend's.
+fn hide(spec: &mut Spec<'_>, view: &View) {
+    let versions: BTreeSet<GroupVersion> = spec
+        .paths
+        .keys()
+        .filter_map(|path| version_of(path))
+        .collect();
+    let hidden =
+        |version: &GroupVersion| !view.runtime.is_enabled(version) || view.is_backends(version);
+    let mut prefixes: Vec<String> = versions
+        .iter()
+        .filter(|version| hidden(version))
+        .map(prefix)
+        .collect();
+    let groups: BTreeSet<&str> = versions.iter().map(|v| v.group.as_str()).collect();
+    let empty = groups.into_iter().filter(|group| {
+        let mut of_group = versions.iter().filter(|v| v.group == *group);
+        of_group.all(|v| !view.runtime.is_enabled(v))
+    });
+    prefixes.extend(empty.map(|group| match group {
+        "" => "/api/".to_owned(),
+        group => format!("/apis/{group}/"),
+    }));
+    if !prefixes.is_empty() {
+        spec.keep_paths(|path| !prefixes.iter().any(|prefix| path.starts_with(prefix)));
+    }
+}
+
+/// Of a path below a group version.
+fn version_of(path: &str) -> Option<GroupVersion> {
+    let mut parts = path.trim_start_matches('/').split('/');
+    let group = match parts.next()? {
+        "api" => "",
+        "apis" => parts.next()?,
+        _ => return None,
+    };
+    let version = parts.next().filter(|version| !version.is_empty())?;
+    Some(GroupVersion {
+        group: group.to_owned(),
+        version: version.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_paths() {
+        for (path, version) in [
+            ("/api/v1/pods", Some("v1")),
+            ("/apis/apps/v1/", Some("apps/v1")),
+            ("/apis/apps/", None),
+            ("/apis/", None),
+            ("/version/", None),
+        ] {
+            let version = version.and_then(GroupVersion::parse);
+            assert_eq!(version_of(path), version, "{path}");
+        }
+    }
+}
