@@ -12,8 +12,8 @@ use super::cache::{self, Consistency};
 use super::quantity::{Quantity, parse_bytes};
 use super::serving::DefaultPorts;
 use super::{
-    Cache, Config, FieldError, Logging, Observability, Serving, Upstream, parse_duration, raw,
-    unsupported,
+    Cache, Config, FieldError, Flow, Logging, Observability, Serving, Upstream, parse_duration,
+    raw, unsupported,
 };
 
 /// Ports of a front. 6443 and 9443 are the contract.
@@ -96,6 +96,7 @@ impl Config {
             },
         };
         let cache = Cache::check(&raw.cache, cache_defaults, &mut check);
+        let flow = Flow::check(&raw.flow, &mut check);
         let proxy_client = access
             .as_ref()
             .and_then(Access::delegated)
@@ -110,6 +111,7 @@ impl Config {
                 logging,
                 upstream,
                 access,
+                flow,
                 cache,
                 aggregation,
                 apis,

@@ -19,6 +19,7 @@ mod check;
 mod duration;
 mod error;
 pub mod flags;
+mod flow;
 mod live;
 pub mod observability;
 mod parse;
@@ -44,6 +45,7 @@ pub use cache::{Cache, Consistency};
 pub use duration::{format_duration, parse_duration};
 pub use error::{ConfigErrors, FieldError};
 pub use flags::Flags;
+pub use flow::Flow;
 pub use live::{Live, ReloadMetrics};
 pub use observability::{LogFormat, Logging, Observability};
 pub use resource_pattern::ResourcePattern;
@@ -64,6 +66,7 @@ pub struct Config {
     /// `authentication`, `authorization` and `identity`, which only make sense
     /// together.
     pub access: Access,
+    pub flow: Flow,
     pub cache: Cache,
     pub aggregation: aggregation::Aggregation,
     pub apis: aggregation::Apis,

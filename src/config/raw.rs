@@ -285,6 +285,23 @@ pub struct SelfCheck {
     pub interval: Option<String>,
 }
 
+/// Whose requests may be in flight. What is over a limit waits, each user in a
+/// queue of his own, and seats go round among the users; watches count until
+/// their initial events are sent. `system:masters` is exempt.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Flow {
+    /// Requests of one user at a time, 0 for no limit. Default 0.
+    pub user_concurrency_limit: Option<i64>,
+    /// Requests of all members of a group together, by its name. Default none.
+    pub group_concurrency_limits: Option<BTreeMap<String, i64>>,
+    /// Requests of one user that may wait for each of these limits; more are
+    /// refused. Watches may all wait. Default 50.
+    pub queue_length_limit: Option<i64>,
+    /// How long they wait before they are refused. Duration, default `15s`.
+    pub queue_wait: Option<String>,
+}
+
 /// Extension API groups.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
@@ -374,6 +391,7 @@ pub struct FrontConfiguration {
     pub authentication: Authentication,
     pub authorization: Authorization,
     pub identity: Identity,
+    pub flow: Flow,
     pub cache: Cache,
     pub aggregation: Aggregation,
     pub apis: Apis,

@@ -1,14 +1,50 @@
-//! Requests in flight.
+//! Requests in flight and those that wait to be.
 
-use prometheus::{IntGauge, Registry};
+use std::time::Duration;
+
+use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 
 use super::registered;
 
-/// The most requests of a kind at one moment of the last second.
+/// kube-apiserver's.
+const WAIT_BUCKETS: [f64; 13] = [
+    0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0,
+];
+
 #[derive(Clone)]
 pub struct FlowMetrics {
+    /// The most requests of a kind at one moment of the last second.
     pub read_only: IntGauge,
     pub mutating: IntGauge,
+    waiting: IntGaugeVec,
+    executing: IntGaugeVec,
+    rejected: IntCounterVec,
+    waited: HistogramVec,
+}
+
+/// The series of one pool of seats.
+#[derive(Clone, Debug)]
+pub struct PoolMetrics {
+    name: String,
+    /// Requests in its queues.
+    pub waiting: IntGauge,
+    rejected: IntCounterVec,
+    waited: HistogramVec,
+}
+
+impl PoolMetrics {
+    /// A request was refused; `reason` is one of few fixed words.
+    pub fn rejected(&self, reason: &'static str) {
+        self.rejected.with_label_values(&[&self.name, reason]).inc();
+    }
+
+    /// A request had to wait, and was then let in or not.
+    pub fn waited(&self, time: Duration, let_in: bool) {
+        let execute = if let_in { "true" } else { "false" };
+        self.waited
+            .with_label_values(&[&self.name, execute])
+            .observe(time.as_secs_f64());
+    }
 }
 
 impl FlowMetrics {
@@ -23,6 +59,61 @@ impl FlowMetrics {
         Ok(Self {
             read_only: inflight.with_label_values(&["readOnly"]),
             mutating: inflight.with_label_values(&["mutating"]),
+            waiting: registered!(
+                registry,
+                IntGaugeVec,
+                "apiserver_flowcontrol_current_inqueue_requests",
+                "Requests waiting for a seat.",
+                &["priority_level"]
+            ),
+            executing: registered!(
+                registry,
+                IntGaugeVec,
+                "apiserver_flowcontrol_current_executing_requests",
+                "Requests with a seat.",
+                &["priority_level"]
+            ),
+            rejected: registered!(
+                registry,
+                IntCounterVec,
+                "apiserver_flowcontrol_rejected_requests_total",
+                "Requests refused for want of a seat.",
+                &["priority_level", "reason"]
+            ),
+            waited: registered!(
+                registry,
+                HistogramVec,
+                "apiserver_flowcontrol_request_wait_duration_seconds",
+                "How long requests waited that had to.",
+                &["priority_level", "execute"],
+                WAIT_BUCKETS.to_vec()
+            ),
         })
+    }
+
+    /// `name` is a fixed word or a configured group.
+    pub fn pool(&self, name: &str) -> PoolMetrics {
+        PoolMetrics {
+            name: name.to_owned(),
+            waiting: self.waiting.with_label_values(&[name]),
+            rejected: self.rejected.clone(),
+            waited: self.waited.clone(),
+        }
+    }
+
+    pub fn executing(&self, name: &str, requests: i64) {
+        self.executing.with_label_values(&[name]).set(requests);
+    }
+
+    #[cfg(test)]
+    pub fn executing_of(&self, name: &str) -> i64 {
+        self.executing.with_label_values(&[name]).get()
+    }
+
+    /// The pool is no more: its gauges go, what it counted stays.
+    pub fn forget(&self, name: &str) {
+        // Gone already is gone too.
+        let _ = self.waiting.remove_label_values(&[name]);
+        let _ = self.executing.remove_label_values(&[name]);
     }
 }

@@ -15,7 +15,7 @@ mod verb;
 
 pub use cache::{BYTES, CacheMetrics, CacheResult, CacheState, CachedResource, SelfCheckResult};
 pub use deprecation::DeprecationMetrics;
-pub use flow::FlowMetrics;
+pub use flow::{FlowMetrics, PoolMetrics};
 pub use memory::{MemoryMetrics, Shed};
 pub use request::RequestMetrics;
 pub use resource::{LongRunning, Outcome, ResourceMetrics, WatchEvents};

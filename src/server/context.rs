@@ -12,7 +12,6 @@ use super::admit::{self, Refused};
 use super::cached::{self, Outcome, Upgrade};
 use super::drain::OpenRequest;
 use super::front::{Front, Gate};
-use super::record::Finished;
 use super::respond::{AUDIT_ID, Answer};
 use super::websocket::Handshake;
 use crate::aggregation::{self, Registered, Remote};
@@ -20,7 +19,7 @@ use crate::api::{Query, Status, UserInfo};
 use crate::audit::Trail;
 use crate::authn::Peer;
 use crate::deprecation::Requested;
-use crate::flow::{Admitted, RequestKind, TooManyRequests};
+use crate::flow::Admitted;
 use crate::metrics::LongRunning;
 use crate::read::{BypassReason, OpenWrite, WrittenVersion};
 use crate::request::{RequestInfo, RequestInfoError};
@@ -98,7 +97,7 @@ impl Forward {
 /// What ends with the request, however it ends: kept only to be dropped.
 #[derive(Default)]
 pub(super) struct Guards {
-    pub(super) in_flight: Option<Admitted>,
+    pub(super) in_flight: Admitted,
     pub(super) long_running: Option<LongRunning>,
     pub(super) backend: Option<aggregation::InFlight>,
     #[expect(dead_code, reason = "counts the request as open until dropped")]
@@ -164,7 +163,7 @@ impl RequestContext {
         Answer::from_status(&status, headers, &self.query)
     }
 
-    /// Authentication, limits, impersonation. An answer is a refusal.
+    /// Authentication, impersonation. An answer is a refusal.
     pub(super) async fn enter(&mut self, session: &Session) -> Option<Answer> {
         let request = session.req_header();
         let info = self.info.as_ref()?;
@@ -202,26 +201,10 @@ impl RequestContext {
             }
         };
         self.audit_admitted(session, &admitted);
-        let info = self.info.as_ref()?;
-        let kind = RequestKind::of(info);
-        let long_running = info.is_long_running();
         self.user = admitted.user;
         self.impersonates_upstream = admitted.impersonates_upstream;
         self.forward.identity = admitted.identity;
-        // apifront's own user is whoever started it.
-        let user = self.user.as_ref()?;
-        match self.front.limits.admit(kind, long_running, user) {
-            Ok(in_flight) => {
-                self.guards.in_flight = Some(in_flight);
-                None
-            }
-            Err(TooManyRequests) => {
-                let answer = Answer::too_many_requests();
-                self.code = answer.status.as_u16();
-                Finished::new(session, self).terminated();
-                Some(answer)
-            }
-        }
+        None
     }
 
     /// The backend it is for.

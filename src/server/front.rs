@@ -14,7 +14,7 @@ use crate::authz::{Authorizer, Impersonator};
 use crate::config::Config;
 use crate::deprecation::Deprecations;
 use crate::discovery::Discovery;
-use crate::flow::InFlight;
+use crate::flow::Flow;
 use crate::health::Health;
 use crate::identity;
 use crate::metrics::{CacheState, Metrics};
@@ -34,7 +34,7 @@ pub struct Front {
     pub openapi: Arc<OpenApi>,
     pub health: Arc<Health>,
     pub metrics: Arc<Metrics>,
-    pub limits: Arc<InFlight>,
+    pub limits: Arc<Flow>,
     pub audit: Arc<Audit>,
     pub deprecations: Arc<Deprecations>,
     pub drain: Arc<Drain>,

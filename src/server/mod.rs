@@ -29,6 +29,7 @@ mod proxy;
 mod record;
 mod respond;
 mod run;
+mod seats;
 mod self_check;
 mod stream;
 pub mod tls;

@@ -20,7 +20,7 @@ use super::header_deadline::HeaderRead;
 use super::respond::Answer;
 use super::{
     aggregate, deprecation, discovery, forward, framing, local, openapi, own_write, record,
-    respond, stream, upgrade, watch_stream, websocket_watch,
+    respond, seats, stream, upgrade, watch_stream, websocket_watch,
 };
 use crate::api::Status;
 
@@ -69,6 +69,9 @@ impl ProxyHttp for Proxy {
             return self.finish(session, ctx, answer).await;
         }
         if let Some(answer) = ctx.enter(session).await {
+            return self.finish(session, ctx, answer).await;
+        }
+        if let Some(answer) = seats::take(session, ctx).await? {
             return self.finish(session, ctx, answer).await;
         }
         if let Some(answer) = local::own_paths(session, ctx).await {

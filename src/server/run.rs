@@ -33,7 +33,7 @@ use crate::config::{self, Config, Live, ResourcePattern};
 use crate::deprecation::Deprecations;
 use crate::discovery::{Discovery, DiscoveryMetrics};
 use crate::embedded::EmbeddedServer;
-use crate::flow::InFlight;
+use crate::flow::Flow;
 use crate::health::{CONFIG, Check, Health, INFORMER_SYNC, UPSTREAM};
 use crate::metrics::Metrics;
 use crate::openapi::{OpenApi, OpenApiMetrics};
@@ -143,11 +143,7 @@ impl Apifront {
         let certificates = server_certificates(&config)?;
         let bundles = build::client_authorities(&config.access)?;
         let clients = Arc::new(AnyClientCertificate::new(bundles.iter().map(Arc::as_ref)));
-        let limits = Arc::new(InFlight::new(
-            config.serving.max_requests_inflight,
-            config.serving.max_mutating_requests_inflight,
-            metrics.flow.clone(),
-        ));
+        let limits = Arc::new(Flow::new(&config, metrics.flow.clone()));
         let openapi = Arc::new(OpenApi::new(
             upstream.clone(),
             OpenApiMetrics::register(&metrics.registry)?,
@@ -446,11 +442,7 @@ impl Parts {
             self_checks: old.self_checks.clone(),
             started: old.started,
         };
-        let serving = &front.config.serving;
-        front.limits.set_limits(
-            serving.max_requests_inflight,
-            serving.max_mutating_requests_inflight,
-        );
+        front.limits.reload(&front.config);
         front.audit.apply(audit);
         self.upstream.store(Arc::new(upstream));
         let runtime = front.config.apis.runtime_config.clone();

@@ -22,6 +22,7 @@ use super::context::RequestContext;
 use super::detached::take_session;
 use super::record::Finished;
 use super::respond::{self, Answer, debug_header};
+use super::seats;
 use super::watch_frames::Frames;
 use super::{deprecation, forward};
 use crate::api::Status;
@@ -69,6 +70,10 @@ pub(super) async fn forward(
     let content_type = response.headers().get(CONTENT_TYPE).cloned();
     session.set_write_timeout(Some(WRITE_TIMEOUT));
     let mut body = send_head(session, ctx, response).await?;
+    if ctx.info.as_ref().is_some_and(|info| info.verb == "watch") {
+        // Upstream paces the initial events.
+        seats::give_back(&mut ctx.guards.in_flight);
+    }
     let mut frames = Frames::of(content_type.as_ref());
     let mut finished = Finished::new(session, ctx);
     let guards = std::mem::take(&mut ctx.guards);

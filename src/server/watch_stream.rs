@@ -14,6 +14,7 @@ use super::context::RequestContext;
 use super::detached::take_session;
 use super::record::Finished;
 use super::respond::common_headers;
+use super::seats;
 use super::stream::WRITE_TIMEOUT;
 use crate::watch::Watch;
 
@@ -109,7 +110,10 @@ pub(super) async fn start(
     let mut initial = !watch.has_begun();
     let mut finished = Finished::new(session, ctx);
     let watching = finished.watching();
-    let guards = std::mem::take(&mut ctx.guards);
+    let mut guards = std::mem::take(&mut ctx.guards);
+    if !initial {
+        seats::give_back(&mut guards.in_flight);
+    }
     let mut stopping = ctx.front.drain.stopping();
     let mut taken = take_session(session);
     let mut trail = ctx.audit.take();
@@ -118,7 +122,7 @@ pub(super) async fn start(
     }
     ctx.detached = true;
     tokio::spawn(async move {
-        let (_guards, _trail) = (guards, trail);
+        let _trail = trail;
         let mut bytes = 0;
         let end = run(
             &mut taken,
@@ -129,6 +133,7 @@ pub(super) async fn start(
                 watching.sent(sent, events);
                 if begun && std::mem::take(&mut initial) {
                     watching.initial_events_sent();
+                    seats::give_back(&mut guards.in_flight);
                 }
             },
         )
@@ -138,6 +143,7 @@ pub(super) async fn start(
         finished.record(bytes);
         // An HTTP/1 connection ends with its watch: pingora has let go of it.
         taken.shutdown().await;
+        drop(guards);
     });
     Ok(())
 }

@@ -22,6 +22,7 @@ use super::context::RequestContext;
 use super::detached::take_stream;
 use super::record::Finished;
 use super::respond::debug_value;
+use super::seats;
 use super::stream::WRITE_TIMEOUT;
 use super::watch_stream::StreamEnd;
 use super::websocket::Handshake;
@@ -53,7 +54,7 @@ pub(super) async fn start(
     let head = handshake.answer(debug_value(session.req_header(), ctx.cache).as_ref());
     let mut finished = Finished::new(session, ctx);
     let watching = finished.watching();
-    let guards = std::mem::take(&mut ctx.guards);
+    let mut guards = std::mem::take(&mut ctx.guards);
     let mut stopping = ctx.front.drain.stopping();
     let Some(mut client) = take_stream(session) else {
         return Error::e_explain(ErrorType::InternalError, "WebSocket on a shared connection");
@@ -64,14 +65,18 @@ pub(super) async fn start(
     }
     ctx.detached = true;
     tokio::spawn(async move {
-        let (_guards, _trail) = (guards, trail);
+        let _trail = trail;
         let mut initial = !watch.has_begun();
+        if !initial {
+            seats::give_back(&mut guards.in_flight);
+        }
         let mut bytes = 0;
         let count = |sent: usize, events, begun| {
             bytes += sent;
             watching.sent(sent, events);
             if begun && std::mem::take(&mut initial) {
                 watching.initial_events_sent();
+                seats::give_back(&mut guards.in_flight);
             }
         };
         let end = match timeout(WRITE_TIMEOUT, write_head(&mut client, &head)).await {
@@ -81,6 +86,7 @@ pub(super) async fn start(
         watching.ended(end.as_str());
         finished.ended(end.as_str());
         finished.record(bytes);
+        drop(guards);
     });
     Ok(())
 }

@@ -20,6 +20,7 @@ mod encodings;
 mod explain;
 mod failover;
 mod field_selectors;
+mod flow;
 mod fuzz;
 mod gzip;
 mod health;

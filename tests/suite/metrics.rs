@@ -38,6 +38,8 @@ async fn the_list_of_metrics_is_true() {
         "apiserver_request_terminations_total",
         "apiserver_request_aborts_total",
         "apiserver_longrunning_requests",
+        "apiserver_flowcontrol_rejected_requests_total",
+        "apiserver_flowcontrol_request_wait_duration_seconds",
         "apiserver_requested_deprecated_apis",
         "apiserver_watch_events_total",
         "apiserver_watch_events_sizes",

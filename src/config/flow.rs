@@ -1,0 +1,74 @@
+//! `flow`: whose requests may be in flight, and who waits.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::check::Check;
+use super::raw;
+
+/// Checked `flow`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flow {
+    /// Requests of one user at a time, 0 for no limit.
+    pub user_concurrency_limit: usize,
+    /// Requests of all members of a group together; none is 0.
+    pub group_concurrency_limits: BTreeMap<String, usize>,
+    /// Requests of one user that may wait for one of these limits.
+    pub queue_length_limit: usize,
+    pub queue_wait: Duration,
+}
+
+/// More than there may be in flight anyway.
+const MOST: i64 = 1 << 20;
+
+/// That of kube-apiserver's priority levels.
+const QUEUE_LENGTH: usize = 50;
+
+/// What kube-apiserver makes a request wait that gave no time of its own: a
+/// quarter of `--request-timeout`.
+const QUEUE_WAIT: Duration = Duration::from_secs(15);
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self {
+            user_concurrency_limit: 0,
+            group_concurrency_limits: BTreeMap::new(),
+            queue_length_limit: QUEUE_LENGTH,
+            queue_wait: QUEUE_WAIT,
+        }
+    }
+}
+
+impl Flow {
+    pub(super) fn check(raw: &raw::Flow, check: &mut Check) -> Self {
+        let groups = raw.group_concurrency_limits.iter().flatten();
+        Self {
+            user_concurrency_limit: check.count(
+                "flow.userConcurrencyLimit",
+                raw.user_concurrency_limit,
+                0,
+                0..=MOST as usize,
+            ),
+            group_concurrency_limits: groups
+                .filter_map(|(group, limit)| {
+                    let limit = Some(*limit).filter(|limit| (1..=MOST).contains(limit));
+                    if limit.is_none() || group.is_empty() {
+                        check.error(
+                            &format!("flow.groupConcurrencyLimits[{group}]"),
+                            "",
+                            &format!("must be a group's name and a number from 1 to {MOST}"),
+                        );
+                    }
+                    Some((group.clone(), usize::try_from(limit?).ok()?))
+                })
+                .collect(),
+            queue_length_limit: check.count(
+                "flow.queueLengthLimit",
+                raw.queue_length_limit,
+                QUEUE_LENGTH,
+                0..=MOST as usize,
+            ),
+            queue_wait: check.duration("flow.queueWait", &raw.queue_wait, QUEUE_WAIT),
+        }
+    }
+}

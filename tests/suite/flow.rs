@@ -1,0 +1,346 @@
+//! Who may have requests in flight, who waits for whom, and what they are told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::client::{Client, Protocol};
+use crate::harness::cluster::Cluster;
+use crate::harness::differential::compare_exactly;
+use crate::harness::eventually;
+use crate::harness::objects;
+use crate::harness::scripted::Scripted;
+use crate::harness::watch::Watch;
+
+const SOON: Duration = Duration::from_secs(30);
+const WAITING: &str = "apiserver_flowcontrol_current_inqueue_requests";
+const EXECUTING: &str = "apiserver_flowcontrol_current_executing_requests";
+
+/// An upstream that answers one request for each permit, and who asks it.
+struct Bench {
+    scripted: Scripted,
+    permits: Arc<Semaphore>,
+    front: Apifront,
+}
+
+impl Bench {
+    async fn start(flow: serde_json::Value) -> Self {
+        let permits = Arc::new(Semaphore::new(0));
+        let given = permits.clone();
+        let scripted = Scripted::start(move |mut connection| {
+            let given = given.clone();
+            async move {
+                while connection.next().await.is_some() {
+                    given.acquire().await.expect("open").forget();
+                    connection.answer("200 OK", "done").await;
+                }
+            }
+        })
+        .await;
+        let cluster = Cluster::shared();
+        let front = Apifront::start(cluster, |config| {
+            config["upstream"] = json!({ "servers": [scripted.url()], "caFile": cluster.ca() });
+            config["flow"] = flow;
+        })
+        .await;
+        Self {
+            scripted,
+            permits,
+            front,
+        }
+    }
+
+    fn client(&self, name: &str, groups: &[&str]) -> Client {
+        let pair = Cluster::shared().certificates.client(name, groups);
+        self.front.client(Some(&pair))
+    }
+
+    /// Requests that have reached upstream, by their paths' ends.
+    fn seen(&self) -> Vec<String> {
+        let seen = self.scripted.seen();
+        let end = |line: &str| line.rsplit('/').next().unwrap_or_default().to_owned();
+        seen.iter().map(|s| end(&s.line)).collect()
+    }
+
+    async fn waiting(&self, of: &str, requests: usize) {
+        eventually("requests wait", SOON, || async {
+            let waiting = self.front.metric(WAITING, &[("priority_level", of)]).await;
+            waiting == requests as f64
+        })
+        .await;
+    }
+
+    async fn upstream(&self, requests: usize) {
+        eventually("requests upstream", SOON, || async {
+            self.seen().len() == requests
+        })
+        .await;
+    }
+}
+
+type Asked = tokio::task::JoinHandle<u16>;
+
+/// Asks for `/apis/NAME` so many times at once.
+fn ask(client: &Client, name: &'static str, times: usize) -> Vec<Asked> {
+    (0..times)
+        .map(|_| {
+            let client = client.clone();
+            let path = format!("/apis/{name}");
+            tokio::spawn(async move { client.get(&path).await.status.as_u16() })
+        })
+        .collect()
+}
+
+async fn all_are(asked: Vec<Asked>, code: u16) {
+    for answer in asked {
+        assert_eq!(answer.await.expect("no panic"), code);
+    }
+}
+
+/// A group's seats go round among its users, however many requests one has.
+#[tokio::test]
+async fn a_greedy_user_delays_others_by_one_request() {
+    if oracle() {
+        return;
+    }
+    let bench = Bench::start(json!({
+        "groupConcurrencyLimits": { "people": 2 }, "queueLengthLimit": 200, "queueWait": "60s",
+    }))
+    .await;
+    let greedy = ask(&bench.client("greedy", &["people"]), "greedy", 150);
+    bench.upstream(2).await;
+    bench.waiting("people", 148).await;
+    let meek = ask(&bench.client("meek", &["people"]), "meek", 3);
+    let other = ask(&bench.client("other", &["people"]), "other", 3);
+    bench.waiting("people", 154).await;
+    // Those without the group's limit do not wait.
+    let free = ask(&bench.client("free", &[]), "free", 5);
+    bench.upstream(2 + 5).await;
+    bench.permits.add_permits(7);
+    // Upstream answers at random, but it has not more than two of them.
+    all_are(free, 200).await;
+    bench.permits.add_permits(20);
+    for asked in [meek, other] {
+        all_are(asked, 200).await;
+    }
+    let order: Vec<String> = bench.seen().into_iter().filter(|s| s != "free").collect();
+    let last = order.iter().rposition(|s| s != "greedy").expect("both");
+    assert!(last <= 2 + 3 * 3 + 1, "{order:?}");
+    bench.permits.add_permits(200);
+    all_are(greedy, 200).await;
+    bench.waiting("people", 0).await;
+    let executing = [("priority_level", "people")];
+    eventually("no seats taken", SOON, || async {
+        bench.front.metric(EXECUTING, &executing).await == 0.0
+    })
+    .await;
+    bench.front.stop().await;
+}
+
+/// One user's limit and queue are his alone; a full queue and a long wait are
+/// refused in kube-apiserver's words.
+#[tokio::test]
+async fn users_are_isolated() {
+    if oracle() {
+        return;
+    }
+    let bench = Bench::start(json!({
+        "userConcurrencyLimit": 3, "queueLengthLimit": 4, "queueWait": "2s",
+    }))
+    .await;
+    let user = bench.client("ulrich", &["people"]);
+    let held = ask(&user, "held", 3);
+    bench.upstream(3).await;
+    let late = ask(&user, "late", 4);
+    bench.waiting("user", 4).await;
+    let refused = user.get("/apis/refused").await;
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.header("retry-after"), "1");
+    assert_eq!(
+        refused.text(),
+        "Too many requests, please try again later.\n"
+    );
+    let other = ask(&bench.client("another", &["people"]), "other", 3);
+    bench.upstream(6).await;
+    let admin = ask(&bench.front.admin_client(), "admin", 20);
+    bench.upstream(26).await;
+    all_are(late, 429).await;
+    for (reason, count) in [("queue-full", 1.0), ("time-out", 4.0)] {
+        let labels = [("priority_level", "user"), ("reason", reason)];
+        let name = "apiserver_flowcontrol_rejected_requests_total";
+        assert_eq!(bench.front.metric(name, &labels).await, count, "{reason}");
+    }
+    bench.permits.add_permits(26);
+    for asked in [held, other, admin] {
+        all_are(asked, 200).await;
+    }
+    // A reload lets in who waits.
+    let held = ask(&user, "held", 3);
+    bench.upstream(29).await;
+    let mut config = bench.front.read_config();
+    config["flow"] = json!({ "userConcurrencyLimit": 3, "queueWait": "60s" });
+    bench.front.write_config(&config);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let more = ask(&user, "more", 2);
+    bench.waiting("user", 2).await;
+    config["flow"] = json!({ "userConcurrencyLimit": 10 });
+    bench.front.write_config(&config);
+    bench.upstream(31).await;
+    bench.permits.add_permits(5);
+    for asked in [held, more] {
+        all_are(asked, 200).await;
+    }
+    bench.front.stop().await;
+}
+
+/// Clients that leave the queue leave nothing in it, whatever they speak.
+#[tokio::test]
+async fn who_leaves_while_waiting_is_forgotten() {
+    if oracle() {
+        return;
+    }
+    let bench = Bench::start(json!({
+        "userConcurrencyLimit": 1, "groupConcurrencyLimits": { "people": 1 },
+        "queueWait": "10m", "queueLengthLimit": 100,
+    }))
+    .await;
+    let user = bench.client("ulrich", &["people"]);
+    let held = ask(&user, "held", 1);
+    bench.upstream(1).await;
+    for protocol in [Protocol::Http1, Protocol::Http2] {
+        let client = user.over(protocol).separate();
+        let mut own = ask(&client, "own", 30);
+        let other = bench.client("other", &["people"]).over(protocol).separate();
+        own.extend(ask(&other, "other", 30));
+        // One of the other user's waits for the group, the others for his own
+        // seat.
+        bench.waiting("user", 30 + 29).await;
+        bench.waiting("people", 1).await;
+        for asked in own {
+            asked.abort();
+        }
+        bench.waiting("user", 0).await;
+        bench.waiting("people", 0).await;
+    }
+    bench.permits.add_permits(1);
+    all_are(held, 200).await;
+    // Nobody was passed on, and there is room again.
+    bench.permits.add_permits(1);
+    all_are(ask(&user, "again", 1), 200).await;
+    assert_eq!(bench.seen(), ["held", "again"]);
+    bench.front.stop().await;
+}
+
+/// As many watches as there are begin with few seats, and hold none then.
+#[tokio::test]
+async fn a_herd_of_watches_begins_in_turns() {
+    if oracle() {
+        return;
+    }
+    const HERD: usize = 400;
+    let cluster = Cluster::shared();
+    let ns = cluster.namespace("herd-in-turns").await;
+    let admin = cluster.admin_client();
+    let maps = format!("/api/v1/namespaces/{ns}/configmaps");
+    let map = objects::config_map("a", json!({}), json!({ "k": "v".repeat(50_000) }));
+    admin.post(&maps, &map).await.expect(201);
+    for grant in [
+        objects::role("reader", &[""], &["configmaps"], &["get", "list", "watch"]),
+        objects::role_binding("reader", "reader", "Group", "herd"),
+    ] {
+        let kind = grant["kind"].as_str().expect("a kind").to_lowercase();
+        let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/{kind}s");
+        admin.post(&path, &grant).await.expect(201);
+    }
+    let front = Apifront::start(cluster, |config| {
+        config["serving"]["maxRequestsInflight"] = json!(4);
+    })
+    .await;
+    front.warm(&front.admin_client(), &maps).await;
+    let pair = cluster.certificates.client("agent", &["herd"]);
+    let client = front.client(Some(&pair));
+    let path = format!("{maps}?watch=1&resourceVersion=0");
+    let begun = (0..HERD).map(|n| {
+        let client = if n % 40 == 0 {
+            client.separate()
+        } else {
+            client.clone()
+        };
+        let path = path.clone();
+        tokio::spawn(async move {
+            let mut watch = Watch::open(&client, &path).await;
+            let first = watch.next().await.expect("an event");
+            assert!(first.name() == "a" || first.name() == "kube-root-ca.crt");
+            watch
+        })
+    });
+    let mut watches = Vec::new();
+    for begun in begun.collect::<Vec<_>>() {
+        watches.push(begun.await.expect("no panic"));
+    }
+    let level = [("priority_level", "watchStart")];
+    let waited = "apiserver_flowcontrol_request_wait_duration_seconds_count";
+    assert!(
+        front.metric(waited, &level).await > 0.0,
+        "nobody had to wait"
+    );
+    eventually("all seats are free", SOON, || async {
+        front.metric(EXECUTING, &level).await == 0.0 && front.metric(WAITING, &level).await == 0.0
+    })
+    .await;
+    let open = [("verb", "WATCH"), ("resource", "configmaps")];
+    let open = front.metric("apiserver_longrunning_requests", &open).await;
+    assert_eq!(open, HERD as f64);
+    drop(watches);
+    front.stop().await;
+}
+
+/// The same 429 as kube-apiserver without API Priority and Fairness.
+#[tokio::test]
+async fn the_429_is_that_of_kube_apiserver() {
+    if oracle() {
+        return;
+    }
+    let flags = [
+        "--enable-priority-and-fairness=false",
+        "--max-mutating-requests-inflight=1",
+    ];
+    let cluster = Cluster::start(&flags.map(str::to_owned)).await;
+    let front = Apifront::start(&cluster, |config| {
+        config["serving"]["maxMutatingRequestsInflight"] = json!(1);
+    })
+    .await;
+    let pair = cluster.certificates.client("ulrich", &["people"]);
+    let path = "/api/v1/namespaces/default/configmaps";
+    let mut refused = Vec::new();
+    for client in [cluster.client(Some(&pair)), front.client(Some(&pair))] {
+        // Its body never comes, so that it holds the only place.
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+             Content-Length: 100\r\n\r\n{{"
+        );
+        let mut held = client.over(Protocol::Http1).raw().await.expect("connect");
+        held.write(head.as_bytes()).await.expect("it reads");
+        let client = &client;
+        let asked = || async {
+            let json = [
+                ("content-type", "application/json"),
+                ("accept", "application/json"),
+            ];
+            client.send(Method::POST, path, &json, "{}").await
+        };
+        eventually("the place is taken", SOON, || async {
+            asked().await.status == 429
+        })
+        .await;
+        refused.push(asked().await);
+    }
+    assert_eq!(refused[1].status, 429);
+    let difference = compare_exactly(&refused[0], &refused[1]);
+    assert!(difference.is_empty(), "{difference}");
+    front.stop().await;
+}
