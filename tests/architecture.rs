@@ -54,7 +54,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("deprecation", &["config", "upstream"]),
     (
         "audit",
-        &["request", "config", "upstream", "representation", "schema"],
+        &[
+            "config",
+            "negotiation",
+            "representation",
+            "request",
+            "schema",
+            "upstream",
+        ],
     ),
     ("health", &["request", "config"]),
     ("flow", &["request", "config"]),

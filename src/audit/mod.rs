@@ -135,10 +135,10 @@ impl Audit {
     }
 
     /// The same for a request that is refused because nobody knows whose it is:
-    /// it has one event, when it is answered.
-    pub fn refuse(self: &Arc<Self>, request: &Request<'_>) -> Option<Box<Trail>> {
+    /// it has one event, when it is answered. `message`: what was tried.
+    pub fn refuse(self: &Arc<Self>, request: &Request<'_>, message: String) -> Option<Box<Trail>> {
         let mut trail = self.trail(request)?;
-        trail.only_started();
+        trail.only_started(message);
         Some(trail)
     }
 

@@ -24,6 +24,9 @@ pub(super) enum Kind {
 /// Bytes of protobuf in which apiVersion and kind end, in any real object.
 const HEAD_BYTES: usize = 512;
 
+/// A line of a Status in YAML, whose keys are sorted.
+const YAML_STATUS: &[u8] = b"\nkind: Status\n";
+
 /// Reads the beginning of an answer. API servers write kind and apiVersion
 /// first, in this order for built-in kinds and in the other for custom ones.
 pub(super) fn sniff(first: &[u8]) -> Kind {
@@ -34,9 +37,14 @@ pub(super) fn sniff(first: &[u8]) -> Kind {
             _ => Kind::Object,
         };
     }
-    let yaml: &[&[u8]] = &[b"apiVersion: ", b"kind: "];
-    if yaml.iter().any(|start| first.starts_with(start)) {
-        return Kind::Object;
+    if first.starts_with(b"apiVersion: ") {
+        // A Status is short enough to be here as a whole.
+        let is_status = first.windows(YAML_STATUS.len()).any(|w| w == YAML_STATUS);
+        return if is_status {
+            Kind::Status
+        } else {
+            Kind::Object
+        };
     }
     let head: Vec<u8> = first
         .iter()
@@ -91,6 +99,13 @@ fn from_protobuf(body: &[u8], envelope: &[u8]) -> Option<Vec<u8>> {
         object.end();
         return Some(out);
     }
+    if kind.ends_with("List") {
+        // kube-apiserver's lists are empty, not null; protobuf has one word for
+        // both.
+        inside = rewrite(&inside, |key, value| {
+            (key == b"items" && value == b"null").then(|| b"[]".to_vec())
+        });
+    }
     match inside.strip_prefix(b"{") {
         Some(b"}") | None => object.end(),
         Some(rest) => {
@@ -118,6 +133,13 @@ fn bytes(message: &[u8], wanted: u64) -> Option<&[u8]> {
             protobuf_wire::Value::Bytes(bytes) if number == wanted => Some(bytes),
             _ => None,
         })
+}
+
+/// DeleteOptions as kube-apiserver's events have them: in its internal version.
+pub(super) fn internal_options(json: &[u8]) -> Vec<u8> {
+    rewrite(json, |key, _| {
+        (key == b"apiVersion").then(|| br#""meta.k8s.io/__internal""#.to_vec())
+    })
 }
 
 /// Without the space between tokens, and with what HTML would misread escaped:
@@ -246,6 +268,7 @@ mod tests {
             (br#"{"kind":"Pod","apiVersion":"v1""#, Kind::Object),
             (br#"{"apiVersion":"example.com/v1""#, Kind::Object),
             (b"apiVersion: v1\nkind: Pod", Kind::Object),
+            (b"apiVersion: v1\ncode: 1\nkind: Status\n", Kind::Status),
             (br#"{"swagger":"2.0""#, Kind::Else),
             (b"ok", Kind::Else),
             (b"", Kind::Else),

@@ -4,13 +4,20 @@
 use std::sync::OnceLock;
 
 use super::body::Body;
-use super::object::{self, Kind};
+use super::object;
 use super::object_ref::ObjectRef;
 use crate::representation::scan;
 
 /// Fields of a Status that an event has, in their order. `code` is written from
 /// what the client got, and its ListMeta is left out.
 const STATUS_FIELDS: [&[u8]; 4] = [b"status", b"message", b"reason", b"details"];
+
+/// Of the 400s for an object that cannot be decoded.
+const NOT_DECODED: [&str; 3] = [
+    " cannot be handled as a ",
+    "the object provided is unrecognized",
+    "does not match the expected API version",
+];
 
 /// Bodies whose event is not written yet.
 #[derive(Debug)]
@@ -33,6 +40,7 @@ pub(super) struct Wants {
     pub(super) reference: bool,
     /// A patch stays as it was sent.
     pub(super) is_patch: bool,
+    pub(super) is_delete: bool,
     pub(super) without_managed_fields: bool,
 }
 
@@ -85,7 +93,7 @@ impl Bodies {
         let request = json(&self.request, self.wants.request_object);
         outcome.is_cut = is_cut;
         if let Some(response) = &response
-            && object::sniff(response) == Kind::Status
+            && scan::text_at(response, &["kind"]).is_some_and(|kind| kind == "Status")
         {
             outcome.status = Some(status(response));
         }
@@ -100,7 +108,12 @@ impl Bodies {
             }
             if self.wants.request_object {
                 let strip = self.wants.without_managed_fields && !self.wants.is_patch;
-                outcome.request = Some(stripped(request, strip));
+                let request = stripped(request, strip);
+                outcome.request = Some(if self.wants.is_delete {
+                    object::internal_options(&request)
+                } else {
+                    request
+                });
             }
         }
         if self.wants.response_object {
@@ -111,11 +124,12 @@ impl Bodies {
     }
 
     /// Whether the API server answered before it looked at the body: its own
-    /// event then has nothing of it. A 403 may also be the word of an admission
-    /// plugin, and a 404 that of the storage.
+    /// event then has nothing of it. A 400 may be about the object's content, a
+    /// 403 the word of an admission plugin, and a 404 that of the storage.
     fn refused_unread(&self, status: &[u8]) -> bool {
         let says = |text: &str| status.windows(text.len()).any(|w| w == text.as_bytes());
         match self.code {
+            400 => NOT_DECODED.into_iter().any(says),
             401 | 405 | 406 | 413 | 415 | 429 => true,
             403 => says(" is forbidden: User \\\""),
             404 => says("\"the server could not find the requested resource\""),

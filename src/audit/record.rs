@@ -67,6 +67,8 @@ pub(super) struct Record {
     /// 0 until there is an answer.
     pub(super) code: u16,
     pub(super) panicked: bool,
+    /// Of a status that the answer does not tell.
+    pub(super) message: String,
 }
 
 impl Record {
@@ -103,6 +105,7 @@ impl Record {
             annotations: Vec::new(),
             code: 0,
             panicked: false,
+            message: String::new(),
         }
     }
 
@@ -185,6 +188,9 @@ impl Record {
             );
         } else if let Some(status) = outcome.and_then(|o| o.status.as_deref()) {
             out.extend_from_slice(status);
+        } else if !self.message.is_empty() {
+            out.extend_from_slice(b",\"message\":");
+            string(self.message.as_bytes(), out);
         } else if self.code == 0 {
             out.extend_from_slice(br#","status":"Success","message":"Connection closed early""#);
         }

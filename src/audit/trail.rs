@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use http::header::CONTENT_ENCODING;
+use http::header::{ACCEPT, CONTENT_ENCODING, HeaderValue};
 
 use super::Audit;
 use super::body::Body;
@@ -17,6 +17,7 @@ use super::object::{self, Kind};
 use super::outcome::{Bodies, Wants};
 use super::record::{Record, Request};
 use crate::api::UserInfo;
+use crate::negotiation;
 use crate::request::RequestInfo;
 
 /// Subresources whose bodies are a stream, or a backend's own.
@@ -38,6 +39,10 @@ pub struct Trail {
     started: bool,
     request: Option<Body>,
     response: ResponseBody,
+    /// The request's Accept: an error that it does not take is no Status in
+    /// kube-apiserver's events.
+    accept: Option<HeaderValue>,
+    is_stream: bool,
     /// The bodies, once an event was made of them.
     bodies: Option<Arc<Bodies>>,
     at_end: Vec<(&'static str, String)>,
@@ -67,9 +72,10 @@ impl Trail {
         let writes = info.is_resource_request && !is_stream && WRITES.contains(&info.verb.as_str());
         let wants = Wants {
             request_object: writes && level >= Level::Request,
-            response_object: level == Level::RequestResponse && !is_stream,
+            response_object: level == Level::RequestResponse,
             reference: writes && matches!(info.verb.as_str(), "create" | "update"),
             is_patch: info.verb == "patch",
+            is_delete: matches!(info.verb.as_str(), "delete" | "deletecollection"),
             without_managed_fields: omit_managed_fields,
         };
         let mut record = Record::new(level, request);
@@ -85,6 +91,8 @@ impl Trail {
             started: false,
             request: reads_body.then(|| Body::new(false, audit.room.clone())),
             response: ResponseBody::Ignored,
+            accept: request.headers.get(ACCEPT).cloned(),
+            is_stream,
             bodies: None,
             at_end: Vec::new(),
             decision,
@@ -140,8 +148,11 @@ impl Trail {
         self.record.code = code;
         let encoding = headers.get(CONTENT_ENCODING).map(|v| v.as_bytes());
         let is_error = code >= 400;
-        let objects = self.wants.response_object && (is_error || !self.long_running);
+        let objects = self.wants.response_object && !self.is_stream && !self.long_running;
         self.response = match encoding {
+            _ if is_error && !negotiation::error_is_negotiable(self.accept.as_ref()) => {
+                ResponseBody::Ignored
+            }
             _ if !objects && !is_error && !self.answers_object => ResponseBody::Ignored,
             None | Some(b"identity") => ResponseBody::Unknown { objects },
             Some(b"gzip") if objects => {
@@ -181,7 +192,8 @@ impl Trail {
 
     /// The whole life of an answer that was refused to somebody unknown:
     /// kube-apiserver makes one event of it.
-    pub(super) fn only_started(&mut self) {
+    pub(super) fn only_started(&mut self, message: String) {
+        self.record.message = message;
         self.long_running = true;
         self.decision.omit_stages = self.decision.omit_stages.with(Stage::ResponseComplete);
     }

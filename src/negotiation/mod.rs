@@ -7,8 +7,8 @@ mod content;
 mod discovery;
 mod include_object;
 
-use http::HeaderMap;
 use http::header::{ACCEPT, USER_AGENT};
+use http::{HeaderMap, HeaderValue};
 
 pub use accept::{Clause, parse as parse_accept};
 pub use content::{accepts_gzip, input_media_type};
@@ -188,21 +188,7 @@ impl ErrorEncoding {
 /// Errors are negotiated again, with no transform and no server version
 /// allowed. What cannot be negotiated is written as indented JSON.
 pub fn error_encoding(headers: &HeaderMap, query: &Query) -> ErrorEncoding {
-    let plain = |clause: &Clause<'_>, media_type| {
-        transform_of(clause).is_none()
-            && clause.param("sv").is_none_or(str::is_empty)
-            && stream_allowed(clause, media_type)
-    };
-    let Some(header) = first_accept(headers) else {
-        return ErrorEncoding::IndentedJson;
-    };
-    let chosen = if header.is_empty() {
-        Some((MediaType::Json, false))
-    } else {
-        accept::parse(header).and_then(|clauses| {
-            first_match(&clauses, plain).map(|(clause, media)| (media, media_pretty(clause)))
-        })
-    };
+    let chosen = error_media(headers.get(ACCEPT));
     match chosen {
         Some((MediaType::Json, pretty)) if !pretty && !wants_pretty(headers, query) => {
             ErrorEncoding::Json
@@ -211,6 +197,27 @@ pub fn error_encoding(headers: &HeaderMap, query: &Query) -> ErrorEncoding {
         Some((MediaType::Protobuf, _)) => ErrorEncoding::Protobuf,
         Some((MediaType::Json, _)) | None => ErrorEncoding::IndentedJson,
     }
+}
+
+/// Whether the client takes an error in any encoding. If not, it gets JSON all the
+/// same.
+pub fn error_is_negotiable(accept: Option<&HeaderValue>) -> bool {
+    error_media(accept).is_some()
+}
+
+/// What an error is written in, and whether that asks for indentation.
+fn error_media(accept: Option<&HeaderValue>) -> Option<(MediaType, bool)> {
+    let plain = |clause: &Clause<'_>, media_type| {
+        transform_of(clause).is_none()
+            && clause.param("sv").is_none_or(str::is_empty)
+            && stream_allowed(clause, media_type)
+    };
+    let header = accept.map_or(Some(""), |value| value.to_str().ok())?;
+    if header.is_empty() {
+        return Some((MediaType::Json, false));
+    }
+    let clauses = accept::parse(header)?;
+    first_match(&clauses, plain).map(|(clause, media)| (media, media_pretty(clause)))
 }
 
 /// The 406 of the handlers (go-restful's filter has a text of its own).

@@ -3,14 +3,16 @@
 
 use std::time::SystemTime;
 
+use http::header::AUTHORIZATION;
 use pingora_proxy::Session;
 
 use super::admit::{Admitted, Refused};
 use super::context::RequestContext;
 use super::front::{Delegated, Gate};
 use super::respond::Answer;
-use crate::api::{Attributes, Status, UserInfo};
+use crate::api::{Attributes, Query, Status, UserInfo};
 use crate::audit::{Request, Trail};
+use crate::authn::Peer;
 use crate::authz::{Decision, forbidden};
 
 /// Annotations of who decided, and why: k8s.io/apiserver
@@ -40,9 +42,10 @@ impl RequestContext {
     pub(super) fn audit_refused(&mut self, session: &Session, refused: &Refused) {
         match refused {
             Refused::Caller(_) => {
+                let message = attempted(session, &self.query);
                 self.audit = self
                     .audit_request(session, None)
-                    .and_then(|request| self.front.audit.refuse(&request));
+                    .and_then(|request| self.front.audit.refuse(&request, message));
             }
             Refused::Later { caller, .. } => self.audit_as(session, caller.as_ref()),
         }
@@ -96,6 +99,37 @@ pub(super) async fn refuse_unauthorized(
     let status = refused.err()?;
     let headers = &session.req_header().headers;
     Some(Answer::from_status(&status, headers, &ctx.query))
+}
+
+/// What a caller tried whom nobody knows: k8s.io/apiserver
+/// `endpoints/filters/authn_audit.go`.
+fn attempted(session: &Session, query: &Query) -> String {
+    let authorization = session.req_header().headers.get(AUTHORIZATION);
+    let authorization = authorization.and_then(|v| v.to_str().ok());
+    let scheme = authorization.and_then(|text| text.trim().split_once(' '));
+    let is_scheme = |name: &str| scheme.is_some_and(|(s, _)| s.eq_ignore_ascii_case(name));
+    let peer = session.digest().and_then(|d| d.ssl_digest.as_ref());
+    let peer = peer.and_then(|ssl| ssl.extension.get::<Peer>());
+    let tried = [
+        ("basic", is_scheme("basic")),
+        ("bearer", is_scheme("bearer")),
+        (
+            "access_token",
+            query
+                .get("access_token")
+                .is_some_and(|t| !t.trim().is_empty()),
+        ),
+        ("x509", peer.is_some_and(Peer::has_certificate)),
+    ];
+    let tried: Vec<&str> = tried
+        .iter()
+        .filter(|(_, is)| *is)
+        .map(|(name, _)| *name)
+        .collect();
+    if tried.is_empty() {
+        return "Authentication failed, no credentials provided".to_owned();
+    }
+    format!("Authentication failed, attempted: {}", tried.join(", "))
 }
 
 /// Whether the caller may, with what the audit log wants to know of that. Each

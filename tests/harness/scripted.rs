@@ -62,6 +62,11 @@ impl Connection {
         }
     }
 
+    /// The head of the next request, whoever made it.
+    pub async fn next_of_any(&mut self) -> Option<Seen> {
+        self.head().await
+    }
+
     async fn head(&mut self) -> Option<Seen> {
         let mut lines = Vec::new();
         loop {

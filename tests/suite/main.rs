@@ -4,6 +4,7 @@
 mod harness;
 
 mod aggregation;
+mod audit;
 mod bounds;
 mod cached_reads;
 mod chunked;
