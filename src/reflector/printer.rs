@@ -1,43 +1,75 @@
 //! How upstream shows a resource as a Table: its columns decide whether our
 //! printer is the same one.
 
-use crate::upstream::ResponseBody;
+use bytes::Bytes;
 use http::StatusCode;
+use serde::Deserialize;
 
 use super::definition::Definition;
 use crate::api::GroupVersionResource;
 use crate::metrics::UpstreamKind;
 use crate::representation::Form;
 use crate::representation::table::Printer;
-use crate::upstream::Upstream;
+use crate::upstream::{ResponseBody, Upstream};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 /// The printer for a resource, or `None` where Tables must come from upstream.
+///
+/// A kind that is not Kubernetes' own has the columns of kube-apiserver's
+/// library, if its server has. One that knows no Tables cannot contradict: then
+/// a client gets them of us.
 pub(super) async fn learn(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
     form: Form,
     definition: Option<&Definition>,
 ) -> Option<Printer> {
+    let built_in = Printer::builtin(gvr);
     let printer = match form {
-        Form::Struct => Printer::builtin(gvr).cloned(),
-        Form::Map => Printer::from_crd_columns(&definition?.columns),
-    }?;
+        Form::Struct => built_in.unwrap_or(Printer::default_columns()).clone(),
+        Form::Map => match definition {
+            Some(definition) => Printer::from_crd_columns(&definition.columns)?,
+            None => Printer::default_columns().clone(),
+        },
+    };
     let one = format!("{}?limit=1", gvr.path());
-    let table = success(
-        upstream
-            .get_as(UpstreamKind::Discovery, &one, TABLE)
-            .await
-            .ok()?,
-    )
-    .await?;
-    printer.with_columns_of(&table)
+    let response = upstream
+        .get_as(UpstreamKind::Discovery, &one, TABLE)
+        .await
+        .ok()?;
+    let known = built_in.is_some() || definition.is_some();
+    match shown(response).await? {
+        // To the word: other columns of these names could be filled otherwise.
+        Shown::Table(table) if !known => printer.has_columns_of(&table).then_some(printer),
+        Shown::Table(table) => printer.with_columns_of(&table),
+        Shown::NoTables => (!known).then_some(printer),
+    }
 }
 
-async fn success(response: http::Response<ResponseBody>) -> Option<bytes::Bytes> {
-    if response.status() != StatusCode::OK {
-        return None;
+/// What a server makes of a question for a Table.
+enum Shown {
+    Table(Bytes),
+    /// It has no idea of them.
+    NoTables,
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(default)]
+    kind: String,
+}
+
+async fn shown(response: http::Response<ResponseBody>) -> Option<Shown> {
+    match response.status() {
+        StatusCode::OK => {}
+        StatusCode::NOT_ACCEPTABLE => return Some(Shown::NoTables),
+        _ => return None,
     }
-    response.into_body().collect_bytes().await.ok()
+    let body = response.into_body().collect_bytes().await.ok()?;
+    let Kind { kind } = serde_json::from_slice(&body).ok()?;
+    Some(match kind.as_str() {
+        "Table" => Shown::Table(body),
+        _ => Shown::NoTables,
+    })
 }

@@ -198,6 +198,11 @@ impl Printer {
         })
     }
 
+    /// Whether a server's own Table has these columns to the byte.
+    pub fn has_columns_of(&self, table: &[u8]) -> bool {
+        scan::get(table, &["columnDefinitions"]) == Some(self.columns.as_bytes())
+    }
+
     fn new(columns: String, source: Source) -> Self {
         Self {
             columns,
