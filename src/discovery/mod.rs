@@ -337,9 +337,6 @@ impl Discovery {
 
     async fn find_version(&self, version: &GroupVersion) -> Found {
         let config = self.hides();
-        if !config.is_enabled(version) {
-            return Found::Missing(self.missing(version));
-        }
         let everything = self.everything(&version.group);
         let Some(merged) = self.merged(everything, Peers::Included).await else {
             return Found::Elsewhere;
@@ -370,6 +367,19 @@ impl Discovery {
             Some(rendition) => Found::Document(rendition.clone()),
             None => Found::Elsewhere,
         }
+    }
+
+    /// What a version is answered with that is hidden, itself or with all its
+    /// resources.
+    pub fn hidden(&self, version: &GroupVersion) -> Option<Missing> {
+        let config = self.hides();
+        if config.is_default() {
+            return None;
+        }
+        let shown = self.last(self.everything(&version.group));
+        let hidden = !config.is_enabled(version)
+            || shown.is_some_and(|merged| merged.hidden.contains(version));
+        hidden.then(|| self.missing(version))
     }
 
     /// What a hidden version, or a resource of it, is answered with.
