@@ -140,7 +140,7 @@ impl Everything {
             let wanted = Wanted {
                 accept,
                 content_type: EVERYTHING,
-                over_errors: true,
+                own: true,
             };
             Kept::new(path, wanted)
         };
@@ -166,7 +166,7 @@ impl Discovery {
             let wanted = Wanted {
                 accept: JSON,
                 content_type: JSON,
-                over_errors: true,
+                own: true,
             };
             Kept::new(path, wanted)
         };
@@ -561,8 +561,7 @@ impl Discovery {
         let wanted = Wanted {
             accept: JSON,
             content_type: JSON,
-            // A 503 here is what the aggregator says of a backend of its own.
-            over_errors: false,
+            own: false,
         };
         let document = Arc::new(VersionDocument {
             kept: Kept::new(&version.path(), wanted),
