@@ -106,8 +106,12 @@ pub enum Peers {
 /// One of the two documents of everything, from fetching to clients.
 struct Everything {
     kept: [Arc<Kept>; 2],
-    merged: [Memo<(u64, u64, u64), Merged>; 2],
+    merged: [MergedMemo; 2],
 }
+
+/// By the numbers of the upstream's document and of its APIServices, and the
+/// generation.
+type MergedMemo = Memo<(u64, u64, u64), Merged>;
 
 struct VersionDocument {
     kept: Arc<Kept>,
@@ -150,7 +154,7 @@ impl Everything {
         }
     }
 
-    fn of(&self, peers: Peers) -> (&Arc<Kept>, &Memo<(u64, u64, u64), Merged>) {
+    fn of(&self, peers: Peers) -> (&Arc<Kept>, &MergedMemo) {
         let [with, without] = &self.kept;
         let [merged_with, merged_without] = &self.merged;
         match peers {
