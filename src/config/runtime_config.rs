@@ -12,12 +12,15 @@ use crate::api::{GroupVersion, GroupVersionResource};
 /// Keys for many versions at once, and the versions each means. They are applied
 /// in this order, whatever the order they are written in; a key of one version
 /// beats them, and one of a resource beats that.
-const CLASSES: [(&str, fn(&str) -> bool); 4] = [
+const CLASSES: [(&str, Means); 4] = [
     ("api/all", |_| true),
     ("api/ga", |version| stage(version) == Some("")),
     ("api/beta", |version| stage(version) == Some("beta")),
     ("api/alpha", |version| stage(version) == Some("alpha")),
 ];
+
+/// Whether a version is of a class.
+type Means = fn(&str) -> bool;
 
 /// The groups those keys speak of: kube-apiserver's own. Custom resources and
 /// extension API groups are named one by one, as to nobody else they are known.
@@ -148,7 +151,7 @@ impl RuntimeConfig {
         settings
             .filter(|(_, (_, means))| means(&version.version))
             .filter_map(|(on, _)| *on)
-            .last()
+            .next_back()
             .unwrap_or(true)
     }
 }

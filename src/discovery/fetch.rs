@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
@@ -35,6 +35,9 @@ pub(super) struct Document {
     pub(super) body: Bytes,
     pub(super) etag: Option<String>,
     pub(super) content_type: String,
+    /// It went through an aggregator: its own headers stand beside those of
+    /// the server behind it.
+    pub(super) aggregated: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +86,7 @@ async fn ask(
         text(response.headers(), ETAG),
         text(response.headers(), CONTENT_TYPE).unwrap_or_default(),
     );
+    let aggregated = response.headers().get_all(CACHE_CONTROL).iter().count() > 1;
     let body = Limited::new(response.into_body(), limit);
     let body = body.collect().await.map_err(|error| {
         if error.is::<LengthLimitError>() {
@@ -95,6 +99,7 @@ async fn ask(
         body: body.to_bytes(),
         etag,
         content_type,
+        aggregated,
     }))
 }
 

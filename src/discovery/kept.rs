@@ -49,9 +49,11 @@ pub(super) struct Wanted {
     pub(super) accept: &'static str,
     /// Its Content-Type, without spaces.
     pub(super) content_type: &'static str,
-    /// Whether an answer of 5xx means that the API server is in trouble, and
-    /// the last document stays. Otherwise it is the answer.
-    pub(super) over_errors: bool,
+    /// Whether the API server writes it itself. Then an answer of 5xx means
+    /// that it is in trouble, and the last document stays. Otherwise 5xx is the
+    /// answer, and what comes from a server behind it is not kept: that server
+    /// negotiates in its own way.
+    pub(super) own: bool,
 }
 
 pub(super) struct Kept {
@@ -214,12 +216,13 @@ impl Kept {
         let fetched = match fetched {
             Ok(Fetched::NotModified) => return Refresh::Unchanged,
             Ok(Fetched::Document(document))
-                if document.content_type.replace(' ', "") == self.wanted.content_type =>
+                if document.content_type.replace(' ', "") == self.wanted.content_type
+                    && (self.wanted.own || !document.aggregated) =>
             {
                 Some(document)
             }
             Ok(Fetched::Refused(code))
-                if self.wanted.over_errors && (code.is_server_error() || code == 429) =>
+                if self.wanted.own && (code.is_server_error() || code == 429) =>
             {
                 tracing::debug!(path = self.path, %code, "discovery refused");
                 return Refresh::Failed;

@@ -106,8 +106,12 @@ pub enum Peers {
 /// One of the two documents of everything, from fetching to clients.
 struct Everything {
     kept: [Arc<Kept>; 2],
-    merged: [Memo<(u64, u64, u64), Merged>; 2],
+    merged: [MergedMemo; 2],
 }
+
+/// By the numbers of the upstream's document and of its APIServices, and the
+/// generation.
+type MergedMemo = Memo<(u64, u64, u64), Merged>;
 
 struct VersionDocument {
     kept: Arc<Kept>,
@@ -140,7 +144,7 @@ impl Everything {
             let wanted = Wanted {
                 accept,
                 content_type: EVERYTHING,
-                over_errors: true,
+                own: true,
             };
             Kept::new(path, wanted)
         };
@@ -150,7 +154,7 @@ impl Everything {
         }
     }
 
-    fn of(&self, peers: Peers) -> (&Arc<Kept>, &Memo<(u64, u64, u64), Merged>) {
+    fn of(&self, peers: Peers) -> (&Arc<Kept>, &MergedMemo) {
         let [with, without] = &self.kept;
         let [merged_with, merged_without] = &self.merged;
         match peers {
@@ -166,7 +170,7 @@ impl Discovery {
             let wanted = Wanted {
                 accept: JSON,
                 content_type: JSON,
-                over_errors: true,
+                own: true,
             };
             Kept::new(path, wanted)
         };
@@ -337,9 +341,6 @@ impl Discovery {
 
     async fn find_version(&self, version: &GroupVersion) -> Found {
         let config = self.hides();
-        if !config.is_enabled(version) {
-            return Found::Missing(self.missing(version));
-        }
         let everything = self.everything(&version.group);
         let Some(merged) = self.merged(everything, Peers::Included).await else {
             return Found::Elsewhere;
@@ -370,6 +371,19 @@ impl Discovery {
             Some(rendition) => Found::Document(rendition.clone()),
             None => Found::Elsewhere,
         }
+    }
+
+    /// What a version is answered with that is hidden, itself or with all its
+    /// resources.
+    pub fn hidden(&self, version: &GroupVersion) -> Option<Missing> {
+        let config = self.hides();
+        if config.is_default() {
+            return None;
+        }
+        let shown = self.last(self.everything(&version.group));
+        let hidden = !config.is_enabled(version)
+            || shown.is_some_and(|merged| merged.hidden.contains(version));
+        hidden.then(|| self.missing(version))
     }
 
     /// What a hidden version, or a resource of it, is answered with.
@@ -551,8 +565,7 @@ impl Discovery {
         let wanted = Wanted {
             accept: JSON,
             content_type: JSON,
-            // A 503 here is what the aggregator says of a backend of its own.
-            over_errors: false,
+            own: false,
         };
         let document = Arc::new(VersionDocument {
             kept: Kept::new(&version.path(), wanted),

@@ -1,1 +1,398 @@
+//! An API server and backends that answer as a test says.
 
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicUsize;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::service::service_fn;
+
+use super::*;
+use crate::config::upstream::Timing;
+use crate::metrics::Metrics;
+use crate::negotiation::MediaType;
+use crate::upstream::{Credentials, Server as ApiServer, Settings};
+
+/// What a server answers at a path.
+#[derive(Clone)]
+enum Reply {
+    Everything(String),
+    Json(String),
+    Html,
+    Code(u16),
+    /// Nothing, ever.
+    Silence,
+    /// So many bytes.
+    Endless,
+}
+
+/// A server whose replies change.
+struct Scripted {
+    address: SocketAddr,
+    replies: Arc<Mutex<HashMap<String, Reply>>>,
+    /// Questions, and those that were answered with 304.
+    asked: Arc<[AtomicUsize; 2]>,
+}
+
+impl Scripted {
+    async fn start(replies: &[(&str, Reply)]) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let this = Self {
+            address: listener.local_addr().unwrap(),
+            replies: Arc::default(),
+            asked: Arc::default(),
+        };
+        for (path, reply) in replies {
+            this.reply(path, reply.clone());
+        }
+        let (replies, asked) = (this.replies.clone(), this.asked.clone());
+        tokio::spawn(async move {
+            while let Ok((tcp, _)) = listener.accept().await {
+                let (replies, asked) = (replies.clone(), asked.clone());
+                let service = service_fn(move |request| {
+                    let reply = replies.lock().get(key(&request).as_str()).cloned();
+                    answer(request, reply, asked.clone())
+                });
+                let io = hyper_util::rt::TokioIo::new(tcp);
+                tokio::spawn(
+                    hyper::server::conn::http1::Builder::new().serve_connection(io, service),
+                );
+            }
+        });
+        this
+    }
+
+    fn reply(&self, path: &str, reply: Reply) {
+        self.replies.lock().insert(path.to_owned(), reply);
+    }
+
+    fn asked(&self) -> [usize; 2] {
+        let [all, unmodified] = &*self.asked;
+        [all, unmodified].map(|count| count.load(Ordering::Relaxed))
+    }
+
+    fn upstream(&self) -> Arc<ArcSwap<Upstream>> {
+        let url = format!("http://{}", self.address).parse().unwrap();
+        let server = ApiServer::from_files(url, None, None, None, &Credentials::Own);
+        let settings = Settings {
+            servers: vec![server.unwrap()],
+            timing: Timing::default(),
+            ..Settings::default()
+        };
+        let upstream = Upstream::new(&settings, Metrics::new().unwrap().upstream);
+        Arc::new(ArcSwap::from_pointee(upstream.unwrap()))
+    }
+
+    /// As a backend that is registered for one version.
+    fn source(&self, version: &str) -> Source {
+        Source {
+            name: "extensions/scripted".to_owned(),
+            upstream: self.upstream(),
+            versions: vec![SourceVersion {
+                group_version: GroupVersion::parse(version).unwrap(),
+                group_priority_minimum: 2000,
+                version_priority: 15,
+            }],
+        }
+    }
+}
+
+/// The path, after a `*` if everything is asked for.
+fn key(request: &Request<hyper::body::Incoming>) -> String {
+    let accept = request.headers().get(ACCEPT).map(|v| v.to_str().unwrap());
+    let everything = accept.is_some_and(|a| a.contains("APIGroupDiscoveryList"));
+    let star = if everything { "*" } else { "" };
+    format!("{star}{}", request.uri().path())
+}
+
+async fn answer(
+    request: Request<hyper::body::Incoming>,
+    reply: Option<Reply>,
+    asked: Arc<[AtomicUsize; 2]>,
+) -> Result<Response<Full<Bytes>>, std::convert::Infallible> {
+    let [all, unmodified] = &*asked;
+    all.fetch_add(1, Ordering::Relaxed);
+    let build = |content_type: &str, body: Bytes| {
+        let response = Response::builder().header(CONTENT_TYPE, content_type);
+        response.body(Full::new(body)).unwrap()
+    };
+    let response = match reply {
+        Some(Reply::Everything(body)) => {
+            let etag = format!("\"{}\"", body.len());
+            if request
+                .headers()
+                .get(IF_NONE_MATCH)
+                .is_some_and(|v| *v == *etag)
+            {
+                unmodified.fetch_add(1, Ordering::Relaxed);
+                let response = Response::builder().status(304);
+                return Ok(response.body(Full::default()).unwrap());
+            }
+            let mut response = build(EVERYTHING, body.into());
+            response.headers_mut().insert(ETAG, etag.parse().unwrap());
+            response
+        }
+        Some(Reply::Json(body)) => build(JSON, body.into()),
+        Some(Reply::Html) => build("text/html", "<html>".into()),
+        Some(Reply::Code(code)) => {
+            let response = Response::builder()
+                .status(code)
+                .header("location", "/elsewhere");
+            response.body(Full::default()).unwrap()
+        }
+        Some(Reply::Silence) => std::future::pending().await,
+        Some(Reply::Endless) => build(EVERYTHING, vec![b' '; fetch::MAX_BACKEND_BYTES + 1].into()),
+        None => {
+            let response = Response::builder().status(404);
+            response.body(Full::default()).unwrap()
+        }
+    };
+    Ok(response)
+}
+
+fn version_json(version: &str, resource: &str, freshness: &str) -> String {
+    format!(
+        r#"{{"version":"{version}","resources":[{{"resource":"{resource}","responseKind":{{"group":"","version":"","kind":"Thing"}},"scope":"Namespaced","singularResource":"thing","verbs":["get","list"]}}],"freshness":"{freshness}"}}"#
+    )
+}
+
+fn everything(groups: &[(&str, &str)]) -> String {
+    let groups: Vec<String> = groups
+        .iter()
+        .map(|(name, version)| {
+            format!(r#"{{"metadata":{{"name":"{name}"}},"versions":[{version}]}}"#)
+        })
+        .collect();
+    format!(
+        "{{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{{}},\"items\":[{}]}}\n",
+        groups.join(",")
+    )
+}
+
+async fn api_server() -> Scripted {
+    let document = everything(&[
+        ("apps", &version_json("v1", "deployments", "Current")),
+        ("example.com", &version_json("v1", "widgets", "Current")),
+    ]);
+    let services = r#"{"items":[{"spec":{"group":"apps","version":"v1","groupPriorityMinimum":17800,"versionPriority":15}}]}"#;
+    Scripted::start(&[
+        ("*/apis", Reply::Everything(document)),
+        (
+            "/apis/apiregistration.k8s.io/v1/apiservices",
+            Reply::Json(services.to_owned()),
+        ),
+    ])
+    .await
+}
+
+fn discovery(server: &Scripted) -> Discovery {
+    let metrics = Metrics::new().unwrap();
+    let metrics = DiscoveryMetrics::register(&metrics.registry).unwrap();
+    Discovery::new(server.upstream(), metrics)
+}
+
+async fn text(discovery: &Discovery) -> String {
+    match discovery
+        .find(&DiscoveryPath::Apis, Some(Peers::Included))
+        .await
+    {
+        Found::Document(rendition) => {
+            let body = rendition.body(MediaType::Json, false).unwrap();
+            String::from_utf8(body.to_vec()).unwrap()
+        }
+        _ => "none".to_owned(),
+    }
+}
+
+async fn eventually(discovery: &Discovery, what: &str) {
+    let within = Duration::from_secs(10);
+    let shown = async {
+        while !text(discovery).await.contains(what) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let ended = tokio::time::timeout(within, shown).await;
+    assert!(ended.is_ok(), "no {what} in {}", text(discovery).await);
+}
+
+fn things() -> GroupVersionResource {
+    GroupVersionResource::new("things.io", "v1", "things")
+}
+
+#[tokio::test]
+async fn one_question_is_asked_for_all_who_wait() {
+    let server = api_server().await;
+    let discovery = discovery(&server);
+    let all: Vec<String> = futures::future::join_all((0..50).map(|_| text(&discovery))).await;
+    assert!(all.iter().all(|t| t.contains("deployments")));
+    assert_eq!(server.asked(), [1, 0]);
+    tokio::time::sleep(MAX_AGE).await;
+    text(&discovery).await;
+    assert_eq!(server.asked(), [2, 1]);
+    let facts = discovery.resource(&GroupVersionResource::new("apps", "v1", "deployments"));
+    assert_eq!(facts.unwrap().verbs, ["get", "list"]);
+    assert_eq!(discovery.resource(&things()), None);
+}
+
+#[tokio::test]
+async fn without_a_document_upstream_answers_and_a_lost_one_stays() {
+    let server = Scripted::start(&[]).await;
+    let discovery = discovery(&server);
+    assert_eq!(text(&discovery).await, "none");
+    let document = everything(&[("apps", &version_json("v1", "deployments", "Current"))]);
+    server.reply("*/apis", Reply::Everything(document));
+    tokio::time::sleep(MAX_AGE).await;
+    assert!(text(&discovery).await.contains("deployments"));
+    server.reply("*/apis", Reply::Code(500));
+    tokio::time::sleep(MAX_AGE).await;
+    for _ in 0..3 {
+        assert!(text(&discovery).await.contains("deployments"));
+    }
+    // It says itself that it has none.
+    server.reply("*/apis", Reply::Code(404));
+    tokio::time::sleep(MAX_AGE).await;
+    text(&discovery).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(text(&discovery).await, "none");
+}
+
+#[tokio::test]
+async fn a_silent_api_server_is_waited_for_once() {
+    let server = api_server().await;
+    let discovery = discovery(&server);
+    text(&discovery).await;
+    server.reply("*/apis", Reply::Silence);
+    tokio::time::sleep(MAX_AGE).await;
+    let began = Instant::now();
+    assert!(text(&discovery).await.contains("deployments"));
+    assert!(began.elapsed() < Duration::from_secs(3));
+    let began = Instant::now();
+    for _ in 0..20 {
+        assert!(text(&discovery).await.contains("deployments"));
+    }
+    assert!(
+        began.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_backends_groups_come_stay_and_go() {
+    let server = api_server().await;
+    let discovery = discovery(&server);
+    let backend = Scripted::start(&[(
+        "*/apis",
+        Reply::Everything(everything(&[
+            ("things.io", &version_json("v1", "things", "")),
+            ("other.io", &version_json("v1", "others", "")),
+        ])),
+    )])
+    .await;
+    let source = backend.source("things.io/v1");
+    discovery.set_sources(vec![source.clone()]);
+    let ours = format!(
+        r#"{{"metadata":{{"name":"things.io"}},"versions":[{}]}}"#,
+        version_json("v1", "things", "Current")
+    );
+    eventually(&discovery, &ours).await;
+    let shown = text(&discovery).await;
+    // After apps, before what has the least priority; and only what it is
+    // registered for.
+    let place = |name: &str| shown.find(&format!("\"name\":\"{name}\""));
+    assert!(place("apps") < place("things.io") && place("things.io") < place("example.com"));
+    assert_eq!(place("other.io"), None);
+    assert!(discovery.resource(&things()).unwrap().namespaced);
+
+    // Registered anew while it does not answer, it keeps what is known.
+    backend.reply("*/apis", Reply::Silence);
+    let mut again = source.clone();
+    again.versions[0].version_priority = 16;
+    discovery.set_sources(vec![again]);
+    eventually(&discovery, &ours).await;
+    discovery.set_sources(Vec::new());
+    assert!(!text(&discovery).await.contains("things.io"));
+}
+
+#[tokio::test]
+async fn backends_without_the_document_are_asked_for_their_version() {
+    let server = api_server().await;
+    let list = r#"{"kind":"APIResourceList","groupVersion":"things.io/v1","resources":[{"name":"things","singularName":"thing","namespaced":true,"kind":"Thing","verbs":["get","list"]}]}"#;
+    for reply in [
+        Reply::Html,
+        Reply::Code(404),
+        Reply::Code(401),
+        Reply::Code(302),
+    ] {
+        let backend = Scripted::start(&[
+            ("*/apis", reply),
+            ("/apis/things.io/v1", Reply::Json(list.to_owned())),
+        ])
+        .await;
+        let discovery = discovery(&server);
+        discovery.set_sources(vec![backend.source("things.io/v1")]);
+        eventually(&discovery, &version_json("v1", "things", "Current")).await;
+        backend.reply("/apis/things.io/v1", Reply::Html);
+    }
+}
+
+#[tokio::test]
+async fn backends_that_fail_are_stale_and_delay_nobody() {
+    let server = api_server().await;
+    for reply in [
+        Reply::Code(503),
+        Reply::Endless,
+        Reply::Html,
+        Reply::Silence,
+    ] {
+        let backend = Scripted::start(&[("*/apis", reply)]).await;
+        let discovery = discovery(&server);
+        text(&discovery).await;
+        discovery.set_sources(vec![backend.source("things.io/v1")]);
+        let began = Instant::now();
+        for _ in 0..20 {
+            assert!(text(&discovery).await.contains("deployments"));
+        }
+        assert!(began.elapsed() < Duration::from_secs(1));
+        eventually(&discovery, r#"{"version":"v1","freshness":"Stale"}"#).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_hidden_is_gone_and_who_waits_for_it_hears() {
+    let server = api_server().await;
+    let discovery = discovery(&server);
+    let widgets = GroupVersionResource::new("example.com", "v1", "widgets");
+    text(&discovery).await;
+    assert!(discovery.resource(&widgets).is_some());
+    let hidden = tokio::spawn(discovery.until_hidden(widgets.clone()));
+    let settings = [("example.com/v1/widgets".to_owned(), false)];
+    let config = RuntimeConfig::parse(&settings.into_iter().collect()).unwrap();
+    discovery.set_runtime_config(config);
+    hidden.await.unwrap();
+    let version = widgets.group_version();
+    assert!(!text(&discovery).await.contains("example.com"));
+    assert_eq!(discovery.hidden(&version), Some(Missing::Page));
+    assert!(discovery.resource(&widgets).is_none());
+    discovery.set_runtime_config(RuntimeConfig::default());
+    assert!(text(&discovery).await.contains("example.com"));
+    assert_eq!(discovery.hidden(&version), None);
+}
+
+#[tokio::test]
+async fn another_api_server_is_another_document() {
+    let server = api_server().await;
+    let upstream = server.upstream();
+    let metrics = Metrics::new().unwrap();
+    let metrics = DiscoveryMetrics::register(&metrics.registry).unwrap();
+    let discovery = Discovery::new(upstream.clone(), metrics);
+    assert!(text(&discovery).await.contains("deployments"));
+    let document = everything(&[("new.io", &version_json("v1", "news", "Current"))]);
+    let other = Scripted::start(&[("*/apis", Reply::Everything(document))]).await;
+    upstream.store(other.upstream().load_full());
+    discovery.upstream_replaced();
+    assert!(text(&discovery).await.contains("new.io"));
+}

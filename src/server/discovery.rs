@@ -43,9 +43,8 @@ pub(super) async fn answer(session: &Session, ctx: &mut RequestContext) -> Optio
     }
     let path = DiscoveryPath::parse(session.req_header().uri.path())?;
     if let DiscoveryPath::Version(version) = &path
-        && !ctx.front.config.apis.runtime_config.is_enabled(version)
+        && let Some(missing) = ctx.front.discovery.hidden(version)
     {
-        let missing = ctx.front.discovery.missing(version);
         return Some(match refuse_unauthorized(session, ctx).await {
             Some(refused) => refused,
             None => not_found(missing, session, ctx),
@@ -53,39 +52,36 @@ pub(super) async fn answer(session: &Session, ctx: &mut RequestContext) -> Optio
     }
     let headers = &session.req_header().headers;
     let representation = match negotiate(&path, headers, ctx) {
-        DiscoveryNegotiation::Accepted(representation) => representation,
-        // The router's words are upstream's; of the others all paths have one
-        // text.
-        DiscoveryNegotiation::NotAcceptable if !is_routed(&path) => {
-            if let Some(refused) = refuse_unauthorized(session, ctx).await {
-                return Some(refused);
-            }
-            let status = negotiation::not_acceptable(false);
-            return Some(Answer::from_status(&status, headers, &ctx.query));
-        }
+        DiscoveryNegotiation::Accepted(representation) => Some(representation),
+        // The router's words are upstream's.
+        DiscoveryNegotiation::NotAcceptable if !is_routed(&path) => None,
         DiscoveryNegotiation::NotAcceptable | DiscoveryNegotiation::Unknown => return None,
     };
     // Paths of the router know GET alone, the others any method.
     if is_routed(&path) && info.method != Method::GET {
         return None;
     }
-    let by_address = path == DiscoveryPath::Api && !representation.aggregated;
+    let aggregated = representation.filter(|r| r.aggregated);
+    let by_address = path == DiscoveryPath::Api && aggregated.is_none();
     if by_address && CLIENT_ADDRESS.iter().any(|name| headers.contains_key(name)) {
         return None;
     }
     if let Some(refused) = refuse_unauthorized(session, ctx).await {
         return Some(refused);
     }
-    let everything = representation.aggregated.then_some({
-        if representation.without_peers {
-            Peers::Excluded
-        } else {
-            Peers::Included
-        }
+    let everything = aggregated.map(|r| match r.without_peers {
+        true => Peers::Excluded,
+        false => Peers::Included,
     });
     match ctx.front.discovery.find(&path, everything).await {
         Found::Document(rendition) => {
-            let answer = write(&rendition, representation, headers).await?;
+            let answer = match representation {
+                Some(representation) => write(&rendition, representation, headers).await?,
+                None => {
+                    let status = negotiation::not_acceptable(false);
+                    Answer::from_status(&status, headers, &ctx.query)
+                }
+            };
             ctx.cache = CacheResult::Document;
             Some(answer)
         }
@@ -126,9 +122,14 @@ fn not_found(missing: Missing, session: &Session, ctx: &RequestContext) -> Answe
     }
 }
 
-/// Whether go-restful's router stands before the handler.
+/// Whether go-restful's router stands before the handler: of all groups, only
+/// before that of the aggregator's own.
 fn is_routed(path: &DiscoveryPath) -> bool {
-    matches!(path, DiscoveryPath::Api | DiscoveryPath::Version(_))
+    match path {
+        DiscoveryPath::Api | DiscoveryPath::Version(_) => true,
+        DiscoveryPath::Apis | DiscoveryPath::ApisSlash => false,
+        DiscoveryPath::Group(group) => group == "apiregistration.k8s.io",
+    }
 }
 
 fn negotiate(

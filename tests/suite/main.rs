@@ -17,6 +17,7 @@ mod consistency_writers;
 mod credentials;
 mod custom_resources;
 mod deprecation;
+mod discovery;
 mod encodings;
 mod explain;
 mod failover;

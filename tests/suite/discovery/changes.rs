@@ -1,0 +1,189 @@
+//! What changes is shown soon; what cannot be asked for stays as it was.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{V2, compare_all, difference, everything, versions};
+use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::client::Client;
+use crate::harness::cluster::{Cluster, unique};
+use crate::harness::{eventually, objects};
+
+const SOON: Duration = Duration::from_secs(30);
+/// What is promised: a second after upstream shows it.
+const LATEST: Duration = Duration::from_secs(1);
+
+async fn shows(client: &Client, path: &str, accept: &str, text: &str) -> bool {
+    client.get_as(path, accept).await.text().contains(text)
+}
+
+/// Waits until `shown` holds at upstream and how long after that apifront does.
+async fn delay(
+    direct: &Client,
+    front: &Client,
+    path: &str,
+    accept: &str,
+    text: &str,
+    shown: bool,
+) -> Duration {
+    eventually("upstream shows it", SOON, || async {
+        shows(direct, path, accept, text).await == shown
+    })
+    .await;
+    let since = Instant::now();
+    eventually("apifront shows it", SOON, || async {
+        shows(front, path, accept, text).await == shown
+    })
+    .await;
+    since.elapsed()
+}
+
+#[tokio::test]
+async fn custom_resources_come_and_go_within_a_second() {
+    let cluster = Cluster::start(&[]).await;
+    let front = Apifront::start(&cluster, |_| {}).await;
+    let (direct, through) = (cluster.admin_client(), front.admin_client());
+    let mut delays = Vec::new();
+    for round in 0..5 {
+        let group = format!("{}.example.com", unique("discovered"));
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let definition = objects::widget_definition(&group);
+        direct.post(definitions, &definition).await.expect(201);
+        let (path, accept) = match round % 2 {
+            0 => ("/apis", V2),
+            _ => ("/apis", "application/json"),
+        };
+        delays.push(delay(&direct, &through, path, accept, &group, true).await);
+        let version = format!("/apis/{group}/v1");
+        eventually("the version is served", SOON, || async {
+            direct.get(&version).await.status == 200
+        })
+        .await;
+        tokio::time::sleep(LATEST).await;
+        for path in [version.as_str(), &format!("/apis/{group}"), "/apis"] {
+            let found = difference(&direct, &through, http::Method::GET, path, &[]).await;
+            assert!(found.is_empty(), "{found}");
+        }
+        let name = format!("{definitions}/widgets.{group}");
+        direct.delete(&name).await.expect(200);
+        delays.push(delay(&direct, &through, path, accept, &group, false).await);
+    }
+    println!("shown after {delays:?}");
+    assert!(delays.iter().all(|d| *d <= LATEST), "{delays:?}");
+    tokio::time::sleep(LATEST).await;
+    compare_all(&direct, &through, &["/apis", "/api"]).await;
+    front.stop().await;
+}
+
+/// The hash of a storage version is in no document of everything.
+#[tokio::test]
+async fn another_storage_version_is_shown_too() {
+    let (direct, front) = (
+        Cluster::shared().admin_client(),
+        Apifront::shared().admin_client(),
+    );
+    let group = format!("{}.example.com", unique("stored"));
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let mut definition = objects::widget_definition(&group);
+    let mut second = definition["spec"]["versions"][0].clone();
+    second["name"] = json!("v2");
+    second["storage"] = json!(false);
+    definition["spec"]["versions"]
+        .as_array_mut()
+        .unwrap()
+        .push(second);
+    direct.post(definitions, &definition).await.expect(201);
+    let path = format!("/apis/{group}/v1");
+    eventually("the version is served", SOON, || async {
+        front.get(&path).await.status == 200
+    })
+    .await;
+    let before = front.get(&path).await.text();
+    let patch = json!([
+        { "op": "replace", "path": "/spec/versions/0/storage", "value": false },
+        { "op": "replace", "path": "/spec/versions/1/storage", "value": true },
+    ]);
+    let name = format!("{definitions}/widgets.{group}");
+    direct
+        .patch(&name, "json-patch+json", &patch)
+        .await
+        .expect(200);
+    eventually("upstream shows it", SOON, || async {
+        direct.get(&path).await.text() != before
+    })
+    .await;
+    let since = Instant::now();
+    let expected = direct.get(&path).await.text();
+    eventually("apifront shows it", SOON, || async {
+        front.get(&path).await.text() == expected
+    })
+    .await;
+    assert!(since.elapsed() <= LATEST, "{:?}", since.elapsed());
+    direct.delete(&name).await.expect(200);
+}
+
+#[tokio::test]
+async fn without_upstream_the_last_documents_stay() {
+    if oracle() {
+        return;
+    }
+    let mut cluster = Cluster::start(&[]).await;
+    let front = Apifront::start(&cluster, |config| {
+        // system:masters is not asked about, so that these can be asked for at
+        // all while nobody can be.
+        config["authorization"] = json!({ "subjectAccessReview": { "allowTTL": "10m" } });
+    })
+    .await;
+    let client = front.admin_client();
+    let before = everything(&client).await;
+    let paths = ["/apis", "/apis/apps", "/apis/apps/v1", "/api", "/api/v1"];
+    let mut texts = Vec::new();
+    for path in paths {
+        texts.push(client.get(path).await.text());
+    }
+    cluster.apiserver.kill();
+    // The first question after that may wait a little.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let _ = everything(&client).await;
+    let since = Instant::now();
+    for _ in 0..20 {
+        let now = everything(&client).await;
+        assert_eq!(now.status, 200);
+        assert_eq!(now.body, before.body);
+        assert_eq!(now.header("etag"), before.header("etag"));
+    }
+    for (path, text) in paths.iter().zip(&texts) {
+        assert_eq!(client.get(path).await.text(), *text, "{path}");
+    }
+    assert!(
+        since.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        since.elapsed()
+    );
+    let failed = [("source", "upstream"), ("result", "failed")];
+    assert!(
+        front
+            .metric("apifront_discovery_refreshes_total", &failed)
+            .await
+            > 0.0
+    );
+    assert!(front.metric("apifront_discovery_age_seconds", &[]).await > 1.0);
+
+    cluster.apiserver.start_again();
+    cluster.wait_ready().await;
+    let direct = cluster.admin_client();
+    let group = format!("{}.example.com", unique("after"));
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    direct
+        .post(definitions, &objects::widget_definition(&group))
+        .await
+        .expect(201);
+    eventually("it is current again", SOON, || async {
+        versions(&client)
+            .await
+            .contains(&format!("{group}/v1 Current"))
+    })
+    .await;
+    front.stop().await;
+}

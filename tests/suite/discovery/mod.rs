@@ -1,0 +1,111 @@
+//! Discovery through apifront: kube-apiserver's own to the byte, also of what is
+//! registered at apifront alone, and also where APIs are hidden.
+
+mod backends;
+mod changes;
+mod documents;
+mod runtime_config;
+
+use http::Method;
+
+use crate::harness::client::{Answer, Client};
+use crate::harness::differential::compare_exactly;
+
+pub const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// What clients send, and what tests the rules.
+pub const ACCEPTS: [&str; 16] = [
+    "",
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "*/*",
+    "application/*",
+    "text/html",
+    "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+    V2,
+    "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+    "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer",
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;pretty=1",
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json",
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json",
+];
+
+/// Asks both the same; what differs, if anything. Bodies must be the same to
+/// the byte, and so must ETags.
+pub async fn difference(
+    direct: &Client,
+    front: &Client,
+    method: Method,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> String {
+    let (d, f) = tokio::join!(
+        direct.send(method.clone(), path, headers, ""),
+        front.send(method.clone(), path, headers, ""),
+    );
+    let mut found = compare_exactly(&d, &f);
+    if d.header("etag") != f.header("etag") {
+        found += &format!(
+            "  etag: - {}\n  etag: + {}\n",
+            d.header("etag"),
+            f.header("etag")
+        );
+    }
+    if found.is_empty() {
+        return found;
+    }
+    format!("{method} {path} {headers:?}\n{found}")
+}
+
+/// All of [`ACCEPTS`] at each path. Fails with what differs.
+pub async fn compare_all(direct: &Client, front: &Client, paths: &[&str]) {
+    let mut found = Vec::new();
+    for path in paths {
+        for accept in ACCEPTS {
+            let headers = [("accept", accept)];
+            let headers = if accept.is_empty() {
+                &headers[..0]
+            } else {
+                &headers
+            };
+            found.push(difference(direct, front, Method::GET, path, headers).await);
+        }
+    }
+    let asked = found.len();
+    found.retain(|difference| !difference.is_empty());
+    let shown: Vec<&String> = found.iter().take(12).collect();
+    assert!(
+        found.is_empty(),
+        "{} of {asked} answers differ (- direct, + front):\n\n{}",
+        found.len(),
+        shown
+            .into_iter()
+            .map(|d| format!("{d}\n"))
+            .collect::<String>(),
+    );
+}
+
+pub async fn everything(client: &Client) -> Answer {
+    client.get_as("/apis", V2).await
+}
+
+/// Groups and their versions, with the freshness of each.
+pub async fn versions(client: &Client) -> Vec<String> {
+    let document = everything(client).await.expect(200);
+    let items = document["items"].as_array().expect("items").clone();
+    let mut found = Vec::new();
+    for group in items {
+        for version in group["versions"].as_array().expect("versions") {
+            found.push(format!(
+                "{}/{} {}",
+                group["metadata"]["name"].as_str().unwrap_or(""),
+                version["version"].as_str().unwrap_or(""),
+                version["freshness"].as_str().unwrap_or(""),
+            ));
+        }
+    }
+    found
+}
