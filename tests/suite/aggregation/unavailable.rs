@@ -99,9 +99,8 @@ impl Case {
     fn start(&self, parts: &Parts) -> (Registration, Option<Backend>) {
         let group = group(self.name);
         let certificates = &parts.oracle.certificates;
-        let with = |serving: &Pair, mood| {
-            Backend::start(&group, serving, &parts.front_proxies, mood)
-        };
+        let with =
+            |serving: &Pair, mood| Backend::start(&group, serving, &parts.front_proxies, mood);
         let backend = match &self.kind {
             Kind::Mood(mood) => Some(with(&parts.serving, *mood)),
             Kind::Nobody => None,
