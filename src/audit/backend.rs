@@ -108,6 +108,24 @@ impl Backend {
         })
     }
 
+    /// Whose events stay in the queue.
+    #[cfg(test)]
+    pub(super) fn for_tests(queue: Arc<Queue>) -> Arc<Self> {
+        let settings = Settings::Log(AuditLog {
+            path: "-".into(),
+            rotation: crate::config::audit::Rotation {
+                max_bytes: None,
+                max_backups: 0,
+                max_age_days: 0,
+                compress: false,
+            },
+            buffer: 1,
+            max_event_bytes: None,
+        });
+        let thread = std::thread::spawn(|| {});
+        Self::new(settings, queue, thread, watch::Sender::new(false))
+    }
+
     /// Takes no more, and waits until the last event is out. Nothing that failed
     /// is tried for long any more.
     pub(super) async fn flush(&self) {

@@ -112,6 +112,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_compressed_is_read_but_not_beyond_the_bound() {
+        use std::io::Write;
+        let gzip = |plain: &[u8]| {
+            let mut encoder =
+                flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(plain).unwrap();
+            let mut body = Body::new(true, Arc::default());
+            body.push(&encoder.finish().unwrap().into());
+            body
+        };
+        assert_eq!(gzip(b"plain").whole().unwrap(), b"plain");
+        assert!(gzip(&vec![0; MAX_BODY_BYTES + 1]).whole().is_none());
+        let mut cut_off = Body::new(true, Arc::default());
+        cut_off.push(&Bytes::from_static(&[0x1f, 0x8b, 8]));
+        assert!(cut_off.whole().is_none());
+    }
+
+    #[test]
     fn what_is_too_large_is_let_go() {
         let room = Arc::new(Room::default());
         let held = |room: &Room| room.0.load(Ordering::Relaxed);

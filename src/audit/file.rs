@@ -30,6 +30,8 @@ pub(super) struct RotatingFile {
     rotation: Rotation,
     file: File,
     size: u64,
+    /// The last line is not whole: a write failed in the middle of it.
+    is_broken: bool,
     /// One at a time tidies up.
     tidying: Arc<Mutex<()>>,
 }
@@ -47,6 +49,7 @@ impl RotatingFile {
             path: path.to_owned(),
             rotation,
             file,
+            is_broken: false,
             tidying: Arc::default(),
         };
         opened.tidy();
@@ -64,9 +67,19 @@ impl RotatingFile {
         if self.is_full_with(lines.len()) {
             self.rotate(now)?;
         }
-        self.file.write_all(lines)?;
-        self.size += lines.len() as u64;
-        Ok(())
+        if self.is_broken {
+            self.file.write_all(b"\n")?;
+            self.size += 1;
+            self.is_broken = false;
+        }
+        let written = self.file.write_all(lines);
+        if written.is_ok() {
+            self.size += lines.len() as u64;
+        } else if let Ok(metadata) = self.file.metadata() {
+            self.is_broken = metadata.len() > self.size;
+            self.size = metadata.len();
+        }
+        written
     }
 
     fn rotate(&mut self, now: SystemTime) -> io::Result<()> {
@@ -80,6 +93,7 @@ impl RotatingFile {
         }
         self.file = append(&self.path, mode)?;
         self.size = self.file.metadata()?.len();
+        self.is_broken = false;
         self.tidy();
         Ok(())
     }
@@ -102,6 +116,9 @@ impl RotatingFile {
     /// In a thread of its own: to compress a file takes seconds, in which events
     /// go on.
     fn tidy(&self) {
+        if self.rotation.max_bytes.is_none() {
+            return;
+        }
         let (path, rotation) = (self.path.clone(), self.rotation.clone());
         let turn = self.tidying.clone();
         let work = move || {

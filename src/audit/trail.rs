@@ -263,3 +263,190 @@ impl Drop for Trail {
         self.emit(Stage::ResponseComplete);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::Duration;
+
+    use http::Method;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::api::Query;
+    use crate::audit::backend::Backend;
+    use crate::audit::body::MAX_BODY_BYTES;
+    use crate::audit::queue::{Batch, Item, Queue};
+    use crate::audit::{AuditMetrics, Plugin, Prepared, policy};
+
+    struct Log {
+        audit: Arc<Audit>,
+        queue: Arc<Queue>,
+        metrics: AuditMetrics,
+    }
+
+    impl Log {
+        fn at(level: &str) -> Self {
+            let text = format!(
+                "{{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{{level: {level}}}]}}"
+            );
+            let metrics = AuditMetrics::register(&prometheus::Registry::new()).unwrap();
+            let (audit, queue) = (Audit::new(metrics.clone()), Arc::new(Queue::new(100, 1)));
+            audit.apply(Prepared {
+                policy: Some(policy::parse(&text).unwrap().0),
+                backends: vec![Backend::for_tests(queue.clone())],
+            });
+            Self {
+                audit,
+                queue,
+                metrics,
+            }
+        }
+
+        fn begin(&self, method: &Method, uri: &str) -> Option<Box<Trail>> {
+            let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+            let info = RequestInfo::parse(method, path, &Query::parse(query)).unwrap();
+            self.audit.begin(&Request {
+                info: &info,
+                user: None,
+                uri,
+                headers: &HeaderMap::new(),
+                peer: None,
+                audit_id: b"id",
+                received: SystemTime::UNIX_EPOCH,
+            })
+        }
+
+        fn lines(&self, most: Option<usize>) -> Vec<String> {
+            self.queue.close();
+            let (mut batch, mut lines) = (Batch::default(), Vec::new());
+            while self.queue.take(Duration::ZERO, &mut batch) {
+                let mut line = batch.lines.clone();
+                for item in &batch.items {
+                    if let Item::Unfinished(event) = item
+                        && !event.write(most, &mut line)
+                    {
+                        self.metrics.lost(Plugin::Truncate, 1);
+                    }
+                }
+                lines.push(String::from_utf8(line).unwrap());
+            }
+            lines
+        }
+
+        fn events(&self) -> Vec<Value> {
+            let lines = self.lines(None);
+            lines
+                .iter()
+                .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+                .collect()
+        }
+    }
+
+    fn stages(events: &[Value]) -> Vec<&str> {
+        events
+            .iter()
+            .map(|e| e["stage"].as_str().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn fields_come_in_the_order_of_the_type() {
+        let log = Log::at("Metadata");
+        let mut trail = log.begin(&Method::GET, "/api/v1/nodes/a?x=<").unwrap();
+        trail.annotate("b", "2");
+        trail.annotate("a", "1");
+        trail.annotate("b", "never");
+        trail.impersonated(&UserInfo::anonymous(), "impersonate:user-info");
+        trail.response(200, &HeaderMap::new());
+        drop(trail);
+        let lines = log.lines(None);
+        let text = lines[1].replace(|c: char| c.is_ascii_digit(), "0");
+        let (before, after) = text.split_once("\"stageTimestamp\":").unwrap();
+        assert_eq!(
+            before,
+            concat!(
+                r#"{"kind":"Event","apiVersion":"audit.k0s.io/v0","level":"Metadata","#,
+                r#""auditID":"id","stage":"ResponseComplete","#,
+                r#""requestURI":"/api/v0/nodes/a?x=\u000c","verb":"get","user":{},"#,
+                r#""impersonatedUser":{"username":"system:anonymous","#,
+                r#""groups":["system:unauthenticated"]},"#,
+                r#""authenticationMetadata":{"impersonationConstraint":"impersonate:user-info"},"#,
+                r#""objectRef":{"resource":"nodes","name":"a","apiVersion":"v0"},"#,
+                r#""responseStatus":{"metadata":{},"code":000},"#,
+                r#""requestReceivedTimestamp":"0000-00-00T00:00:00.000000Z","#,
+            )
+        );
+        assert!(after.ends_with("Z\",\"annotations\":{\"a\":\"0\",\"b\":\"0\"}}\n"));
+    }
+
+    #[test]
+    fn every_request_ends_with_an_event() {
+        let log = Log::at("Metadata");
+        // Without an answer.
+        drop(log.begin(&Method::GET, "/api/v1/nodes"));
+        // By a panic.
+        let trail = log.begin(&Method::GET, "/version");
+        let panicked = catch_unwind(AssertUnwindSafe(move || {
+            let _trail = trail;
+            panic!("for the test");
+        }));
+        assert!(panicked.is_err());
+        // A watch.
+        let mut watch = log.begin(&Method::GET, "/api/v1/nodes?watch=1").unwrap();
+        watch.response(200, &HeaderMap::new());
+        drop(watch);
+        let events = log.events();
+        assert_eq!(
+            stages(&events),
+            [
+                "RequestReceived",
+                "ResponseComplete",
+                "RequestReceived",
+                "Panic",
+                "RequestReceived",
+                "ResponseStarted",
+                "ResponseComplete"
+            ]
+        );
+        let early = json!({
+            "metadata": {}, "status": "Success", "message": "Connection closed early", "code": 200,
+        });
+        assert_eq!(events[1]["responseStatus"], early);
+        assert_eq!(events[3]["responseStatus"]["code"], 500);
+        assert!(Log::at("None").begin(&Method::GET, "/version").is_none());
+    }
+
+    #[test]
+    fn what_is_too_large_is_left_out_and_said_so() {
+        let send = |log: &Log, bytes: usize| {
+            let mut trail = log.begin(&Method::POST, "/api/v1/nodes").unwrap();
+            trail.request_begins();
+            let object = json!({ "metadata": { "name": "n" }, "x": "y".repeat(bytes) });
+            trail.request_piece(&object.to_string().into());
+            trail.response(201, &HeaderMap::new());
+        };
+        let log = Log::at("Request");
+        send(&log, 10);
+        send(&log, MAX_BODY_BYTES);
+        let events = log.events();
+        assert_eq!(events[1]["requestObject"]["x"], "yyyyyyyyyy");
+        assert_eq!(events[1]["objectRef"]["name"], "n");
+        assert_eq!(events[1].get("annotations"), None);
+        assert_eq!(events[3].get("requestObject"), None);
+        assert_eq!(events[3]["annotations"]["audit.k8s.io/truncated"], "true");
+        // By the configured length of an event.
+        for (most, expected) in [(10_000, 10_000), (2_000, 1_000), (100, 0)] {
+            let log = Log::at("Request");
+            send(&log, 5_000);
+            let line = log.lines(Some(most)).pop().unwrap();
+            assert!(line.len() <= expected, "{most}: {line}");
+            let truncated = line.contains("\"audit.k8s.io/truncated\":\"true\"");
+            assert_eq!(truncated, expected == 1_000);
+        }
+        // Without objects there is nothing to leave out.
+        let log = Log::at("Metadata");
+        send(&log, MAX_BODY_BYTES);
+        assert_eq!(log.events()[1].get("annotations"), None);
+    }
+}

@@ -241,6 +241,12 @@ fn reads(ns: &str) -> Vec<(Who, Sent)> {
         of(Who::Admin, "/api/v1"),
         of(Who::Theo, "/api/v1"),
         of(Who::Admin, "/version"),
+        of(Who::Admin, "/api/v1/componentstatuses"),
+        of(
+            Who::Admin,
+            "/api/v1/namespaces/default/endpoints?resourceVersion=0",
+        ),
+        of(Who::Tess, "/api/v1/namespaces/default/endpoints/kubernetes"),
         of(Who::Admin, "/nothing"),
         of(Who::Theo, "/logs/"),
         of(Who::Theo, "/metrics"),
