@@ -51,6 +51,10 @@ pub(super) async fn before_forwarding(
     ctx: &mut RequestContext,
 ) -> Option<Answer> {
     if let Some(status) = changes_ours(ctx) {
+        // Whoever may not, hears no more than that.
+        if let Some(refused) = refuse_unauthorized(session, ctx).await {
+            return Some(refused);
+        }
         return Some(Answer::from_status(
             &status,
             &session.req_header().headers,

@@ -19,8 +19,9 @@ const SOON: Duration = Duration::from_secs(20);
 /// are there.
 const OF_THE_SERVER: [&str; 4] = ["host", "audit-id", "x-forwarded-host", "traceparent"];
 
-/// Of Go's HTTP client, which asks for compression on its own account.
-const OF_THE_CLIENT: [&str; 1] = ["accept-encoding"];
+/// Of a connection, on which each proxy has its own mind: Go's client asks for
+/// compression unasked, and lets `te: trailers` pass.
+const OF_THE_CLIENT: [&str; 2] = ["accept-encoding", "te"];
 
 /// The head that arrived at the backend.
 #[derive(Debug, PartialEq, Eq)]
