@@ -21,6 +21,7 @@ use crate::config::ApiService;
 use crate::representation::scan;
 
 pub const GROUP: &str = "apiregistration.k8s.io";
+pub const VERSION: &str = "v1";
 pub const RESOURCE: &str = "apiservices";
 /// The file an APIService is configured in. There is none such on others.
 pub const SOURCE_ANNOTATION: &str = "apifront.dev/source";
@@ -88,13 +89,13 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// The object as it stands in a list. `loaded` is when the configuration was
+/// The object as it stands in a list. `since` is when the configuration was
 /// read, and `resource_version` one of the upstream's: a watch that begins
 /// there begins somewhere.
 pub fn item(
     api_service: &ApiService,
     condition: &Condition,
-    loaded: DateTime<Utc>,
+    since: DateTime<Utc>,
     resource_version: u64,
 ) -> Bytes {
     let group_version = &api_service.group_version;
@@ -110,7 +111,7 @@ pub fn item(
             name: &api_service.name,
             uid: uid(&api_service.name),
             resource_version: resource_version.to_string(),
-            creation_timestamp: loaded.to_rfc3339_opts(SecondsFormat::Secs, true),
+            creation_timestamp: since.to_rfc3339_opts(SecondsFormat::Secs, true),
             labels: written(api_service, "labels"),
             annotations,
         },

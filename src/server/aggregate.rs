@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::LOCATION;
-use http::{HeaderMap, Method, StatusCode, Uri};
+use http::{HeaderMap, Method, StatusCode};
 use hyper::Response;
 use hyper::body::Incoming;
 use pingora_core::{Error, ErrorType, Result};
-use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 
 use super::audit::refuse_unauthorized;
 use super::context::RequestContext;
-use super::respond::{self, Answer};
+use super::relay;
+use super::respond::Answer;
 use crate::aggregation::view;
 use crate::api::Status;
 
@@ -50,6 +51,10 @@ pub(super) async fn before_forwarding(
     ctx: &mut RequestContext,
 ) -> Option<Answer> {
     if let Some(status) = changes_ours(ctx) {
+        // Whoever may not, hears no more than that.
+        if let Some(refused) = refuse_unauthorized(session, ctx).await {
+            return Some(refused);
+        }
         return Some(Answer::from_status(
             &status,
             &session.req_header().headers,
@@ -96,23 +101,6 @@ pub(super) fn timeout(ctx: &RequestContext) -> Option<Duration> {
     is_discovery.then_some(DISCOVERY_TIMEOUT)
 }
 
-/// The aggregator reads a query and writes it again: keys in order, malformed
-/// pairs gone.
-pub(super) fn rewrite(request: &mut RequestHeader, ctx: &RequestContext) {
-    if ctx.route.is_none() || request.uri.query().is_none() {
-        return;
-    }
-    let path = request.uri.path();
-    let query = ctx.query.encode();
-    let rewritten = match query.is_empty() {
-        true => path.to_owned(),
-        false => format!("{path}?{query}"),
-    };
-    if let Ok(uri) = Uri::try_from(rewritten) {
-        request.set_uri(uri);
-    }
-}
-
 /// A backend's answer has begun.
 pub(super) fn answered(response: &mut ResponseHeader, ctx: &RequestContext) -> Result<()> {
     let (Some(_), Some(endpoint)) = (&ctx.route, ctx.forward.tried.last()) else {
@@ -122,18 +110,33 @@ pub(super) fn answered(response: &mut ResponseHeader, ctx: &RequestContext) -> R
     if is_redirect(response.status, &response.headers) {
         return Error::e_explain(REDIRECT, REDIRECTED);
     }
-    respond::relayed(response)
+    let received = response.headers.clone();
+    relay::answer(response, &received, ctx)
 }
 
 /// The same for an answer on a connection of its own.
 pub(super) fn checked(
     response: Response<Incoming>,
     ctx: &RequestContext,
+    upgrading: bool,
 ) -> std::result::Result<Response<Incoming>, Answer> {
-    if ctx.route.is_some() && is_redirect(response.status(), response.headers()) {
-        return Err(text(StatusCode::BAD_GATEWAY, REDIRECTED));
+    let status = response.status();
+    if ctx.route.is_none() {
+        return Ok(response);
+    }
+    if upgrading && status.as_u16() < 400 && status != StatusCode::SWITCHING_PROTOCOLS {
+        let why = format!("invalid upgrade response: status code {}", status.as_u16());
+        return Err(unreachable(&why));
+    }
+    if !upgrading && is_redirect(status, response.headers()) {
+        return Err(redirected());
     }
     Ok(response)
+}
+
+/// Not as `http.Error` says it: it stands in the place of the backend's answer.
+fn redirected() -> Answer {
+    Answer::new(StatusCode::BAD_GATEWAY, TEXT, vec![REDIRECTED.into()])
 }
 
 /// It would lead clients, and their credentials, to wherever the backend likes.
@@ -143,7 +146,7 @@ fn is_redirect(status: StatusCode, headers: &HeaderMap) -> bool {
 
 pub(super) fn failed(error: &Error) -> Answer {
     if error.etype() == &REDIRECT {
-        return text(StatusCode::BAD_GATEWAY, REDIRECTED);
+        return redirected();
     }
     let cause = error.root_cause();
     unreachable(&format!("error trying to reach service: {cause}"))

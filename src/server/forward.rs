@@ -10,10 +10,10 @@ use pingora_core::{Error, ErrorType, Result};
 use pingora_http::RequestHeader;
 use pingora_proxy::{FailToProxy, Session};
 
-use super::aggregate;
 use super::context::RequestContext;
 use super::record::Finished;
 use super::respond::{self, AUDIT_ID, Answer};
+use super::{aggregate, relay};
 use crate::api::Status;
 use crate::identity;
 use crate::upstream::Purpose;
@@ -91,7 +91,7 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
     }
     // The client has been told to go on.
     request.remove_header(&EXPECT);
-    aggregate::rewrite(request, ctx);
+    relay::request(request, ctx)?;
     introduce(request, ctx)?;
     for (name, value) in &own {
         request.append_header(name, value)?;
@@ -113,7 +113,14 @@ pub(super) fn introduce(request: &mut RequestHeader, ctx: &RequestContext) -> Re
     }
     request.insert_header(AUDIT_ID, &ctx.audit_id)?;
     if let Some(address) = ctx.client {
-        request.append_header(X_FORWARDED_FOR, address.to_string())?;
+        let mut way: Vec<&str> = Vec::new();
+        let before = request.headers.get_all(X_FORWARDED_FOR).iter();
+        way.extend(before.filter_map(|value| value.to_str().ok()));
+        let address = address.to_string();
+        way.push(&address);
+        // One line, as Go's proxies write it.
+        let way = way.join(", ");
+        request.insert_header(X_FORWARDED_FOR, way)?;
     }
     Ok(())
 }

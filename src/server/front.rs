@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
+
 use super::drain::Drain;
 use super::record::KnownResources;
 use super::self_check::SelfChecks;
@@ -28,6 +30,8 @@ pub struct Front {
     pub gate: Gate,
     pub cache: Arc<Cache>,
     pub aggregation: Arc<Aggregation>,
+    /// Always the one in force, for what outlives a reload.
+    pub aggregation_now: Arc<ArcSwap<Aggregation>>,
     pub discovery: Arc<Discovery>,
     pub shared: Arc<SharedReads>,
     pub writes: Arc<OwnWrites>,

@@ -27,6 +27,7 @@ mod own_write;
 mod personal;
 mod proxy;
 mod record;
+mod relay;
 mod respond;
 mod run;
 mod seats;

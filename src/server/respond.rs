@@ -28,7 +28,7 @@ const MAX_DRAINED: usize = 256 << 10;
 const DRAIN_WITHIN: Duration = Duration::from_millis(500);
 const LINGER: Duration = Duration::from_millis(500);
 
-const NOT_CACHED: &str = "no-cache, private";
+pub(super) const NOT_CACHED: &str = "no-cache, private";
 
 /// A whole answer. The body is a list of pieces, none of which is copied.
 #[derive(Debug)]
@@ -115,12 +115,6 @@ impl Answer {
     }
 }
 
-/// An aggregator's own header stands beside that of its backend.
-pub(super) fn relayed(header: &mut ResponseHeader) -> Result<()> {
-    header.append_header(CACHE_CONTROL, NOT_CACHED)?;
-    Ok(())
-}
-
 /// The headers kube-apiserver puts on every answer.
 pub(super) fn common_headers(
     header: &mut ResponseHeader,
@@ -132,7 +126,9 @@ pub(super) fn common_headers(
         header.insert_header(CACHE_CONTROL, NOT_CACHED)?;
     }
     if ctx.route.is_some() && matches!(ctx.cache, CacheResult::Hit(_)) {
-        relayed(header)?;
+        // As an aggregator would have passed it on: see relay.rs.
+        header.append_header(AUDIT_ID, &ctx.audit_id)?;
+        header.append_header(CACHE_CONTROL, NOT_CACHED)?;
     }
     debug_header(header, request, ctx.cache)
 }

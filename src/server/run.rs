@@ -126,7 +126,7 @@ impl Apifront {
         let drain = Arc::new(Drain::default());
         let availability = AvailabilityMetrics::register(&metrics.registry)?;
         let aggregation = build::aggregation(&config, &metrics)?;
-        let aggregation = aggregation.apply(&Aggregation::default(), &availability);
+        let aggregation = Arc::new(aggregation.apply(&Aggregation::default(), &availability));
         let cache = Arc::new(Cache::new(upstream.clone(), metrics.clone()));
         cache.route(aggregation.upstreams());
         let discovery = Arc::new(Discovery::new(
@@ -155,7 +155,8 @@ impl Apifront {
             config: config.clone(),
             gate,
             cache,
-            aggregation: Arc::new(aggregation),
+            aggregation: aggregation.clone(),
+            aggregation_now: Arc::new(ArcSwap::new(aggregation)),
             discovery: discovery.clone(),
             shared: Arc::new(SharedReads::default()),
             writes: Arc::new(OwnWrites::new(Instant::now())),
@@ -422,12 +423,13 @@ impl Parts {
         let gate: Gate = self.access.gate(&config)?;
         let bundles = build::client_authorities(&config.access)?;
         self.clients.reload(bundles.iter().map(Arc::as_ref));
-        let aggregation = aggregation.apply(&old.aggregation, &self.availability);
+        let aggregation = Arc::new(aggregation.apply(&old.aggregation, &self.availability));
         let front = Front {
             config,
             gate,
             cache: old.cache.clone(),
-            aggregation: Arc::new(aggregation),
+            aggregation: aggregation.clone(),
+            aggregation_now: old.aggregation_now.clone(),
             discovery: old.discovery.clone(),
             shared: old.shared.clone(),
             writes: old.writes.clone(),
@@ -454,6 +456,7 @@ impl Parts {
         }
         let front = Arc::new(front);
         self.front.store(front.clone());
+        front.aggregation_now.store(aggregation);
         // Whom requests are forwarded to has changed; now what is cached.
         front.cache.route(front.aggregation.upstreams());
         preload(&front);

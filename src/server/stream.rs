@@ -17,14 +17,13 @@ use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 
-use super::aggregate;
 use super::context::RequestContext;
 use super::detached::take_session;
 use super::record::Finished;
 use super::respond::{self, Answer, debug_header};
 use super::seats;
 use super::watch_frames::Frames;
-use super::{deprecation, forward};
+use super::{aggregate, deprecation, forward, relay, upgrade};
 use crate::api::Status;
 use crate::audit::Trail;
 use crate::upstream::alone::AloneError;
@@ -124,7 +123,10 @@ pub(super) async fn ask_upstream(
         }
     };
     match asked {
-        Ok(response) => Ok(aggregate::checked(response, ctx)),
+        Ok(response) => {
+            let upgrading = upgrade::is_upgrade(session.req_header());
+            Ok(aggregate::checked(response, ctx, upgrading))
+        }
         Err(error) => {
             tracing::warn!(%error, "request could not be forwarded");
             if ctx.route.is_some() {
@@ -148,7 +150,7 @@ fn upstream_request(request: &RequestHeader, ctx: &RequestContext) -> Result<Req
     for of_the_body in [CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, EXPECT] {
         request.remove_header(&of_the_body);
     }
-    aggregate::rewrite(&mut request, ctx);
+    relay::request(&mut request, ctx)?;
     forward::introduce(&mut request, ctx)?;
     let path = request.uri.path_and_query().map_or("/", |p| p.as_str());
     let mut upstream = Request::builder()
@@ -179,7 +181,7 @@ pub(super) async fn send_head(
         }
     }
     if ctx.route.is_some() {
-        respond::relayed(&mut header)?;
+        relay::answer(&mut header, &head.headers, ctx)?;
     }
     let request = session.req_header();
     if !head.headers.contains_key(CONTENT_LENGTH) && request.version == Version::HTTP_11 {

@@ -3,6 +3,7 @@
 mod list;
 mod newest;
 mod overlay;
+mod overlay_watch;
 mod shape;
 mod watch;
 
@@ -220,6 +221,13 @@ async fn serve(
                 list::list(namespace, options, &plan, &store, newest, &shape, gzip)?;
             let answer = shape::list(body, representation, headers, &warnings).await?;
             Ok(Outcome::Answer(answer, version))
+        }
+        Plan::Watch(options, plan) if overlay::is_for(front, &info.gvr) => {
+            let opened = overlay_watch::open(front, store, newest, options, plan, shape).await?;
+            Ok(match opened {
+                Ok(watch) => Outcome::Watch(Box::new(watch), warnings),
+                Err(status) => Outcome::Refused(*status, warnings),
+            })
         }
         Plan::Watch(options, plan) => {
             let unmarked = plan == WatchPlan::Unmarked;

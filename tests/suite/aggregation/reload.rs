@@ -107,7 +107,8 @@ async fn ten_thousand_requests_while_api_services_come_and_go() {
         })
         .collect();
     let mut round = 0;
-    while load.sent.load(Ordering::Relaxed) < REQUESTS {
+    let some_ask = || asking.iter().any(|task| !task.is_finished());
+    while load.sent.load(Ordering::Relaxed) < REQUESTS && some_ask() {
         let mut registered = vec![constant.clone()];
         // Not there, there, elsewhere, with another priority.
         match round % 4 {
