@@ -5,7 +5,8 @@ use std::sync::Arc;
 use chrono::Utc;
 use futures::future::join_all;
 use http::header::{
-    CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, RANGE, VARY,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LOCATION, RANGE,
+    VARY,
 };
 use http::{HeaderMap, Method, StatusCode};
 
@@ -132,7 +133,15 @@ impl OpenApi {
             return Outcome::Forward;
         };
         match newest.owner(key) {
-            Some(owner) => self.answer_owned(request, key, owner, wanted).await,
+            Some(owner) => {
+                let mut outcome = self.answer_owned(request, key, owner, wanted).await;
+                if let Outcome::Reply(reply) = &mut outcome
+                    && !owner.server.is_upstream()
+                {
+                    pass_on(reply);
+                }
+                outcome
+            }
             None => Outcome::Reply(Reply::empty(StatusCode::NOT_FOUND)),
         }
     }
@@ -246,6 +255,13 @@ fn not_acceptable(varies: &[&'static str]) -> Outcome {
     let mut reply = Reply::empty(StatusCode::NOT_ACCEPTABLE);
     vary(&mut reply, varies);
     Outcome::Reply(reply)
+}
+
+/// kube-aggregator adds what a backend says of caching to what it says itself.
+fn pass_on(reply: &mut Reply) {
+    const OWN: HeaderValue = HeaderValue::from_static("no-cache, private");
+    let backends = reply.headers.insert(CACHE_CONTROL, OWN);
+    reply.headers.append(CACHE_CONTROL, backends.unwrap_or(OWN));
 }
 
 /// To the hash that the document has.
