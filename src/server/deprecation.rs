@@ -130,8 +130,11 @@ pub(super) async fn learn(front: Arc<ArcSwap<Front>>) {
         let entries = &current.config.apis.deprecations;
         known.forget_kinds(entries);
         let versions: BTreeSet<_> = entries.iter().map(|e| &e.group_version).collect();
+        let backends = current.aggregation.upstreams();
         for version in versions {
-            known.learn_kinds(&upstream, version).await;
+            let backend = backends.iter().find(|(served, _)| served == version);
+            let server = backend.map_or_else(|| upstream.clone(), |(_, b)| b.load_full());
+            known.learn_kinds(&server, version).await;
         }
         let pause = match known.release() {
             Some(_) => LEARN_EVERY,
