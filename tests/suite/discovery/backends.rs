@@ -31,7 +31,7 @@ async fn pair(priorities: [(i32, i32); 3]) -> Pair {
         std::fs::write(&parts.front_proxies, trusted).expect("CAs");
         let wardle = Wardle::start(&parts.oracle, &parts.serving, &parts.front_proxies).await;
         // It has no document of everything.
-        let backend = parts.backend("hostile.example.com", Mood::Fine).await;
+        let backend = parts.backend("hostile.example.com", Mood::Fine);
         let mut registered = registrations(parts, wardle.port);
         registered.push(
             Registration::new("hostile.example.com", "v1", "hostile", backend.port())
