@@ -90,6 +90,14 @@ impl Registered {
         }
     }
 
+    fn source_version(&self) -> SourceVersion {
+        SourceVersion {
+            group_version: self.service.group_version.clone(),
+            group_priority_minimum: self.service.group_priority_minimum,
+            version_priority: self.service.version_priority,
+        }
+    }
+
     fn backend(&self) -> Option<&Arc<Backend>> {
         self.remote.as_ref().map(|remote| &remote.backend)
     }
@@ -250,11 +258,7 @@ impl Aggregation {
             self.registered
                 .iter()
                 .filter(its)
-                .map(|r| SourceVersion {
-                    group_version: r.service.group_version.clone(),
-                    group_priority_minimum: r.service.group_priority_minimum,
-                    version_priority: r.service.version_priority,
-                })
+                .map(|r| r.source_version())
                 .collect()
         };
         self.distinct_backends()
@@ -265,6 +269,12 @@ impl Aggregation {
                 versions: versions(backend),
             })
             .collect()
+    }
+
+    /// The upstream's versions that the configuration has APIServices of.
+    pub fn local(&self) -> Vec<SourceVersion> {
+        let local = self.registered.iter().filter(|r| r.remote.is_none());
+        local.map(|r| r.source_version()).collect()
     }
 
     pub fn distinct_backends(&self) -> Vec<&Arc<Backend>> {

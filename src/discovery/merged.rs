@@ -12,6 +12,7 @@ use super::kept::Document;
 use super::merge::{self, Entry, Tie};
 use super::priorities::Priorities;
 use super::rendition::Rendition;
+use crate::aggregation::SourceVersion;
 use crate::api::{GroupVersion, GroupVersionResource};
 use crate::config::RuntimeConfig;
 
@@ -26,6 +27,21 @@ pub(super) struct Merged {
     /// The upstream's and ours that are not shown.
     pub(super) hidden: HashSet<GroupVersion>,
     facts: OnceLock<HashMap<GroupVersionResource, ResourceFacts>>,
+}
+
+/// Versions of the upstream's document as it has them.
+pub(super) fn of_upstream(
+    upstream: &Document,
+    wanted: &[SourceVersion],
+) -> Vec<(GroupVersion, Version)> {
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let groups = document::parse(&upstream.body).unwrap_or_default();
+    let all = document::versions(&groups);
+    all.filter(|(gv, _)| wanted.iter().any(|w| w.group_version == *gv))
+        .map(|(gv, version)| (gv, version.clone()))
+        .collect()
 }
 
 impl Merged {

@@ -130,6 +130,8 @@ pub struct Discovery {
     priorities: Memo<(u64, u64), Priorities>,
     versions: Mutex<HashMap<GroupVersion, Arc<VersionDocument>>>,
     backends: Mutex<Vec<Backend>>,
+    /// The upstream's versions that our configuration gives another place.
+    local: Mutex<Vec<SourceVersion>>,
     config: watch::Sender<Arc<RuntimeConfig>>,
     /// Raised by every change of what backends serve and of what is hidden.
     generation: Arc<AtomicU64>,
@@ -190,6 +192,7 @@ impl Discovery {
             priorities: Memo::default(),
             versions: Mutex::default(),
             backends: Mutex::default(),
+            local: Mutex::default(),
             config: watch::Sender::default(),
             generation: Arc::default(),
             asked: Mutex::default(),
@@ -221,6 +224,21 @@ impl Discovery {
         }
         drop(backends);
         self.changed();
+    }
+
+    /// Versions that the upstream serves, at the place they have from now on.
+    pub fn set_local(&self, versions: Vec<SourceVersion>) {
+        let mut local = self.local.lock();
+        if *local != versions {
+            *local = versions;
+            drop(local);
+            self.changed();
+        }
+    }
+
+    /// Whether the upstream's order matters: its document alone is in order.
+    fn has_ours(&self) -> bool {
+        !self.backends.lock().is_empty() || !self.local.lock().is_empty()
     }
 
     /// What is hidden from now on.
@@ -277,7 +295,7 @@ impl Discovery {
             let [apis, _] = &self.apis.kept;
             api.refresh(&self.server);
             apis.refresh(&self.server);
-            if !self.backends.lock().is_empty() {
+            if self.has_ours() {
                 let number = apis.last().map(|d| d.number);
                 let age = self.api_services.current().map(|then| then.elapsed());
                 if number != known || age.is_none_or(|age| age > PRIORITIES_MAX_AGE) {
@@ -463,7 +481,7 @@ impl Discovery {
     async fn merged(&self, everything: &Everything, peers: Peers) -> Option<Arc<Merged>> {
         let (kept, _) = everything.of(peers);
         let document = kept.get(&self.server, MAX_AGE).await?;
-        if self.api_services.last().is_none() && !self.backends.lock().is_empty() {
+        if self.api_services.last().is_none() && self.has_ours() {
             self.api_services
                 .get(&self.server, PRIORITIES_MAX_AGE)
                 .await;
@@ -484,7 +502,7 @@ impl Discovery {
         memo.get((document.number, self.generation(), number), || {
             self.server.metrics.aggregated();
             let core = std::ptr::eq(everything, &self.api);
-            let ours: Vec<(GroupVersion, Version)> = self
+            let mut ours: Vec<(GroupVersion, Version)> = self
                 .backends
                 .lock()
                 .iter()
@@ -492,6 +510,8 @@ impl Discovery {
                 .map(|(registered, version)| (registered.group_version, version))
                 .filter(|(gv, _)| gv.group.is_empty() == core)
                 .collect();
+            let local = self.local.lock().clone();
+            ours.extend(merged::of_upstream(document, &local));
             let priorities = self.priorities(api_services.as_ref());
             Merged::new(document, ours, &priorities, &self.hides())
         })
@@ -502,7 +522,7 @@ impl Discovery {
         let registered: Vec<SourceVersion> = {
             let backends = self.backends.lock();
             let all = backends.iter().flat_map(|b| b.source.versions.clone());
-            all.collect()
+            all.chain(self.local.lock().iter().cloned()).collect()
         };
         // What is hidden by its resources, the other document tells.
         let config_hides = !self.hides().is_default();
@@ -522,7 +542,13 @@ impl Discovery {
             let mut hidden = merged
                 .as_ref()
                 .map_or_else(HashSet::new, |m| m.hidden.clone());
-            let ours: Vec<GroupVersion> = registered.into_iter().map(|v| v.group_version).collect();
+            let local = self.local.lock().clone();
+            let is_served = |v: &SourceVersion| {
+                let shown = merged.as_ref().is_some_and(|m| m.has(&v.group_version));
+                shown || !local.contains(v)
+            };
+            let ours = registered.into_iter().filter(is_served);
+            let ours: Vec<GroupVersion> = ours.map(|v| v.group_version).collect();
             let config = self.hides();
             hidden.extend(ours.iter().filter(|gv| !config.is_enabled(gv)).cloned());
             let priorities = self.priorities(api_services.as_ref());
@@ -536,14 +562,15 @@ impl Discovery {
         self.priorities.get(key, || {
             let mut priorities =
                 api_services.map_or_else(Priorities::default, |d| Priorities::parse(&d.body));
-            for backend in self.backends.lock().iter() {
-                for registered in &backend.source.versions {
-                    let priority = Priority {
-                        group: registered.group_priority_minimum,
-                        version: registered.version_priority,
-                    };
-                    priorities.set(registered.group_version.clone(), priority);
-                }
+            let backends = self.backends.lock();
+            let local = self.local.lock();
+            let remote = backends.iter().flat_map(|b| &b.source.versions);
+            for registered in remote.chain(local.iter()) {
+                let priority = Priority {
+                    group: registered.group_priority_minimum,
+                    version: registered.version_priority,
+                };
+                priorities.set(registered.group_version.clone(), priority);
             }
             priorities
         })

@@ -396,3 +396,23 @@ async fn another_api_server_is_another_document() {
     discovery.upstream_replaced();
     assert!(text(&discovery).await.contains("new.io"));
 }
+
+#[tokio::test]
+async fn the_configuration_moves_what_upstream_serves() {
+    let server = api_server().await;
+    let discovery = discovery(&server);
+    let as_it_is = text(&discovery).await;
+    let local = |version: &str| SourceVersion {
+        group_version: GroupVersion::parse(version).unwrap(),
+        group_priority_minimum: 20_000,
+        version_priority: 1,
+    };
+    discovery.set_local(vec![local("example.com/v1"), local("gone.io/v1")]);
+    let moved = text(&discovery).await;
+    let place = |name: &str| moved.find(&format!("\"name\":\"{name}\""));
+    assert!(place("example.com") < place("apps"), "{moved}");
+    assert_eq!(place("gone.io"), None);
+    assert_eq!(moved.len(), as_it_is.len());
+    discovery.set_local(Vec::new());
+    assert_eq!(text(&discovery).await, as_it_is);
+}

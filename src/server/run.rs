@@ -135,6 +135,7 @@ impl Apifront {
         ));
         discovery.set_runtime_config(config.apis.runtime_config.clone());
         discovery.set_sources(aggregation.sources());
+        discovery.set_local(aggregation.local());
 
         let health = health(&live, &cache, &upstream);
         let audit = Audit::new(AuditMetrics::register(&metrics.registry)?);
@@ -464,6 +465,7 @@ impl Parts {
             .discovery
             .set_runtime_config(front.config.apis.runtime_config.clone());
         front.discovery.set_sources(front.aggregation.sources());
+        front.discovery.set_local(front.aggregation.local());
         front.openapi.set_sources(front.aggregation.sources());
         front.cache.reconfigured();
         front.deprecations.wake();
