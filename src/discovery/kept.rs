@@ -18,9 +18,9 @@ use super::fetch::{self, Fetched, MAX_UPSTREAM_BYTES};
 use super::metrics::{DiscoveryMetrics, Refresh};
 use crate::upstream::Upstream;
 
-/// How old an answer may be: what upstream shows is shown here within this
-/// time.
-pub(super) const MAX_AGE: Duration = Duration::from_secs(1);
+/// How old an answer may be: what upstream shows is shown here within a second,
+/// with a slow question too.
+pub(super) const MAX_AGE: Duration = Duration::from_millis(750);
 
 /// How long a question is waited for before the last document is given. An API
 /// server answers in milliseconds.
