@@ -75,7 +75,8 @@ fn targets(verbosity: u8) -> Targets {
         LevelFilter::WARN
     };
     // A client's reset or bad handshake is an `error!` in pingora, and so is a
-    // failed connection in kube, which we report ourselves.
+    // failed connection in kube and a certificate nobody trusts, which we report
+    // ourselves.
     let pingora = if verbosity >= 4 {
         libraries
     } else {
@@ -89,6 +90,7 @@ fn targets(verbosity: u8) -> Targets {
         .with_target("pingora_core::apps", pingora)
         .with_target("pingora_proxy", pingora)
         .with_target("kube_client", pingora)
+        .with_target("rustls_platform_verifier", pingora)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Configured APIServices among those of upstream.
 //!
 //! They are laid over the state that answers, and not put into the store: its
-//! versions are upstream's, and a change of theirs has none. So lists and GETs
-//! show them, and a watch shows them where it begins.
+//! versions are upstream's, and a change of theirs has none. Watches of them are
+//! in `overlay_watch.rs`.
 
 use std::sync::Arc;
 

@@ -70,7 +70,12 @@ async fn a_list_holds_the_upstreams_and_ours() {
     assert_eq!(row["cells"][2], "True");
     assert_eq!(row["object"]["kind"], "PartialObjectMetadata");
     let partial = front.get_as(API_SERVICES, PARTIAL_LIST).await.expect(200);
-    assert_eq!(self::names(&partial), names);
+    // Another test makes and deletes this one.
+    let lasting = |mut names: Vec<String>| {
+        names.retain(|name| name != "v1.others.example.com");
+        names
+    };
+    assert_eq!(lasting(self::names(&partial)), lasting(names));
     for accept in ["application/yaml", "application/vnd.kubernetes.protobuf"] {
         let answer = front.get_as(API_SERVICES, accept).await;
         assert_eq!(answer.status, 200);
