@@ -109,7 +109,7 @@ pub fn wants_gzip(headers: &HeaderMap) -> bool {
         return false;
     };
     // A later coding of the same name replaces an earlier.
-    let weights = text.split(',').filter_map(|coding| {
+    let mut weights = text.split(',').filter_map(|coding| {
         let mut parts = coding.split(';').map(str::trim);
         if !parts.next()?.eq_ignore_ascii_case("gzip") {
             return None;
@@ -119,7 +119,7 @@ pub fn wants_gzip(headers: &HeaderMap) -> bool {
             None => Some(1.0),
         }
     });
-    weights.last().is_some_and(|weight| weight > 0.0)
+    weights.next_back().is_some_and(|weight| weight > 0.0)
 }
 
 #[cfg(test)]

@@ -137,6 +137,7 @@ impl OpenApi {
                 let mut outcome = self.answer_owned(request, key, owner, wanted).await;
                 if let Outcome::Reply(reply) = &mut outcome
                     && !owner.server.is_upstream()
+                    && owner.converted.is_none()
                 {
                     pass_on(reply);
                 }

@@ -9,6 +9,7 @@ use http::header::{
     IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, LAST_MODIFIED,
 };
 use http::{HeaderMap, StatusCode};
+use sha2::{Digest, Sha512};
 use tokio::sync::OnceCell;
 
 use crate::representation::deflate;
@@ -60,6 +61,17 @@ impl Document {
                 bytes,
                 content_type.unwrap_or(HeaderValue::from_static("application/json")),
             )
+        }
+    }
+
+    /// Made here, of what another server has.
+    pub fn made(bytes: Vec<u8>, content_type: &'static str) -> Self {
+        let hash = Sha512::digest(&bytes);
+        let hash: String = hash.iter().map(|byte| format!("{byte:02X}")).collect();
+        Self {
+            etag: HeaderValue::from_str(&format!("\"{hash}\"")).ok(),
+            last_modified: http_date(Utc::now()),
+            ..Self::new(bytes.into(), HeaderValue::from_static(content_type))
         }
     }
 

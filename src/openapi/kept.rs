@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use http::StatusCode;
 use moka::future::Cache;
 use moka::policy::EvictionPolicy;
 
@@ -53,6 +54,15 @@ impl Kept {
         key: &str,
         encoding: Encoding,
     ) -> Result<Arc<Document>, Arc<Missing>> {
+        match (&owner.converted, encoding) {
+            (Some(document), Encoding::Json) => return Ok(document.clone()),
+            // It is made of JSON, as JSON alone.
+            (Some(_), Encoding::Protobuf) => {
+                let status = FetchError::Status(StatusCode::NOT_ACCEPTABLE);
+                return Err(Arc::new(Missing::Failed(status)));
+            }
+            (None, _) => {}
+        }
         let hash = owner.hash.clone().unwrap_or_else(|| {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             let period = now.map_or(0, |now| now.as_secs() / UNHASHED_SECONDS);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::document::Document;
 use super::root::{self, Key, Root};
 use super::server::Server;
 use super::view::View;
@@ -28,6 +29,8 @@ pub struct Owner {
     pub server: Arc<Server>,
     /// The document's hash, as that server's root has it.
     pub hash: Option<String>,
+    /// The document itself, of a server that has only v2.
+    pub converted: Option<Arc<Document>>,
 }
 
 impl MergedRoot {
@@ -53,6 +56,17 @@ impl MergedRoot {
             let Some((backend, root)) = backend.zip(root) else {
                 continue;
             };
+            if let Some(converted) = &root.converted {
+                let key = root::key_of(version);
+                let owner = Owner {
+                    server: backend.server.clone(),
+                    hash: converted.v3.hash().map(str::to_owned),
+                    converted: Some(converted.v3.clone()),
+                };
+                paths.insert(key.clone(), root::url(&key, owner.hash.as_deref()));
+                owners.insert(key, owner);
+                continue;
+            }
             let group = format!("apis/{}", version.group);
             for key in [root::key_of(version), group] {
                 if root.paths.contains_key(&key) && !paths.contains_key(&key) {
@@ -103,6 +117,7 @@ fn owner(server: &Arc<Server>, root: &Root, key: &str) -> Owner {
     Owner {
         server: server.clone(),
         hash: root.hash(key).map(str::to_owned),
+        converted: None,
     }
 }
 

@@ -14,6 +14,7 @@
 
 mod accept;
 mod answer;
+mod convert;
 mod document;
 mod fetch;
 mod gnostic;

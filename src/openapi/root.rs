@@ -2,6 +2,7 @@
 //! of each. Ours is that of upstream with the backends' group versions in it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::HeaderValue;
@@ -17,11 +18,21 @@ pub(super) const PATH: &str = "/openapi/v3";
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// A root as its server wrote it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Root {
     pub bytes: Bytes,
     /// By key (`api/v1`, `apis/apps/v1`, `version`): where the document is.
     pub paths: BTreeMap<String, String>,
+    /// In place of all that, of a backend that has only v2.
+    pub converted: Option<Converted>,
+}
+
+/// What a backend has, and the document of each of its group versions made of
+/// that.
+#[derive(Debug)]
+pub struct Converted {
+    pub v2: Arc<Document>,
+    pub v3: Arc<Document>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -45,7 +56,16 @@ impl Root {
             paths: paths
                 .map(|(k, item)| (k, item.server_relative_url))
                 .collect(),
+            converted: None,
         })
+    }
+
+    pub fn converted(v2: Arc<Document>, v3: Arc<Document>) -> Self {
+        Self {
+            bytes: Bytes::new(),
+            paths: BTreeMap::new(),
+            converted: Some(Converted { v2, v3 }),
+        }
     }
 
     /// The hash of a key's document; `None` for a server that gives none.

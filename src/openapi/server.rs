@@ -9,6 +9,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, IF_NONE_MATCH};
 
 use super::accept::{Encoding, Version};
+use super::convert;
 use super::document::Document;
 use super::fetch::{self, FetchError, Fetched, MAX_DOCUMENT, MAX_ROOT};
 use super::metrics::{Check, Kind, OpenApiMetrics};
@@ -103,12 +104,30 @@ impl Server {
         let json = [(ACCEPT, "application/json")];
         match fetch::get(&upstream, root::PATH, &json, MAX_ROOT).await? {
             Fetched::NotModified => Ok(Found::Unchanged),
-            Fetched::NotFound => Ok(Found::Nothing),
+            Fetched::NotFound if self.is_upstream() => Ok(Found::Nothing),
+            Fetched::NotFound => self.check_converted(known).await,
             Fetched::Document(_, bytes) => match known {
                 Some(known) if known.bytes == bytes => Ok(Found::Unchanged),
                 _ => Root::parse(bytes).map(Found::Changed),
             },
         }
+    }
+
+    /// What a backend without v3 has instead.
+    async fn check_converted(&self, known: Option<Arc<Root>>) -> Result<Found<Root>, FetchError> {
+        let known = known.as_ref().and_then(|root| root.converted.as_ref());
+        let known = known.map(|converted| converted.v2.clone());
+        let v2 = match self.check_v2(Encoding::Json, known).await? {
+            Found::Unchanged => return Ok(Found::Unchanged),
+            Found::Nothing => return Ok(Found::Nothing),
+            Found::Changed(v2) => v2,
+        };
+        let bytes = v2.bytes.clone();
+        let made = tokio::task::spawn_blocking(move || convert::convert(&bytes)).await;
+        let made = made.ok().flatten();
+        let v3 = made.ok_or_else(|| FetchError::Content("no OpenAPI v2".to_owned()))?;
+        let v3 = Document::made(v3, Version::V3.content_type(Encoding::Json));
+        Ok(Found::Changed(Root::converted(Arc::new(v2), Arc::new(v3))))
     }
 
     async fn check_v2(

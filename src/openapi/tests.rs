@@ -139,7 +139,10 @@ async fn answer(
         }
     };
     let text = match path {
-        "/openapi/v3" => Some(root_of(&documents)),
+        "/openapi/v3" => {
+            let v3 = documents.keys().any(|path| path.contains("v3"));
+            v3.then(|| root_of(&documents))
+        }
         path => documents.get(path).cloned(),
     };
     let Some(text) = text else {
@@ -336,6 +339,27 @@ async fn v2_of_upstream_and_a_backend() {
     assert!(text.contains(r##"{"$ref":"#/definitions/A"}"##), "{text}");
     room.openapi.set_sources(Vec::new());
     assert_eq!(room.text("/openapi/v2").await, MAIN_V2);
+}
+
+/// As servers before Kubernetes 1.24 are.
+#[tokio::test]
+async fn v3_of_a_backend_that_has_only_v2() {
+    let main = main_server().await;
+    let backend = Scripted::with(&[("/openapi/v2", BACKEND_V2)]).await;
+    let room = Room::new(&main, vec![backend.source("ns/b", &["b.io/v1"])]);
+    room.until("/openapi/v3", |text| text.contains("b.io/v1"))
+        .await;
+    let root: serde_json::Value = serde_json::from_str(&room.text("/openapi/v3").await).unwrap();
+    let url = root["paths"]["apis/b.io/v1"]["serverRelativeURL"]
+        .as_str()
+        .unwrap();
+    let text = room.text(url).await;
+    assert!(text.contains(r#""schemas":{"A":"#), "{text}");
+    let protobuf = accept::Version::V3.accept(accept::Encoding::Protobuf);
+    match room.ask(url, &[(ACCEPT, protobuf)]).await {
+        Outcome::Reply(reply) => assert_eq!(reply.status, 406),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test]

@@ -1,11 +1,10 @@
 //! OpenAPI documents, for whom upstream allows to get their path.
 
 use http::Method;
-use http::header::HeaderValue;
 use pingora_proxy::Session;
 
 use super::audit::refuse_unauthorized;
-use super::context::RequestContext;
+use super::context::{CacheResult, RequestContext};
 use super::respond::Answer;
 use crate::api::Status;
 use crate::openapi::{Outcome, Request};
@@ -30,25 +29,19 @@ pub(super) async fn answer(session: &Session, ctx: &mut RequestContext) -> Optio
         hash: ctx.query.get("hash"),
         headers: &header.headers,
     };
-    let mut answer = match ctx.front.openapi.answer(&request).await {
-        Outcome::Reply(reply) => Answer {
-            status: reply.status,
-            headers: reply.headers,
-            body: vec![reply.body],
-        },
+    match ctx.front.openapi.answer(&request).await {
+        Outcome::Reply(reply) => {
+            ctx.cache = CacheResult::Document;
+            Some(Answer {
+                status: reply.status,
+                headers: reply.headers,
+                body: vec![reply.body],
+            })
+        }
         Outcome::Unavailable(error) => {
             let status = Status::service_unavailable(error);
-            Answer::from_status(&status, &header.headers, &ctx.query)
+            Some(Answer::from_status(&status, &header.headers, &ctx.query))
         }
-        Outcome::Forward | Outcome::NotAsked => return None,
-    };
-    if header
-        .headers
-        .get("x-apifront-debug")
-        .is_some_and(|v| v == "cache")
-    {
-        let hit = HeaderValue::from_static("hit; openapi");
-        answer.headers.insert("x-apifront-cache", hit);
+        Outcome::Forward | Outcome::NotAsked => None,
     }
-    Some(answer)
 }

@@ -9,13 +9,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use chrono::Utc;
 use http::header::HeaderValue;
-use sha2::{Digest, Sha512};
 use tokio::sync::OnceCell;
 
 use super::accept::{Encoding, Version};
-use super::document::{Document, http_date};
+use super::document::Document;
 use super::gnostic;
 use super::view::View;
 use crate::api::GroupVersion;
@@ -56,12 +54,7 @@ impl Merged {
     /// cannot be merged, is left out. Takes tens of milliseconds.
     pub fn new(parts: Parts) -> Option<Self> {
         let json = merge(&parts)?;
-        let hash = Sha512::digest(&json);
-        let hash: String = hash.iter().map(|byte| format!("{byte:02X}")).collect();
-        let content_type = Version::V2.content_type(Encoding::Json);
-        let mut document = Document::new(Bytes::from(json), HeaderValue::from_static(content_type));
-        document.etag = HeaderValue::from_str(&format!("\"{hash}\"")).ok();
-        document.last_modified = http_date(Utc::now());
+        let document = Document::made(json, Version::V2.content_type(Encoding::Json));
         Some(Self {
             parts,
             json: Arc::new(document),

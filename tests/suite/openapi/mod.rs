@@ -88,7 +88,7 @@ async fn ask(
         || !(path.starts_with("/openapi/v3")
             || path.trim_end_matches("?timeout=3s") == "/openapi/v2")
         || !matches!(method, Method::GET | Method::HEAD);
-    if !forwarded && hit.is_none_or(|v| v != "hit; openapi") && !crate::harness::apifront::oracle()
+    if !forwarded && hit.is_none_or(|v| v != "hit; document") && !crate::harness::apifront::oracle()
     {
         found += "  not answered from memory\n";
     }
