@@ -115,7 +115,8 @@ pub(super) fn file_time(at: SystemTime) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-fn decimal(value: u64, digits: u32, out: &mut Vec<u8>) {
+/// A number with so many digits.
+pub(super) fn decimal(value: u64, digits: u32, out: &mut Vec<u8>) {
     let mut scale = 10u64.pow(digits.saturating_sub(1));
     while scale > 0 {
         out.push(b'0' + (value / scale % 10) as u8);
