@@ -196,7 +196,7 @@ impl Record {
             code => code,
         };
         out.extend_from_slice(b",\"code\":");
-        text::decimal(code.into(), 3, out);
+        text::three_digits(code.into(), out);
         out.push(b'}');
     }
 
