@@ -163,7 +163,7 @@ fn show(sides: &[Side], figures: &[Vec<Round>]) {
                 side.name.to_owned(),
                 format!("{:.2}", median(cpu(n))),
                 format!("{:.2}", least(cpu(n))),
-                format!("{:+.1} %", more(n, |v| median(v))),
+                format!("{:+.1} %", more(n, median)),
                 format!("{:.0}", 1e6 / median(figures[n].iter().map(|r| us(r.wall)))),
             ]
         })
@@ -172,6 +172,6 @@ fn show(sides: &[Side], figures: &[Vec<Round>]) {
     report::table(&heads, &rows);
     for (n, side) in sides.iter().enumerate().skip(2) {
         let what = format!("{}: more CPU, least of the rounds", side.name);
-        report::compare(&what, more(n, |v| least(v)), " %", Goal::AtMost(GOAL));
+        report::compare(&what, more(n, least), " %", Goal::AtMost(GOAL));
     }
 }

@@ -28,6 +28,18 @@ impl ObjectRef {
         }
     }
 
+    /// As far as the URL tells, and written at once.
+    pub(super) fn write_of(info: &RequestInfo, out: &mut Vec<u8>) {
+        let mut object = Object::begin(out);
+        object.text("resource", &info.gvr.resource);
+        object.text("namespace", &info.namespace);
+        object.text("name", &info.name);
+        object.text("apiGroup", &info.gvr.group);
+        object.text("apiVersion", &info.gvr.version);
+        object.text("subresource", &info.subresource);
+        object.end();
+    }
+
     /// What the URL does not tell, from the object that was sent.
     pub(super) fn fill(&mut self, object: &[u8]) {
         for (field, key) in [

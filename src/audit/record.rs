@@ -72,7 +72,8 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub(super) fn new(level: Level, request: &Request<'_>) -> Self {
+    /// `completes`: the object that is sent will complete objectRef.
+    pub(super) fn new(level: Level, request: &Request<'_>, completes: bool) -> Self {
         let info = request.info;
         let mut out = Vec::with_capacity(EVENT_BYTES);
         out.push(b'{');
@@ -92,6 +93,11 @@ impl Record {
         let user_end = out.len();
         source_addresses(request, &mut out);
         user_agent(request.headers, &mut out);
+        let reference = completes.then(|| Box::new(ObjectRef::of(info)));
+        if reference.is_none() && info.is_resource_request {
+            out.extend_from_slice(b",\"objectRef\":");
+            ObjectRef::write_of(info, &mut out);
+        }
         Self {
             level,
             stage_at,
@@ -99,21 +105,11 @@ impl Record {
             text: out,
             received: request.received,
             impersonated: Vec::new(),
-            reference: info
-                .is_resource_request
-                .then(|| Box::new(ObjectRef::of(info))),
+            reference,
             annotations: Vec::new(),
             code: 0,
             panicked: false,
             message: String::new(),
-        }
-    }
-
-    /// Puts objectRef among what does not change any more.
-    pub(super) fn close_reference(&mut self) {
-        if let Some(reference) = self.reference.take() {
-            self.text.extend_from_slice(b",\"objectRef\":");
-            reference.write(&mut self.text);
         }
     }
 
@@ -200,7 +196,7 @@ impl Record {
             code => code,
         };
         out.extend_from_slice(b",\"code\":");
-        out.extend_from_slice(code.to_string().as_bytes());
+        text::three_digits(code.into(), out);
         out.push(b'}');
     }
 

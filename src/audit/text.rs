@@ -78,49 +78,57 @@ pub(super) fn user(user: Option<&UserInfo>, out: &mut Vec<u8>) {
     object.end();
 }
 
-/// RFC 3339 in UTC, with the given number of digits after the second, and these
-/// marks between hours, minutes and seconds.
-fn civil(at: SystemTime, mark: u8, digits: u32, out: &mut Vec<u8>) {
+/// Date and time of the day in UTC, as RFC 3339 has them but for this mark between
+/// hours, minutes and seconds. Returns the microseconds that are left.
+fn civil(at: SystemTime, mark: u8, out: &mut Vec<u8>) -> u64 {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let seconds = since.as_secs();
     let (year, month, day) = date(seconds / 86_400);
     let of_day = seconds % 86_400;
-    decimal(year, 4, out);
+    two_digits(year / 100, out);
+    two_digits(year, out);
     out.push(b'-');
-    decimal(month, 2, out);
+    two_digits(month, out);
     out.push(b'-');
-    decimal(day, 2, out);
+    two_digits(day, out);
     out.push(b'T');
-    decimal(of_day / 3600, 2, out);
+    two_digits(of_day / 3600, out);
     out.push(mark);
-    decimal(of_day / 60 % 60, 2, out);
+    two_digits(of_day / 60 % 60, out);
     out.push(mark);
-    decimal(of_day % 60, 2, out);
+    two_digits(of_day % 60, out);
     out.push(b'.');
-    let fraction = since.subsec_micros() / 10u32.pow(6 - digits.min(6));
-    decimal(fraction.into(), digits, out);
+    since.subsec_micros().into()
 }
 
 /// `metav1.MicroTime`, with its quotes.
 pub(super) fn micro_time(at: SystemTime, out: &mut Vec<u8>) {
     out.push(b'"');
-    civil(at, b':', 6, out);
+    let micros = civil(at, b':', out);
+    two_digits(micros / 10_000, out);
+    two_digits(micros / 100, out);
+    two_digits(micros, out);
     out.extend_from_slice(b"Z\"");
 }
 
 /// As it stands in the names of rotated files: `2006-01-02T15-04-05.000`.
 pub(super) fn file_time(at: SystemTime) -> String {
     let mut out = Vec::with_capacity(23);
-    civil(at, b'-', 3, &mut out);
+    let micros = civil(at, b'-', &mut out);
+    three_digits(micros / 1000, &mut out);
     String::from_utf8(out).unwrap_or_default()
 }
 
-fn decimal(value: u64, digits: u32, out: &mut Vec<u8>) {
-    let mut scale = 10u64.pow(digits.saturating_sub(1));
-    while scale > 0 {
-        out.push(b'0' + (value / scale % 10) as u8);
-        scale /= 10;
-    }
+/// The last two digits: twice in each event there are ten of them, and division
+/// by constants is cheap.
+fn two_digits(value: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[b'0' + (value / 10 % 10) as u8, b'0' + (value % 10) as u8]);
+}
+
+/// The last three digits.
+pub(super) fn three_digits(value: u64, out: &mut Vec<u8>) {
+    out.push(b'0' + (value / 100 % 10) as u8);
+    two_digits(value, out);
 }
 
 /// Year, month and day of the Gregorian calendar, of a day since 1970. Counted

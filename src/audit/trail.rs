@@ -78,10 +78,7 @@ impl Trail {
             is_delete: matches!(info.verb.as_str(), "delete" | "deletecollection"),
             without_managed_fields: omit_managed_fields,
         };
-        let mut record = Record::new(level, request);
-        if !wants.reference {
-            record.close_reference();
-        }
+        let record = Record::new(level, request, wants.reference);
         let reads_body = wants.reference || wants.request_object;
         Self {
             record,

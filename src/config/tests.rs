@@ -290,6 +290,53 @@ fn the_flag_takes_the_place_of_the_runtime_config() {
 }
 
 #[test]
+fn an_audit_policy_makes_the_other_keys_count() {
+    let load = |keys: &str, flags: &[&str]| {
+        load_text(&minimal_with("observability", keys), flags).map(|c| {
+            let files = c.files();
+            (c.observability.audit, files)
+        })
+    };
+    let (audit, _) = load("  auditLogPath: a.log", &[]).unwrap();
+    assert_eq!(audit, None);
+    let (audit, files) = load("  auditPolicyFile: p.yaml", &[]).unwrap();
+    let audit = audit.unwrap();
+    let log = audit.log.unwrap();
+    assert_eq!(log.path.as_os_str(), "-");
+    assert_eq!(log.rotation.max_bytes, Some(100 << 20));
+    assert!(files.contains(&"p.yaml".into()));
+    let keys = "  auditPolicyFile: p.yaml\n  auditLogPath: ''\n  auditWebhookConfigFile: w.yaml";
+    let flags = [
+        "--audit-webhook-batch-max-size=7",
+        "--audit-webhook-truncate-enabled",
+    ];
+    let (audit, files) = load(keys, &flags).unwrap();
+    let audit = audit.unwrap();
+    assert_eq!(audit.log, None);
+    let webhook = audit.webhook.unwrap();
+    assert_eq!(webhook.max_batch_events, 7);
+    assert!(webhook.truncate.is_some() && webhook.throttle.is_some());
+    assert!(files.contains(&"w.yaml".into()));
+    for (keys, expected) in [
+        (
+            "  auditWebhookBatchThrottleQPS: 0",
+            "observability.auditWebhookBatchThrottleQPS: \"0\": must be more than 0",
+        ),
+        (
+            "  auditLogMaxSize: -1",
+            "observability.auditLogMaxSize: \"-1\": must be between 0 and 1048576",
+        ),
+        (
+            "  auditWebhookTruncateMaxBatchSize: 1",
+            "observability.auditWebhookTruncateMaxBatchSize: \"1\": must not be less than \
+             observability.auditWebhookTruncateMaxEventSize",
+        ),
+    ] {
+        assert_eq!(load(keys, &[]).unwrap_err(), [expected]);
+    }
+}
+
+#[test]
 fn a_limit_of_memory_is_a_quantity() {
     let load = |limit: &str| {
         let text = minimal_with("cache", &format!("  memoryLimit: {limit}"));

@@ -1,5 +1,7 @@
 //! The same policy and the same requests, before kube-apiserver and behind it.
 
+use apifront::api::protobuf::MAGIC;
+use apifront::api::protobuf_wire::put_bytes;
 use http::Method;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -328,6 +330,19 @@ fn random_read(rng: &mut StdRng, ns: &str) -> (Who, Sent) {
     (*who.choose(rng).expect("some"), sent)
 }
 
+/// `metadata.name` and nothing else, in its envelope.
+fn protobuf_config_map(name: &str) -> Vec<u8> {
+    let field = |number: u8, value: &[u8]| {
+        let mut out = Vec::new();
+        put_bytes(number, value, &mut out);
+        out
+    };
+    let metadata = field(1, name.as_bytes());
+    let meta = [field(1, b"v1"), field(2, b"ConfigMap")].concat();
+    let raw = field(1, &metadata);
+    [MAGIC.to_vec(), field(1, &meta), field(2, &raw)].concat()
+}
+
 /// What is forwarded, in an order that makes sense.
 fn writes(ns: &str) -> Vec<(Who, Sent)> {
     let maps = format!("/api/v1/namespaces/{ns}/configmaps");
@@ -474,6 +489,9 @@ fn writes(ns: &str) -> Vec<(Who, Sent)> {
         post("/version", &json!({})),
         send(Method::PUT, "/nothing", json, "x"),
     ];
+    let mut in_protobuf = Sent::with_body(Method::POST, maps.clone(), PROTOBUF, "");
+    in_protobuf.body = protobuf_config_map("proto");
+    all.push((Who::Admin, in_protobuf.header("accept", PROTOBUF)));
     for who in [Who::Theo, Who::Tess] {
         let (_, sent) = send(Method::POST, "MAPS", json, &map("z"));
         all.push((who, sent));
