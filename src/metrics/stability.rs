@@ -65,6 +65,11 @@ impl Promise {
         found.map_or(Self::LEAST, |(_, promise)| *promise)
     }
 
+    /// What client libraries count of every process has no promise in Kubernetes.
+    fn is_without(name: &str) -> bool {
+        name.starts_with("process_")
+    }
+
     /// Whether a server of this release shows it only to who asks for what is
     /// hidden.
     fn is_hidden_in(self, (major, minor): (u32, u32)) -> bool {
@@ -123,6 +128,9 @@ pub(super) fn present(families: Vec<MetricFamily>, show_hidden: bool) -> Vec<Met
     families
         .into_iter()
         .filter_map(|mut family| {
+            if Promise::is_without(family.name()) {
+                return Some(family);
+            }
             let promise = Promise::of_metric(family.name());
             if promise.is_hidden_in(KUBERNETES) && !show_hidden {
                 return None;
@@ -206,7 +214,10 @@ mod tests {
                 class += &format!(", deprecated since {major}.{minor}");
             }
             let mut cells: Vec<&str> = line.split(" | ").collect();
-            let class = class.as_str();
+            let class = match Promise::is_without(name) {
+                true => "",
+                false => class.as_str(),
+            };
             cells[2] = class;
             cells.join(" | ")
         });
