@@ -213,13 +213,13 @@ mod tests {
             if let Some((major, minor)) = deprecated {
                 class += &format!(", deprecated since {major}.{minor}");
             }
-            let mut cells: Vec<&str> = line.split(" | ").collect();
             let class = match Promise::is_without(name) {
-                true => "",
-                false => class.as_str(),
+                true => " ".to_owned(),
+                false => format!(" {class} "),
             };
-            cells[2] = class;
-            cells.join(" | ")
+            let mut cells: Vec<&str> = line.split('|').collect();
+            cells[3] = &class;
+            cells.join("|")
         });
         let current: String = lines.map(|line| line + "\n").collect();
         if std::env::var_os("APIFRONT_WRITE_DOCS").is_some() {
