@@ -12,8 +12,7 @@ use super::cache::{self, Consistency};
 use super::quantity::{Quantity, parse_bytes};
 use super::serving::DefaultPorts;
 use super::{
-    Cache, Config, FieldError, Flow, Logging, Observability, Serving, Upstream, parse_duration,
-    raw, unsupported,
+    Cache, Config, FieldError, Flow, Logging, Observability, Serving, Upstream, parse_duration, raw,
 };
 
 /// Ports of a front. 6443 and 9443 are the contract.
@@ -103,7 +102,6 @@ impl Config {
             .and_then(|d| d.proxy_client.clone());
         let aggregation = Aggregation::check(&raw.aggregation, proxy_client, &mut check);
         let apis = Apis::check(&raw.apis, &mut check);
-        unsupported::check(raw, &mut check);
         match (upstream, access) {
             (Some(upstream), Some(access)) if check.errors.is_empty() => Ok(Self {
                 serving,

@@ -154,6 +154,11 @@ pub struct Flags {
     #[arg(long, value_name = "SETTINGS", value_delimiter = ',', value_parser = parse_setting)]
     pub runtime_config: Option<Vec<(String, bool)>>,
 
+    /// Show metrics that are hidden since this version; only the previous minor one is
+    /// allowed [observability.showHiddenMetricsForVersion]
+    #[arg(long, value_name = "VERSION")]
+    pub show_hidden_metrics_for_version: Option<String>,
+
     /// An audit.k8s.io/v1 Policy [observability.auditPolicyFile]
     #[arg(long, value_name = "FILE")]
     pub audit_policy_file: Option<String>,
@@ -509,6 +514,14 @@ impl Flags {
             &self.audit_log_maxsize,
             &mut observability.audit_log_max_size,
             ("observability.auditLogMaxSize", "--audit-log-maxsize"),
+        );
+        over.lay(
+            &self.show_hidden_metrics_for_version,
+            &mut observability.show_hidden_metrics_for_version,
+            (
+                "observability.showHiddenMetricsForVersion",
+                "--show-hidden-metrics-for-version",
+            ),
         );
         over.lay(
             &self.audit_log_compress,

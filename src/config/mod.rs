@@ -32,7 +32,6 @@ pub mod serving;
 mod source;
 #[cfg(test)]
 mod tests;
-mod unsupported;
 pub mod upstream;
 mod watcher;
 

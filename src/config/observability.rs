@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use super::audit::Audit;
 use super::check::Check;
 use super::raw;
+use crate::metrics::KUBERNETES;
 
 /// Checked `observability`.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +14,8 @@ pub struct Observability {
     pub address: Option<SocketAddr>,
     /// `None`: nothing is audited.
     pub audit: Option<Audit>,
+    /// Metrics that are deprecated for long are shown.
+    pub show_hidden_metrics: bool,
 }
 
 /// Checked `logging`.
@@ -48,8 +51,31 @@ impl Observability {
         Self {
             address: (port != 0).then(|| SocketAddr::new(ip, port)),
             audit: Audit::check(raw, check),
+            show_hidden_metrics: show_hidden_metrics(raw, check),
         }
     }
+}
+
+/// Only the previous minor release may be named, so that who upgrades notices
+/// what goes next (component-base `metrics/options.go`).
+fn show_hidden_metrics(raw: &raw::Observability, check: &mut Check) -> bool {
+    let asked = raw.show_hidden_metrics_for_version.as_deref();
+    let Some(version) = asked.filter(|version| !version.is_empty()) else {
+        return false;
+    };
+    let (major, minor) = KUBERNETES;
+    let previous = format!("{major}.{}", minor - 1);
+    if version != previous {
+        check.error(
+            "observability.showHiddenMetricsForVersion",
+            version,
+            &format!(
+                "must be omitted or have the value {previous:?}: only the previous minor version \
+                 is allowed"
+            ),
+        );
+    }
+    true
 }
 
 impl Logging {

@@ -256,17 +256,25 @@ fn contradictions_are_refused() {
 }
 
 #[test]
-fn what_is_not_built_is_refused() {
-    for (section, lines, field) in [(
-        "observability",
-        "  showHiddenMetricsForVersion: '1.35'",
-        "observability.showHiddenMetricsForVersion",
-    )] {
-        assert_eq!(
-            load_text(&minimal_with(section, lines), &[]).unwrap_err(),
-            [format!("{field}: is not supported by this version")]
-        );
+fn hidden_metrics_are_shown_for_the_previous_release_alone() {
+    for (version, expected) in [
+        ("", Ok(false)),
+        ("1.35", Ok(true)),
+        ("1.36", Err(())),
+        ("1.34", Err(())),
+        ("x", Err(())),
+    ] {
+        let line = format!("  showHiddenMetricsForVersion: '{version}'");
+        let loaded = load_text(&minimal_with("observability", &line), &[]);
+        let shown = loaded.map(|c| c.observability.show_hidden_metrics);
+        assert_eq!(shown.map_err(drop), expected, "{version}");
     }
+    let flag = "--show-hidden-metrics-for-version=1.34";
+    let errors = load_text(&minimal_with("logging", "  format: text"), &[flag]).unwrap_err();
+    assert!(
+        errors[0].contains("must be omitted or have the value \"1.35\""),
+        "{errors:?}"
+    );
 }
 
 #[test]
@@ -366,7 +374,7 @@ fn a_document_that_does_not_fit_is_explained_field_by_field() {
             "serving.securePort: \"many\": invalid type: string \"many\", expected i64",
             "upsteam: unknown field `upsteam`, expected one of `apiVersion`, `kind`, `serving`, \
              `observability`, `logging`, `upstream`, `authentication`, `authorization`, \
-             `identity`, `cache`, `aggregation`, `apis`",
+             `identity`, `flow`, `cache`, `aggregation`, `apis`",
         ]
     );
     let one = minimal_with("authentication", "  tokenReview:\n    enabled: yes");

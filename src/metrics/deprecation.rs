@@ -17,7 +17,7 @@ impl DeprecationMetrics {
                 registry,
                 IntGaugeVec,
                 "apiserver_requested_deprecated_apis",
-                "1 for each deprecated API that has been requested.",
+                "Gauge of deprecated APIs that have been requested, broken out by API group, version, resource, subresource, and removed_release.",
                 &[
                     "group",
                     "version",

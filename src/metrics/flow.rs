@@ -18,6 +18,8 @@ pub struct FlowMetrics {
     pub mutating: IntGauge,
     waiting: IntGaugeVec,
     executing: IntGaugeVec,
+    /// The same under its older name.
+    in_use: IntGaugeVec,
     rejected: IntCounterVec,
     waited: HistogramVec,
 }
@@ -53,7 +55,7 @@ impl FlowMetrics {
             registry,
             IntGaugeVec,
             "apiserver_current_inflight_requests",
-            "Most requests in flight at one moment of the last second.",
+            "Maximal number of currently used inflight request limit of this apiserver per request kind in last second.",
             &["request_kind"]
         );
         Ok(Self {
@@ -63,28 +65,35 @@ impl FlowMetrics {
                 registry,
                 IntGaugeVec,
                 "apiserver_flowcontrol_current_inqueue_requests",
-                "Requests waiting for a seat.",
+                "Number of requests currently pending in queues of the API Priority and Fairness subsystem",
                 &["priority_level"]
             ),
             executing: registered!(
                 registry,
                 IntGaugeVec,
                 "apiserver_flowcontrol_current_executing_requests",
-                "Requests with a seat.",
+                "Number of requests in initial (for a WATCH) or any (for a non-WATCH) execution stage in the API Priority and Fairness subsystem",
+                &["priority_level"]
+            ),
+            in_use: registered!(
+                registry,
+                IntGaugeVec,
+                "apiserver_flowcontrol_request_concurrency_in_use",
+                "Concurrency (number of seats) occupied by the currently executing (initial stage for a WATCH, any stage otherwise) requests in the API Priority and Fairness subsystem",
                 &["priority_level"]
             ),
             rejected: registered!(
                 registry,
                 IntCounterVec,
                 "apiserver_flowcontrol_rejected_requests_total",
-                "Requests refused for want of a seat.",
+                "Number of requests rejected by API Priority and Fairness subsystem",
                 &["priority_level", "reason"]
             ),
             waited: registered!(
                 registry,
                 HistogramVec,
                 "apiserver_flowcontrol_request_wait_duration_seconds",
-                "How long requests waited that had to.",
+                "Length of time a request spent waiting in its queue",
                 &["priority_level", "execute"],
                 WAIT_BUCKETS.to_vec()
             ),
@@ -102,7 +111,9 @@ impl FlowMetrics {
     }
 
     pub fn executing(&self, name: &str, requests: i64) {
-        self.executing.with_label_values(&[name]).set(requests);
+        for gauge in [&self.executing, &self.in_use] {
+            gauge.with_label_values(&[name]).set(requests);
+        }
     }
 
     #[cfg(test)]
@@ -115,5 +126,6 @@ impl FlowMetrics {
         // Gone already is gone too.
         let _ = self.waiting.remove_label_values(&[name]);
         let _ = self.executing.remove_label_values(&[name]);
+        let _ = self.in_use.remove_label_values(&[name]);
     }
 }

@@ -10,6 +10,7 @@ mod flow;
 mod memory;
 mod request;
 mod resource;
+mod stability;
 mod upstream;
 mod verb;
 
@@ -19,8 +20,11 @@ pub use flow::{FlowMetrics, PoolMetrics};
 pub use memory::{MemoryMetrics, Shed};
 pub use request::RequestMetrics;
 pub use resource::{LongRunning, Outcome, ResourceMetrics, WatchEvents};
+pub use stability::{KUBERNETES, Promise, Stability};
 pub use upstream::{UpstreamKind, UpstreamMetrics};
 pub use verb::{DryRun, Scope, Verb};
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use prometheus::{Encoder, IntGauge, Opts, Registry, TextEncoder};
@@ -32,6 +36,7 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escapi
 /// Everything that is counted.
 pub struct Metrics {
     pub registry: Registry,
+    shows_hidden: AtomicBool,
     pub requests: RequestMetrics,
     pub cache: CacheMetrics,
     pub memory: MemoryMetrics,
@@ -64,13 +69,21 @@ impl Metrics {
             flow: FlowMetrics::register(&registry)?,
             deprecation: DeprecationMetrics::register(&registry)?,
             registry,
+            shows_hidden: AtomicBool::new(false),
         })
     }
 
-    /// The text exposition of everything registered.
+    /// Whether metrics that are deprecated for long are shown.
+    pub fn show_hidden(&self, show: bool) {
+        self.shows_hidden.store(show, Ordering::Relaxed);
+    }
+
+    /// The text exposition of everything registered and not hidden.
     pub fn encode(&self) -> prometheus::Result<Bytes> {
         let mut out = Vec::with_capacity(64 << 10);
-        TextEncoder::new().encode(&self.registry.gather(), &mut out)?;
+        let shows_hidden = self.shows_hidden.load(Ordering::Relaxed);
+        let families = stability::present(self.registry.gather(), shows_hidden);
+        TextEncoder::new().encode(&families, &mut out)?;
         Ok(out.into())
     }
 }

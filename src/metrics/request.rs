@@ -61,14 +61,14 @@ impl RequestMetrics {
                 registry,
                 IntCounterVec,
                 "apiserver_request_total",
-                "Requests by verb, resource, scope and response code.",
+                "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.",
                 &with(&["dry_run", "code"])
             ),
             duration: registered!(
                 registry,
                 HistogramVec,
                 "apiserver_request_duration_seconds",
-                "Time from a request's arrival to the end of its response.",
+                "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.",
                 &with(&["dry_run"]),
                 DURATION_BUCKETS.to_vec()
             ),
@@ -76,7 +76,7 @@ impl RequestMetrics {
                 registry,
                 HistogramVec,
                 "apiserver_request_sli_duration_seconds",
-                "The same, for service level indicators.",
+                "Response latency distribution (not counting webhook duration and priority & fairness queue wait times) in seconds for each verb, group, version, resource, subresource, scope and component.",
                 &seven,
                 DURATION_BUCKETS[2..].to_vec()
             ),
@@ -84,7 +84,7 @@ impl RequestMetrics {
                 registry,
                 HistogramVec,
                 "apiserver_response_sizes",
-                "Bytes of responses to GET and LIST.",
+                "Response size distribution in bytes for each group, version, verb, resource, subresource, scope and component.",
                 &seven,
                 doubling(1000.0, 10.0, 7)
             ),
@@ -92,35 +92,35 @@ impl RequestMetrics {
                 registry,
                 IntGaugeVec,
                 "apiserver_longrunning_requests",
-                "Watches and streams open now.",
+                "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component. Not all requests are tracked this way.",
                 &seven
             ),
             terminations: registered!(
                 registry,
                 IntCounterVec,
                 "apiserver_request_terminations_total",
-                "Requests ended in self-defence.",
+                "Number of requests which apiserver terminated in self-defense.",
                 &with(&["code"])
             ),
             aborts: registered!(
                 registry,
                 IntCounterVec,
                 "apiserver_request_aborts_total",
-                "Responses broken off.",
+                "Number of requests which apiserver aborted possibly due to a timeout, for each group, version, verb, resource, subresource and scope",
                 &seven[..6]
             ),
             watch_events: registered!(
                 registry,
                 IntCounterVec,
                 "apiserver_watch_events_total",
-                "Events sent to watchers.",
+                "Number of events sent in watch clients",
                 &gvr
             ),
             watch_event_sizes: registered!(
                 registry,
                 HistogramVec,
                 "apiserver_watch_events_sizes",
-                "Bytes of events sent to watchers.",
+                "Watch event size distribution in bytes",
                 &gvr,
                 doubling(1024.0, 2.0, 8)
             ),
@@ -128,7 +128,7 @@ impl RequestMetrics {
                 registry,
                 HistogramVec,
                 "apiserver_watch_list_duration_seconds",
-                "Time until a watch with initial events has sent their end bookmark.",
+                "Response latency distribution in seconds for watch list requests broken by group, version, resource and scope.",
                 &["group", "version", "resource", "scope"],
                 [&DURATION_BUCKETS[2..], &[90.0, 120.0, 180.0, 300.0]].concat()
             ),

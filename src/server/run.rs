@@ -144,6 +144,7 @@ impl Apifront {
         let certificates = server_certificates(&config)?;
         let bundles = build::client_authorities(&config.access)?;
         let clients = Arc::new(AnyClientCertificate::new(bundles.iter().map(Arc::as_ref)));
+        metrics.show_hidden(config.observability.show_hidden_metrics);
         let limits = Arc::new(Flow::new(&config, metrics.flow.clone()));
         let openapi = Arc::new(OpenApi::new(
             upstream.clone(),
@@ -446,6 +447,9 @@ impl Parts {
             started: old.started,
         };
         front.limits.reload(&front.config);
+        front
+            .metrics
+            .show_hidden(front.config.observability.show_hidden_metrics);
         front.audit.apply(audit);
         self.upstream.store(Arc::new(upstream));
         let runtime = front.config.apis.runtime_config.clone();

@@ -55,7 +55,8 @@ pub struct Found {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Row {
     pub labels: std::collections::BTreeMap<String, String>,
-    pub value: f64,
+    /// As Go writes it: `NaN`, too.
+    pub value: String,
 }
 
 #[derive(Debug, Deserialize)]

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"sort"
+	"strconv"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
@@ -42,8 +43,16 @@ type result struct {
 }
 
 type row struct {
-	Labels map[string]string `json:"labels"`
-	Value  float64           `json:"value"`
+	Labels map[string]string
+	Value  float64
+}
+
+// MarshalJSON writes the value as text: JSON has no NaN.
+func (r row) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"labels": r.Labels,
+		"value":  strconv.FormatFloat(r.Value, 'g', -1, 64),
+	})
 }
 
 type ruleResult struct {

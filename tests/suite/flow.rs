@@ -84,12 +84,12 @@ impl Bench {
 
 type Asked = tokio::task::JoinHandle<u16>;
 
-/// Asks for `/apis/NAME` so many times at once.
+/// Asks for `/slow/NAME` so many times at once.
 fn ask(client: &Client, name: &'static str, times: usize) -> Vec<Asked> {
     (0..times)
         .map(|_| {
             let client = client.clone();
-            let path = format!("/apis/{name}");
+            let path = format!("/slow/{name}");
             tokio::spawn(async move { client.get(&path).await.status.as_u16() })
         })
         .collect()
@@ -157,7 +157,7 @@ async fn users_are_isolated() {
     bench.upstream(3).await;
     let late = ask(&user, "late", 4);
     bench.waiting("user", 4).await;
-    let refused = user.get("/apis/refused").await;
+    let refused = user.get("/slow/refused").await;
     assert_eq!(refused.status, 429);
     assert_eq!(refused.header("retry-after"), "1");
     assert_eq!(
@@ -316,6 +316,15 @@ async fn the_429_is_that_of_kube_apiserver() {
     .await;
     let pair = cluster.certificates.client("ulrich", &["people"]);
     let path = "/api/v1/namespaces/default/configmaps";
+    // Who may not write is told so at once, and holds no place.
+    for grant in [
+        objects::role("writer", &[""], &["configmaps"], &["create"]),
+        objects::role_binding("writer", "writer", "Group", "people"),
+    ] {
+        let kind = grant["kind"].as_str().expect("a kind").to_lowercase();
+        let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/default/{kind}s");
+        cluster.admin_client().post(&path, &grant).await.expect(201);
+    }
     let mut refused = Vec::new();
     for client in [cluster.client(Some(&pair)), front.client(Some(&pair))] {
         // Its body never comes, so that it holds the only place.

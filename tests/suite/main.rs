@@ -35,6 +35,7 @@ mod linearizability;
 mod malformed;
 mod memory_limit;
 mod metrics;
+mod metrics_policy;
 mod newer_server;
 mod openapi;
 mod personal;

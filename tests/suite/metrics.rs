@@ -35,6 +35,9 @@ async fn the_list_of_metrics_is_true() {
     );
     // A series that nothing has happened to yet is not shown.
     let sleeping = [
+        "apifront_openapi_requests_total",
+        // Hidden.
+        "apiserver_flowcontrol_request_concurrency_in_use",
         "apiserver_audit_error_total",
         "apiserver_request_terminations_total",
         "apiserver_request_aborts_total",

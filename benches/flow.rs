@@ -1,0 +1,101 @@
+//! What flow control costs cached reads: the CPU of apifront per GET of one
+//! ConfigMap and per LIST of a namespace's, without limits for users and groups
+//! and with both, by turns in one run. TLS, HTTP/2, JSON, resourceVersion=0, a
+//! user who is no administrator.
+//!
+//! `cargo bench --bench flow -- --requests 20000 --rounds 5`
+
+#[path = "../tests/harness/mod.rs"]
+mod harness;
+mod support;
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use harness::client::Client;
+use harness::objects;
+use serde_json::{Value, json};
+use support::report::{self, Goal, median};
+use support::servers::Servers;
+use support::{configmaps, count, require};
+
+/// Requests at a time.
+const AT_ONCE: usize = 32;
+
+/// The names and sizes of `configmaps::create` are of no matter here.
+const OBJECTS: usize = 100;
+
+/// Percent.
+const GOAL: f64 = 5.0;
+
+fn main() {
+    require(&[("taskset", "util-linux")]);
+    support::run(flow());
+}
+
+async fn flow() {
+    let (requests, rounds) = (count("requests", 20_000), count("rounds", 5));
+    let fill = async |admin: &Client| {
+        configmaps::create(admin, OBJECTS).await;
+        for grant in [
+            objects::role("reader", &[""], &["configmaps"], &["get", "list"]),
+            objects::role_binding("reader", "reader", "Group", "readers"),
+        ] {
+            let kind = grant["kind"].as_str().expect("a kind").to_lowercase();
+            let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/default/{kind}s");
+            admin.post(&path, &grant).await.expect(201);
+        }
+        let map = objects::config_map("one", json!({}), json!({ "k": "v" }));
+        let path = "/api/v1/namespaces/default/configmaps";
+        admin.post(path, &map).await.expect(201);
+    };
+    let servers = Servers::start(&[], fill).await;
+    servers.warm("configmaps").await;
+    let reader = servers
+        .cluster
+        .certificates
+        .client("reader", &["readers", "a", "b"]);
+    let client = servers.apifront.client(Some(&reader));
+    let limits = json!({
+        "userConcurrencyLimit": 1000,
+        "groupConcurrencyLimits": { "readers": 1000, "a": 1000, "system:authenticated": 1000 },
+    });
+    println!("\n{rounds} rounds of {requests} requests, {AT_ONCE} at a time");
+    for path in [
+        "/api/v1/namespaces/default/configmaps/one?resourceVersion=0",
+        "/api/v1/namespaces/default/configmaps?resourceVersion=0",
+    ] {
+        let mut sides = [Vec::new(), Vec::new()];
+        for _ in 0..rounds {
+            for (side, flow) in [json!({}), limits.clone()].iter().enumerate() {
+                configure(&servers, flow).await;
+                // What is asked about the caller is asked.
+                read(&client, path, AT_ONCE).await;
+                let ((), cost) = servers.measure(read(&client, path, requests)).await;
+                sides[side].push(cost.apifront.as_secs_f64() * 1e6 / requests as f64);
+            }
+        }
+        let [without, with] = sides.map(median);
+        println!("{path}\n  CPU per request: {without:.1} µs without limits, {with:.1} µs with");
+        let more = (with / without - 1.0) * 100.0;
+        report::compare("more CPU with flow control", more, " %", Goal::AtMost(GOAL));
+    }
+    servers.apifront.stop().await;
+}
+
+async fn configure(servers: &Servers, flow: &Value) {
+    let mut config = servers.apifront.read_config();
+    config["flow"] = flow.clone();
+    servers.apifront.write_config(&config);
+    // A reload says nothing when it is done; it takes milliseconds.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+}
+
+async fn read(client: &Client, path: &str, requests: usize) {
+    futures::stream::iter(0..requests)
+        .for_each_concurrent(AT_ONCE, |_| async move {
+            let answer = client.get(path).await;
+            assert_eq!(answer.status, 200, "{}", answer.text());
+        })
+        .await;
+}

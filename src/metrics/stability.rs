@@ -1,0 +1,233 @@
+//! What is promised of a metric, as Kubernetes says it in help texts: its
+//! stability class, since when it is deprecated, and that it is hidden some
+//! releases later, before it is removed (KEP-1209; component-base `metrics`).
+
+use std::fmt;
+
+use prometheus::proto::MetricFamily;
+
+/// The release of Kubernetes whose metrics these are, as (major, minor).
+pub const KUBERNETES: (u32, u32) = (1, 36);
+
+/// How long a metric stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stability {
+    /// It may change or go at any time.
+    Alpha,
+    /// Nothing of it goes without a release of notice.
+    Beta,
+    /// Neither its name, its type nor a label of it goes without three.
+    Stable,
+}
+
+impl fmt::Display for Stability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Alpha => "ALPHA",
+            Self::Beta => "BETA",
+            Self::Stable => "STABLE",
+        })
+    }
+}
+
+impl Stability {
+    /// Releases for which a deprecated metric is still shown.
+    fn notice(self) -> u32 {
+        match self {
+            Self::Alpha => 0,
+            Self::Beta => 1,
+            Self::Stable => 3,
+        }
+    }
+}
+
+/// What is promised of one metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promise {
+    pub stability: Stability,
+    /// The release since which there is a better one, as (major, minor).
+    pub deprecated: Option<(u32, u32)>,
+}
+
+impl Promise {
+    /// That of a metric without one in Kubernetes: the least.
+    const LEAST: Self = Self::of(Stability::Alpha);
+
+    const fn of(stability: Stability) -> Self {
+        Self {
+            stability,
+            deprecated: None,
+        }
+    }
+
+    pub fn of_metric(name: &str) -> Self {
+        let found = PROMISES.iter().find(|(known, _)| *known == name);
+        found.map_or(Self::LEAST, |(_, promise)| *promise)
+    }
+
+    /// What client libraries count of every process has no promise in Kubernetes.
+    fn is_without(name: &str) -> bool {
+        name.starts_with("process_")
+    }
+
+    /// Whether a server of this release shows it only to who asks for what is
+    /// hidden.
+    fn is_hidden_in(self, (major, minor): (u32, u32)) -> bool {
+        self.deprecated.is_some_and(|(since, deprecated)| {
+            since < major || since == major && deprecated + self.stability.notice() <= minor
+        })
+    }
+
+    fn is_deprecated_in(self, release: (u32, u32)) -> bool {
+        self.deprecated.is_some_and(|since| since <= release)
+    }
+
+    /// The help text, with what is promised before it.
+    fn help(self, text: &str, release: (u32, u32)) -> String {
+        let class = self.stability;
+        match self.deprecated {
+            Some((major, minor)) if self.is_deprecated_in(release) => {
+                format!("[{class}] (Deprecated since {major}.{minor}.0) {text}")
+            }
+            _ => format!("[{class}] {text}"),
+        }
+    }
+}
+
+/// kube-apiserver's promises, for the metrics that are named as there and mean
+/// the same. Everything else is alpha.
+const PROMISES: &[(&str, Promise)] = &[
+    ("apiserver_current_inflight_requests", STABLE),
+    ("apiserver_longrunning_requests", STABLE),
+    ("apiserver_request_duration_seconds", STABLE),
+    ("apiserver_request_total", STABLE),
+    ("apiserver_requested_deprecated_apis", STABLE),
+    ("apiserver_response_sizes", STABLE),
+    ("apiserver_flowcontrol_current_executing_requests", BETA),
+    ("apiserver_flowcontrol_current_inqueue_requests", BETA),
+    ("apiserver_flowcontrol_rejected_requests_total", BETA),
+    ("apiserver_flowcontrol_request_wait_duration_seconds", BETA),
+    ("apiserver_watch_events_sizes", BETA),
+    ("apiserver_watch_events_total", BETA),
+    ("apiserver_watch_list_duration_seconds", BETA),
+    (
+        "apiserver_flowcontrol_request_concurrency_in_use",
+        Promise {
+            stability: Stability::Alpha,
+            deprecated: Some((1, 31)),
+        },
+    ),
+];
+
+const STABLE: Promise = Promise::of(Stability::Stable);
+const BETA: Promise = Promise::of(Stability::Beta);
+
+/// Writes the promises into help texts, and leaves out what is hidden unless
+/// that is wanted.
+pub(super) fn present(families: Vec<MetricFamily>, show_hidden: bool) -> Vec<MetricFamily> {
+    families
+        .into_iter()
+        .filter_map(|mut family| {
+            if Promise::is_without(family.name()) {
+                return Some(family);
+            }
+            let promise = Promise::of_metric(family.name());
+            if promise.is_hidden_in(KUBERNETES) && !show_hidden {
+                return None;
+            }
+            let help = promise.help(family.help(), KUBERNETES);
+            family.set_help(help);
+            Some(family)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deprecated_metrics_are_hidden_after_their_notice() {
+        use Stability::{Alpha, Beta, Stable};
+        for (stability, deprecated, release, is_deprecated, is_hidden) in [
+            (Stable, (1, 30), (1, 29), false, false),
+            (Stable, (1, 30), (1, 30), true, false),
+            (Stable, (1, 30), (1, 32), true, false),
+            (Stable, (1, 30), (1, 33), true, true),
+            (Beta, (1, 30), (1, 30), true, false),
+            (Beta, (1, 30), (1, 31), true, true),
+            (Alpha, (1, 30), (1, 29), false, false),
+            (Alpha, (1, 30), (1, 30), true, true),
+            (Stable, (1, 30), (2, 0), true, true),
+            (Alpha, (2, 0), (1, 99), false, false),
+        ] {
+            let promise = Promise {
+                stability,
+                deprecated: Some(deprecated),
+            };
+            let found = (
+                promise.is_deprecated_in(release),
+                promise.is_hidden_in(release),
+            );
+            let expected = (is_deprecated, is_hidden);
+            assert_eq!(found, expected, "{stability} {deprecated:?} {release:?}");
+        }
+        assert!(!Promise::LEAST.is_hidden_in(KUBERNETES));
+    }
+
+    #[test]
+    fn help_texts_begin_with_the_promise() {
+        let hidden = Promise::of_metric("apiserver_flowcontrol_request_concurrency_in_use");
+        for (promise, expected) in [
+            (
+                Promise::of_metric("apiserver_request_total"),
+                "[STABLE] Text.",
+            ),
+            (
+                Promise::of_metric("apiserver_watch_events_total"),
+                "[BETA] Text.",
+            ),
+            (Promise::of_metric("apifront_watchers"), "[ALPHA] Text."),
+            (hidden, "[ALPHA] (Deprecated since 1.31.0) Text."),
+        ] {
+            assert_eq!(promise.help("Text.", KUBERNETES), expected);
+        }
+    }
+
+    /// The reference says of each metric what is promised.
+    /// `APIFRONT_WRITE_DOCS=1` writes it anew.
+    #[test]
+    fn the_reference_is_current() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
+        let written = std::fs::read_to_string(file).unwrap();
+        let lines = written.lines().map(|line| {
+            let Some(rest) = line.strip_prefix("| `") else {
+                return line.to_owned();
+            };
+            let name = rest.split('`').next().unwrap_or_default();
+            let Promise {
+                stability,
+                deprecated,
+            } = Promise::of_metric(name);
+            let mut class = stability.to_string();
+            if let Some((major, minor)) = deprecated {
+                class += &format!(", deprecated since {major}.{minor}");
+            }
+            let class = match Promise::is_without(name) {
+                true => " ".to_owned(),
+                false => format!(" {class} "),
+            };
+            let mut cells: Vec<&str> = line.split('|').collect();
+            cells[3] = &class;
+            cells.join("|")
+        });
+        let current: String = lines.map(|line| line + "\n").collect();
+        if std::env::var_os("APIFRONT_WRITE_DOCS").is_some() {
+            std::fs::write(file, &current).unwrap();
+            return;
+        }
+        for (current, written) in current.lines().zip(written.lines()) {
+            assert_eq!(current, written, "APIFRONT_WRITE_DOCS=1 writes it anew");
+        }
+    }
+}
