@@ -198,7 +198,7 @@ async fn too_many_requests_at_a_time() {
     ] {
         let requests = (0..limit + 300).map(|_| {
             let (client, method) = (client.clone(), method.clone());
-            tokio::spawn(async move { client.send(method, "/apis/slow", &[], "").await })
+            tokio::spawn(async move { client.send(method, "/slow", &[], "").await })
         });
         let mut requests: Vec<_> = requests.collect();
         let mut refused = 0;
@@ -223,7 +223,7 @@ async fn too_many_requests_at_a_time() {
         // Watches and administrators are exempt; health is not counted.
         assert_eq!(client.get("/readyz").await.status, 200);
         let admin = front.admin_client();
-        let admin = tokio::spawn(async move { admin.send(method, "/apis/slow", &[], "").await });
+        let admin = tokio::spawn(async move { admin.send(method, "/slow", &[], "").await });
         eventually("the administrator", SETTLES_WITHIN, || async {
             scripted.seen().len() == before + limit + 1
         })
