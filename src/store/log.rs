@@ -64,6 +64,26 @@ pub struct Window {
 pub struct Evicted {
     /// Watches can start at this version and above.
     pub oldest: u64,
+    /// The version lies within a resync: whoever was told of half of it cannot
+    /// go on with anybody, upstream neither. It counts events that this log
+    /// never had, and not the deletions that were told here.
+    pub within_resync: bool,
+}
+
+impl Evicted {
+    fn before(floor: u64) -> Self {
+        Self {
+            oldest: floor,
+            within_resync: false,
+        }
+    }
+
+    fn within(gap: &Gap) -> Self {
+        Self {
+            oldest: gap.listed,
+            within_resync: true,
+        }
+    }
 }
 
 /// A resync: what happened between two versions is known by its result alone.
@@ -260,10 +280,10 @@ impl Log {
     /// that version. A version above all of the log starts at the end.
     pub(super) fn position(&self, version: u64) -> Result<Cursor, Evicted> {
         if version < self.floor {
-            return Err(Evicted { oldest: self.floor });
+            return Err(Evicted::before(self.floor));
         }
         if let Some(gap) = self.gaps.iter().find(|g| g.holds(version)) {
-            return Err(Evicted { oldest: gap.listed });
+            return Err(Evicted::within(gap));
         }
         let skipped = self
             .events
@@ -282,7 +302,7 @@ impl Log {
     ) -> Result<Vec<Arc<Event>>, Evicted> {
         self.check(cursor)?;
         if cursor.next < self.first {
-            return Err(Evicted { oldest: self.floor });
+            return Err(Evicted::before(self.floor));
         }
         let read: Vec<_> = self.from(cursor.next).take(limit).cloned().collect();
         cursor.next += read.len() as u64;
@@ -311,7 +331,7 @@ impl Log {
         self.check(cursor)?;
         let known = subscription.line.events.read();
         if cursor.next < known.lost || cursor.next < known.since.min(self.first) {
-            return Err(Evicted { oldest: self.floor });
+            return Err(Evicted::before(self.floor));
         }
         // Published before anybody subscribed.
         let unknown = (cursor.next..known.since).zip(self.from(cursor.next));
@@ -336,7 +356,7 @@ impl Log {
     /// Whether the reader can be told what follows.
     fn check(&self, cursor: &Cursor) -> Result<(), Evicted> {
         if cursor.next < self.began {
-            return Err(Evicted { oldest: self.floor });
+            return Err(Evicted::before(self.floor));
         }
         // Its version was above the log's end, and upstream's history was lost
         // before the log got there.
@@ -346,13 +366,13 @@ impl Log {
             .rev()
             .take_while(|g| g.first >= cursor.next);
         if let Some(gap) = ahead.into_iter().find(|g| g.holds(cursor.version)) {
-            return Err(Evicted { oldest: gap.listed });
+            return Err(Evicted::within(gap));
         }
         // A gap that is forgotten may have been one of those: all are told
         // that were woken by it and have not read on since.
         match &self.forgotten {
             Some(gap) if gap.first >= cursor.next && cursor.version < gap.listed => {
-                Err(Evicted { oldest: self.floor })
+                Err(Evicted::before(self.floor))
             }
             _ => Ok(()),
         }

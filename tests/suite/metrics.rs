@@ -35,6 +35,8 @@ async fn the_list_of_metrics_is_true() {
     );
     // A series that nothing has happened to yet is not shown.
     let sleeping = [
+        "aggregator_unavailable_apiservice",
+        "aggregator_unavailable_apiservice_total",
         "apifront_openapi_requests_total",
         // Hidden.
         "apiserver_flowcontrol_request_concurrency_in_use",

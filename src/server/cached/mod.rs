@@ -239,6 +239,11 @@ async fn serve(
                     .map(watch::Start::State)
                     .ok_or(BypassReason::NotProvenFresh)?,
             };
+            if let watch::Start::Version(version) = start
+                && let Err(expired) = watch::refuse_half_known(version, &store)
+            {
+                return Ok(Outcome::Refused(expired, warnings));
+            }
             let min_request_timeout = front.config.serving.min_request_timeout;
             watch::watch(namespace, options, start, store, shape, min_request_timeout)
                 .map(|watch| if unmarked { watch.unmarked() } else { watch })

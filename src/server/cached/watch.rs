@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand::Rng;
 
 use super::filter;
-use crate::api::ListOptions;
+use crate::api::{ListOptions, Status};
 use crate::read::{BypassReason, Shape};
 use crate::representation::Encoding;
 use crate::store::{Snapshot, Store};
@@ -28,6 +28,19 @@ pub(super) fn check(options: &ListOptions, store: &Store) -> Result<(), BypassRe
         return Err(BypassReason::NoBookmark);
     }
     Ok(())
+}
+
+/// 410 for a version within a resync. Upstream may still have it in its history
+/// and would go on from there with what does not follow from what was told
+/// here: a change of an object whose creation nobody told, a second deletion.
+pub(super) fn refuse_half_known(version: u64, store: &Store) -> Result<(), Status> {
+    match store.position(version) {
+        Err(evicted) if evicted.within_resync => Err(Status::expired(format!(
+            "too old resource version: {version} ({})",
+            evicted.oldest
+        ))),
+        Err(_) | Ok(_) => Ok(()),
+    }
 }
 
 pub(super) fn watch(

@@ -60,9 +60,16 @@ impl Recorder {
                 "{}?watch=1&allowWatchBookmarks=true&resourceVersion={version}{}",
                 self.list, self.selector
             );
-            let Ok(mut watch) = Watch::try_open(&self.client, &path).await else {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
+            let mut watch = match Watch::try_open(&self.client, &path).await {
+                Ok(watch) => watch,
+                Err(refused) if refused.to_string().starts_with("410") => {
+                    recorded.expired = true;
+                    return recorded;
+                }
+                Err(_) => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
             };
             recorded.streams += 1;
             let mut taken = 0;
