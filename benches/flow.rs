@@ -54,7 +54,7 @@ async fn flow() {
     let reader = servers
         .cluster
         .certificates
-        .client("reader", &["readers", "a", "b"]);
+        .client("reader", &["readers", "a"]);
     let client = servers.apifront.client(Some(&reader));
     let limits = json!({
         "userConcurrencyLimit": 1000,
