@@ -81,7 +81,6 @@ pub(super) async fn forward(
     let mut trail = ctx.audit.take();
     ctx.detached = true;
     tokio::spawn(async move {
-        let _guards = guards;
         let seen = (&mut frames, trail.as_deref_mut());
         let (end, bytes) = pump(&mut taken, &mut body, seen, stop).await;
         if end == BROKE_OFF {
@@ -90,6 +89,9 @@ pub(super) async fn forward(
         finished.ended(end);
         finished.record(bytes);
         taken.shutdown().await;
+        // The process may end when nothing is open any more.
+        drop(trail);
+        drop(guards);
     });
     Ok(None)
 }

@@ -122,7 +122,6 @@ pub(super) async fn start(
     }
     ctx.detached = true;
     tokio::spawn(async move {
-        let _trail = trail;
         let mut bytes = 0;
         let end = run(
             &mut taken,
@@ -143,6 +142,8 @@ pub(super) async fn start(
         finished.record(bytes);
         // An HTTP/1 connection ends with its watch: pingora has let go of it.
         taken.shutdown().await;
+        // The process may end when nothing is open any more.
+        drop(trail);
         drop(guards);
     });
     Ok(())

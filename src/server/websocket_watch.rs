@@ -65,7 +65,6 @@ pub(super) async fn start(
     }
     ctx.detached = true;
     tokio::spawn(async move {
-        let _trail = trail;
         let mut initial = !watch.has_begun();
         if !initial {
             seats::give_back(&mut guards.in_flight);
@@ -86,6 +85,8 @@ pub(super) async fn start(
         watching.ended(end.as_str());
         finished.ended(end.as_str());
         finished.record(bytes);
+        // The process may end when nothing is open any more.
+        drop(trail);
         drop(guards);
     });
     Ok(())
