@@ -98,6 +98,13 @@ async fn listable(direct: &Client) -> Vec<(String, String, String)> {
     let mut versions = vec!["v1".to_owned()];
     let groups = direct.get("/apis").await.expect(200);
     for group in groups["groups"].as_array().expect("groups") {
+        // Other tests define custom resources meanwhile, deprecated ones too.
+        if group["name"]
+            .as_str()
+            .is_some_and(|n| n.contains("example"))
+        {
+            continue;
+        }
         for version in group["versions"].as_array().expect("versions") {
             versions.push(version["groupVersion"].as_str().expect("text").to_owned());
         }
