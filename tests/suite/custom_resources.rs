@@ -100,8 +100,14 @@ async fn inform(client: Client, list: String, told: Arc<Mutex<Told>>, watching: 
             continue;
         };
         let path = format!("{list}?watch=1&resourceVersion={version}");
-        let Ok(mut watch) = Watch::try_open(&client, &path).await else {
-            continue;
+        let mut watch = match Watch::try_open(&client, &path).await {
+            Ok(watch) => watch,
+            Err(refused) => {
+                if refused.to_string().starts_with("410") {
+                    from = None;
+                }
+                continue;
+            }
         };
         watching.store(true, Ordering::SeqCst);
         loop {
@@ -150,7 +156,8 @@ impl Pairs {
     }
 
     /// Fails unless both come to know the same: by the same events, as many as
-    /// expected at least, unless one had to list again. kube-apiserver forgets its
+    /// expected at least, unless one had to list again. apifront itself lists
+    /// again while kube-apiserver's storage is made anew. kube-apiserver forgets its
     /// history with each change of a definition, and clients may.
     async fn agree(&self, expected: &[usize]) {
         for ((list, direct, front), expected) in self.0.iter().zip(expected) {
@@ -158,7 +165,13 @@ impl Pairs {
             loop {
                 let (d, f) = (direct.told(), front.told());
                 let relisted = d.lists > 1 || f.lists > 1;
-                let same = d.events.len() >= *expected && d.events == f.events;
+                // What a list of the reflector finds is told in another order.
+                let sorted = |told: &Told| {
+                    let mut events = told.events.clone();
+                    events.sort();
+                    events
+                };
+                let same = d.events.len() >= *expected && sorted(&d) == sorted(&f);
                 if d.state == f.state && (same || relisted) {
                     break;
                 }
