@@ -102,19 +102,12 @@ pub(super) fn connect(
 impl Backend {
     /// Must be called in a tokio runtime: its servers' health is looked after.
     pub(super) fn new(key: Key, upstream: Upstream, limit: usize) -> Self {
-        let upstream = Arc::new(ArcSwap::from_pointee(upstream));
-        let current = upstream.clone();
-        let health = tokio::spawn(async move {
-            loop {
-                let upstream = current.load_full();
-                upstream.check_health().await;
-                tokio::time::sleep(upstream.health_check_pause()).await;
-            }
-        });
+        let servers = Arc::new(ArcSwap::from_pointee(upstream));
+        let health = tokio::spawn(upstream::check_health(servers.clone()));
         Self {
             name: format!("{}/{}", key.service.namespace, key.service.name),
             key,
-            upstream,
+            upstream: servers,
             in_flight: Arc::default(),
             limit: AtomicUsize::new(limit),
             _health: AbortOnDropHandle::new(health),

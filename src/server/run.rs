@@ -39,8 +39,8 @@ use crate::metrics::Metrics;
 use crate::openapi::{OpenApi, OpenApiMetrics};
 use crate::read::{OwnWrites, SharedReads};
 use crate::reflector::Cache;
-use crate::upstream::Upstream;
 use crate::upstream::review::{ReviewClient, ReviewError};
+use crate::upstream::{self, Upstream};
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -128,15 +128,10 @@ impl Apifront {
         let aggregation = build::aggregation(&config, &metrics)?;
         let aggregation = Arc::new(aggregation.apply(&Aggregation::default(), &availability));
         let cache = Arc::new(Cache::new(upstream.clone(), metrics.clone()));
-        cache.route(aggregation.upstreams());
         let discovery = Arc::new(Discovery::new(
             upstream.clone(),
             DiscoveryMetrics::register(&metrics.registry)?,
         ));
-        discovery.set_runtime_config(config.apis.runtime_config.clone());
-        discovery.set_sources(aggregation.sources());
-        discovery.set_local(aggregation.local());
-
         let health = health(&live, &cache, &upstream);
         let audit = Audit::new(AuditMetrics::register(&metrics.registry)?);
         audit.apply(audit.prepare(config.observability.audit.as_ref()).await?);
@@ -150,8 +145,6 @@ impl Apifront {
             upstream.clone(),
             OpenApiMetrics::register(&metrics.registry)?,
         ));
-        openapi.set_runtime_config(config.apis.runtime_config.clone());
-        openapi.set_sources(aggregation.sources());
         let deprecations = Arc::new(Deprecations::new(metrics.deprecation.clone()));
         let front = Arc::new(ArcSwap::from_pointee(Front {
             config: config.clone(),
@@ -174,6 +167,7 @@ impl Apifront {
             started: Instant::now(),
         }));
 
+        show_apis(&front.load());
         let mut background = JoinSet::new();
         let parts = Parts {
             front: front.clone(),
@@ -184,7 +178,7 @@ impl Apifront {
             embedded: embedded_address,
             availability,
         };
-        background.spawn(check_health(upstream.clone()));
+        background.spawn(upstream::check_health(upstream.clone()));
         background.spawn(discovery.run());
         background.spawn(limits.run());
         background.spawn(self_check::run(front.clone()));
@@ -387,13 +381,15 @@ async fn tend(front: Arc<ArcSwap<Front>>) {
     cache.tend(|| front.load().config.clone()).await;
 }
 
-/// Health checks of whatever upstream is current.
-async fn check_health(upstream: Arc<ArcSwap<Upstream>>) {
-    loop {
-        let current = upstream.load_full();
-        current.check_health().await;
-        tokio::time::sleep(current.health_check_pause()).await;
-    }
+/// What of the API is shown, of whom, and who is asked for it.
+fn show_apis(front: &Front) {
+    let hidden = &front.config.apis.runtime_config;
+    front.cache.route(front.aggregation.upstreams());
+    front.discovery.set_runtime_config(hidden.clone());
+    front.discovery.set_sources(front.aggregation.sources());
+    front.discovery.set_local(front.aggregation.local());
+    front.openapi.set_runtime_config(hidden.clone());
+    front.openapi.set_sources(front.aggregation.sources());
 }
 
 impl Parts {
@@ -452,8 +448,6 @@ impl Parts {
             .show_hidden(front.config.observability.show_hidden_metrics);
         front.audit.apply(audit);
         self.upstream.store(Arc::new(upstream));
-        let runtime = front.config.apis.runtime_config.clone();
-        front.openapi.set_runtime_config(runtime);
         if old.config.upstream != front.config.upstream {
             // It may be another cluster now.
             front.cache.relist();
@@ -463,14 +457,8 @@ impl Parts {
         self.front.store(front.clone());
         front.aggregation_now.store(aggregation);
         // Whom requests are forwarded to has changed; now what is cached.
-        front.cache.route(front.aggregation.upstreams());
+        show_apis(&front);
         preload(&front);
-        front
-            .discovery
-            .set_runtime_config(front.config.apis.runtime_config.clone());
-        front.discovery.set_sources(front.aggregation.sources());
-        front.discovery.set_local(front.aggregation.local());
-        front.openapi.set_sources(front.aggregation.sources());
         front.cache.reconfigured();
         front.deprecations.wake();
         Ok(())

@@ -1,7 +1,9 @@
 //! Active health checks: `/readyz` of each API server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use kube::client::Body;
 
 use super::{Endpoint, Upstream};
@@ -11,6 +13,15 @@ use crate::metrics::UpstreamKind;
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 const RETRY: Duration = Duration::from_secs(1);
+
+/// Checks the servers of whatever upstream is current, for ever.
+pub async fn check_health(upstream: Arc<ArcSwap<Upstream>>) {
+    loop {
+        let current = upstream.load_full();
+        current.check_health().await;
+        tokio::time::sleep(current.health_check_pause()).await;
+    }
+}
 
 impl Upstream {
     /// Checks every server once.

@@ -18,6 +18,7 @@ mod webhook;
 
 pub use credentials::HeaderSource;
 pub use endpoint::Endpoint;
+pub use health_check::check_health;
 pub use kubeconfig::KubeconfigFieldError;
 pub use pool::{Upstream, UpstreamError};
 pub use response_body::ResponseBody;
