@@ -7,8 +7,10 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 
-use super::{binaries, process};
+use super::{ages_have_ticked, binaries, process};
 
+/// Ages tick between two commands, leases are renewed.
+const TRIES: usize = 8;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// What a command printed and how it ended.
@@ -105,4 +107,89 @@ impl Kubectl {
         command.stdin(Stdio::piped());
         command.spawn().expect("kubectl")
     }
+}
+
+/// Two ways to the same data: `direct` is right.
+pub struct Both {
+    pub direct: Kubectl,
+    pub front: Kubectl,
+    urls: [String; 2],
+}
+
+impl Both {
+    /// Each by its kubeconfig and the URL in that.
+    pub fn new(direct: (&Path, String), front: (&Path, String)) -> Self {
+        Self {
+            direct: Kubectl::new(direct.0),
+            front: Kubectl::new(front.0),
+            urls: [direct.1, front.1],
+        }
+    }
+
+    /// What both print of a command that changes nothing, or where they part.
+    /// Of the output only lines that `counts` holds for are compared.
+    pub async fn same(
+        &self,
+        command: &[&str],
+        counts: impl Fn(&str) -> bool,
+    ) -> Result<Printed, String> {
+        let mut difference = String::new();
+        for n in 0..TRIES {
+            if n > 0 {
+                ages_have_ticked().await;
+            }
+            let (direct, front) = tokio::join!(self.direct.run(command), self.front.run(command));
+            let direct = neutral(direct, &self.urls[0], &counts);
+            let front = neutral(front, &self.urls[1], &counts);
+            if direct == front {
+                return Ok(front);
+            }
+            difference = first_lines(&direct, &front);
+        }
+        Err(format!("kubectl {}\n{difference}", command.join(" ")))
+    }
+
+    /// As [`Both::same`] of all lines; fails where they part.
+    pub async fn must_be_same(&self, command: &[&str]) -> Printed {
+        let same = self.same(command, |_| true).await;
+        same.unwrap_or_else(|difference| panic!("(- direct, + front)\n{difference}"))
+    }
+}
+
+fn neutral(mut printed: Printed, url: &str, counts: &impl Fn(&str) -> bool) -> Printed {
+    let kept = |text: &str| -> String {
+        let lines = text.split_inclusive('\n').filter(|line| counts(line));
+        lines.collect::<String>().replace(url, "SERVER")
+    };
+    printed.stdout = kept(&printed.stdout);
+    printed.stderr = kept(&printed.stderr);
+    printed
+}
+
+/// Where two outputs part.
+pub fn first_lines(expected: &Printed, got: &Printed) -> String {
+    const SHOWN: usize = 6;
+    let mut text = String::new();
+    if expected.code != got.code || expected.stderr != got.stderr {
+        text += &format!(
+            "- {:?} {}\n+ {:?} {}\n",
+            expected.code, expected.stderr, got.code, got.stderr
+        );
+    }
+    let (mut left, mut right) = (expected.stdout.lines(), got.stdout.lines());
+    let mut shown = 0;
+    let mut number = 0;
+    while shown < SHOWN {
+        number += 1;
+        match (left.next(), right.next()) {
+            (None, None) => break,
+            (left, right) if left == right => {}
+            (left, right) => {
+                let (left, right) = (left.unwrap_or("(end)"), right.unwrap_or("(end)"));
+                text += &format!("line {number}\n- {left:.400}\n+ {right:.400}\n");
+                shown += 1;
+            }
+        }
+    }
+    text
 }

@@ -319,6 +319,9 @@ impl WardleTwins {
             let name = format!("{version}.{}", wardle::GROUP);
             twins.settled(&name, true).await;
         }
+        for client in [twins.direct_client(), twins.front_client()] {
+            documented(&client).await;
+        }
         Self {
             twins,
             wardle: started.expect("started above"),
@@ -335,6 +338,36 @@ impl WardleTwins {
         let made = admin.post("/api/v1/namespaces", &namespace).await;
         assert!(made.status == 201 || made.status == 409, "{}", made.text());
         name
+    }
+}
+
+/// Waits until discovery and OpenAPI tell of both versions: an aggregator asks
+/// for them when the APIService is there, and again later if that failed.
+async fn documented(client: &Client) {
+    const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let versions = ["v1alpha1", "v1beta1"];
+    eventually("discovery tells of flunders", SETTLES_WITHIN, || async {
+        let document = client.get_as("/apis", AGGREGATED).await.expect(200);
+        let groups = document["items"].as_array().expect("groups").iter();
+        let mut ours = groups.filter(|g| g["metadata"]["name"] == wardle::GROUP);
+        let told = ours.next().map(|group| group["versions"].clone());
+        let told = told.and_then(|versions| versions.as_array().cloned());
+        told.is_some_and(|told| {
+            told.len() == versions.len()
+                && told
+                    .iter()
+                    .all(|v| v["resources"].to_string().contains("\"flunders\""))
+        })
+    })
+    .await;
+    for path in ["/openapi/v3", "/openapi/v2"] {
+        eventually(&format!("{path} tells of it"), SETTLES_WITHIN, || async {
+            let document = client.get(path).await.expect(200);
+            let paths = document["paths"].to_string();
+            let told = |version| paths.contains(&format!("{}/{version}", wardle::GROUP));
+            versions.into_iter().all(told)
+        })
+        .await;
     }
 }
 

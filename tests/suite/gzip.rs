@@ -13,9 +13,8 @@ use crate::harness::apifront::Apifront;
 use crate::harness::client::{Client, Protocol};
 use crate::harness::cluster::{Cluster, create_namespace};
 use crate::harness::differential::{Differential, compare};
-use crate::harness::kubeconfig::{self, Credential};
-use crate::harness::kubectl::Kubectl;
 use crate::harness::{eventually, objects, process};
+use crate::kubectl::both;
 
 const THRESHOLD: usize = 128 << 10;
 const SEEN_WITHIN: Duration = Duration::from_secs(30);
@@ -166,17 +165,6 @@ async fn everybody_can_read_it() {
         let python = decoded(&folder, "python3", &["-c", script]).await;
         assert!(python == plain.body);
     }
-    let who = Credential::Certificate(&cluster.admin);
-    let config = kubeconfig::write(
-        &folder,
-        "front",
-        &Apifront::quiet().url(),
-        Some(cluster.ca()),
-        who,
-    );
     let get = ["get", "configmaps", "-A", "-o", "json"];
-    let direct = Kubectl::new(&cluster.admin_kubeconfig);
-    let front = Kubectl::new(&config);
-    let (expected, found) = tokio::join!(direct.run(&get), front.run(&get));
-    assert!(expected.ok() == found.ok());
+    both(cluster, Apifront::quiet()).must_be_same(&get).await;
 }

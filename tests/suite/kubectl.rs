@@ -8,12 +8,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use crate::harness::apifront::Apifront;
 use crate::harness::cluster::Cluster;
 use crate::harness::kubeconfig::{self, Credential};
-use crate::harness::kubectl::Kubectl;
+use crate::harness::kubectl::{Both, Kubectl};
 use crate::harness::process;
 use crate::harness::sample::NAMESPACE;
-
-/// Ages tick between two commands.
-const TRIES: usize = 4;
 
 pub fn kubeconfig_of(cluster: &Cluster, front: &Apifront) -> PathBuf {
     let folder = process::temporary_folder("kubectl");
@@ -21,31 +18,25 @@ pub fn kubeconfig_of(cluster: &Cluster, front: &Apifront) -> PathBuf {
     kubeconfig::write(&folder, "front", &front.url(), Some(cluster.ca()), who)
 }
 
+/// Both ways to a cluster.
+pub fn both(cluster: &Cluster, front: &Apifront) -> Both {
+    Both::new(
+        (&cluster.admin_kubeconfig, cluster.server_url()),
+        (&kubeconfig_of(cluster, front), front.url()),
+    )
+}
+
 /// Read-only commands against the quiet cluster.
 async fn same(commands: &[&[&str]]) {
-    let cluster = Cluster::quiet();
-    let direct = Kubectl::new(&cluster.admin_kubeconfig);
-    let front = Kubectl::new(&kubeconfig_of(cluster, Apifront::quiet()));
-    let mut differences = String::new();
+    let both = both(Cluster::quiet(), Apifront::quiet());
+    let mut differences = Vec::new();
     for command in commands {
-        let mut difference = None;
-        for _ in 0..TRIES {
-            let (expected, got) = tokio::join!(direct.run(command), front.run(command));
-            let expected_text = expected.stdout.replace(&cluster.server_url(), "SERVER");
-            let got_text = got.stdout.replace(&Apifront::quiet().url(), "SERVER");
-            difference = (expected_text != got_text
-                || expected.code != got.code
-                || expected.stderr != got.stderr)
-                .then(|| format!("kubectl {command:?}\n- {expected:#?}\n+ {got:#?}\n"));
-            if difference.is_none() {
-                break;
-            }
-        }
-        differences.extend(difference);
+        differences.extend(both.same(command, |_| true).await.err());
     }
     assert!(
         differences.is_empty(),
-        "(- direct, + through apifront)\n{differences}"
+        "(- direct, + through apifront)\n{}",
+        differences.join("\n")
     );
 }
 
@@ -140,8 +131,7 @@ async fn discovery() {
 #[tokio::test]
 async fn writes() {
     let cluster = Cluster::shared();
-    let front = Kubectl::new(&kubeconfig_of(cluster, Apifront::shared()));
-    let direct = Kubectl::new(&cluster.admin_kubeconfig);
+    let Both { direct, front, .. } = both(cluster, Apifront::shared());
     let manifest = "\
 apiVersion: v1
 kind: ConfigMap
@@ -223,8 +213,7 @@ spec:
 #[tokio::test]
 async fn get_watch() {
     let cluster = Cluster::shared();
-    let front = Kubectl::new(&kubeconfig_of(cluster, Apifront::shared()));
-    let direct = Kubectl::new(&cluster.admin_kubeconfig);
+    let Both { direct, front, .. } = both(cluster, Apifront::shared());
     let ns = cluster.namespace("kubectl-watch").await;
     let arguments = [
         "get",

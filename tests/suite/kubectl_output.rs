@@ -14,21 +14,19 @@ use tokio::sync::RwLock;
 use crate::harness::ages_have_ticked;
 use crate::harness::apifront::Apifront;
 use crate::harness::cluster::{Cluster, Once, once};
-use crate::harness::kubectl::{Kubectl, Printed};
+use crate::harness::kubectl::{Both, Kubectl, Printed, first_lines};
 use crate::harness::sample::{self, NAMESPACE};
-use crate::kubectl::kubeconfig_of;
+use crate::kubectl::both;
 
 /// Commands at a time, each asked of both servers at once.
 const AT_A_TIME: usize = 3;
-/// Ages tick between two commands, leases are renewed.
+/// Ages tick between two watches.
 const TRIES: usize = 8;
 const WATCHED_WITHIN: Duration = Duration::from_secs(60);
 
 /// A cluster that nobody else writes to, and both ways to it.
 struct Ways {
-    direct: Kubectl,
-    front: Kubectl,
-    urls: [String; 2],
+    both: Both,
     /// Held for writing by who changes objects: what others compare stands
     /// still meanwhile.
     moving: RwLock<()>,
@@ -46,9 +44,7 @@ fn ways() -> &'static Ways {
         });
         let front = once(&FRONT, || Apifront::start(cluster, |_| {}));
         Ways {
-            direct: Kubectl::new(&cluster.admin_kubeconfig),
-            front: Kubectl::new(&kubeconfig_of(cluster, front)),
-            urls: [cluster.server_url(), front.url()],
+            both: both(cluster, front),
             moving: RwLock::new(()),
         }
     })
@@ -56,31 +52,8 @@ fn ways() -> &'static Ways {
 
 impl Ways {
     async fn difference(&self, command: &[&str]) -> Option<String> {
-        let mut difference = None;
-        for n in 0..TRIES {
-            let _still = self.moving.read().await;
-            if n > 0 {
-                ages_have_ticked().await;
-            }
-            let (expected, got) = tokio::join!(self.direct.run(command), self.front.run(command));
-            let expected = self.neutral(expected, 0);
-            let got = self.neutral(got, 1);
-            if expected == got {
-                return None;
-            }
-            difference = Some(format!(
-                "kubectl {}\n{}",
-                command.join(" "),
-                first_lines(&expected, &got)
-            ));
-        }
-        difference
-    }
-
-    fn neutral(&self, mut printed: Printed, way: usize) -> Printed {
-        printed.stdout = printed.stdout.replace(&self.urls[way], "SERVER");
-        printed.stderr = printed.stderr.replace(&self.urls[way], "SERVER");
-        printed
+        let _still = self.moving.read().await;
+        self.both.same(command, |_| true).await.err()
     }
 
     async fn same(&self, commands: Vec<Vec<String>>) {
@@ -105,39 +78,11 @@ impl Ways {
     /// As `kubectl api-resources` names them: `deployments.apps`.
     async fn kinds(&self) -> Vec<String> {
         let command = ["api-resources", "--verbs=list,get", "-o", "name"];
-        let printed = self.direct.run(&command).await.ok();
+        let printed = self.both.direct.run(&command).await.ok();
         let kinds: Vec<String> = printed.lines().map(str::to_owned).collect();
         assert!(kinds.len() > 50, "{kinds:?}");
         kinds
     }
-}
-
-/// Where two outputs part.
-fn first_lines(expected: &Printed, got: &Printed) -> String {
-    const SHOWN: usize = 6;
-    let mut text = String::new();
-    if expected.code != got.code || expected.stderr != got.stderr {
-        text += &format!(
-            "- {:?} {}\n+ {:?} {}\n",
-            expected.code, expected.stderr, got.code, got.stderr
-        );
-    }
-    let (mut left, mut right) = (expected.stdout.lines(), got.stdout.lines());
-    let mut shown = 0;
-    let mut number = 0;
-    while shown < SHOWN {
-        number += 1;
-        match (left.next(), right.next()) {
-            (None, None) => break,
-            (left, right) if left == right => {}
-            (left, right) => {
-                let (left, right) = (left.unwrap_or("(end)"), right.unwrap_or("(end)"));
-                text += &format!("line {number}\n- {left:.400}\n+ {right:.400}\n");
-                shown += 1;
-            }
-        }
-    }
-    text
 }
 
 fn words(command: &str) -> Vec<String> {
@@ -149,7 +94,7 @@ async fn every_kind_has_an_object() {
     let ways = ways();
     let kinds = ways.kinds().await;
     let command = ["get", &kinds.join(","), "-A", "-o", "name"];
-    let printed = ways.direct.run(&command).await.ok();
+    let printed = ways.both.direct.run(&command).await.ok();
     let there: BTreeSet<&str> = printed
         .lines()
         .filter_map(|line| Some(line.split_once('/')?.0))
@@ -200,7 +145,8 @@ async fn each_kind_by_name() {
     let ways = ways();
     let kinds = ways.kinds().await;
     let command = ["get", &kinds.join(","), "-A", "-o", "json"];
-    let list: Value = serde_json::from_str(&ways.direct.run(&command).await.ok()).expect("JSON");
+    let list: Value =
+        serde_json::from_str(&ways.both.direct.run(&command).await.ok()).expect("JSON");
     let mut seen = BTreeSet::new();
     let mut commands = Vec::new();
     for object in list["items"].as_array().expect("items") {
@@ -296,7 +242,7 @@ impl Watching {
 async fn each_kind_watched() {
     let ways = ways();
     let command = ["api-resources", "--verbs=list,watch,patch", "-o", "name"];
-    let kinds = ways.direct.run(&command).await.ok();
+    let kinds = ways.both.direct.run(&command).await.ok();
     let _moving = ways.moving.write().await;
     let differences: Vec<String> = futures::stream::iter(kinds.lines())
         .map(|kind| watched(ways, kind))
@@ -314,20 +260,20 @@ async fn each_kind_watched() {
 async fn watched(ways: &Ways, kind: &str) -> Option<String> {
     let mut difference = None;
     for n in 0..TRIES {
-        let list = ways.direct.run(&["get", kind, "-A"]).await.ok();
+        let list = ways.both.direct.run(&["get", kind, "-A"]).await.ok();
         if n > 0 {
             ages_have_ticked().await;
         }
         let listed = list.lines().count();
         let command = ["get", kind, "-A", "-w", "--output-watch-events"];
-        let mut direct = Watching::start(&ways.direct, &command);
-        let mut front = Watching::start(&ways.front, &command);
+        let mut direct = Watching::start(&ways.both.direct, &command);
+        let mut front = Watching::start(&ways.both.front, &command);
         tokio::join!(direct.lines(listed), front.lines(listed));
         ages_have_ticked().await;
         let annotation = format!("example.test/watched={n}");
         let change = ["annotate", kind, "--all", "-A", "--overwrite", &annotation];
         // Some objects may not change: the server says so, and no event comes.
-        let changed = ways.direct.run(&change).await.stdout.lines().count();
+        let changed = ways.both.direct.run(&change).await.stdout.lines().count();
         let wanted = listed + changed;
         tokio::join!(direct.lines(wanted), front.lines(wanted));
         assert!(

@@ -4,38 +4,16 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 
-use crate::harness::kubectl::{Kubectl, Printed};
+use crate::harness::kubectl::Both;
 use crate::harness::twins::WardleTwins;
 
-struct Both {
-    direct: Kubectl,
-    front: Kubectl,
-}
-
-impl Both {
-    fn new(wardle: &WardleTwins) -> Self {
-        let (direct, front) = wardle.twins.kubeconfigs();
-        Self {
-            direct: Kubectl::new(&direct),
-            front: Kubectl::new(&front),
-        }
-    }
-
-    /// Fails where they print something else; lines that `of` refuses aside.
-    async fn same(&self, arguments: &[&str], of: impl Fn(&str) -> bool) -> String {
-        let (direct, front) = tokio::join!(self.direct.run(arguments), self.front.run(arguments));
-        let lines = |printed: &Printed| -> String {
-            let all = format!("{}{}", printed.stdout, printed.stderr);
-            all.lines()
-                .filter(|l| of(l))
-                .map(|l| format!("{l}\n"))
-                .collect()
-        };
-        let (expected, got) = (lines(&direct), lines(&front));
-        assert_eq!(expected, got, "kubectl {arguments:?}");
-        assert_eq!(direct.code, front.code, "kubectl {arguments:?}");
-        got
-    }
+fn both(wardle: &WardleTwins) -> Both {
+    let twins = &wardle.twins;
+    let (direct, front) = twins.kubeconfigs();
+    Both::new(
+        (&direct, twins.oracle.server_url()),
+        (&front, twins.front.url()),
+    )
 }
 
 fn of_wardle(line: &str) -> bool {
@@ -44,7 +22,7 @@ fn of_wardle(line: &str) -> bool {
 
 #[tokio::test]
 async fn discovery_knows_the_extension() {
-    let both = Both::new(WardleTwins::shared());
+    let both = both(WardleTwins::shared());
     for arguments in [
         &["api-resources"][..],
         &["api-resources", "-o", "wide"],
@@ -52,10 +30,11 @@ async fn discovery_knows_the_extension() {
         &["api-versions"],
     ] {
         let told = both.same(arguments, of_wardle).await;
+        let told = told.expect("the same (- direct, + front)").stdout;
         assert!(told.lines().count() >= 1, "{arguments:?}: {told}");
     }
     let resources = ["api-resources", "--api-group=wardle.example.com"];
-    let told = both.same(&resources, |_| true).await;
+    let told = both.must_be_same(&resources).await.stdout;
     assert!(
         told.contains("flunders") && told.contains("fischers"),
         "{told}"
@@ -64,7 +43,7 @@ async fn discovery_knows_the_extension() {
 
 #[tokio::test]
 async fn explain_knows_the_extension() {
-    let both = Both::new(WardleTwins::shared());
+    let both = both(WardleTwins::shared());
     for arguments in [
         &["explain", "flunders"][..],
         &["explain", "flunders", "--recursive"],
@@ -78,7 +57,7 @@ async fn explain_knows_the_extension() {
         ],
         &["explain", "flunders", "--output=plaintext-openapiv2"],
     ] {
-        let told = both.same(arguments, |_| true).await;
+        let told = both.must_be_same(arguments).await.stdout;
         assert!(told.contains("wardle.example.com"), "{arguments:?}: {told}");
     }
 }
@@ -86,7 +65,7 @@ async fn explain_knows_the_extension() {
 #[tokio::test]
 async fn get_prints_the_same() {
     let wardle = WardleTwins::shared();
-    let both = Both::new(wardle);
+    let both = both(wardle);
     let ns = wardle.namespace("kubectl").await;
     let manifest = "
 apiVersion: wardle.example.com/v1alpha1
@@ -122,17 +101,16 @@ metadata: {name: two}
     ] {
         for resource in ["flunders", "flunders.v1beta1.wardle.example.com"] {
             let arguments = [&["get", resource, "-n", &ns], output].concat();
-            both.same(&arguments, |_| true).await;
+            both.must_be_same(&arguments).await;
         }
     }
-    both.same(&["get", "flunder", "one", "-n", &ns, "-o", "yaml"], |_| {
-        true
-    })
-    .await;
-    both.same(&["describe", "flunder", "one", "-n", &ns], |_| true)
-        .await;
-    both.same(&["get", "flunder", "none", "-n", &ns], |_| true)
-        .await;
+    for arguments in [
+        &["get", "flunder", "one", "-n", &ns, "-o", "yaml"][..],
+        &["describe", "flunder", "one", "-n", &ns],
+        &["get", "flunder", "none", "-n", &ns],
+    ] {
+        both.must_be_same(arguments).await;
+    }
     let all = both.front.run(&["get", "flunders", "-A"]).await.ok();
     assert!(all.contains(&ns), "{all}");
 
@@ -191,7 +169,7 @@ metadata: {name: two}
 #[tokio::test]
 async fn a_watch_shows_what_happens() {
     let wardle = WardleTwins::shared();
-    let both = Both::new(wardle);
+    let both = both(wardle);
     let ns = wardle.namespace("kubectl-watch").await;
     let mut watch = both
         .front

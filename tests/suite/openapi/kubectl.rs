@@ -2,15 +2,8 @@
 
 use crate::harness::apifront::Apifront;
 use crate::harness::cluster::{Cluster, unique};
-use crate::harness::kubectl::{Kubectl, Printed};
-use crate::kubectl::kubeconfig_of;
-
-fn both(cluster: &Cluster, front: &Apifront) -> [Kubectl; 2] {
-    [
-        Kubectl::new(&cluster.admin_kubeconfig),
-        Kubectl::new(&kubeconfig_of(cluster, front)),
-    ]
-}
+use crate::harness::kubectl::{Both, Printed};
+use crate::kubectl::both;
 
 #[track_caller]
 fn same(command: &[&str], direct: &Printed, front: &Printed) {
@@ -21,7 +14,7 @@ fn same(command: &[&str], direct: &Printed, front: &Printed) {
 
 #[tokio::test]
 async fn explain() {
-    let [direct, front] = both(Cluster::quiet(), Apifront::quiet());
+    let both = both(Cluster::quiet(), Apifront::quiet());
     for arguments in [
         &["pods", "--recursive"][..],
         &["deployments.apps", "--recursive"],
@@ -35,8 +28,7 @@ async fn explain() {
     ] {
         let mut command = vec!["explain"];
         command.extend_from_slice(arguments);
-        let (d, f) = tokio::join!(direct.run(&command), front.run(&command));
-        same(&command, &d, &f);
+        both.must_be_same(&command).await;
     }
 }
 
@@ -44,7 +36,7 @@ async fn explain() {
 /// `--validate=strict` reports what that says.
 #[tokio::test]
 async fn validation() {
-    let [direct, front] = both(Cluster::quiet(), Apifront::quiet());
+    let Both { direct, front, .. } = both(Cluster::quiet(), Apifront::quiet());
     let name = unique("unknown-field");
     let wrong = format!(
         "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, namespace: default}}, dta: {{a: b}}}}"
