@@ -2,15 +2,19 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 
+use super::ages::equal_but_for_ages;
 use super::{ages_have_ticked, binaries, process};
 
 /// Ages tick between two commands, leases are renewed.
 const TRIES: usize = 8;
+/// So often nothing may differ at all. What takes several requests may not find
+/// a moment without a tick on a busy machine.
+pub const EXACT_TRIES: usize = 3;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// What a command printed and how it ended.
@@ -22,6 +26,13 @@ pub struct Printed {
 }
 
 impl Printed {
+    /// Whether the other is the same but for ages.
+    pub fn ticked_into(&self, other: &Self, elapsed: Duration) -> bool {
+        self.code == other.code
+            && self.stderr == other.stderr
+            && equal_but_for_ages(&self.stdout, &other.stdout, elapsed)
+    }
+
     #[track_caller]
     pub fn ok(self) -> String {
         assert_eq!(
@@ -138,10 +149,12 @@ impl Both {
             if n > 0 {
                 ages_have_ticked().await;
             }
+            let began = Instant::now();
             let (direct, front) = tokio::join!(self.direct.run(command), self.front.run(command));
+            let took = began.elapsed();
             let direct = neutral(direct, &self.urls[0], &counts);
             let front = neutral(front, &self.urls[1], &counts);
-            if direct == front {
+            if direct == front || n >= EXACT_TRIES && direct.ticked_into(&front, took) {
                 return Ok(front);
             }
             difference = first_lines(&direct, &front);

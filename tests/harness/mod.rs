@@ -7,6 +7,7 @@
 // Included by several targets, each of which uses a part of it.
 #![allow(dead_code)]
 
+pub mod ages;
 pub mod apifront;
 pub mod apiserver;
 pub mod backend;

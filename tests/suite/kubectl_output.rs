@@ -14,7 +14,7 @@ use tokio::sync::RwLock;
 use crate::harness::ages_have_ticked;
 use crate::harness::apifront::Apifront;
 use crate::harness::cluster::{Cluster, Once, once};
-use crate::harness::kubectl::{Both, Kubectl, Printed, first_lines};
+use crate::harness::kubectl::{Both, EXACT_TRIES, Kubectl, Printed, first_lines};
 use crate::harness::sample::{self, NAMESPACE};
 use crate::kubectl::both;
 
@@ -265,6 +265,7 @@ async fn watched(ways: &Ways, kind: &str) -> Option<String> {
             ages_have_ticked().await;
         }
         let listed = list.lines().count();
+        let began = Instant::now();
         let command = ["get", kind, "-A", "-w", "--output-watch-events"];
         let mut direct = Watching::start(&ways.both.direct, &command);
         let mut front = Watching::start(&ways.both.front, &command);
@@ -282,14 +283,15 @@ async fn watched(ways: &Ways, kind: &str) -> Option<String> {
             command.join(" "),
             direct.printed
         );
-        if direct.printed == front.printed {
-            return None;
-        }
         let [expected, got] = [direct.printed, front.printed].map(|stdout| Printed {
             code: None,
             stdout,
             stderr: String::new(),
         });
+        let ticked = n >= EXACT_TRIES && expected.ticked_into(&got, began.elapsed());
+        if expected == got || ticked {
+            return None;
+        }
         let lines = first_lines(&expected, &got);
         difference = Some(format!("kubectl {}\n{lines}", command.join(" ")));
     }
