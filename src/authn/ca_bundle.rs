@@ -100,11 +100,10 @@ impl CaBundle {
         self.id
     }
 
-    /// When the next of the authorities usable at `now` expires, in Unix
-    /// seconds: what was verified has to be verified again then.
-    pub fn usable_until(&self, now: UnixTime) -> i64 {
-        let usable = self.authorities.iter().filter(|a| a.is_usable(now));
-        usable.map(|a| a.not_after).min().unwrap_or(i64::MIN)
+    /// The Unix seconds at which an authority begins or ceases to be valid.
+    pub fn changes(&self) -> impl Iterator<Item = i64> + '_ {
+        let authorities = self.authorities.iter();
+        authorities.flat_map(|a| [a.not_before, a.not_after.saturating_add(1)])
     }
 
     /// What a server hints a client to choose a certificate by.

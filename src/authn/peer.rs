@@ -1,6 +1,7 @@
 //! The TLS peer of a connection: certificates as presented, and what has been
 //! found out about them.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -23,14 +24,15 @@ pub struct Peer {
     findings: Mutex<Vec<Finding>>,
 }
 
-/// A chain that held: signature checks cost more than the rest of a small
-/// request, and a connection carries many.
+/// Whether the chain holds for a bundle: signature checks cost more than the rest
+/// of a small request, and a connection carries many. Clients of the API server
+/// are no front proxies, which each request would find out anew.
 #[derive(Clone, Debug)]
 struct Finding {
     bundle: u64,
-    not_before: i64,
-    not_after: i64,
-    subject: Arc<Subject>,
+    /// Unix seconds in which nothing begins or ceases to be valid.
+    within: RangeInclusive<i64>,
+    found: Result<Arc<Subject>, ChainError>,
 }
 
 impl Peer {
@@ -59,16 +61,14 @@ impl Peer {
     pub fn verify(&self, bundle: &CaBundle, now: UnixTime) -> Result<Arc<Subject>, ChainError> {
         let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         let known = self.findings.lock().iter().find_map(|f| {
-            let holds = f.bundle == bundle.id() && (f.not_before..=f.not_after).contains(&seconds);
-            holds.then(|| f.subject.clone())
+            let holds = f.bundle == bundle.id() && f.within.contains(&seconds);
+            holds.then(|| f.found.clone())
         });
-        if let Some(subject) = known {
-            return Ok(subject);
+        if let Some(found) = known {
+            return found;
         }
-        bundle.verify(&self.certificates, now)?;
-        let leaf = self.certificates.first().ok_or(ChainError::Length)?;
-        let subject = Arc::new(Subject::parse(leaf)?);
-        if let Some((not_before, not_after)) = self.validity() {
+        let found = self.find(bundle, now);
+        if let Some(within) = self.unchanged(bundle, seconds) {
             let mut findings = self.findings.lock();
             findings.retain(|f| f.bundle != bundle.id());
             if findings.len() >= MAX_FINDINGS {
@@ -76,23 +76,37 @@ impl Peer {
             }
             findings.push(Finding {
                 bundle: bundle.id(),
-                not_before,
-                not_after: not_after.min(bundle.usable_until(now)),
-                subject: subject.clone(),
+                within,
+                found: found.clone(),
             });
         }
-        Ok(subject)
+        found
     }
 
-    /// When every certificate presented is valid.
-    fn validity(&self) -> Option<(i64, i64)> {
-        let mut both = (i64::MIN, i64::MAX);
+    fn find(&self, bundle: &CaBundle, now: UnixTime) -> Result<Arc<Subject>, ChainError> {
+        bundle.verify(&self.certificates, now)?;
+        let leaf = self.certificates.first().ok_or(ChainError::Length)?;
+        Ok(Arc::new(Subject::parse(leaf)?))
+    }
+
+    /// The time around `now` in which all certificates, those of the bundle too,
+    /// stay valid or not as they are. `None` if one cannot be read.
+    fn unchanged(&self, bundle: &CaBundle, now: i64) -> Option<RangeInclusive<i64>> {
+        let (mut from, mut until) = (i64::MIN, i64::MAX);
+        let mut at = |change: i64| {
+            if change <= now {
+                from = from.max(change);
+            } else {
+                until = until.min(change - 1);
+            }
+        };
         for certificate in &self.certificates {
             let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
             let validity = parsed.validity();
-            both.0 = both.0.max(validity.not_before.timestamp());
-            both.1 = both.1.min(validity.not_after.timestamp());
+            at(validity.not_before.timestamp());
+            at(validity.not_after.timestamp().saturating_add(1));
         }
-        Some(both)
+        bundle.changes().for_each(at);
+        Some(from..=until)
     }
 }

@@ -466,6 +466,42 @@ fn a_finding_counts_only_for_its_bundle_and_its_time() {
     }
 }
 
+/// What was found, for or against, is found out again when a certificate or an
+/// authority begins or ceases to be valid: to the second.
+#[test]
+fn a_finding_ends_where_validity_does() {
+    let day = |year| rcgen::date_time_ymd(year, 1, 1);
+    let seconds = |year| u64::try_from(day(year).unix_timestamp()).unwrap();
+    let authority = Authority::with("one", |p| {
+        p.not_before = day(2031);
+        p.not_after = day(2036);
+    });
+    let other = Authority::with("two", |p| p.not_before = day(2000)).bundle();
+    let bundle = authority.bundle();
+    let peer = authority
+        .issue(&[(CN, "jane")], |p| {
+            p.not_before = day(2032);
+            p.not_after = day(2040);
+        })
+        .peer();
+    let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+    for _ in 0..2 {
+        for (second, holds) in [
+            (seconds(2030), false),
+            (seconds(2031), false),
+            (seconds(2032) - 1, false),
+            (seconds(2032), true),
+            (seconds(2036), true),
+            (seconds(2036) + 1, false),
+            (seconds(2040) + 1, false),
+        ] {
+            let found = peer.verify(&bundle, at(second));
+            assert_eq!(found.is_ok(), holds, "{second}: {found:?}");
+            assert!(peer.verify(&other, at(second)).is_err());
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_reloaded_authority_counts_at_once() {
     let world = world(false);
