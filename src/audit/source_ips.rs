@@ -3,10 +3,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 
-const FORWARDED_FOR: &str = "x-forwarded-for";
-const REAL_IP: &str = "x-real-ip";
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// Calls `each` with the addresses in their order: of the first
 /// `X-Forwarded-For`, of `X-Real-Ip`, and the peer's own.
@@ -38,6 +38,9 @@ pub(super) fn visit(headers: &HeaderMap, peer: Option<IpAddr>, mut each: impl Fn
 /// Go's `ParseIPSloppy`: zeros may lead the numbers of an IPv4 address, which
 /// are decimal all the same.
 fn parse(text: &str) -> Option<IpAddr> {
+    if text.is_empty() {
+        return None;
+    }
     if let Ok(ip) = text.parse::<IpAddr>() {
         return Some(ip.to_canonical());
     }
