@@ -11,7 +11,7 @@ mod support;
 
 use std::time::Duration;
 
-use harness::client::Client;
+use harness::client::{Client, Protocol};
 use harness::process::temporary_folder;
 use support::lists::{self, List};
 use support::peers::Peer;
@@ -25,6 +25,7 @@ const PATH: &str = "/api/v1/pods?resourceVersion=0";
 struct Representation {
     name: &'static str,
     headers: &'static [(&'static str, &'static str)],
+    protocol: Protocol,
     goal: f64,
 }
 
@@ -36,25 +37,29 @@ const PROTOBUF_PARTIAL: &str =
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
 /// In the order in which they come into use: pods are kept as protobuf.
-const REPRESENTATIONS: [Representation; 7] = [
+const REPRESENTATIONS: [Representation; 8] = [
     Representation {
         name: "protobuf",
         headers: &[PROTOBUF],
+        protocol: Protocol::Http2,
         goal: 12.0,
     },
     Representation {
         name: "protobuf, gzip",
         headers: &[PROTOBUF, GZIP],
+        protocol: Protocol::Http2,
         goal: 50.0,
     },
     Representation {
         name: "PartialObjectMetadata, protobuf",
         headers: &[("accept", PROTOBUF_PARTIAL)],
+        protocol: Protocol::Http2,
         goal: 10.0,
     },
     Representation {
         name: "Table",
         headers: &[("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")],
+        protocol: Protocol::Http2,
         goal: 12.0,
     },
     Representation {
@@ -63,16 +68,26 @@ const REPRESENTATIONS: [Representation; 7] = [
             "accept",
             "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
         )],
+        protocol: Protocol::Http2,
         goal: 10.0,
     },
     Representation {
         name: "JSON",
         headers: &[JSON],
+        protocol: Protocol::Http2,
+        goal: 20.0,
+    },
+    // As clients that are not written in Go speak.
+    Representation {
+        name: "JSON, HTTP/1.1",
+        headers: &[JSON],
+        protocol: Protocol::Http1,
         goal: 20.0,
     },
     Representation {
         name: "JSON, gzip",
         headers: &[JSON, GZIP],
+        protocol: Protocol::Http2,
         goal: 100.0,
     },
 ];
@@ -119,6 +134,8 @@ async fn cached_list() {
     let mut json = (f64::NAN, f64::NAN);
     for representation in &REPRESENTATIONS {
         let is_json = representation.name == "JSON";
+        let direct = direct.over(representation.protocol);
+        let ours = ours.over(representation.protocol);
         let (mut a, mut b, mut c) = (Vec::new(), Vec::new(), Vec::new());
         let first = round(&ours, representation.headers, 1).await;
         let _warm = round(&direct, representation.headers, 1).await;

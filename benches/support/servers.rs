@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{cores, usage};
 use crate::harness::apifront::Apifront;
-use crate::harness::client::Client;
+use crate::harness::client::{Client, Protocol};
 use crate::harness::cluster::{Cluster, sum_metric};
 
 pub struct Servers {
@@ -27,6 +27,14 @@ impl Server {
 
     pub fn resident_megabytes(&self) -> f64 {
         usage::resident_bytes(self.pid) as f64 / (1 << 20) as f64
+    }
+
+    /// Asked over a protocol, on connections of its own.
+    pub fn over(&self, protocol: Protocol) -> Self {
+        Self {
+            client: self.client.over(protocol),
+            ..*self
+        }
     }
 
     /// A connection of its own, open: a measurement does not begin with

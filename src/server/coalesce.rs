@@ -9,6 +9,9 @@
 //! ```text
 //! clean ─ write ─▶ filling ─ flush ─▶ yielded ─ the task's next turn ─▶ due ─ last flush ─▶ clean
 //! ```
+//!
+//! What HTTP/1 writes passes, and is only kept off the page offsets that are
+//! copied slowly ([`copies_slowly`]).
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -31,11 +34,16 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 /// as rustls takes at a time and TCP in one segment to offload.
 const GATHERED_BYTES: usize = 64 << 10;
 
-/// Bytes before those that are gathered. rustls copies each record behind a
-/// header of 5 bytes, from page to page as large allocations are. On Zen 3 and 4
-/// glibc's memcpy (before 2.39: `rep movsb`) is fifteen times slower where the
-/// target is up to 15 bytes further into its page than the source.
+/// Where bytes must not be in their page, so that rustls does not copy them
+/// slowly: see [`copies_slowly`].
 const SKEW: usize = 64;
+
+const PAGE: usize = 4096;
+/// rustls copies each record behind its header, into an allocation of its own:
+/// as large as it is, that begins with a page.
+const RECORD_HEADER: usize = 5;
+/// What a record holds at most.
+const RECORD_BYTES: usize = 16 << 10;
 
 /// Smaller writes get no full buffer of their own.
 const SMALL: usize = 1 << 10;
@@ -58,6 +66,7 @@ impl<A: HttpServerApp + Send + Sync + 'static> ServerApp for Coalescing<A> {
     ) -> Option<Stream> {
         let stream = match stream.selected_alpn_proto() {
             Some(ALPN::H2) => Box::new(Coalesced::new(stream)),
+            _ if stream.get_ssl_digest().is_some() => Box::new(Coalesced::passing(stream)),
             _ => stream,
         };
         self.0.process_new(stream, shutdown).await
@@ -78,9 +87,19 @@ enum Turn {
     Due,
 }
 
+/// Whether memcpy from here into a record takes fifteen times as long. On Zen 3
+/// and 4, `rep movsb`, which glibc before 2.39 copies by, does where the target is
+/// up to 15 bytes further into its page than the source.
+fn copies_slowly(bytes: &[u8]) -> bool {
+    let from = bytes.as_ptr().addr() % PAGE;
+    (1..16).contains(&((RECORD_HEADER + PAGE - from) % PAGE))
+}
+
 #[derive(Debug)]
 struct Coalesced {
     inner: Stream,
+    /// False for HTTP/1.
+    gathers: bool,
     /// [`SKEW`] bytes and what is to be written, or nothing at all.
     buffer: Vec<u8>,
     /// So many bytes of `buffer` are written, or skew.
@@ -94,10 +113,18 @@ impl Coalesced {
     fn new(inner: Stream) -> Self {
         Self {
             inner,
+            gathers: true,
             buffer: Vec::new(),
             sent: 0,
             written: false,
             turn: Turn::Clean,
+        }
+    }
+
+    fn passing(inner: Stream) -> Self {
+        Self {
+            gathers: false,
+            ..Self::new(inner)
         }
     }
 
@@ -155,7 +182,13 @@ impl AsyncWrite for Coalesced {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
+        if self.gathers {
+            return self.poll_write_vectored(cx, &[IoSlice::new(buf)]);
+        }
+        // The rest of it lies better.
+        let skewed = buf.len() > RECORD_BYTES && copies_slowly(buf);
+        let bytes = if skewed { buf.get(..SKEW) } else { None };
+        Pin::new(&mut self.get_mut().inner).poll_write(cx, bytes.unwrap_or(buf))
     }
 
     fn poll_write_vectored(
@@ -163,6 +196,9 @@ impl AsyncWrite for Coalesced {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if !self.gathers {
+            return Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        }
         if self.gathered() >= GATHERED_BYTES {
             ready!(self.drain(cx))?;
         }
@@ -188,10 +224,13 @@ impl AsyncWrite for Coalesced {
     }
 
     fn is_write_vectored(&self) -> bool {
-        true
+        self.gathers || self.inner.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.gathers {
+            return Pin::new(&mut self.inner).poll_flush(cx);
+        }
         // h2 flushes after each frame, and once more after the last.
         let more = std::mem::take(&mut self.written);
         match self.turn {
@@ -336,6 +375,39 @@ mod tests {
         poll_fn(reads).await;
         let read = client.read(&mut arrived).now_or_never();
         assert_eq!(read.unwrap().unwrap(), 2);
+    }
+
+    #[test]
+    fn neither_frames_nor_pieces_lie_where_copies_are_slow() {
+        let memory = vec![0; 4 * PAGE];
+        let page = PAGE - memory.as_ptr().addr() % PAGE;
+        for (offset, slow) in [(0, true), (4, true), (5, false), (SKEW, false)] {
+            assert_eq!(copies_slowly(&memory[page + offset..]), slow, "{offset}");
+        }
+        for (offset, slow) in [(1, true), (10, true), (11, false), (PAGE, true)] {
+            assert_eq!(
+                copies_slowly(&memory[page + PAGE - offset..]),
+                slow,
+                "-{offset}"
+            );
+        }
+    }
+
+    /// As HTTP/1 writes: nothing waits, and where a piece begins makes no
+    /// difference to what arrives.
+    #[tokio::test]
+    async fn pieces_pass_wherever_they_begin() {
+        let piece: Vec<u8> = (0..40_000u32).map(|n| (n % 251) as u8).collect();
+        let (mut client, server) = duplex(1 << 20);
+        let mut server = Coalesced::passing(Box::new(server));
+        for start in 0..PAGE {
+            let piece = &piece[start..start + RECORD_BYTES + 1];
+            server.write_all(piece).await.unwrap();
+            server.flush().await.unwrap();
+            let mut arrived = vec![0; piece.len()];
+            client.read_exact(&mut arrived).await.unwrap();
+            assert!(arrived == piece, "{start}");
+        }
     }
 
     /// Small last frames, empty ones and pieces larger than a window.
