@@ -39,6 +39,7 @@ mod watch_frames;
 mod watch_stream;
 mod websocket;
 mod websocket_watch;
+mod writes;
 
 pub use build::BuildError;
 pub use listen::ListenError;

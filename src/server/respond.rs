@@ -14,6 +14,7 @@ use pingora_proxy::Session;
 
 use super::compression;
 use super::context::{CacheResult, RequestContext};
+use super::writes::Writes;
 use crate::api::{Query, Status};
 use crate::flow;
 use crate::negotiation;
@@ -30,7 +31,8 @@ const LINGER: Duration = Duration::from_millis(500);
 
 pub(super) const NOT_CACHED: &str = "no-cache, private";
 
-/// A whole answer. The body is a list of pieces, none of which is copied.
+/// A whole answer. The body is a list of pieces, as small as they come: see
+/// [`Writes`].
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
@@ -188,10 +190,10 @@ pub(super) async fn send(
     if head_only {
         return Ok(0);
     }
-    let mut pieces = answer.body.into_iter().filter(|b| !b.is_empty()).peekable();
-    while let Some(piece) = pieces.next() {
-        let last = pieces.peek().is_none();
-        session.write_response_body(Some(piece), last).await?;
+    let mut writes = Writes::new(answer.body);
+    while let Some(write) = writes.next() {
+        let last = writes.is_done();
+        session.write_response_body(Some(write), last).await?;
     }
     if !waits {
         // Closing on a client that still sends would take the answer from it.

@@ -227,7 +227,7 @@ impl GzipList {
         let separators = runs.len().saturating_sub(1) * I::SEPARATOR.len();
         let items = runs.iter().map(|run| run.length()).sum::<usize>() + separators;
         let (prefix, suffix) = self.envelope.list(self.encoding, &self.meta, items);
-        let mut pieces = Pieces::new(runs.iter().map(|run| run.size()).sum());
+        let mut pieces = Pieces::new();
         let mut member = Member::begin(|bytes: &[u8]| pieces.push(bytes));
         member.stored(&prefix);
         for (n, run) in runs.iter().enumerate() {

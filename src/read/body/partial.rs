@@ -31,12 +31,13 @@ pub(super) fn list(
 ) -> Option<Vec<Bytes>> {
     let envelope = &resource.envelope;
     let empty = page.is_empty();
-    let mut pieces = Pieces::new(page.objects().map(|o| o.size()).sum());
+    let mut pieces = Pieces::new();
     pieces.push(&partial::list_prefix(&page.meta, version, empty));
     let mut item = |object: &StoredObject, metadata: &Metadata| {
         pieces.next_item();
-        for text in metadata.object(&object.json_of(metadata, envelope)?, version) {
-            pieces.push(text);
+        let json = object.json_of(metadata, envelope)?;
+        for text in metadata.object(&json, version) {
+            pieces.share_of(&json, text);
         }
         Some(())
     };

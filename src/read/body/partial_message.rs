@@ -34,13 +34,13 @@ pub(super) fn list(
     let items = messages.iter().map(length).sum();
     let list = Type::new(version.api_version(), "PartialObjectMetadataList");
     let (prefix, suffix) = list.list(&page.meta, items);
-    let mut pieces = Pieces::new(prefix.len() + items + suffix.len());
+    let mut pieces = Pieces::new();
     pieces.push(&prefix);
     let mut start = BytesMut::new();
     for message in messages {
         Encoding::Protobuf.put_item_prefix(message.len(), &mut start);
         pieces.push(&start.split());
-        pieces.push(&message);
+        pieces.share(message);
     }
     pieces.push(&suffix);
     Some(pieces.finish())

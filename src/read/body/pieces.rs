@@ -1,61 +1,57 @@
-//! A body as pieces ready for the socket.
+//! A body as pieces of memory that is there anyway, as far as that goes: an
+//! answer on its way holds references, not the whole body once more.
 
 use bytes::{Bytes, BytesMut};
 
-/// Small parts of a body are copied together into pieces of this size: pingora
-/// writes each piece on its own, and thousands of small ones cost it five times
-/// the CPU.
-const PIECE_BYTES: usize = 256 << 10;
+/// Less is copied: a reference would cost as much.
+const SHARED_BYTES: usize = 512;
 
-/// From here on, bytes are a piece of their own: a write costs less than
-/// copying as much.
-pub(super) const SHARED_BYTES: usize = 128 << 10;
-
-/// What is larger is handed out in slices, so that no connection has to take
-/// an unbounded piece at once.
-pub(super) const LARGEST_PIECE_BYTES: usize = 1 << 20;
+/// Memory for what is copied is taken in chunks, each twice as large as the one
+/// before.
+const FIRST_CHUNK: usize = 4 << 10;
+const LARGEST_CHUNK: usize = 256 << 10;
 
 #[derive(Default)]
 pub(super) struct Pieces {
     done: Vec<Bytes>,
+    /// What was copied since the last piece of `done`.
     current: BytesMut,
-    /// What the next piece is expected to hold.
-    expected: usize,
+    chunk: usize,
     has_items: bool,
 }
 
 impl Pieces {
-    /// For a body of this length. Small ones are many: they must not each take
-    /// a whole piece's memory.
-    pub(super) fn new(length: usize) -> Self {
-        Self {
-            expected: length.min(PIECE_BYTES),
-            ..Self::default()
-        }
+    pub(super) fn new() -> Self {
+        Self::default()
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        if self.current.len() + bytes.len() > PIECE_BYTES && !self.current.is_empty() {
+        if self.current.capacity() - self.current.len() < bytes.len() {
             self.flush();
-            self.expected = PIECE_BYTES;
-        }
-        if self.current.is_empty() {
-            self.current.reserve(self.expected.max(bytes.len()));
+            self.chunk = (self.chunk * 2).clamp(FIRST_CHUNK, LARGEST_CHUNK);
+            self.current = BytesMut::with_capacity(self.chunk.max(bytes.len()));
         }
         self.current.extend_from_slice(bytes);
     }
 
     /// Without a copy, if that is worth it.
-    pub(super) fn share(&mut self, mut bytes: Bytes) {
+    pub(super) fn share(&mut self, bytes: Bytes) {
         if bytes.len() < SHARED_BYTES {
             return self.push(&bytes);
         }
         self.flush();
-        self.expected = 0;
-        while bytes.len() > LARGEST_PIECE_BYTES {
-            self.done.push(bytes.split_to(LARGEST_PIECE_BYTES));
-        }
         self.done.push(bytes);
+    }
+
+    /// The same, where `bytes` may be a part of what `owner` holds.
+    pub(super) fn share_of(&mut self, owner: &Bytes, bytes: &[u8]) {
+        let (whole, part) = (owner.as_ptr_range(), bytes.as_ptr_range());
+        let is_part = whole.start <= part.start && part.end <= whole.end;
+        if is_part && bytes.len() >= SHARED_BYTES {
+            self.share(owner.slice_ref(bytes));
+        } else {
+            self.push(bytes);
+        }
     }
 
     /// What is pushed next is an item, after a comma if it is not the first.
@@ -74,5 +70,36 @@ impl Pieces {
     pub(super) fn finish(mut self) -> Vec<Bytes> {
         self.flush();
         self.done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_parts_are_shared_and_small_ones_copied() {
+        let owner = Bytes::from(vec![b'o'; 3000]);
+        let mut pieces = Pieces::new();
+        pieces.push(b"[");
+        for n in 0..3 {
+            pieces.next_item();
+            pieces.share_of(&owner, &owner[n * 1000..][..1000]);
+            pieces.share_of(&owner, &owner[n..][..10]);
+            pieces.share_of(&owner, &[b'f'; 600]);
+        }
+        pieces.share(owner.slice(5..7));
+        pieces.push(&[b'x'; LARGEST_CHUNK + 1]);
+        let pieces = pieces.finish();
+        let shared: Vec<usize> = pieces
+            .iter()
+            .filter(|p| owner.as_ptr_range().contains(&p.as_ptr()))
+            .map(Bytes::len)
+            .collect();
+        assert_eq!(shared, [1000; 3]);
+        let item = format!("{}{}", "o".repeat(1010), "f".repeat(600));
+        let x = "x".repeat(LARGEST_CHUNK + 1);
+        let expected = format!("[{item},{item},{item}oo{x}");
+        assert!(pieces.concat() == expected.as_bytes());
     }
 }

@@ -38,13 +38,13 @@ pub(super) fn list(
     let json = |object: &StoredObject| object.json(envelope).ok_or(NotPrintable);
     let empty = page.is_empty();
     let rows = RowWriter::new(envelope, options, Utc::now());
-    let mut pieces = Pieces::new(page.objects().map(|o| o.size()).sum());
+    let mut pieces = Pieces::new();
     pieces.push(&printer.list_prefix(&page.meta, options.version, empty));
     if printer.sorts() {
         let items = page.objects().map(|object| json(object));
         for item in printer.sort(items.collect::<Result<_, _>>()?)? {
             pieces.next_item();
-            rows.print(printer.cells(), &item, |text| pieces.push(text))?;
+            rows.print(printer.cells(), &item, |text| pieces.share_of(&item, text))?;
         }
         pieces.push(printer.list_suffix(empty));
         return Ok(pieces.finish());
@@ -53,7 +53,8 @@ pub(super) fn list(
         match part {
             Part::Object(object) => {
                 pieces.next_item();
-                rows.print(printer.cells(), &json(object)?, |text| pieces.push(text))?;
+                let item = json(object)?;
+                rows.print(printer.cells(), &item, |text| pieces.share_of(&item, text))?;
             }
             Part::Leaf(leaf) => {
                 let printed = Rows::of(leaf, printer.cells(), envelope)?;
@@ -80,7 +81,7 @@ pub(super) fn list(
                     };
                     let item = item.ok_or(NotPrintable)?;
                     pieces.next_item();
-                    rows.write(row, &item, metadata, |text| pieces.push(text))?;
+                    rows.write(row, &item, metadata, |text| pieces.share_of(&item, text))?;
                 }
             }
         }

@@ -55,7 +55,7 @@ pub(super) fn list(resource: &Resource, page: &Page<'_>, encoding: Encoding) -> 
     let items = items(resource, page, encoding)?;
     let length = items.iter().map(Bytes::len).sum();
     let (prefix, suffix) = resource.envelope.list(encoding, &page.meta, length);
-    let mut pieces = Pieces::new(prefix.len() + length + suffix.len());
+    let mut pieces = Pieces::new();
     pieces.push(&prefix);
     for items in items {
         pieces.share(items);
