@@ -48,6 +48,8 @@ pub enum Mood {
     Garbage(usize),
     /// As Fine, with this many resources.
     Huge(usize),
+    /// As Fine, with `records` that can be read, and in JSON alone.
+    Records,
 }
 
 type Stream = BufReader<TlsStream<TcpStream>>;
@@ -231,6 +233,14 @@ async fn answer(
             let text = resource_list(shared, resources).to_string();
             return reply(stream, 200, "application/json", &text).await;
         }
+        Mood::Records => {
+            let mut list = resource_list(shared, 1);
+            list["resources"] = json!([{
+                "name": "records", "singularName": "record", "namespaced": false,
+                "kind": "Record", "verbs": ["get", "list", "watch"],
+            }]);
+            return reply(stream, 200, "application/json", &list.to_string()).await;
+        }
     }
     reply(stream, 200, "application/json", &document.to_string()).await
 }
@@ -262,6 +272,7 @@ async fn resource(
 ) -> Option<()> {
     let parts: Vec<&str> = rest.split('/').collect();
     match parts.as_slice() {
+        ["records", name @ ..] => records(stream, name.first().copied(), request).await,
         ["things", "echo", ..] => {
             let echo = json!({
                 "line": request.line,
@@ -327,6 +338,60 @@ async fn resource(
         _ => reply(stream, 404, "text/plain", "404 page not found\n").await,
     }
 }
+
+/// A server that somebody wrote in an afternoon: it lists and watches, in JSON.
+async fn records(stream: &mut Stream, name: Option<&str>, request: &Seen) -> Option<()> {
+    const JSON: &str = "application/json";
+    let accept = request.header("accept").unwrap_or("*/*");
+    let mut ranges = accept.split(',').map(str::trim);
+    if !ranges.any(|r| r.starts_with("*/*") || r.starts_with(JSON) && !r.contains("as=")) {
+        return reply(stream, 406, "text/plain", "only JSON here\n").await;
+    }
+    let path = request.line.split(' ').nth(1)?;
+    let (root, query) = path.split_once('?').unwrap_or((path, ""));
+    let group_version = root.strip_prefix("/apis/")?.split("/records").next()?;
+    let item = |name: &str| {
+        json!({
+            "kind": "Record", "apiVersion": group_version,
+            "metadata": {
+                "name": name, "uid": format!("uid-of-{name}"), "resourceVersion": "7",
+                "creationTimestamp": "2026-01-02T03:04:05Z", "labels": { "name": name },
+            },
+            "spec": { "text": format!("of {name}") },
+        })
+    };
+    let status = |code: u16, reason: &str| {
+        json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "as it is", "reason": reason, "code": code,
+        })
+        .to_string()
+    };
+    match name {
+        Some(name) if RECORDS.contains(&name) => {
+            reply(stream, 200, JSON, &item(name).to_string()).await
+        }
+        Some(_) => reply(stream, 404, JSON, &status(404, "NotFound")).await,
+        None if query.contains("sendInitialEvents=") => {
+            reply(stream, 422, JSON, &status(422, "Invalid")).await
+        }
+        None if query.contains("watch=") => {
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
+            write(stream, head).await?;
+            std::future::pending().await
+        }
+        None => {
+            let list = json!({
+                "kind": "RecordList", "apiVersion": group_version,
+                "metadata": { "resourceVersion": "9" }, "items": RECORDS.map(item),
+            });
+            reply(stream, 200, JSON, &list.to_string()).await
+        }
+    }
+}
+
+/// By name.
+pub const RECORDS: [&str; 2] = ["first", "second"];
 
 /// Says `hello` and then echoes.
 async fn upgrade(stream: &mut Stream, request: &Seen) -> Option<()> {

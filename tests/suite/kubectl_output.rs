@@ -9,7 +9,7 @@ use futures::StreamExt;
 use serde_json::Value;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStdout};
-use tokio::sync::RwLock;
+use tokio::sync::{RwLock, Semaphore};
 
 use crate::harness::ages_have_ticked;
 use crate::harness::apifront::Apifront;
@@ -18,7 +18,8 @@ use crate::harness::kubectl::{Both, EXACT_TRIES, Kubectl, Printed, first_lines};
 use crate::harness::sample::{self, NAMESPACE};
 use crate::kubectl::both;
 
-/// Commands at a time, each asked of both servers at once.
+/// Commands at a time, each asked of both servers at once: of all these tests
+/// together, so that there is something left for others.
 const AT_A_TIME: usize = 3;
 /// Ages tick between two watches.
 const TRIES: usize = 8;
@@ -30,6 +31,7 @@ struct Ways {
     /// Held for writing by who changes objects: what others compare stands
     /// still meanwhile.
     moving: RwLock<()>,
+    slots: Semaphore,
 }
 
 fn ways() -> &'static Ways {
@@ -46,12 +48,14 @@ fn ways() -> &'static Ways {
         Ways {
             both: both(cluster, front),
             moving: RwLock::new(()),
+            slots: Semaphore::new(AT_A_TIME),
         }
     })
 }
 
 impl Ways {
     async fn difference(&self, command: &[&str]) -> Option<String> {
+        let _slot = self.slots.acquire().await.expect("never closed");
         let _still = self.moving.read().await;
         self.both.same(command, |_| true).await.err()
     }

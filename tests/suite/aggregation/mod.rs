@@ -3,6 +3,7 @@
 mod api_services;
 mod forwarding;
 mod isolation;
+mod json_only;
 mod kubectl;
 mod reload;
 mod unavailable;

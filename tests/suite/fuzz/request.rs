@@ -127,6 +127,15 @@ impl Read {
         found.map(|(_, v)| v.as_str())
     }
 
+    /// kube-apiserver looks pods of a node up in an index, and then knows that a
+    /// page is the last; of the same page at an exact version it does not, and
+    /// gives a token that leads to nothing. Only pages of one version compare.
+    pub fn is_page_of_index(&self) -> bool {
+        let selector = self.value("fieldSelector").unwrap_or_default();
+        let mut terms = selector.split(',').map(str::trim);
+        self.value("limit").is_some() && terms.any(|t| t.starts_with("spec.nodeName="))
+    }
+
     /// The same list at exactly `version`.
     pub fn at(&self, version: u64) -> Self {
         let mut read = self.clone();

@@ -1,0 +1,110 @@
+//! A backend that can only do JSON, and has no Tables: apifront makes the other
+//! representations out of its cache.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::backend::{Mood, RECORDS};
+use crate::harness::client::{Answer, Client};
+use crate::harness::kubectl::Kubectl;
+use crate::harness::twins::{Parts, Registration, Twins, oracle_alone};
+
+const GROUP: &str = "records.example.com";
+const LIST: &str = "/apis/records.example.com/v1/records";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+const PARTIAL: &str = "as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+async fn read(client: &Client, path: &str, accept: &str) -> Answer {
+    let headers = [("accept", accept), ("x-apifront-debug", "cache")];
+    client.send(Method::GET, path, &headers, "").await
+}
+
+/// Made by apifront, which the backend could not.
+async fn made(client: &Client, path: &str, accept: &str) -> Answer {
+    let answer = read(client, path, accept).await;
+    assert_eq!(answer.status, 200, "{path} {accept}: {}", answer.text());
+    assert!(answer.is_hit(), "{path} {accept}: {:?}", answer.headers);
+    answer
+}
+
+#[tokio::test]
+async fn other_representations_are_made_from_memory() {
+    if oracle_alone() {
+        // kube-apiserver makes none.
+        return;
+    }
+    let mut started = None;
+    let twins = Twins::start(async |parts: &Parts| {
+        let backend = parts.backend(GROUP, Mood::Records);
+        let registration = Registration::new(GROUP, "v1", "records", backend.port());
+        started = Some(backend);
+        vec![registration.trust(parts.ca())]
+    })
+    .await;
+    twins.settled(&format!("v1.{GROUP}"), true).await;
+    let (direct, front) = (twins.direct_client(), twins.front_client());
+    let newest = format!("{LIST}?resourceVersion=0");
+    twins.front.warm(&front, &newest).await;
+
+    // Through kube-apiserver's aggregator there is JSON, and nothing else.
+    let plain = read(&direct, LIST, "application/json").await;
+    assert_eq!(plain.status, 200, "{}", plain.text());
+    for accept in [TABLE, PROTOBUF, &format!("{PROTOBUF};{PARTIAL}")] {
+        let refused = read(&direct, LIST, accept).await;
+        assert_eq!(refused.status, 406, "{accept}: {}", refused.text());
+    }
+    let cached = made(&front, &newest, "application/json").await.json();
+    assert_eq!(cached["items"], plain.json()["items"]);
+
+    for path in [newest.clone(), format!("{LIST}/first?resourceVersion=0")] {
+        let table = made(&front, &path, TABLE).await.json();
+        assert_eq!(table["kind"], "Table", "{path}");
+        let columns = table["columnDefinitions"].as_array().expect("columns");
+        let names: Vec<&Value> = columns.iter().map(|c| &c["name"]).collect();
+        assert_eq!(names, ["Name", "Created At"]);
+        let rows = table["rows"].as_array().expect("rows");
+        let shown = if path == newest {
+            &RECORDS[..]
+        } else {
+            &RECORDS[..1]
+        };
+        assert_eq!(rows.len(), shown.len());
+        for (row, name) in rows.iter().zip(shown) {
+            assert_eq!(row["cells"], json!([name, "2026-01-02T03:04:05Z"]));
+            assert_eq!(row["object"]["kind"], "PartialObjectMetadata");
+            assert_eq!(row["object"]["metadata"]["labels"]["name"], *name);
+        }
+    }
+
+    let accept = format!("application/json;{PARTIAL}");
+    let partial = made(&front, &newest, &accept).await.json();
+    assert_eq!(partial["kind"], "PartialObjectMetadataList");
+    assert_eq!(partial["items"][1]["metadata"]["uid"], "uid-of-second");
+    assert_eq!(partial["items"][1].get("spec"), None);
+
+    let accept = format!("{PROTOBUF};{PARTIAL}");
+    let message = made(&front, &newest, &accept).await;
+    assert_eq!(message.header("content-type"), PROTOBUF);
+    assert!(message.body.starts_with(b"k8s\0"));
+    let text = String::from_utf8_lossy(&message.body);
+    assert!(
+        RECORDS
+            .iter()
+            .all(|name| text.contains(&format!("uid-of-{name}"))),
+        "{text}"
+    );
+
+    // Nobody has the schema of its kinds.
+    assert_eq!(read(&front, &newest, PROTOBUF).await.status, 406);
+    let yaml = made(&front, &newest, "application/yaml").await.text();
+    assert!(yaml.contains("text: of first"), "{yaml}");
+
+    // A list that must be recent is the backend's: it has no bookmarks to prove
+    // that memory is, and kubectl prints objects as well.
+    let kubectl = Kubectl::new(&twins.kubeconfigs().1);
+    let told = kubectl.run(&["get", "records", "--no-headers"]).await.ok();
+    let names = told.lines().filter_map(|l| l.split_whitespace().next());
+    assert!(names.eq(RECORDS), "{told}");
+    drop(started);
+}
