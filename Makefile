@@ -13,7 +13,7 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 TEST_THREADS ?= 4
 TEST_ARGS ?=
 
-SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/encodings/*.sh tests/prometheus/*.sh tests/harness/*.sh tests/*.sh tools/*.sh examples/*/*.sh)
+SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/harness/*.sh tests/*.sh tools/*.sh examples/*/*.sh)
 GO_FOLDERS := $(wildcard tests tools)
 
 .PHONY: help
@@ -34,8 +34,8 @@ test: test-servers ## Runs all tests, those against a real kube-apiserver includ
 .PHONY: test-servers
 test-servers: ## Builds the real servers that the tests run against (Go; minutes when cold)
 	tests/kubernetes/build.sh
-	tests/encodings/build.sh
-	tests/prometheus/build.sh
+	tests/build-program.sh encodings
+	tests/build-program.sh prometheus
 
 .PHONY: lint
 lint: ## Checks format, clippy, scripts, Go files and, if installed, dependencies

@@ -8,20 +8,30 @@ use std::sync::OnceLock;
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kubernetes/build.sh");
-        eprintln!("test servers: {script} (minutes when they are not built yet)");
-        let output = Command::new("bash")
-            .arg(script)
-            .stderr(Stdio::inherit())
-            .output()
-            .expect("bash for tests/kubernetes/build.sh");
-        assert!(
-            output.status.success(),
-            "tests/kubernetes/build.sh failed: the suites need the real servers"
-        );
-        let text = String::from_utf8_lossy(&output.stdout);
-        PathBuf::from(text.lines().last().expect("the script prints the folder"))
+        eprintln!("test servers: minutes when they are not built yet");
+        built("tests/kubernetes/build.sh", &[])
     })
+}
+
+/// A program of the tests' own in Go, by its folder in `tests`.
+pub fn program(name: &str) -> PathBuf {
+    built("tests/build-program.sh", &[name])
+}
+
+/// What a script says that it has built, in its last line.
+fn built(script: &str, arguments: &[&str]) -> PathBuf {
+    let output = Command::new("bash")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(script))
+        .args(arguments)
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap_or_else(|error| panic!("bash for {script}: {error}"));
+    assert!(
+        output.status.success(),
+        "{script} {arguments:?} failed: the suites need the real things"
+    );
+    let text = String::from_utf8_lossy(&output.stdout);
+    PathBuf::from(text.lines().last().expect("the script prints a path"))
 }
 
 pub fn path(name: &str) -> PathBuf {

@@ -6,26 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
+use super::binaries;
+
 /// What begins protobuf on the wire.
 const PREFIX: &[u8] = b"k8s\0";
 
 /// The program, built when it is not there.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/encodings/build.sh");
-        let output = Command::new("bash")
-            .arg(script)
-            .stderr(Stdio::inherit())
-            .output()
-            .expect("bash for tests/encodings/build.sh");
-        assert!(
-            output.status.success(),
-            "tests/encodings/build.sh failed: the suite needs the real types"
-        );
-        let text = String::from_utf8_lossy(&output.stdout);
-        PathBuf::from(text.lines().last().expect("the script prints the program"))
-    })
+    PROGRAM.get_or_init(|| binaries::program("encodings"))
 }
 
 /// What Go said to bytes.

@@ -9,23 +9,12 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::binaries;
+
 /// The program, built when it is not there.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/prometheus/build.sh");
-        let output = Command::new("bash")
-            .arg(script)
-            .stderr(Stdio::inherit())
-            .output()
-            .expect("bash for tests/prometheus/build.sh");
-        assert!(
-            output.status.success(),
-            "tests/prometheus/build.sh failed: the suite needs the real engine"
-        );
-        let text = String::from_utf8_lossy(&output.stdout);
-        PathBuf::from(text.lines().last().expect("the script prints the program"))
-    })
+    PROGRAM.get_or_init(|| binaries::program("prometheus"))
 }
 
 /// What Prometheus knows, and when it is asked.

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Builds the Go program in tests/NAME (`encodings`, `prometheus`) beside the real
+# servers and prints its path as the last line. They are built apart from the
+# servers: their sources change with the suites, those of the servers with
+# releases.
+set -euo pipefail
+name=${1:?the name of a folder: encodings or prometheus}
+tests=$(cd "$(dirname "$0")" && pwd)
+here=$tests/$name
+[ -f "$here/main.go" ] || { echo "tests/$name has no main.go" >&2; exit 1; }
+out=${APIFRONT_TEST_BIN:-${XDG_CACHE_HOME:-$HOME/.cache}/apifront/kubernetes}/$name
+mkdir -p "$out"
+
+command -v go >/dev/null || { echo "go is needed to build tests/$name: see README.md" >&2; exit 1; }
+stamp=$(cat "$here"/go.mod "$here"/go.sum "$here"/*.go "$tests/build-program.sh" | sha256sum | cut -c1-16)
+binary=$out/$name-$stamp
+if [ ! -x "$binary" ]; then
+  printf '%s building %s (Go) ...\n' "$(date +%H:%M:%S)" "$name" >&2
+  # Two builds at once must not see half of a file.
+  part=$(mktemp "$out/part.XXXXXX")
+  (cd "$here" && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o "$part" .)
+  mv "$part" "$binary"
+  # Those of earlier sources, when no checkout can be about to run them.
+  find "$out" -name "$name-*" -mtime +7 -delete
+fi
+echo "$binary"
