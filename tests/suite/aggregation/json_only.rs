@@ -4,10 +4,11 @@
 use http::Method;
 use serde_json::{Value, json};
 
+use super::HostileTwins;
 use crate::harness::backend::{Mood, RECORDS};
 use crate::harness::client::{Answer, Client};
 use crate::harness::kubectl::Kubectl;
-use crate::harness::twins::{Parts, Registration, Twins, oracle_alone};
+use crate::harness::twins::oracle_alone;
 
 const GROUP: &str = "records.example.com";
 const LIST: &str = "/apis/records.example.com/v1/records";
@@ -34,15 +35,7 @@ async fn other_representations_are_made_from_memory() {
         // kube-apiserver makes none.
         return;
     }
-    let mut started = None;
-    let twins = Twins::start(async |parts: &Parts| {
-        let backend = parts.backend(GROUP, Mood::Records);
-        let registration = Registration::new(GROUP, "v1", "records", backend.port());
-        started = Some(backend);
-        vec![registration.trust(parts.ca())]
-    })
-    .await;
-    twins.settled(&format!("v1.{GROUP}"), true).await;
+    let HostileTwins { twins, backend } = HostileTwins::of(GROUP, "records", Mood::Records).await;
     let (direct, front) = (twins.direct_client(), twins.front_client());
     let newest = format!("{LIST}?resourceVersion=0");
     twins.front.warm(&front, &newest).await;
@@ -106,5 +99,5 @@ async fn other_representations_are_made_from_memory() {
     let told = kubectl.run(&["get", "records", "--no-headers"]).await.ok();
     let names = told.lines().filter_map(|l| l.split_whitespace().next());
     assert!(names.eq(RECORDS), "{told}");
-    drop(started);
+    drop(backend);
 }

@@ -15,7 +15,8 @@ use crate::harness::twins::{Parts, Registration, Twins};
 
 const HOSTILE: &str = "hostile.example.com";
 
-/// Twins with a [`Backend`] that is fine, for tests of what passes through.
+/// Twins with one [`Backend`]; the shared ones have one that is fine, for tests
+/// of what passes through.
 struct HostileTwins {
     twins: Twins,
     backend: Backend,
@@ -28,15 +29,20 @@ impl HostileTwins {
     }
 
     async fn start() -> HostileTwins {
+        Self::of(HOSTILE, "hostile", Mood::Fine).await
+    }
+
+    /// Serving `group` as that service.
+    async fn of(group: &str, service: &str, mood: Mood) -> HostileTwins {
         let mut started = None;
         let twins = Twins::start(async |parts: &Parts| {
-            let backend = parts.backend(HOSTILE, Mood::Fine);
-            let registration = Registration::new(HOSTILE, "v1", "hostile", backend.port());
+            let backend = parts.backend(group, mood);
+            let registration = Registration::new(group, "v1", service, backend.port());
             started = Some(backend);
             vec![registration.trust(parts.ca())]
         })
         .await;
-        twins.settled(&format!("v1.{HOSTILE}"), true).await;
+        twins.settled(&format!("v1.{group}"), true).await;
         HostileTwins {
             twins,
             backend: started.expect("started above"),
