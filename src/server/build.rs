@@ -13,7 +13,7 @@ use crate::authn::{
     RequestHeaderSettings, TokenReviewSettings,
 };
 use crate::authz::{Authorizer, AuthzMetrics, AuthzSettings, Impersonator};
-use crate::config::access::{self, Access};
+use crate::config::access;
 use crate::config::serving::SecureServing;
 use crate::config::{self, Config};
 use crate::identity;
@@ -144,7 +144,7 @@ fn header_names(header: &access::RequestHeader) -> RequestHeaderNames {
     }
 }
 
-pub(super) fn authn(authentication: &access::Authentication) -> Result<AuthnSettings, BuildError> {
+fn authn(authentication: &access::Authentication) -> Result<AuthnSettings, BuildError> {
     let client_ca = authentication
         .client_ca_file
         .as_deref()
@@ -175,14 +175,47 @@ pub(super) fn authn(authentication: &access::Authentication) -> Result<AuthnSett
     })
 }
 
-/// Every authority that client certificates may come from.
-pub(super) fn client_authorities(access: &Access) -> Result<Vec<Arc<CaBundle>>, BuildError> {
-    let Some(delegated) = access.delegated() else {
-        return Ok(Vec::new());
-    };
-    let settings = authn(&delegated.authentication)?;
-    let front_proxy = settings.request_header.map(|r| r.client_ca);
-    Ok(settings.client_ca.into_iter().chain(front_proxy).collect())
+/// Access control as a configuration wants it, with its files read, and not in
+/// force yet.
+pub(super) struct PreparedAccess {
+    authn: AuthnSettings,
+    authz: AuthzSettings,
+    front_proxy: Option<RequestHeaderNames>,
+    forward_as: identity::Mode,
+}
+
+impl PreparedAccess {
+    /// `None`: whoever reaches the listener acts as apifront's own user.
+    pub(super) fn new(config: &Config) -> Result<Option<Self>, BuildError> {
+        let Some(delegated) = config.access.delegated() else {
+            return Ok(None);
+        };
+        let request_header = delegated.authentication.request_header.as_ref();
+        Ok(Some(Self {
+            authn: authn(&delegated.authentication)?,
+            authz: AuthzSettings {
+                allow_ttl: delegated.authorization.allow_ttl,
+                deny_ttl: delegated.authorization.deny_ttl,
+                outage: config.cache.max_staleness,
+            },
+            front_proxy: request_header.map(header_names),
+            forward_as: match &delegated.identity {
+                access::Identity::RequestHeader(_) => identity::Mode::RequestHeader,
+                access::Identity::Impersonate => identity::Mode::Impersonate,
+                access::Identity::PassThrough => identity::Mode::PassThrough,
+            },
+        }))
+    }
+
+    /// Every authority that client certificates may come from.
+    pub(super) fn client_authorities(&self) -> impl Iterator<Item = &CaBundle> {
+        let front_proxy = self.authn.request_header.as_ref().map(|r| &*r.client_ca);
+        self.authn
+            .client_ca
+            .as_deref()
+            .into_iter()
+            .chain(front_proxy)
+    }
 }
 
 /// The parts that keep what they learnt across reloads.
@@ -216,32 +249,20 @@ impl AccessControl {
         }
     }
 
-    /// Takes the configuration's settings on.
-    pub(super) fn gate(&self, config: &Config) -> Result<Gate, BuildError> {
-        let Some(delegated) = config.access.delegated() else {
-            return Ok(Gate::Owner);
+    /// Puts settings in force. Nothing here can fail.
+    pub(super) fn gate(&self, prepared: Option<PreparedAccess>) -> Gate {
+        let Some(prepared) = prepared else {
+            return Gate::Owner;
         };
-        self.authenticator.reload(authn(&delegated.authentication)?);
-        self.authorizer.reload(AuthzSettings {
-            allow_ttl: delegated.authorization.allow_ttl,
-            deny_ttl: delegated.authorization.deny_ttl,
-            outage: config.cache.max_staleness,
-        });
-        Ok(Gate::Delegated(Box::new(Delegated {
+        self.authenticator.reload(prepared.authn);
+        self.authorizer.reload(prepared.authz);
+        Gate::Delegated(Box::new(Delegated {
             authenticator: self.authenticator.clone(),
             authorizer: self.authorizer.clone(),
             impersonator: self.impersonator.clone(),
-            front_proxy: delegated
-                .authentication
-                .request_header
-                .as_ref()
-                .map(header_names),
-            forward_as: match &delegated.identity {
-                access::Identity::RequestHeader(_) => identity::Mode::RequestHeader,
-                access::Identity::Impersonate => identity::Mode::Impersonate,
-                access::Identity::PassThrough => identity::Mode::PassThrough,
-            },
-        })))
+            front_proxy: prepared.front_proxy,
+            forward_as: prepared.forward_as,
+        }))
     }
 }
 

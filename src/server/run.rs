@@ -14,10 +14,10 @@ use pingora_proxy::http_proxy;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::build::{self, AccessControl, BuildError};
+use super::build::{self, AccessControl, BuildError, PreparedAccess};
 use super::deprecation;
 use super::drain::Drain;
-use super::front::{Front, Gate};
+use super::front::Front;
 use super::header_deadline::HeaderDeadline;
 use super::listen::{self, ListenError, Listener};
 use super::observe::Observe;
@@ -25,9 +25,9 @@ use super::proxy::Proxy;
 use super::record::KnownResources;
 use super::self_check;
 use super::tls::{self, AnyClientCertificate, ServerCertificates};
-use crate::aggregation::{Aggregation, AvailabilityMetrics};
-use crate::audit::{Audit, AuditError, AuditMetrics};
-use crate::authn::AuthnMetrics;
+use crate::aggregation::{self, Aggregation, AvailabilityMetrics};
+use crate::audit::{self, Audit, AuditError, AuditMetrics};
+use crate::authn::{AuthnMetrics, CaBundle};
 use crate::authz::AuthzMetrics;
 use crate::config::{self, Config, Live, ResourcePattern};
 use crate::deprecation::Deprecations;
@@ -85,17 +85,27 @@ struct Parts {
     availability: AvailabilityMetrics,
 }
 
+/// A configuration whose every part is built, and none of it in force.
+struct Prepared {
+    config: Arc<Config>,
+    upstream: Upstream,
+    aggregation: aggregation::Prepared,
+    certificates: Option<Arc<ServerCertificates>>,
+    access: Option<PreparedAccess>,
+    audit: audit::Prepared,
+}
+
 /// Whether the files that a configuration names can be used: certificates,
 /// keys, authorities, kubeconfig. Connects to nobody and binds nothing; an exec
 /// plugin of the kubeconfig is run.
 pub async fn check(config: &Config, metrics: &Metrics) -> Result<(), StartError> {
     server_certificates(config)?;
-    build::client_authorities(&config.access)?;
+    PreparedAccess::new(config)?;
     let settings = build::upstream(config, None).await?;
     Upstream::new(&settings, metrics.upstream.clone())?;
     build::aggregation(config, metrics)?;
     if let Some(audit) = &config.observability.audit {
-        crate::audit::check(audit).await?;
+        audit::check(audit).await?;
     }
     Ok(())
 }
@@ -135,10 +145,10 @@ impl Apifront {
         let health = health(&live, &cache, &upstream);
         let audit = Audit::new(AuditMetrics::register(&metrics.registry)?);
         audit.apply(audit.prepare(config.observability.audit.as_ref()).await?);
-        let gate = access.gate(&config)?;
         let certificates = server_certificates(&config)?;
-        let bundles = build::client_authorities(&config.access)?;
-        let clients = Arc::new(AnyClientCertificate::new(bundles.iter().map(Arc::as_ref)));
+        let prepared = PreparedAccess::new(&config)?;
+        let clients = Arc::new(AnyClientCertificate::new(authorities(&prepared)));
+        let gate = access.gate(prepared);
         metrics.show_hidden(config.observability.show_hidden_metrics);
         let limits = Arc::new(Flow::new(&config, metrics.flow.clone()));
         let openapi = Arc::new(OpenApi::new(
@@ -404,27 +414,48 @@ impl Parts {
         }
     }
 
-    /// Builds everything new before anything is swapped.
+    /// Builds everything, then swaps everything: where anything fails, nothing is
+    /// swapped.
     async fn reload(&self, config: Arc<Config>) -> Result<(), StartError> {
+        let prepared = self.prepare(config).await?;
+        self.commit(prepared);
+        Ok(())
+    }
+
+    async fn prepare(&self, config: Arc<Config>) -> Result<Prepared, StartError> {
+        let current = self.front.load();
         let settings = build::upstream(&config, self.embedded).await?;
-        let old = self.front.load_full();
-        let upstream = Upstream::new(&settings, old.metrics.upstream.clone())?;
-        let aggregation = build::aggregation(&config, &old.metrics)?;
-        if let (Some(certificates), Some(secure)) = (&self.certificates, &config.serving.secure) {
-            let (default, named) = build::certificate_files(secure);
-            certificates
-                .reload(&default, &named)
-                .map_err(BuildError::from)?;
-        }
-        let audit = old.audit.prepare(config.observability.audit.as_ref());
-        let audit = audit.await?;
-        let gate: Gate = self.access.gate(&config)?;
-        let bundles = build::client_authorities(&config.access)?;
-        self.clients.reload(bundles.iter().map(Arc::as_ref));
-        let aggregation = Arc::new(aggregation.apply(&old.aggregation, &self.availability));
-        let front = Front {
+        let audit = config.observability.audit.as_ref();
+        Ok(Prepared {
+            upstream: Upstream::new(&settings, current.metrics.upstream.clone())?,
+            aggregation: build::aggregation(&config, &current.metrics)?,
+            certificates: server_certificates(&config)?,
+            access: PreparedAccess::new(&config)?,
+            // Last, because it opens files to write to.
+            audit: current.audit.prepare(audit).await?,
             config,
-            gate,
+        })
+    }
+
+    /// Nothing here can fail.
+    fn commit(&self, prepared: Prepared) {
+        let old = self.front.load_full();
+        let Prepared {
+            config,
+            upstream,
+            aggregation,
+            certificates,
+            access,
+            audit,
+        } = prepared;
+        if let (Some(shown), Some(fresh)) = (&self.certificates, &certificates) {
+            shown.replace(fresh);
+        }
+        self.clients.reload(authorities(&access));
+        let aggregation = Arc::new(aggregation.apply(&old.aggregation, &self.availability));
+        let front = Arc::new(Front {
+            config,
+            gate: self.access.gate(access),
             cache: old.cache.clone(),
             aggregation: aggregation.clone(),
             aggregation_now: old.aggregation_now.clone(),
@@ -441,7 +472,7 @@ impl Parts {
             known: old.known.clone(),
             self_checks: old.self_checks.clone(),
             started: old.started,
-        };
+        });
         front.limits.reload(&front.config);
         front
             .metrics
@@ -453,7 +484,6 @@ impl Parts {
             front.cache.relist();
             front.discovery.upstream_replaced();
         }
-        let front = Arc::new(front);
         self.front.store(front.clone());
         front.aggregation_now.store(aggregation);
         // Whom requests are forwarded to has changed; now what is cached.
@@ -461,6 +491,10 @@ impl Parts {
         preload(&front);
         front.cache.reconfigured();
         front.deprecations.wake();
-        Ok(())
     }
+}
+
+/// The authorities whose client certificates are asked for.
+fn authorities(access: &Option<PreparedAccess>) -> impl Iterator<Item = &CaBundle> {
+    access.iter().flat_map(PreparedAccess::client_authorities)
 }

@@ -74,14 +74,9 @@ impl ServerCertificates {
         })
     }
 
-    /// Reads all files again; on an error the certificates stay as they were.
-    pub fn reload(
-        &self,
-        default: &CertificateFiles,
-        sni: &[CertificateFiles],
-    ) -> Result<(), CertificateError> {
-        self.loaded.store(Arc::new(Loaded::read(default, sni)?));
-        Ok(())
+    /// Shows those of `fresh` from now on.
+    pub fn replace(&self, fresh: &Self) {
+        self.loaded.store(fresh.loaded.load_full());
     }
 
     fn choose(&self, server_name: Option<&str>) -> Arc<CertifiedKey> {
