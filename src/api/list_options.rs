@@ -46,6 +46,13 @@ impl ListOptions {
         })
     }
 
+    /// Selects by these, whatever the query says. The error is as above.
+    pub fn select(&mut self, labels: &str, fields: &str) -> Result<(), String> {
+        self.label_selector = LabelSelector::parse(labels)?;
+        self.field_selector = FieldSelector::parse(fields)?;
+        Ok(())
+    }
+
     /// `Err` holds a value that is neither of the two.
     pub fn version_match(&self) -> Result<Option<ResourceVersionMatch>, &str> {
         match self.resource_version_match.as_str() {

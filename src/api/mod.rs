@@ -3,6 +3,7 @@
 
 pub mod attributes;
 pub mod continue_token;
+pub mod duration;
 pub mod field_selector;
 pub mod go_json;
 pub mod group_version;

@@ -37,6 +37,10 @@ impl Query {
             .map(|(_, v)| v.as_str())
     }
 
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(key, _)| key.as_str())
+    }
+
     pub fn contains(&self, key: &str) -> bool {
         self.get(key).is_some()
     }

@@ -16,7 +16,6 @@ mod api_service;
 pub mod audit;
 pub mod cache;
 mod check;
-mod duration;
 mod error;
 pub mod flags;
 mod flow;
@@ -37,11 +36,11 @@ mod watcher;
 
 use std::path::PathBuf;
 
+pub use crate::api::duration::{format_duration, parse_duration};
 pub use access::{Access, Authentication, Delegated, Identity};
 pub use api_service::{ApiService, ServiceReference};
 pub use audit::Audit;
 pub use cache::{Cache, Consistency};
-pub use duration::{format_duration, parse_duration};
 pub use error::{ConfigErrors, FieldError};
 pub use flags::Flags;
 pub use flow::Flow;

@@ -5,6 +5,7 @@ mod consistency;
 pub mod legacy_watch;
 mod own_writes;
 mod page;
+pub mod parameters;
 mod plan;
 mod reason;
 mod shared;

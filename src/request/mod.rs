@@ -3,12 +3,17 @@
 //! routing and metrics all rest on it, so it must agree with upstream's even
 //! for paths that nobody serves.
 
+mod deadline;
 mod metric;
 mod path;
+mod scope;
 
 use http::Method;
 
 use crate::api::{Attributes, GroupVersionResource, ListOptions, Query};
+
+pub use deadline::Deadline;
+pub use scope::Scope;
 
 /// Prefixes under which resources live; the first has no group in its paths.
 const API_PREFIXES: [&str; 2] = ["api", "apis"];

@@ -9,15 +9,14 @@ use http::{HeaderMap, Method, StatusCode};
 use hyper::Response;
 use hyper::body::Incoming;
 use pingora_core::{Error, ErrorType, Result};
-use pingora_http::ResponseHeader;
-use pingora_proxy::Session;
+use pingora_http::{RequestHeader, ResponseHeader};
 
-use super::audit::refuse_unauthorized;
-use super::context::RequestContext;
+use super::forward::{Authority, Forward};
 use super::relay;
 use super::respond::Answer;
-use crate::aggregation::view;
-use crate::api::Status;
+use super::stage::{Identified, Leave, Received, Ungranted};
+use crate::aggregation::{InFlight, view};
+use crate::api::{Reason, Status};
 
 /// A backend that is asked what it serves answers within this.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,99 +28,103 @@ const REDIRECT: ErrorType = ErrorType::Custom("redirect of a backend");
 
 /// A backend that is not available is not asked for what must be recent. What
 /// may be old the cache can still know.
-pub(super) async fn before_cache(session: &Session, ctx: &mut RequestContext) -> Option<Answer> {
-    let remote = ctx.remote()?;
-    let may_be_old = ctx
-        .query
-        .get("resourceVersion")
-        .is_some_and(|v| !v.is_empty());
-    let reads = session.req_header().method == Method::GET;
+pub(super) async fn before_cache(request: &RequestHeader, leave: &mut Leave<'_>) -> Option<Answer> {
+    let received = leave.identified().clone();
+    let remote = received.remote()?;
+    let version = received.query().get("resourceVersion");
+    let may_be_old = version.is_some_and(|v| !v.is_empty());
+    let reads = request.method == Method::GET;
     if remote.availability.is_available() || may_be_old && reads {
         return None;
     }
-    if let Some(refused) = refuse_unauthorized(session, ctx).await {
-        return Some(refused);
+    match leave.ask_for(request).await {
+        Ok(_) => Some(text(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE)),
+        Err(refused) => refused,
     }
-    Some(text(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE))
 }
 
-/// Backends are asked on behalf of those who may ask.
-pub(super) async fn before_forwarding(
-    session: &Session,
-    ctx: &mut RequestContext,
-) -> Option<Answer> {
-    if let Some(status) = changes_ours(ctx) {
-        // Whoever may not, hears no more than that.
-        if let Some(refused) = refuse_unauthorized(session, ctx).await {
-            return Some(refused);
-        }
-        return Some(Answer::from_status(
-            &status,
-            &session.req_header().headers,
-            &ctx.query,
-        ));
+/// On whose authority a request is forwarded, with its place among those of its
+/// backend. Backends believe that a caller may: they are asked only for callers
+/// with a grant. The error is the answer instead.
+pub(super) async fn authority(
+    request: &RequestHeader,
+    leave: &mut Leave<'_>,
+) -> Result<(Authority, Option<InFlight>), Answer> {
+    let identified = leave.identified().clone();
+    let say = |status: &Status| Answer::from_status(status, &request.headers, identified.query());
+    if let Some(status) = changes_ours(&identified) {
+        // A caller who may not write it hears no more than that.
+        return Err(match leave.ask().await {
+            Err(Ungranted::Refused(refused)) => say(&refused),
+            Err(Ungranted::OnlyUpstream) | Ok(_) => say(&status),
+        });
     }
-    ctx.remote()?;
-    if let Some(refused) = refuse_unauthorized(session, ctx).await {
-        return Some(refused);
-    }
-    let long_running = ctx.info.as_ref().is_some_and(|i| i.is_long_running());
-    let remote = ctx.remote()?;
-    if !remote.availability.is_available() {
-        return Some(text(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE));
-    }
-    if long_running {
-        return None;
-    }
-    let Some(in_flight) = remote.backend.admit() else {
-        return Some(Answer::too_many_requests());
+    let Some(remote) = identified.remote() else {
+        return Ok((Authority::Upstream(identified), None));
     };
-    ctx.guards.backend = Some(in_flight);
-    None
+    let granted = leave.ask().await.map_err(|ungranted| match ungranted {
+        Ungranted::Refused(refused) => say(&refused),
+        Ungranted::OnlyUpstream => say(&Status::failure(
+            403,
+            Reason::Forbidden,
+            "extension API servers cannot be asked on behalf of an impersonated user here",
+        )),
+    })?;
+    if !remote.availability.is_available() {
+        return Err(text(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE));
+    }
+    if identified.info().is_long_running() {
+        return Ok((Authority::Backend(granted), None));
+    }
+    let in_flight = remote.backend.admit();
+    let in_flight = in_flight.ok_or_else(Answer::too_many_requests)?;
+    Ok((Authority::Backend(granted), Some(in_flight)))
 }
 
 /// A write to an APIService of the configuration: nobody could make it so.
-fn changes_ours(ctx: &RequestContext) -> Option<Status> {
-    let info = ctx.info.as_ref()?;
+fn changes_ours(identified: &Identified) -> Option<Status> {
+    let info = identified.info();
     let of_api_services =
         info.gvr.group == view::GROUP && info.gvr.resource == view::RESOURCE && info.is_mutating();
     if !of_api_services {
         return None;
     }
-    let registered = ctx.front.aggregation.registered();
+    let registered = identified.front().aggregation.registered();
     let ours = registered.iter().find(|r| r.service.name == info.name)?;
     Some(view::read_only(&ours.service))
 }
 
 /// Discovery is small, and everybody waits for it.
-pub(super) fn timeout(ctx: &RequestContext) -> Option<Duration> {
-    let info = ctx.info.as_ref().filter(|_| ctx.route.is_some())?;
+pub(super) fn timeout(received: &Received) -> Option<Duration> {
+    received.route()?;
+    let info = received.info();
     let is_discovery =
         !info.is_resource_request && info.path.trim_matches('/').split('/').count() == 3;
     is_discovery.then_some(DISCOVERY_TIMEOUT)
 }
 
 /// A backend's answer has begun.
-pub(super) fn answered(response: &mut ResponseHeader, ctx: &RequestContext) -> Result<()> {
-    let (Some(_), Some(endpoint)) = (&ctx.route, ctx.forward.tried.last()) else {
+pub(super) fn answered(response: &mut ResponseHeader, forward: &Forward) -> Result<()> {
+    let (Some(_), Some(endpoint)) = (forward.route(), forward.tried.last()) else {
         return Ok(());
     };
-    ctx.upstream().answered(endpoint, response.status.as_u16());
+    let upstream = &forward.upstream;
+    upstream.answered(endpoint, response.status.as_u16());
     if is_redirect(response.status, &response.headers) {
         return Error::e_explain(REDIRECT, REDIRECTED);
     }
     let received = response.headers.clone();
-    relay::answer(response, &received, ctx)
+    relay::answer(response, &received, forward.audit_id())
 }
 
 /// The same for an answer on a connection of its own.
 pub(super) fn checked(
     response: Response<Incoming>,
-    ctx: &RequestContext,
+    forward: &Forward,
     upgrading: bool,
 ) -> std::result::Result<Response<Incoming>, Answer> {
     let status = response.status();
-    if ctx.route.is_none() {
+    if forward.route().is_none() {
         return Ok(response);
     }
     if upgrading && status.as_u16() < 400 && status != StatusCode::SWITCHING_PROTOCOLS {

@@ -13,9 +13,9 @@ use pingora_http::ResponseHeader;
 
 use super::context::RequestContext;
 use super::front::Front;
+use crate::api::GroupVersionResource;
 use crate::deprecation::warning;
 use crate::reflector::Entry;
-use crate::request::RequestInfo;
 use crate::store::Store;
 
 /// Between questions for upstream's release: an upgrade of API servers takes
@@ -28,16 +28,16 @@ const LEARN_SOON: Duration = Duration::from_secs(1);
 /// The warnings of an answer from the cache.
 pub(super) async fn of_cached(
     front: &Front,
-    info: &RequestInfo,
+    gvr: &GroupVersionResource,
     entry: &Entry,
     store: &Store,
 ) -> Vec<HeaderValue> {
     let learnt = &store.presentation().warnings;
     let configured = &front.config.apis.deprecations;
-    let warnings = front.deprecations.of_cached(&info.gvr, learnt, configured);
+    let warnings = front.deprecations.of_cached(gvr, learnt, configured);
     front
         .deprecations
-        .study(&entry.upstream(), &info.gvr, &warnings)
+        .study(&entry.upstream(), gvr, &warnings)
         .await;
     warnings
 }
@@ -49,17 +49,17 @@ pub(super) async fn of_forwarded(
     status: StatusCode,
     headers: &HeaderMap,
 ) -> Option<Vec<HeaderValue>> {
-    let front = ctx.front.clone();
-    let info = ctx.info.as_ref().filter(|info| info.is_resource_request)?;
+    let forward = ctx.forward.as_ref()?;
+    let front = forward.front();
+    let info = Some(forward.info()).filter(|info| info.is_resource_request)?;
     let entries = &front.config.apis.deprecations;
     if entries.is_empty() && !headers.contains_key(WARNING) {
         return None;
     }
     let mut warnings: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
-    let upstream = ctx.upstream();
     front
         .deprecations
-        .study(&upstream, &info.gvr, &warnings)
+        .study(&forward.upstream, &info.gvr, &warnings)
         .await;
     let before = warnings.len();
     if reached(status)
@@ -98,13 +98,14 @@ pub(super) fn note(ctx: &mut RequestContext, status: StatusCode, warnings: &[Hea
     if warnings.is_empty() {
         return;
     }
-    let info = ctx.info.as_ref().filter(|info| info.is_resource_request);
-    ctx.deprecated = info.and_then(|info| {
+    let info = ctx.stage().received().map(|received| received.info());
+    let info = info.filter(|info| info.is_resource_request);
+    ctx.reply.deprecated = info.and_then(|info| {
         let known = &ctx.front.deprecations;
         let configured = &ctx.front.config.apis.deprecations;
         known.requested(&info.gvr, &info.subresource, status, warnings, configured)
     });
-    if let (Some(requested), Some(trail)) = (&ctx.deprecated, &mut ctx.audit) {
+    if let (Some(requested), Some(trail)) = (&ctx.reply.deprecated, &mut ctx.audit) {
         for (key, value) in requested.annotations() {
             trail.annotate_at_end(key, value);
         }

@@ -10,19 +10,20 @@ use http::header::{
     CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, VARY,
 };
 use http::{HeaderMap, Method, StatusCode};
-use pingora_proxy::Session;
+use pingora_http::RequestHeader;
 
 use super::aside;
-use super::audit::refuse_unauthorized;
-use super::context::{CacheResult, RequestContext};
+use super::context::CacheResult;
 use super::respond::Answer;
+use super::stage::{Leave, Received, Ungranted};
 use crate::api::status::Details;
-use crate::api::{Reason, Status};
+use crate::api::{Query, Reason, Status};
 use crate::discovery::{DiscoveryPath, Found, Missing, Peers, Rendition};
 use crate::negotiation::{
     self, DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, MediaType, accepts_gzip,
     negotiate_discovery,
 };
+use crate::request::Deadline;
 
 /// `/api` names the address to use by that of the client, for which these are
 /// believed (`utilnet.GetClientIP`).
@@ -35,23 +36,24 @@ const CLIENT_ADDRESS: [HeaderName; 2] = [
 const LARGE: usize = 64 << 10;
 
 /// `None`: the request is no matter of discovery, or is forwarded.
-pub(super) async fn answer(session: &Session, ctx: &mut RequestContext) -> Option<Answer> {
-    let info = ctx.info.as_ref()?;
-    // What upstream lets him do as somebody else only upstream can tell.
-    if info.is_resource_request || ctx.impersonates_upstream {
+pub(super) async fn answer(request: &RequestHeader, leave: &mut Leave<'_>) -> Option<Answer> {
+    let received = leave.identified().clone();
+    let info = received.info();
+    if info.is_resource_request || received.deadline() == Deadline::Unclear {
         return None;
     }
-    let path = DiscoveryPath::parse(session.req_header().uri.path())?;
+    let path = DiscoveryPath::parse(request.uri.path())?;
+    let known = &received.front().discovery;
     if let DiscoveryPath::Version(version) = &path
-        && let Some(missing) = ctx.front.discovery.hidden(version)
+        && let Some(missing) = known.hidden(version)
     {
-        return Some(match refuse_unauthorized(session, ctx).await {
-            Some(refused) => refused,
-            None => not_found(missing, session, ctx),
-        });
+        return match leave.ask_for(request).await {
+            Ok(_) => Some(not_found(missing, request, &received)),
+            Err(refused) => refused,
+        };
     }
-    let headers = &session.req_header().headers;
-    let representation = match negotiate(&path, headers, ctx) {
+    let headers = &request.headers;
+    let representation = match negotiate(&path, headers, received.query()) {
         DiscoveryNegotiation::Accepted(representation) => Some(representation),
         // The router's words are upstream's.
         DiscoveryNegotiation::NotAcceptable if !is_routed(&path) => None,
@@ -66,46 +68,55 @@ pub(super) async fn answer(session: &Session, ctx: &mut RequestContext) -> Optio
     if by_address && CLIENT_ADDRESS.iter().any(|name| headers.contains_key(name)) {
         return None;
     }
-    if let Some(refused) = refuse_unauthorized(session, ctx).await {
-        return Some(refused);
-    }
+    let granted = match leave.ask_for(request).await {
+        Ok(granted) => granted,
+        Err(refused) => return refused,
+    };
     let everything = aggregated.map(|r| match r.without_peers {
         true => Peers::Excluded,
         false => Peers::Included,
     });
-    match ctx.front.discovery.find(&path, everything).await {
+    let known = &granted.front().discovery;
+    match known.find(&path, everything).await {
         Found::Document(rendition) => {
             let answer = match representation {
                 Some(representation) => write(&rendition, representation, headers).await?,
                 None => {
                     let status = negotiation::not_acceptable(false);
-                    Answer::from_status(&status, headers, &ctx.query)
+                    Answer::from_status(&status, headers, granted.query())
                 }
             };
-            ctx.cache = CacheResult::Document;
-            Some(answer)
+            Some(answer.out_of(CacheResult::Document))
         }
-        Found::Missing(missing) => Some(not_found(missing, session, ctx)),
+        Found::Missing(missing) => Some(not_found(missing, request, &granted)),
         Found::Elsewhere => None,
     }
 }
 
 /// A resource that is hidden is refused as one that does not exist.
-pub(super) async fn refuse_hidden(session: &Session, ctx: &mut RequestContext) -> Option<Answer> {
-    let info = ctx.info.as_ref()?;
-    let config = &ctx.front.config.apis.runtime_config;
+pub(super) async fn refuse_hidden(
+    request: &RequestHeader,
+    leave: &mut Leave<'_>,
+) -> Option<Answer> {
+    let received = leave.identified().clone();
+    let info = received.info();
+    let front = received.front();
+    let config = &front.config.apis.runtime_config;
     if !info.is_resource_request || config.is_resource_enabled(&info.gvr) {
         return None;
     }
-    if let Some(refused) = refuse_unauthorized(session, ctx).await {
-        return Some(refused);
+    if let Err(Ungranted::Refused(status)) = leave.ask().await {
+        return Some(Answer::from_status(
+            &status,
+            &request.headers,
+            received.query(),
+        ));
     }
-    let version = ctx.info.as_ref()?.gvr.group_version();
-    let missing = ctx.front.discovery.missing(&version);
-    Some(not_found(missing, session, ctx))
+    let missing = front.discovery.missing(&info.gvr.group_version());
+    Some(not_found(missing, request, &received))
 }
 
-fn not_found(missing: Missing, session: &Session, ctx: &RequestContext) -> Answer {
+fn not_found(missing: Missing, request: &RequestHeader, received: &Received) -> Answer {
     match missing {
         Missing::Page => Answer::new(
             StatusCode::NOT_FOUND,
@@ -117,7 +128,7 @@ fn not_found(missing: Missing, session: &Session, ctx: &RequestContext) -> Answe
             let message = "the server could not find the requested resource";
             let mut status = Status::failure(404, Reason::NotFound, message);
             status.details = Some(Box::new(Details::default()));
-            Answer::from_status(&status, &session.req_header().headers, &ctx.query)
+            Answer::from_status(&status, &request.headers, received.query())
         }
     }
 }
@@ -132,16 +143,12 @@ fn is_routed(path: &DiscoveryPath) -> bool {
     }
 }
 
-fn negotiate(
-    path: &DiscoveryPath,
-    headers: &HeaderMap,
-    ctx: &RequestContext,
-) -> DiscoveryNegotiation {
+fn negotiate(path: &DiscoveryPath, headers: &HeaderMap, query: &Query) -> DiscoveryNegotiation {
     let offer = DiscoveryOffer {
         aggregated: matches!(path, DiscoveryPath::Api | DiscoveryPath::Apis),
         routed: is_routed(path),
     };
-    negotiate_discovery(headers, &ctx.query, offer)
+    negotiate_discovery(headers, query, offer)
 }
 
 /// `None` if the document has no exact form in that encoding.

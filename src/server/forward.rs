@@ -1,6 +1,8 @@
 //! Passing a request on to an API server.
 
-use std::time::Instant;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use http::header::{EXPECT, HOST};
 use http::{Method, StatusCode, Version};
@@ -13,10 +15,14 @@ use pingora_proxy::{FailToProxy, Session};
 use super::context::RequestContext;
 use super::record::Finished;
 use super::respond::{self, AUDIT_ID, Answer};
-use super::{aggregate, relay};
-use crate::api::Status;
+use super::stage::{Granted, Identified};
+use super::{aggregate, audit, relay};
+use crate::aggregation::InFlight;
+use crate::api::{Query, Status};
+use crate::audit::Trail;
 use crate::identity;
-use crate::upstream::Purpose;
+use crate::read::{OpenWrite, WrittenVersion};
+use crate::upstream::{Endpoint, Purpose, Upstream};
 
 /// kube-apiserver's audit log takes its source addresses from here.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
@@ -24,11 +30,95 @@ const X_FORWARDED_FOR: &str = "x-forwarded-for";
 /// A hint for clients while no API server can be reached.
 pub(super) const RETRY_AFTER_SECONDS: u32 = 1;
 
-pub(super) fn begin(session: &Session, ctx: &mut RequestContext) {
-    ctx.forward.long_running = ctx.info.as_ref().is_some_and(|i| i.is_long_running());
-    if ctx.forward.long_running {
+/// Who says that the caller may.
+pub(super) enum Authority {
+    /// The API server, which is told who asks and authorizes the request itself.
+    Upstream(Arc<Identified>),
+    /// apifront: a backend believes that whoever is passed on to it may.
+    Backend(Arc<Granted>),
+}
+
+/// A forwarded request's way.
+pub(super) struct Forward {
+    authority: Authority,
+    /// The servers it is for.
+    pub(super) upstream: Arc<Upstream>,
+    /// API servers already tried.
+    pub(super) tried: Vec<Arc<Endpoint>>,
+    pub(super) long_running: bool,
+    /// Upstream may have acted on the request without saying so.
+    outcome_unknown: bool,
+    /// When an API server was asked, or was to be.
+    pub(super) asked: Option<Instant>,
+    /// When its answer began.
+    pub(super) answered: Option<Instant>,
+    /// A write that has succeeded, while its answer is passed on.
+    pub(super) write: Option<(OpenWrite, WrittenVersion)>,
+}
+
+impl Forward {
+    fn new(authority: Authority) -> Self {
+        let upstream = match authority.remote() {
+            Some(remote) => remote.backend.upstream.load_full(),
+            None => authority.front().cache.upstream(),
+        };
+        Self {
+            upstream,
+            tried: Vec::new(),
+            long_running: authority.info().is_long_running(),
+            outcome_unknown: false,
+            asked: None,
+            answered: None,
+            write: None,
+            authority,
+        }
+    }
+
+    /// How long upstream took to begin its answer, or to fail.
+    pub(super) fn took(&self) -> Option<Duration> {
+        let answered = self.answered.unwrap_or_else(Instant::now);
+        self.asked
+            .map(|asked| answered.saturating_duration_since(asked))
+    }
+}
+
+impl Deref for Authority {
+    type Target = Identified;
+
+    fn deref(&self) -> &Identified {
+        match self {
+            Self::Upstream(identified) => identified,
+            Self::Backend(granted) => granted,
+        }
+    }
+}
+
+impl Deref for Forward {
+    type Target = Identified;
+
+    fn deref(&self) -> &Identified {
+        &self.authority
+    }
+}
+
+/// From here on the request is upstream's.
+pub(super) fn begin(
+    session: &Session,
+    ctx: &mut RequestContext,
+    authority: Authority,
+    backend: Option<InFlight>,
+) {
+    let forward = Forward::new(authority);
+    if forward.long_running {
         ctx.guards.long_running = Finished::new(session, ctx).long_running();
     }
+    ctx.guards.backend = backend;
+    ctx.forward = Some(forward);
+}
+
+/// The error of a phase that only forwarded requests come to.
+pub(super) fn not_forwarded<T>() -> Result<T> {
+    Error::e_explain(ErrorType::InternalError, "not a forwarded request")
 }
 
 /// A client that waits to be told before it sends its body is told: upstream's
@@ -42,20 +132,19 @@ pub(super) async fn go_on(session: &mut Session) -> Result<()> {
 }
 
 /// The next API server to try.
-pub(super) async fn peer(session: &mut Session, ctx: &mut RequestContext) -> Result<Box<HttpPeer>> {
-    let upstream = ctx.upstream();
-    let Some(endpoint) = upstream.pick(&ctx.forward.tried) else {
+pub(super) async fn peer(session: &mut Session, forward: &mut Forward) -> Result<Box<HttpPeer>> {
+    let Some(endpoint) = forward.upstream.pick(&forward.tried) else {
         return Error::e_explain(ErrorType::ConnectError, "no API server left to try");
     };
-    ctx.forward.asked.get_or_insert_with(Instant::now);
-    ctx.forward.tried.push(endpoint.clone());
+    forward.asked.get_or_insert_with(Instant::now);
+    forward.tried.push(endpoint.clone());
     let address = endpoint.address().await.map_err(|error| {
-        upstream.report_failure(&endpoint, &error);
+        forward.upstream.report_failure(&endpoint, &error);
         let mut failed = Error::because(ErrorType::ConnectError, "cannot look up", error);
         failed.set_retry(true);
         failed
     })?;
-    let purpose = if ctx.forward.long_running {
+    let purpose = if forward.long_running {
         // A watch may be silent for as long as it likes.
         session.set_read_timeout(None);
         Purpose::LongRunning
@@ -63,21 +152,26 @@ pub(super) async fn peer(session: &mut Session, ctx: &mut RequestContext) -> Res
         Purpose::Short
     };
     let mut peer = endpoint.forward.peer(address, purpose);
-    if let Some(timeout) = aggregate::timeout(ctx) {
+    if let Some(timeout) = aggregate::timeout(forward) {
         peer.options.read_timeout = Some(timeout);
     }
     Ok(Box::new(peer))
 }
 
-/// Replaces the caller's credentials by what makes him known upstream.
-pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContext) -> Result<()> {
-    let Some(endpoint) = ctx.forward.tried.last() else {
+/// Replaces the caller's credentials by headers that make the caller known
+/// upstream.
+pub(super) async fn rewrite(
+    request: &mut RequestHeader,
+    forward: &Forward,
+    trail: Option<&mut Trail>,
+) -> Result<()> {
+    let Some(endpoint) = forward.tried.last() else {
         return Error::e_explain(ErrorType::InternalError, "no API server chosen");
     };
     let own = endpoint
         .forward
         .headers
-        .headers(&ctx.forward.identity)
+        .headers(forward.identity())
         .await
         .map_err(|error| {
             Error::because(
@@ -86,13 +180,13 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
                 error,
             )
         })?;
-    if let Some(trail) = &mut ctx.audit {
+    if let Some(trail) = trail {
         trail.request_begins();
     }
     // The client has been told to go on.
     request.remove_header(&EXPECT);
-    relay::request(request, ctx)?;
-    introduce(request, ctx)?;
+    relay::request(request, forward)?;
+    introduce(request, forward)?;
     for (name, value) in &own {
         request.append_header(name, value)?;
     }
@@ -101,18 +195,19 @@ pub(super) async fn rewrite(request: &mut RequestHeader, ctx: &mut RequestContex
 
 /// Whatever the way upstream: takes what the caller claims to be, and says who
 /// is asking, from where, and in which request.
-pub(super) fn introduce(request: &mut RequestHeader, ctx: &RequestContext) -> Result<()> {
-    for (name, value) in identity::changes(&request.headers, ctx.front.gate.front_proxy()) {
+pub(super) fn introduce(request: &mut RequestHeader, forward: &Forward) -> Result<()> {
+    let front_proxy = forward.front().gate.front_proxy();
+    for (name, value) in identity::changes(&request.headers, front_proxy) {
         request.remove_header(&name);
         if let Some(value) = value {
             request.append_header(name, value)?;
         }
     }
-    for (name, value) in &ctx.forward.identity {
+    for (name, value) in forward.identity() {
         request.append_header(name, value)?;
     }
-    request.insert_header(AUDIT_ID, &ctx.audit_id)?;
-    if let Some(address) = ctx.client {
+    request.insert_header(AUDIT_ID, forward.audit_id())?;
+    if let Some(address) = forward.client() {
         let mut way: Vec<&str> = Vec::new();
         let before = request.headers.get_all(X_FORWARDED_FOR).iter();
         way.extend(before.filter_map(|value| value.to_str().ok()));
@@ -126,9 +221,11 @@ pub(super) fn introduce(request: &mut RequestHeader, ctx: &RequestContext) -> Re
 }
 
 /// Connecting sent nothing: any request may try the next server.
-pub(super) fn could_not_connect(ctx: &mut RequestContext, mut error: Box<Error>) -> Box<Error> {
-    if let Some(endpoint) = ctx.forward.tried.last() {
-        ctx.upstream().report_failure(endpoint, &error);
+pub(super) fn could_not_connect(forward: Option<&Forward>, mut error: Box<Error>) -> Box<Error> {
+    if let Some(forward) = forward
+        && let Some(endpoint) = forward.tried.last()
+    {
+        forward.upstream.report_failure(endpoint, &error);
         tracing::warn!(server = %endpoint.name, %error, "cannot connect to the API server");
     }
     error.set_retry(true);
@@ -139,7 +236,7 @@ pub(super) fn could_not_connect(ctx: &mut RequestContext, mut error: Box<Error>)
 /// again; anything else may have had its effect.
 pub(super) fn broke_off(
     session: &Session,
-    ctx: &mut RequestContext,
+    forward: Option<&mut Forward>,
     mut error: Box<Error>,
     client_reused: bool,
 ) -> Box<Error> {
@@ -149,11 +246,13 @@ pub(super) fn broke_off(
         && !answered(session)
         && !session.as_ref().retry_buffer_truncated()
         && (!processed || is_read(&session.req_header().method));
-    if repeatable && (client_reused || !processed) {
-        // A connection that the server wanted to close says nothing about it.
-        ctx.forward.tried.pop();
+    if let Some(forward) = forward {
+        if repeatable && (client_reused || !processed) {
+            // A connection that the server wanted to close says nothing about it.
+            forward.tried.pop();
+        }
+        forward.outcome_unknown = upstreams && processed && !repeatable;
     }
-    ctx.forward.outcome_unknown = upstreams && processed && !repeatable;
     error.set_retry(repeatable);
     error
 }
@@ -214,31 +313,36 @@ pub(super) async fn failed(
             tracing::debug!(%error, "client went away");
             return no_answer;
         }
-        _ if ctx.route.is_some() => {
+        _ if ctx.is_routed() => {
             tracing::warn!(%error, "request could not be forwarded to a backend");
             let answer = aggregate::failed(error);
             return say(session, ctx, answer).await;
         }
-        _ if ctx.forward.outcome_unknown && !is_read(&session.req_header().method) => {
-            unknown_outcome()
-        }
+        _ if is_outcome_unknown(ctx) && !is_read(&session.req_header().method) => unknown_outcome(),
         _ => status(error),
     };
     tracing::warn!(%error, code = status.code, "request could not be forwarded");
-    let answer = Answer::from_status(&status, &session.req_header().headers, &ctx.query);
+    let nothing = Query::default();
+    let query = ctx.query().unwrap_or(&nothing);
+    let answer = Answer::from_status(&status, &session.req_header().headers, query);
     say(session, ctx, answer).await
 }
 
+fn is_outcome_unknown(ctx: &RequestContext) -> bool {
+    let forward = ctx.forward.as_ref();
+    forward.is_some_and(|forward| forward.outcome_unknown)
+}
+
 async fn say(session: &mut Session, ctx: &mut RequestContext, answer: Answer) -> FailToProxy {
-    ctx.code = answer.status.as_u16();
-    ctx.audit_answer(&answer);
+    ctx.reply.code = answer.status.as_u16();
+    audit::answer(ctx.audit.as_deref_mut(), &answer);
     session.set_keepalive(None);
     match respond::send(session, answer, ctx).await {
-        Ok(bytes) => ctx.response_bytes = bytes,
+        Ok(bytes) => ctx.reply.bytes = bytes,
         Err(error) => tracing::debug!(%error, "error answer not sent"),
     }
     FailToProxy {
-        error_code: ctx.code,
+        error_code: ctx.reply.code,
         can_reuse_downstream: false,
     }
 }

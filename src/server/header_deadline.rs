@@ -15,17 +15,23 @@ use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::http::v2::server::H2Options;
 use pingora_core::server::ShutdownWatch;
 
+use super::reuse::{IDLE_SECONDS, NextRequest};
+
 /// pingora's keep-alive timeout: how long a connection may idle between
 /// requests, which comes before the header's own time.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_secs(IDLE_SECONDS);
 
 /// Tells that the header has been read. Travels with the connection to
 /// `ProxyHttp::on_connection_reuse`.
-pub(super) struct HeaderRead(Arc<AtomicBool>);
+pub(super) struct HeaderRead {
+    read: Arc<AtomicBool>,
+    next: NextRequest,
+}
 
 impl HeaderRead {
-    pub(super) fn done(&self) {
-        self.0.store(true, Ordering::Release);
+    pub(super) fn done(self) -> NextRequest {
+        self.read.store(true, Ordering::Release);
+        self.next
     }
 }
 
@@ -63,7 +69,10 @@ impl<A: HttpServerApp + Send + Sync + 'static> HttpServerApp for HeaderDeadline<
             return self.inner.process_new_http(session, shutdown).await;
         }
         let read = Arc::new(AtomicBool::new(false));
-        session.set_connection_user_context(Some(Box::new(HeaderRead(read.clone()))));
+        session.set_connection_user_context(Some(Box::new(HeaderRead {
+            read: read.clone(),
+            next: NextRequest::of(self, shutdown),
+        })));
         let mut request = self.inner.process_new_http(session, shutdown);
         // Most requests end before it; waking anybody when the header has been
         // read would cost each of them more than this does a few.

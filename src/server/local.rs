@@ -3,47 +3,44 @@
 use std::time::Instant;
 
 use http::{Method, StatusCode};
-use pingora_proxy::Session;
+use pingora_http::RequestHeader;
 
-use super::audit;
-use super::context::RequestContext;
 use super::debug::{self, CACHE_PATH};
 use super::front::Front;
 use super::respond::Answer;
+use super::stage::Leave;
 use crate::api::Query;
 use crate::metrics::CONTENT_TYPE;
 
 /// `/livez`, `/readyz`, `/healthz` and their checks, for everybody.
-pub(super) fn health(session: &Session, ctx: &RequestContext) -> Option<Answer> {
-    let request = session.req_header();
-    let query = request.uri.query().unwrap_or_default();
-    answer_health(&ctx.front, request.uri.path(), query)
+pub(super) fn health(front: &Front, request: &RequestHeader) -> Option<Answer> {
+    let uri = &request.uri;
+    answer_health(front, uri.path(), uri.query().unwrap_or_default())
 }
 
 pub(super) fn answer_health(front: &Front, path: &str, query: &str) -> Option<Answer> {
     let response = front.health.respond(path, query, Instant::now())?;
     Some(Answer {
-        status: response.status,
         headers: response.headers().collect(),
-        body: vec![response.body],
+        ..Answer::bare(response.status, vec![response.body])
     })
 }
 
-/// `/metrics` and `/debug/cache`, for whom upstream allows to get that path.
-pub(super) async fn own_paths(session: &Session, ctx: &mut RequestContext) -> Option<Answer> {
-    let info = ctx.info.as_ref()?;
+/// `/metrics` and `/debug/cache`, for callers whom upstream allows to get that
+/// path.
+pub(super) async fn own_paths(request: &RequestHeader, leave: &mut Leave<'_>) -> Option<Answer> {
+    let info = leave.identified().info();
     let own = matches!(info.path.as_str(), "/metrics" | CACHE_PATH);
     if !own || info.method != Method::GET {
         return None;
     }
-    if let Some(refused) = audit::refuse_unauthorized(session, ctx).await {
-        return Some(refused);
+    match leave.ask_for(request).await {
+        Ok(granted) => answer_unasked(granted.front(), &granted.info().path, granted.query()),
+        Err(refused) => refused,
     }
-    let info = ctx.info.as_ref()?;
-    answer_unasked(&ctx.front, &info.path, &ctx.query)
 }
 
-/// The same, for whom need not be asked.
+/// The same, for callers who need not be asked.
 pub(super) fn answer_unasked(front: &Front, path: &str, query: &Query) -> Option<Answer> {
     match path {
         "/metrics" => Some(answer_metrics(front)),

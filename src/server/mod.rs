@@ -1,7 +1,6 @@
 //! The listening side: pingora services, the way of a request, TLS, reload and
 //! shutdown. The only module that knows all others. Start at `proxy.rs`.
 
-mod admit;
 mod aggregate;
 mod aside;
 mod audit;
@@ -29,9 +28,11 @@ mod proxy;
 mod record;
 mod relay;
 mod respond;
+mod reuse;
 mod run;
 mod seats;
 mod self_check;
+mod stage;
 mod stream;
 pub mod tls;
 mod upgrade;

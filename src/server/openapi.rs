@@ -1,46 +1,50 @@
 //! OpenAPI documents, for whom upstream allows to get their path.
 
 use http::Method;
-use pingora_proxy::Session;
+use pingora_http::RequestHeader;
 
-use super::audit::refuse_unauthorized;
-use super::context::{CacheResult, RequestContext};
+use super::context::CacheResult;
 use super::respond::Answer;
+use super::stage::Leave;
 use crate::api::Status;
 use crate::openapi::{Outcome, Request};
+use crate::request::Deadline;
 
 /// `None`: it is forwarded, or has nothing to do with OpenAPI.
-pub(super) async fn answer(session: &Session, ctx: &mut RequestContext) -> Option<Answer> {
-    let info = ctx.info.as_ref()?;
-    let header = session.req_header();
+pub(super) async fn answer(header: &RequestHeader, leave: &mut Leave<'_>) -> Option<Answer> {
+    let info = leave.identified().info();
     let get = matches!(info.method, Method::GET | Method::HEAD);
     let escaped = header.uri.path().contains('%');
-    // Whom upstream takes for somebody else, upstream alone can authorize.
-    if !get || escaped || ctx.impersonates_upstream || !info.path.starts_with("/openapi/v") {
+    let unclear = leave.identified().deadline() == Deadline::Unclear;
+    if !get || escaped || unclear || !info.path.starts_with("/openapi/v") {
         return None;
     }
-    if let Some(refused) = refuse_unauthorized(session, ctx).await {
-        return Some(refused);
-    }
-    let info = ctx.info.as_ref()?;
+    let granted = match leave.ask_for(header).await {
+        Ok(granted) => granted,
+        Err(refused) => return refused,
+    };
+    let info = granted.info();
     let request = Request {
         method: &info.method,
         path: &info.path,
-        hash: ctx.query.get("hash"),
+        hash: granted.query().get("hash"),
         headers: &header.headers,
     };
-    match ctx.front.openapi.answer(&request).await {
+    match granted.front().openapi.answer(&request).await {
         Outcome::Reply(reply) => {
-            ctx.cache = CacheResult::Document;
-            Some(Answer {
-                status: reply.status,
+            let answer = Answer {
                 headers: reply.headers,
-                body: vec![reply.body],
-            })
+                ..Answer::bare(reply.status, vec![reply.body])
+            };
+            Some(answer.out_of(CacheResult::Document))
         }
         Outcome::Unavailable(error) => {
             let status = Status::service_unavailable(error);
-            Some(Answer::from_status(&status, &header.headers, &ctx.query))
+            Some(Answer::from_status(
+                &status,
+                &header.headers,
+                granted.query(),
+            ))
         }
         Outcome::Forward | Outcome::NotAsked => None,
     }

@@ -6,13 +6,13 @@ use http::Method;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use pingora_http::{RequestHeader, ResponseHeader};
 
-use super::context::RequestContext;
+use super::forward::Forward;
 use crate::config::Consistency;
 use crate::read::WrittenVersion;
 
 /// The answer has begun: with a success, there was a write.
-pub(super) fn begin(request: &RequestHeader, response: &ResponseHeader, ctx: &mut RequestContext) {
-    let Some(info) = &ctx.info else { return };
+pub(super) fn begin(request: &RequestHeader, response: &ResponseHeader, forward: &mut Forward) {
+    let info = forward.info();
     let writes = matches!(
         request.method,
         Method::POST | Method::PUT | Method::PATCH | Method::DELETE
@@ -23,8 +23,8 @@ pub(super) fn begin(request: &RequestHeader, response: &ResponseHeader, ctx: &mu
         && response.status.is_success()
         && info.is_resource_request
         && info.subresource != "proxy"
-        && !ctx.query.contains("dryRun")
-        && ctx.front.config.cache.consistency != Consistency::Strict;
+        && !forward.query().contains("dryRun")
+        && forward.front().config.cache.consistency != Consistency::Strict;
     if !counts {
         return;
     }
@@ -37,18 +37,18 @@ pub(super) fn begin(request: &RequestHeader, response: &ResponseHeader, ctx: &mu
         let is_encoded = response.headers.contains_key(CONTENT_ENCODING);
         WrittenVersion::of(content_type, is_encoded)
     };
-    let user = ctx.user.as_ref();
-    let write = ctx.front.writes.begin(user, &info.gvr, Instant::now());
-    ctx.forward.write = Some((write, version));
+    let writes = &forward.front().writes;
+    let write = writes.begin(forward.user(), &info.gvr, Instant::now());
+    forward.write = Some((write, version));
 }
 
 /// More of the answer, before the client has it.
-pub(super) fn learn(bytes: &[u8], end: bool, ctx: &mut RequestContext) {
-    let Some((_, version)) = &mut ctx.forward.write else {
+pub(super) fn learn(bytes: &[u8], end: bool, forward: &mut Forward) {
+    let Some((_, version)) = &mut forward.write else {
         return;
     };
     if (version.push(bytes) || end)
-        && let Some((write, version)) = ctx.forward.write.take()
+        && let Some((write, version)) = forward.write.take()
     {
         write.close(version.version());
     }

@@ -7,22 +7,21 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, Session};
 
-use super::cached::Outcome;
+use super::cached::{self, Outcome};
 use super::context::{CacheResult, RequestContext};
 use super::front::Front;
 use super::header_deadline::HeaderRead;
 use super::respond::Answer;
 use super::{
-    aggregate, deprecation, discovery, forward, framing, local, openapi, own_write, record,
+    aggregate, audit, deprecation, discovery, forward, framing, local, openapi, own_write, record,
     respond, seats, stream, upgrade, watch_stream, websocket_watch,
 };
-use crate::api::Status;
 
 pub(super) struct Proxy {
     /// Replaced as a whole by a reload.
@@ -41,11 +40,11 @@ impl ProxyHttp for Proxy {
     fn on_connection_reuse(
         &self,
         _session: &mut Session,
-        _ctx: &mut RequestContext,
+        ctx: &mut RequestContext,
         user_context: Box<dyn std::any::Any + Send + Sync>,
     ) {
         if let Ok(read) = user_context.downcast::<HeaderRead>() {
-            read.done();
+            ctx.next_request = Some(read.done());
         }
     }
 
@@ -55,82 +54,75 @@ impl ProxyHttp for Proxy {
         session: &mut Session,
         ctx: &mut RequestContext,
     ) -> Result<bool> {
-        // What two parsers could read differently is refused before anything.
+        // A request that two parsers could read differently goes no further.
         if let Some(answer) = framing::refuse(session, &ctx.front.config.serving) {
             session.set_keepalive(None);
             return self.finish(session, ctx, answer).await;
         }
-        if let Some(answer) = ctx.read(session) {
-            return self.finish(session, ctx, answer).await;
-        }
+        let received = match ctx.receive(session) {
+            Ok(received) => received,
+            Err(answer) => return self.finish(session, ctx, answer).await,
+        };
         // Health must answer even when nobody can be asked who is asking.
-        if let Some(answer) = local::health(session, ctx) {
-            ctx.audit_unasked(session);
+        if let Some(answer) = local::health(&ctx.front, session.req_header()) {
+            ctx.audit = audit::unasked(session, &received);
             return self.finish(session, ctx, answer).await;
         }
-        if let Some(answer) = ctx.enter(session).await {
+        let identified = match ctx.identify(received, session).await {
+            Ok(identified) => identified,
+            Err(answer) => return self.finish(session, ctx, answer).await,
+        };
+        if let Some(answer) = seats::take(session, ctx, &identified).await? {
             return self.finish(session, ctx, answer).await;
         }
-        if let Some(answer) = seats::take(session, ctx).await? {
+        let request = session.req_header();
+        let mut leave = ctx.leave(identified.clone());
+        if let Some(answer) = local::own_paths(request, &mut leave).await {
             return self.finish(session, ctx, answer).await;
         }
-        if let Some(answer) = local::own_paths(session, ctx).await {
+        if let Some(answer) = discovery::answer(request, &mut leave).await {
             return self.finish(session, ctx, answer).await;
         }
-        if let Some(answer) = discovery::answer(session, ctx).await {
+        if let Some(answer) = discovery::refuse_hidden(request, &mut leave).await {
             return self.finish(session, ctx, answer).await;
         }
-        if let Some(answer) = discovery::refuse_hidden(session, ctx).await {
+        if let Some(answer) = openapi::answer(request, &mut leave).await {
             return self.finish(session, ctx, answer).await;
         }
-        if let Some(answer) = openapi::answer(session, ctx).await {
+        if let Some(answer) = aggregate::before_cache(request, &mut leave).await {
             return self.finish(session, ctx, answer).await;
         }
-        if let Some(answer) = aggregate::before_cache(session, ctx).await {
-            return self.finish(session, ctx, answer).await;
-        }
-        match ctx.ask_cache(session).await {
-            Outcome::Answer(answer, version) => {
-                ctx.cache = CacheResult::Hit(version);
-                return self.finish(session, ctx, answer).await;
-            }
-            Outcome::NotFound(status, warnings, version) => {
-                ctx.cache = CacheResult::Hit(version);
-                return self.refuse(session, ctx, &status, &warnings).await;
-            }
+        let cache = match cached::answer(request, &mut leave).await {
+            Outcome::Answer(answer) => return self.finish(session, ctx, answer).await,
             Outcome::Watch(watch, warnings) => {
-                ctx.cache = CacheResult::Hit(watch.version());
+                ctx.reply.cache = CacheResult::Hit(watch.version());
                 deprecation::note(ctx, StatusCode::OK, &warnings);
-                match ctx.handshake.take() {
+                match identified.handshake() {
                     Some(handshake) => {
-                        websocket_watch::start(session, ctx, *watch, &handshake).await?;
+                        websocket_watch::start(session, ctx, *watch, handshake).await?;
                     }
                     None => watch_stream::start(session, ctx, *watch, &warnings).await?,
                 }
                 return Ok(true);
             }
-            Outcome::Refused(status, warnings) => {
-                return self.refuse(session, ctx, &status, &warnings).await;
-            }
-            Outcome::Overloaded => {
-                return self.finish(session, ctx, Answer::too_many_requests()).await;
-            }
-            Outcome::Bypass(reason) => ctx.cache = CacheResult::Bypass(reason),
-            Outcome::NotAsked => {}
-        }
-        if let Some(answer) = aggregate::before_forwarding(session, ctx).await {
-            return self.finish(session, ctx, answer).await;
-        }
-        forward::begin(session, ctx);
+            Outcome::Bypass(reason) => CacheResult::Bypass(reason),
+            Outcome::NotAsked => CacheResult::NotAsked,
+        };
+        let (authority, backend) = match aggregate::authority(request, &mut leave).await {
+            Ok(authority) => authority,
+            Err(answer) => return self.finish(session, ctx, answer.out_of(cache)).await,
+        };
+        ctx.reply.cache = cache;
+        forward::begin(session, ctx, authority, backend);
         if upgrade::is_upgrade(session.req_header()) {
             return match upgrade::tunnel(session, ctx).await? {
-                Some(answer) => self.finish(session, ctx, answer).await,
+                Some(answer) => self.finish(session, ctx, answer.out_of(cache)).await,
                 None => Ok(true),
             };
         }
-        if stream::is_stream(session.req_header(), ctx) {
+        if stream::is_stream(session.req_header(), identified.info()) {
             return match stream::forward(session, ctx).await? {
-                Some(answer) => self.finish(session, ctx, answer).await,
+                Some(answer) => self.finish(session, ctx, answer.out_of(cache)).await,
                 None => Ok(true),
             };
         }
@@ -143,7 +135,10 @@ impl ProxyHttp for Proxy {
         session: &mut Session,
         ctx: &mut RequestContext,
     ) -> Result<Box<HttpPeer>> {
-        forward::peer(session, ctx).await
+        match &mut ctx.forward {
+            Some(forward) => forward::peer(session, forward).await,
+            None => forward::not_forwarded(),
+        }
     }
 
     async fn upstream_request_filter(
@@ -152,7 +147,10 @@ impl ProxyHttp for Proxy {
         request: &mut RequestHeader,
         ctx: &mut RequestContext,
     ) -> Result<()> {
-        forward::rewrite(request, ctx).await
+        match &ctx.forward {
+            Some(forward) => forward::rewrite(request, forward, ctx.audit.as_deref_mut()).await,
+            None => forward::not_forwarded(),
+        }
     }
 
     /// An empty last piece would be sent as a second terminating chunk, which
@@ -179,21 +177,25 @@ impl ProxyHttp for Proxy {
         response: &mut ResponseHeader,
         ctx: &mut RequestContext,
     ) -> Result<()> {
-        ctx.code = response.status.as_u16();
-        ctx.forward.answered = Some(Instant::now());
-        aggregate::answered(response, ctx)?;
+        ctx.reply.code = response.status.as_u16();
+        if let Some(forward) = &mut ctx.forward {
+            forward.answered = Some(Instant::now());
+            aggregate::answered(response, forward)?;
+        }
         let status = response.status;
         if let Some(warnings) = deprecation::of_forwarded(ctx, status, &response.headers).await {
             deprecation::replace(response, warnings)?;
         }
-        own_write::begin(session.req_header(), response, ctx);
-        if let Some(trail) = &mut ctx.audit {
-            trail.response(ctx.code, &response.headers);
+        if let Some(forward) = &mut ctx.forward {
+            own_write::begin(session.req_header(), response, forward);
         }
-        respond::debug_header(response, session.req_header(), ctx.cache)
+        if let Some(trail) = &mut ctx.audit {
+            trail.response(ctx.reply.code, &response.headers);
+        }
+        respond::debug_header(response, session.req_header(), ctx.reply.cache)
     }
 
-    /// What the caller is told it wrote, its later reads must show.
+    /// The caller's later reads must show the version that it is told it wrote.
     fn response_body_filter(
         &self,
         _session: &mut Session,
@@ -201,7 +203,9 @@ impl ProxyHttp for Proxy {
         end_of_stream: bool,
         ctx: &mut RequestContext,
     ) -> Result<Option<Duration>> {
-        own_write::learn(body.as_deref().unwrap_or_default(), end_of_stream, ctx);
+        if let Some(forward) = &mut ctx.forward {
+            own_write::learn(body.as_deref().unwrap_or_default(), end_of_stream, forward);
+        }
         if let (Some(trail), Some(piece)) = (&mut ctx.audit, body.as_ref()) {
             trail.response_piece(piece);
         }
@@ -215,7 +219,7 @@ impl ProxyHttp for Proxy {
         ctx: &mut RequestContext,
         error: Box<Error>,
     ) -> Box<Error> {
-        forward::could_not_connect(ctx, error)
+        forward::could_not_connect(ctx.forward.as_ref(), error)
     }
 
     fn error_while_proxy(
@@ -226,7 +230,7 @@ impl ProxyHttp for Proxy {
         ctx: &mut RequestContext,
         client_reused: bool,
     ) -> Box<Error> {
-        forward::broke_off(session, ctx, error, client_reused)
+        forward::broke_off(session, ctx.forward.as_mut(), error, client_reused)
     }
 
     async fn fail_to_proxy(
@@ -244,7 +248,7 @@ impl ProxyHttp for Proxy {
         error: Option<&Error>,
         ctx: &mut RequestContext,
     ) {
-        if !ctx.detached {
+        if !ctx.reply.detached {
             record::request(session, ctx, error);
             ctx.audit = None;
         }
@@ -257,28 +261,17 @@ impl ProxyHttp for Proxy {
 }
 
 impl Proxy {
-    async fn refuse(
-        &self,
-        session: &mut Session,
-        ctx: &mut RequestContext,
-        status: &Status,
-        warnings: &[HeaderValue],
-    ) -> Result<bool> {
-        let mut answer = Answer::from_status(status, &session.req_header().headers, &ctx.query);
-        answer.warn(warnings);
-        self.finish(session, ctx, answer).await
-    }
-
     async fn finish(
         &self,
         session: &mut Session,
         ctx: &mut RequestContext,
         answer: Answer,
     ) -> Result<bool> {
-        ctx.code = answer.status.as_u16();
-        ctx.audit_answer(&answer);
+        ctx.reply.code = answer.status.as_u16();
+        ctx.reply.cache = answer.cache;
+        audit::answer(ctx.audit.as_deref_mut(), &answer);
         deprecation::note_answer(ctx, answer.status, &answer.headers);
-        ctx.response_bytes = respond::send(session, answer, ctx).await?;
+        ctx.reply.bytes = respond::send(session, answer, ctx).await?;
         Ok(true)
     }
 }

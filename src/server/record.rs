@@ -9,7 +9,7 @@ use http::{Method, Uri};
 use pingora_core::{Error, ErrorSource};
 use pingora_proxy::Session;
 
-use super::context::{CacheResult, RequestContext};
+use super::context::{CacheResult, Reply, RequestContext};
 use crate::api::GroupVersionResource;
 use crate::deprecation::{Deprecations, Requested};
 use crate::metrics::{
@@ -59,8 +59,8 @@ struct DeprecatedApi {
 
 impl DeprecatedApi {
     fn of(ctx: &RequestContext) -> Option<Self> {
-        let requested = ctx.deprecated?;
-        let info = ctx.info.as_ref()?;
+        let requested = ctx.reply.deprecated?;
+        let info = ctx.stage().received()?.info();
         Some(Self {
             gvr: info.gvr.clone(),
             subresource: info.subresource.clone(),
@@ -121,31 +121,31 @@ impl Finished {
         let request = session.req_header();
         let content_type = request.headers.get(CONTENT_TYPE).map(|v| v.as_bytes());
         // A success proves that the resource exists, and so does a cached one.
-        let proof = (200..300).contains(&ctx.code) || matches!(ctx.cache, CacheResult::Hit(_));
-        let known = ctx.info.as_ref().is_some_and(|info| {
+        let Reply { code, cache, .. } = ctx.reply;
+        let proof = (200..300).contains(&code) || matches!(cache, CacheResult::Hit(_));
+        let info = ctx.stage().received().map(|received| received.info());
+        let known = info.is_some_and(|info| {
             info.is_resource_request && ctx.front.known.is_known(&info.gvr, proof)
         });
         let requests = &ctx.front.metrics.requests;
-        let series =
-            ctx.info.as_ref().map(
-                |info| match HEALTH.iter().find(|path| **path == info.path) {
-                    Some(path) => Arc::new(requests.path(path)),
-                    None => requests.resource(&info.gvr, &info.subresource, known),
-                },
-            );
-        let cached = ctx
-            .info
-            .as_ref()
-            .filter(|_| known && ctx.cache != CacheResult::NotAsked)
+        let series = info.map(
+            |info| match HEALTH.iter().find(|path| **path == info.path) {
+                Some(path) => Arc::new(requests.path(path)),
+                None => requests.resource(&info.gvr, &info.subresource, known),
+            },
+        );
+        let cached = info
+            .filter(|_| known && cache != CacheResult::NotAsked)
             .map(|info| ctx.front.metrics.cache.resource(&info.gvr));
+        let user = ctx.stage().identified().and_then(|i| i.user());
         Self {
-            started: ctx.started,
+            started: ctx.started(),
             method: request.method.clone(),
             uri: request.uri.clone(),
-            user: ctx.user.as_ref().map(|u| u.name.clone()),
-            code: ctx.code,
-            cache: ctx.cache,
-            upstream_took: ctx.forward.took(),
+            user: user.map(|user| user.name.clone()),
+            code,
+            cache,
+            upstream_took: ctx.forward.as_ref().and_then(|forward| forward.took()),
             labels: Labels::of(ctx, content_type),
             series,
             cached,
@@ -250,8 +250,9 @@ impl Finished {
 
 impl Labels {
     fn of(ctx: &RequestContext, content_type: Option<&[u8]>) -> Self {
-        let dry_run = DryRun::of(ctx.query.all("dryRun"));
-        let Some(info) = &ctx.info else {
+        let values = ctx.query().into_iter();
+        let dry_run = DryRun::of(values.flat_map(|query| query.all("dryRun")));
+        let Some(info) = ctx.stage().received().map(|received| received.info()) else {
             return Self {
                 verb: Verb::Other,
                 scope: Scope::None,
@@ -275,12 +276,12 @@ impl Labels {
 
 /// Records a request that pingora saw to its end.
 pub(super) fn request(session: &Session, ctx: &mut RequestContext, error: Option<&Error>) {
-    if ctx.code == 0 {
+    if ctx.reply.code == 0 {
         // Nothing was answered: the client went away.
-        ctx.code = if error.is_some() { 499 } else { 0 };
+        ctx.reply.code = if error.is_some() { 499 } else { 0 };
     }
-    let bytes = if ctx.response_bytes > 0 {
-        ctx.response_bytes
+    let bytes = if ctx.reply.bytes > 0 {
+        ctx.reply.bytes
     } else {
         session.as_ref().body_bytes_sent()
     };

@@ -7,12 +7,12 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONNECTION, HeaderName, PROXY_AUTHENTICATE,
     PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE,
 };
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, HeaderValue, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use pingora_core::Result;
 use pingora_http::{RequestHeader, ResponseHeader};
 
-use super::context::RequestContext;
+use super::forward::Forward;
 use super::respond::{AUDIT_ID, NOT_CACHED};
 use super::upgrade;
 
@@ -59,12 +59,12 @@ const OF_THE_CONNECTION: [HeaderName; 7] = [
 /// The request line and what tells a backend of the way it came. The aggregator
 /// reads path and query and writes them again: the path unescaped and escaped,
 /// the keys of the query in order, malformed pairs gone.
-pub(super) fn request(request: &mut RequestHeader, ctx: &RequestContext) -> Result<()> {
-    if ctx.route.is_none() {
+pub(super) fn request(request: &mut RequestHeader, forward: &Forward) -> Result<()> {
+    if forward.route().is_none() {
         return Ok(());
     }
     let path = escaped(request.uri.path());
-    let query = ctx.query.encode();
+    let query = forward.query().encode();
     let rewritten = match query.is_empty() {
         true => path.clone(),
         false => format!("{path}?{query}"),
@@ -77,7 +77,7 @@ pub(super) fn request(request: &mut RequestHeader, ctx: &RequestContext) -> Resu
         return Ok(());
     }
     request.insert_header(X_FORWARDED_URI, cleaned(&path))?;
-    if let Some(endpoint) = ctx.forward.tried.last() {
+    if let Some(endpoint) = forward.tried.last() {
         request.insert_header(X_FORWARDED_HOST, endpoint.name.as_str())?;
     }
     request.insert_header(X_FORWARDED_PROTO, "https")
@@ -113,7 +113,7 @@ fn cleaned(path: &str) -> String {
 pub(super) fn answer(
     header: &mut ResponseHeader,
     received: &HeaderMap,
-    ctx: &RequestContext,
+    audit_id: &HeaderValue,
 ) -> Result<()> {
     let named = received.get_all(CONNECTION).iter();
     let named = named
@@ -126,7 +126,7 @@ pub(super) fn answer(
     for name in OF_THE_ORIGIN.iter().chain(&OF_THE_CONNECTION) {
         header.remove_header(name);
     }
-    header.append_header(AUDIT_ID, &ctx.audit_id)?;
+    header.append_header(AUDIT_ID, audit_id)?;
     header.append_header(CACHE_CONTROL, NOT_CACHED)?;
     Ok(())
 }

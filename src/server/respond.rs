@@ -38,17 +38,31 @@ pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<Bytes>,
+    /// How the cache took part in it.
+    pub(super) cache: CacheResult,
 }
 
 impl Answer {
     pub(super) fn new(status: StatusCode, content_type: &'static str, body: Vec<Bytes>) -> Self {
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        let mut answer = Self::bare(status, body);
+        let content_type = HeaderValue::from_static(content_type);
+        answer.headers.insert(CONTENT_TYPE, content_type);
+        answer
+    }
+
+    /// One without headers of its own.
+    pub(super) fn bare(status: StatusCode, body: Vec<Bytes>) -> Self {
         Self {
             status,
-            headers,
+            headers: HeaderMap::new(),
             body,
+            cache: CacheResult::NotAsked,
         }
+    }
+
+    /// The same, made of this of the cache.
+    pub(super) fn out_of(self, cache: CacheResult) -> Self {
+        Self { cache, ..self }
     }
 
     /// A Status in the encoding its reader negotiated.
@@ -123,16 +137,17 @@ pub(super) fn common_headers(
     request: &RequestHeader,
     ctx: &RequestContext,
 ) -> Result<()> {
-    header.insert_header(AUDIT_ID, &ctx.audit_id)?;
+    let audit_id = ctx.audit_id();
+    header.insert_header(AUDIT_ID, &audit_id)?;
     if !header.headers.contains_key(CACHE_CONTROL) {
         header.insert_header(CACHE_CONTROL, NOT_CACHED)?;
     }
-    if ctx.route.is_some() && matches!(ctx.cache, CacheResult::Hit(_)) {
+    if ctx.is_routed() && matches!(ctx.reply.cache, CacheResult::Hit(_)) {
         // As an aggregator would have passed it on: see relay.rs.
-        header.append_header(AUDIT_ID, &ctx.audit_id)?;
+        header.append_header(AUDIT_ID, &audit_id)?;
         header.append_header(CACHE_CONTROL, NOT_CACHED)?;
     }
-    debug_header(header, request, ctx.cache)
+    debug_header(header, request, ctx.reply.cache)
 }
 
 /// Tells who asks with `X-Apifront-Debug: cache` how the cache took part.

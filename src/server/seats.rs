@@ -7,18 +7,20 @@ use pingora_proxy::Session;
 use super::context::RequestContext;
 use super::record::Finished;
 use super::respond::Answer;
+use super::stage::Identified;
 use crate::flow::{Admitted, Rejected, RequestKind};
 
 /// An answer is a refusal.
 pub(super) async fn take(
     session: &mut Session,
     ctx: &mut RequestContext,
+    identified: &Identified,
 ) -> Result<Option<Answer>> {
     // apifront's own user is whoever started it.
-    let (Some(info), Some(user)) = (&ctx.info, &ctx.user) else {
+    let Some(user) = identified.user() else {
         return Ok(None);
     };
-    let kind = RequestKind::of(info);
+    let kind = RequestKind::of(identified.info());
     let admitted = tokio::select! {
         biased;
         admitted = ctx.front.limits.admit(kind, user) => admitted,
@@ -33,13 +35,12 @@ pub(super) async fn take(
         }
         Err(Rejected::ConcurrencyLimit | Rejected::QueueFull | Rejected::TimeOut) => {
             let answer = Answer::too_many_requests();
-            ctx.code = answer.status.as_u16();
+            ctx.reply.code = answer.status.as_u16();
             Finished::new(session, ctx).terminated();
             Ok(Some(answer))
         }
     }
 }
-
 /// Resolves when nobody waits for the answer any more. That an HTTP/1 client
 /// which still has to send its body has gone is not noticed.
 async fn client_gone(session: &mut Session) {

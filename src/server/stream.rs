@@ -18,14 +18,13 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 
 use super::context::RequestContext;
-use super::detached::take_session;
-use super::record::Finished;
+use super::detached::{Detached, Ending, detach};
+use super::forward::{self, Forward};
 use super::respond::{self, Answer, debug_header};
-use super::seats;
 use super::watch_frames::Frames;
-use super::{aggregate, deprecation, forward, relay, upgrade};
+use super::{aggregate, deprecation, relay, upgrade};
 use crate::api::Status;
-use crate::audit::Trail;
+use crate::request::RequestInfo;
 use crate::upstream::alone::AloneError;
 
 /// A client that takes no byte for this long is given up.
@@ -36,6 +35,7 @@ const LAST_EVENT: Duration = Duration::from_secs(1);
 
 /// Upstream ended the connection, not the answer.
 const BROKE_OFF: &str = "upstream_broke_off";
+const CLIENT_GONE: &str = "client_gone";
 
 const HOP_BY_HOP: [HeaderName; 6] = [
     CONNECTION,
@@ -48,11 +48,8 @@ const HOP_BY_HOP: [HeaderName; 6] = [
 
 /// Whether the request is forwarded here rather than by pingora, which would
 /// send chunks to HTTP/1.0 clients too.
-pub(super) fn is_stream(request: &RequestHeader, ctx: &RequestContext) -> bool {
-    let stream = ctx
-        .info
-        .as_ref()
-        .is_some_and(|info| info.verb == "watch" || info.subresource == "log");
+pub(super) fn is_stream(request: &RequestHeader, info: &RequestInfo) -> bool {
+    let stream = info.verb == "watch" || info.subresource == "log";
     request.method == Method::GET && (stream || request.version == Version::HTTP_10)
 }
 
@@ -61,7 +58,7 @@ pub(super) async fn forward(
     session: &mut Session,
     ctx: &mut RequestContext,
 ) -> Result<Option<Answer>> {
-    // GETs, all of them.
+    // Requests that come here are GETs.
     let response = match ask_upstream(session, ctx, true).await? {
         Ok(response) => response,
         Err(answer) => return Ok(Some(answer)),
@@ -69,31 +66,29 @@ pub(super) async fn forward(
     let content_type = response.headers().get(CONTENT_TYPE).cloned();
     session.set_write_timeout(Some(WRITE_TIMEOUT));
     let mut body = send_head(session, ctx, response).await?;
-    if ctx.info.as_ref().is_some_and(|info| info.verb == "watch") {
-        // Upstream paces the initial events.
-        seats::give_back(&mut ctx.guards.in_flight);
-    }
     let mut frames = Frames::of(content_type.as_ref());
-    let mut finished = Finished::new(session, ctx);
-    let guards = std::mem::take(&mut ctx.guards);
     let stop = stop(ctx);
-    let mut taken = take_session(session);
-    let mut trail = ctx.audit.take();
-    ctx.detached = true;
+    let is_watch = forwarded(ctx)?.info().verb == "watch";
+    let (mut client, mut detached) = detach(session, ctx);
+    if is_watch {
+        // Upstream paces the initial events.
+        detached.release_seats();
+    }
     tokio::spawn(async move {
-        let seen = (&mut frames, trail.as_deref_mut());
-        let (end, bytes) = pump(&mut taken, &mut body, seen, stop).await;
-        if end == BROKE_OFF {
-            finished.aborted();
+        let ending = pump(&mut client, &mut body, &mut frames, &mut detached, stop).await;
+        if ending.why == BROKE_OFF {
+            detached.aborted();
         }
-        finished.ended(end);
-        finished.record(bytes);
-        taken.shutdown().await;
-        // The process may end when nothing is open any more.
-        drop(trail);
-        drop(guards);
+        detached.end_with(client, ending).await;
     });
     Ok(None)
+}
+
+fn forwarded(ctx: &RequestContext) -> Result<&Forward> {
+    match &ctx.forward {
+        Some(forward) => Ok(forward),
+        None => forward::not_forwarded(),
+    }
 }
 
 /// Sends the request upstream; an answer in its place says why that failed.
@@ -103,23 +98,25 @@ pub(super) async fn ask_upstream(
     ctx: &mut RequestContext,
     repeatable: bool,
 ) -> Result<std::result::Result<Response<Incoming>, Answer>> {
+    let Some(forward) = &mut ctx.forward else {
+        return forward::not_forwarded();
+    };
     // These requests have no use for a body, but some clients send one.
     if !respond::drain_little(session).await {
         session.set_keepalive(None);
         let status = Status::too_large("this request takes no body");
-        return Ok(Err(answer(&status, session, ctx)));
+        return Ok(Err(answer(&status, session, forward)));
     }
-    let request = match upstream_request(session.req_header(), ctx) {
+    let request = match upstream_request(session.req_header(), forward) {
         Ok(request) => request,
         Err(error) => {
             let status = Status::bad_request(format!("the request cannot be forwarded: {error}"));
-            return Ok(Err(answer(&status, session, ctx)));
+            return Ok(Err(answer(&status, session, forward)));
         }
     };
-    let upstream = ctx.upstream();
-    ctx.forward.asked = Some(Instant::now());
+    forward.asked = Some(Instant::now());
     let asked = tokio::select! {
-        asked = upstream.send_alone(request, repeatable) => asked,
+        asked = forward.upstream.send_alone(request, repeatable) => asked,
         _ = session.as_mut().read_body_or_idle(true) => {
             return Error::e_explain(ErrorType::ConnectionClosed, "the client went away");
         }
@@ -127,33 +124,34 @@ pub(super) async fn ask_upstream(
     match asked {
         Ok(response) => {
             let upgrading = upgrade::is_upgrade(session.req_header());
-            Ok(aggregate::checked(response, ctx, upgrading))
+            Ok(aggregate::checked(response, forward, upgrading))
         }
         Err(error) => {
             tracing::warn!(%error, "request could not be forwarded");
-            if ctx.route.is_some() {
+            if forward.route().is_some() {
                 return Ok(Err(aggregate::unreachable(&error.to_string())));
             }
             let status = match error {
                 AloneError::Http { .. } if !repeatable => forward::unknown_outcome(),
                 _ => forward::unreachable(),
             };
-            Ok(Err(answer(&status, session, ctx)))
+            Ok(Err(answer(&status, session, forward)))
         }
     }
 }
 
-fn answer(status: &Status, session: &Session, ctx: &RequestContext) -> Answer {
-    Answer::from_status(status, &session.req_header().headers, &ctx.query)
+fn answer(status: &Status, session: &Session, forward: &Forward) -> Answer {
+    let headers = &session.req_header().headers;
+    Answer::from_status(status, headers, forward.query())
 }
 
-fn upstream_request(request: &RequestHeader, ctx: &RequestContext) -> Result<Request<()>> {
+fn upstream_request(request: &RequestHeader, forward: &Forward) -> Result<Request<()>> {
     let mut request = request.clone();
     for of_the_body in [CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, EXPECT] {
         request.remove_header(&of_the_body);
     }
-    relay::request(&mut request, ctx)?;
-    forward::introduce(&mut request, ctx)?;
+    relay::request(&mut request, forward)?;
+    forward::introduce(&mut request, forward)?;
     let path = request.uri.path_and_query().map_or("/", |p| p.as_str());
     let mut upstream = Request::builder()
         .method(request.method.clone())
@@ -170,11 +168,13 @@ pub(super) async fn send_head(
     ctx: &mut RequestContext,
     response: Response<Incoming>,
 ) -> Result<Incoming> {
-    ctx.code = response.status().as_u16();
-    ctx.forward.answered = Some(Instant::now());
+    ctx.reply.code = response.status().as_u16();
+    if let Some(forward) = &mut ctx.forward {
+        forward.answered = Some(Instant::now());
+    }
     let (head, body) = response.into_parts();
     if let Some(trail) = &mut ctx.audit {
-        trail.response(ctx.code, &head.headers);
+        trail.response(ctx.reply.code, &head.headers);
     }
     let mut header = ResponseHeader::build(head.status, Some(head.headers.len() + 2))?;
     for (name, value) in &head.headers {
@@ -182,14 +182,14 @@ pub(super) async fn send_head(
             header.append_header(name, value)?;
         }
     }
-    if ctx.route.is_some() {
-        relay::answer(&mut header, &head.headers, ctx)?;
+    if ctx.is_routed() {
+        relay::answer(&mut header, &head.headers, &ctx.audit_id())?;
     }
     let request = session.req_header();
     if !head.headers.contains_key(CONTENT_LENGTH) && request.version == Version::HTTP_11 {
         header.insert_header(TRANSFER_ENCODING, "chunked")?;
     }
-    debug_header(&mut header, request, ctx.cache)?;
+    debug_header(&mut header, request, ctx.reply.cache)?;
     if let Some(warnings) = deprecation::of_forwarded(ctx, head.status, &head.headers).await {
         deprecation::replace(&mut header, warnings)?;
     }
@@ -202,7 +202,8 @@ pub(super) async fn send_head(
 /// Resolves when the stream must end, with the reason.
 pub(super) fn stop(ctx: &RequestContext) -> impl Future<Output = &'static str> + Send + use<> {
     let mut stopping = ctx.front.drain.stopping();
-    let resource = ctx.info.as_ref().filter(|info| info.is_resource_request);
+    let info = ctx.stage().received().map(|received| received.info());
+    let resource = info.filter(|info| info.is_resource_request);
     let hidden = resource.map(|info| ctx.front.discovery.until_hidden(info.gvr.clone()));
     let hidden = futures::future::OptionFuture::from(hidden);
     async move {
@@ -213,14 +214,14 @@ pub(super) fn stop(ctx: &RequestContext) -> impl Future<Output = &'static str> +
     }
 }
 
-/// Copies until one of the three ends. Returns how it ended and the bytes.
+/// Copies until one of the three ends.
 async fn pump(
     session: &mut ServerSession,
     body: &mut Incoming,
-    (frames, mut trail): (&mut Frames, Option<&mut Trail>),
+    frames: &mut Frames,
+    detached: &mut Detached,
     stop: impl Future<Output = &'static str>,
-) -> (&'static str, usize) {
-    let mut bytes = 0;
+) -> Ending {
     tokio::pin!(stop);
     // Why, and until when the end of an event is waited for.
     let mut stopping = None;
@@ -228,7 +229,7 @@ async fn pump(
         if let Some((why, _)) = stopping
             && frames.at_boundary()
         {
-            return (end(session, why).await, bytes);
+            return end(session, why).await;
         }
         let frame = tokio::select! {
             biased;
@@ -244,36 +245,36 @@ async fn pump(
                     }
                     None => std::future::pending().await,
                 }
-            } => return (why, bytes),
-            _ = session.read_body_or_idle(true) => return ("client_gone", bytes),
+            } => return Ending::broken(why),
+            _ = session.read_body_or_idle(true) => return Ending::broken(CLIENT_GONE),
             frame = body.frame() => frame,
         };
         let data = match frame {
-            None => return (end(session, "upstream").await, bytes),
+            None => return end(session, "upstream").await,
             // Not ended in order: the client must not take this for an end.
             Some(Err(error)) => {
                 tracing::info!(%error, "upstream broke off");
-                return (BROKE_OFF, bytes);
+                return Ending::broken(BROKE_OFF);
             }
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) => data,
                 Err(_) => continue,
             },
         };
-        bytes += data.len();
         frames.seen(&data);
-        if let Some(trail) = &mut trail {
-            trail.response_piece(&data);
-        }
+        detached.passes(&data);
         if session.write_response_body(data, false).await.is_err() {
-            return ("client_gone", bytes);
+            return Ending::broken(CLIENT_GONE);
         }
     }
 }
 
-async fn end(session: &mut ServerSession, why: &'static str) -> &'static str {
+async fn end(session: &mut ServerSession, why: &'static str) -> Ending {
     match session.write_response_body(Bytes::new(), true).await {
-        Ok(()) => why,
-        Err(_) => "client_gone",
+        Ok(()) => Ending {
+            why,
+            in_order: true,
+        },
+        Err(_) => Ending::broken(CLIENT_GONE),
     }
 }

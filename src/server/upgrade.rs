@@ -11,9 +11,8 @@ use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 use tokio::io::{AsyncWriteExt, BufWriter};
 
-use super::context::{Guards, RequestContext};
-use super::detached::take_stream;
-use super::record::Finished;
+use super::context::RequestContext;
+use super::detached::detach_stream;
 use super::respond::Answer;
 use super::{deprecation, stream};
 use crate::upstream::alone;
@@ -55,8 +54,10 @@ async fn switch(
     mut response: Response<()>,
     upgrade: hyper::upgrade::OnUpgrade,
 ) -> Result<Option<Answer>> {
-    ctx.code = StatusCode::SWITCHING_PROTOCOLS.as_u16();
-    ctx.forward.answered = Some(Instant::now());
+    ctx.reply.code = StatusCode::SWITCHING_PROTOCOLS.as_u16();
+    if let Some(forward) = &mut ctx.forward {
+        forward.answered = Some(Instant::now());
+    }
     let status = response.status();
     if let Some(warnings) = deprecation::of_forwarded(ctx, status, response.headers()).await {
         response.headers_mut().remove(WARNING);
@@ -64,35 +65,27 @@ async fn switch(
             response.headers_mut().append(WARNING, warning);
         }
     }
-    let finished = Finished::new(session, ctx);
-    let guards: Guards = std::mem::take(&mut ctx.guards);
-    let Some(mut client) = take_stream(session) else {
-        return Error::e_explain(ErrorType::InternalError, "upgrade on a shared connection");
-    };
-    ctx.detached = true;
-    let mut trail = ctx.audit.take();
-    if let Some(trail) = &mut trail {
-        trail.response(ctx.code, response.headers());
-    }
-    let head = response_head(&response);
     let stop = stream::stop(ctx);
+    let (mut client, mut detached) = detach_stream(session, ctx)?;
+    detached.answered(ctx.reply.code, response.headers());
+    let head = response_head(&response);
     tokio::spawn(async move {
-        let (_guards, _trail) = (guards, trail);
         let talk = async {
             let mut buffered = BufWriter::new(&mut client);
             buffered.write_all(&head).await?;
             buffered.flush().await?;
             alone::join(client, upgrade).await
         };
-        tokio::select! {
+        let why = tokio::select! {
             joined = talk => {
                 if let Err(error) = joined {
                     tracing::debug!(%error, "tunnel broke off");
                 }
+                ""
             }
-            _ = stop => {}
-        }
-        finished.record(0);
+            why = stop => why,
+        };
+        detached.end(why);
     });
     Ok(None)
 }
@@ -125,7 +118,7 @@ async fn decline(
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|e| Error::because(ErrorType::ReadError, "upstream", e))?;
         if let Ok(data) = frame.into_data() {
-            ctx.response_bytes += data.len();
+            ctx.reply.bytes += data.len();
             if let Some(trail) = &mut ctx.audit {
                 trail.response_piece(&data);
             }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, TRANSFER_ENCODING, WARNING};
-use http::{HeaderMap, HeaderValue, StatusCode, Version};
+use http::{HeaderValue, StatusCode, Version};
 use pingora_core::ErrorType::WriteTimedout;
 use pingora_core::Result;
 use pingora_core::protocols::http::ServerSession;
@@ -11,10 +11,8 @@ use pingora_proxy::Session;
 use tokio::sync::watch::Receiver;
 
 use super::context::RequestContext;
-use super::detached::take_session;
-use super::record::Finished;
+use super::detached::{Detached, Ending, detach};
 use super::respond::common_headers;
-use super::seats;
 use super::stream::WRITE_TIMEOUT;
 use crate::watch::Watch;
 
@@ -41,14 +39,13 @@ impl StreamEnd {
 }
 
 /// Writes batches until the watch, the client or apifront ends, and ends the
-/// stream in order where there is still somebody to tell. `sent` hears of each
-/// batch, its bytes and events, and whether all initial events are out.
-pub(super) async fn run(
+/// stream in order where there is still somebody to tell.
+async fn run(
     session: &mut ServerSession,
     watch: &mut Watch,
     stopping: &mut Receiver<bool>,
-    mut sent: impl FnMut(usize, usize, bool),
-) -> StreamEnd {
+    detached: &mut Detached,
+) -> Ending {
     // Waits through all batches: to begin anew with each would cost more than
     // the batch.
     let stopped = stopping.wait_for(|stop| *stop);
@@ -63,7 +60,7 @@ pub(super) async fn run(
         };
         match batch {
             Ok((frames, events)) => {
-                sent(frames.len(), events, watch.has_begun());
+                detached.sent(frames.len(), events, watch.has_begun());
                 match session.write_response_body(frames, false).await {
                     Ok(()) => {}
                     Err(e) if *e.etype() == WriteTimedout => break StreamEnd::TooSlow,
@@ -73,15 +70,16 @@ pub(super) async fn run(
             Err(end) => break StreamEnd::Watch(end),
         }
     };
-    if !matches!(end, StreamEnd::ClientGone | StreamEnd::TooSlow)
-        && session
-            .write_response_body(Bytes::new(), true)
-            .await
-            .is_err()
-    {
-        return StreamEnd::ClientGone;
+    if matches!(end, StreamEnd::ClientGone | StreamEnd::TooSlow) {
+        return Ending::broken(end.as_str());
     }
-    end
+    match session.write_response_body(Bytes::new(), true).await {
+        Ok(()) => Ending {
+            why: end.as_str(),
+            in_order: true,
+        },
+        Err(_) => Ending::broken(StreamEnd::ClientGone.as_str()),
+    }
 }
 
 /// Sends the header and hands the stream to a task of its own.
@@ -91,7 +89,7 @@ pub(super) async fn start(
     mut watch: Watch,
     warnings: &[HeaderValue],
 ) -> Result<()> {
-    ctx.code = 200;
+    ctx.reply.code = 200;
     let http11 = session.req_header().version == Version::HTTP_11;
     let mut header = ResponseHeader::build(StatusCode::OK, Some(5))?;
     header.insert_header(CONTENT_TYPE, watch.content_type())?;
@@ -107,44 +105,13 @@ pub(super) async fn start(
         .write_response_header(Box::new(header), false)
         .await?;
 
-    let mut initial = !watch.has_begun();
-    let mut finished = Finished::new(session, ctx);
-    let watching = finished.watching();
-    let mut guards = std::mem::take(&mut ctx.guards);
-    if !initial {
-        seats::give_back(&mut guards.in_flight);
-    }
     let mut stopping = ctx.front.drain.stopping();
-    let mut taken = take_session(session);
-    let mut trail = ctx.audit.take();
-    if let Some(trail) = &mut trail {
-        trail.response(ctx.code, &HeaderMap::new());
-    }
-    ctx.detached = true;
+    let (mut client, mut detached) = detach(session, ctx);
+    detached.watches(ctx.reply.code, watch.has_begun());
     tokio::spawn(async move {
-        let mut bytes = 0;
-        let end = run(
-            &mut taken,
-            &mut watch,
-            &mut stopping,
-            |sent, events, begun| {
-                bytes += sent;
-                watching.sent(sent, events);
-                if begun && std::mem::take(&mut initial) {
-                    watching.initial_events_sent();
-                    seats::give_back(&mut guards.in_flight);
-                }
-            },
-        )
-        .await;
-        watching.ended(end.as_str());
-        finished.ended(end.as_str());
-        finished.record(bytes);
-        // An HTTP/1 connection ends with its watch: pingora has let go of it.
-        taken.shutdown().await;
-        // The process may end when nothing is open any more.
-        drop(trail);
-        drop(guards);
+        let ending = run(&mut client, &mut watch, &mut stopping, &mut detached).await;
+        drop(watch);
+        detached.end_with(client, ending).await;
     });
     Ok(())
 }

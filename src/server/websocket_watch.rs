@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use futures::{SinkExt, StreamExt};
-use http::HeaderMap;
+use pingora_core::Result;
 use pingora_core::protocols::Stream;
-use pingora_core::{Error, ErrorType, Result};
 use pingora_proxy::Session;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::watch::Receiver;
@@ -19,10 +18,8 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, O
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use super::context::RequestContext;
-use super::detached::take_stream;
-use super::record::Finished;
+use super::detached::{Detached, detach_stream};
 use super::respond::debug_value;
-use super::seats;
 use super::stream::WRITE_TIMEOUT;
 use super::watch_stream::StreamEnd;
 use super::websocket::Handshake;
@@ -50,44 +47,18 @@ pub(super) async fn start(
     mut watch: Watch,
     handshake: &Handshake,
 ) -> Result<()> {
-    ctx.code = 101;
-    let head = handshake.answer(debug_value(session.req_header(), ctx.cache).as_ref());
-    let mut finished = Finished::new(session, ctx);
-    let watching = finished.watching();
-    let mut guards = std::mem::take(&mut ctx.guards);
+    ctx.reply.code = 101;
+    let head = handshake.answer(debug_value(session.req_header(), ctx.reply.cache).as_ref());
     let mut stopping = ctx.front.drain.stopping();
-    let Some(mut client) = take_stream(session) else {
-        return Error::e_explain(ErrorType::InternalError, "WebSocket on a shared connection");
-    };
-    let mut trail = ctx.audit.take();
-    if let Some(trail) = &mut trail {
-        trail.response(ctx.code, &HeaderMap::new());
-    }
-    ctx.detached = true;
+    let (mut client, mut detached) = detach_stream(session, ctx)?;
+    detached.watches(ctx.reply.code, watch.has_begun());
     tokio::spawn(async move {
-        let mut initial = !watch.has_begun();
-        if !initial {
-            seats::give_back(&mut guards.in_flight);
-        }
-        let mut bytes = 0;
-        let count = |sent: usize, events, begun| {
-            bytes += sent;
-            watching.sent(sent, events);
-            if begun && std::mem::take(&mut initial) {
-                watching.initial_events_sent();
-                seats::give_back(&mut guards.in_flight);
-            }
-        };
         let end = match timeout(WRITE_TIMEOUT, write_head(&mut client, &head)).await {
-            Ok(Ok(())) => run(client, &mut watch, &mut stopping, count).await,
+            Ok(Ok(())) => run(client, &mut watch, &mut stopping, &mut detached).await,
             Ok(Err(_)) | Err(_) => StreamEnd::ClientGone,
         };
-        watching.ended(end.as_str());
-        finished.ended(end.as_str());
-        finished.record(bytes);
-        // The process may end when nothing is open any more.
-        drop(trail);
-        drop(guards);
+        drop(watch);
+        detached.end(end.as_str());
     });
     Ok(())
 }
@@ -103,7 +74,7 @@ async fn run(
     client: Stream,
     watch: &mut Watch,
     stopping: &mut Receiver<bool>,
-    mut sent: impl FnMut(usize, usize, bool),
+    detached: &mut Detached,
 ) -> StreamEnd {
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER)
@@ -130,7 +101,7 @@ async fn run(
         };
         match batch {
             Ok((frames, events)) => {
-                sent(frames.len(), events, watch.has_begun());
+                detached.sent(frames.len(), events, watch.has_begun());
                 // After a failure perhaps in the middle of a frame: nothing can
                 // follow.
                 match timeout(WRITE_TIMEOUT, write(&mut socket, cut, frames)).await {

@@ -10,15 +10,15 @@ mod watch;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method};
+use pingora_http::RequestHeader;
 
-use super::audit;
+use super::context::CacheResult;
 use super::deprecation;
-use super::front::{Front, Gate};
 use super::respond::Answer;
-use crate::api::{ListOptions, Query, Status, UserInfo};
-use crate::audit::Trail;
-use crate::read::{self, BypassReason, Freshness, WatchPlan, legacy_watch};
-use crate::request::RequestInfo;
+use super::stage::{Granted, Identified, Leave, Received, Ungranted};
+use crate::api::{ListOptions, Reason, Status};
+use crate::read::{self, BypassReason, Freshness, WatchPlan, legacy_watch, parameters};
+use crate::request::{Deadline, Scope};
 use crate::store::{Filter, Store};
 use crate::watch::Watch;
 use newest::Resource;
@@ -28,28 +28,43 @@ use newest::Resource;
 const WATCH_WAITS: Duration = Duration::from_secs(2);
 
 pub(super) enum Outcome {
-    /// The state at this version.
-    Answer(Answer, u64),
-    /// At this version there is no such object.
-    NotFound(Status, Vec<HeaderValue>, u64),
+    Answer(Answer),
+    /// With the warnings that go with its header.
     Watch(Box<Watch>, Vec<HeaderValue>),
-    /// 403 and the like.
-    Refused(Status, Vec<HeaderValue>),
-    /// 429 as the in-flight filter says it: no Status.
-    Overloaded,
     /// Upstream answers.
     Bypass(BypassReason),
     /// The cache has no part in such requests.
     NotAsked,
 }
 
+/// A read that could be made of the store.
+enum Served {
+    Answer(Answer),
+    /// The object or state that was asked for is not there; `Some`: at this
+    /// version.
+    Status(Status, Vec<HeaderValue>, Option<u64>),
+    /// 429 as the in-flight filter says it: no Status.
+    Overloaded,
+    Watch(Box<Watch>, Vec<HeaderValue>),
+}
+
 /// What the request wants its connection to become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Upgrade {
+enum Upgrade {
     No,
     /// By a handshake that can be answered here.
     WebSocket,
     Other,
+}
+
+impl Upgrade {
+    fn of(received: &Received) -> Self {
+        match received.handshake() {
+            Some(_) => Self::WebSocket,
+            None if received.wants_upgrade() => Self::Other,
+            None => Self::No,
+        }
+    }
 }
 
 enum Plan {
@@ -74,11 +89,11 @@ impl Plan {
 impl Plan {
     /// Whether the store can answer such a read at all: to be known before
     /// upstream is asked for anything.
-    fn check(&self, namespace: &str, store: &Store) -> Result<(), BypassReason> {
+    fn check(&self, scope: &Scope<'_>, store: &Store) -> Result<(), BypassReason> {
         let (Self::List(options, _) | Self::Watch(options, _)) = self else {
             return Ok(());
         };
-        filter(namespace, options.clone(), store)?;
+        filter(scope.namespace, options.clone(), store)?;
         match self {
             Self::Watch(options, _) => watch::check(options, store),
             Self::Get(_) | Self::List(..) => Ok(()),
@@ -88,145 +103,201 @@ impl Plan {
 
 /// Decides from cheap to dear: options, consistency mode, authorization, and
 /// only then the cache itself.
-pub(super) async fn answer(
-    front: &Front,
-    info: &RequestInfo,
-    query: &Query,
-    headers: &HeaderMap,
-    upgrade: Upgrade,
-    user: Option<&UserInfo>,
-    trail: Option<&mut Trail>,
-) -> Outcome {
+pub(super) async fn answer(request: &RequestHeader, leave: &mut Leave<'_>) -> Outcome {
+    let identified = leave.identified();
+    let info = identified.info();
     if info.method != Method::GET || !info.is_resource_request || !info.subresource.is_empty() {
         return Outcome::NotAsked;
     }
-    let plan = match plan(front, info, query, upgrade) {
+    let plan = match plan(identified) {
         Ok(Some(plan)) => plan,
         Ok(None) => return Outcome::NotAsked,
         Err(reason) => return Outcome::Bypass(reason),
     };
-    if let (Some(user), Gate::Delegated(gate)) = (user, &front.gate)
-        && let Err(status) = audit::authorize(gate, user, &info.attributes(), trail).await
-    {
-        return Outcome::Refused(status, Vec::new());
-    }
-    match serve(front, info, query, headers, user, plan).await {
-        Ok(outcome) => outcome,
+    let granted = match leave.ask().await {
+        Ok(granted) => granted,
+        Err(Ungranted::OnlyUpstream) => return Outcome::Bypass(BypassReason::UnusualRequest),
+        Err(Ungranted::Refused(status)) => {
+            return Outcome::Answer(say(&status, &[], request, leave.identified()));
+        }
+    };
+    match serve_within(&granted, &request.headers, plan).await {
         Err(reason) => Outcome::Bypass(reason),
+        Ok(Served::Watch(watch, warnings)) => Outcome::Watch(watch, warnings),
+        Ok(Served::Answer(answer)) => Outcome::Answer(answer),
+        Ok(Served::Overloaded) => Outcome::Answer(Answer::too_many_requests()),
+        Ok(Served::Status(status, warnings, version)) => {
+            let answer = say(&status, &warnings, request, &granted);
+            Outcome::Answer(match version {
+                Some(version) => answer.out_of(CacheResult::Hit(version)),
+                None => answer,
+            })
+        }
     }
 }
 
-fn plan(
-    front: &Front,
-    info: &RequestInfo,
-    query: &Query,
-    upgrade: Upgrade,
-) -> Result<Option<Plan>, BypassReason> {
+fn say(
+    status: &Status,
+    warnings: &[HeaderValue],
+    request: &RequestHeader,
+    identified: &Identified,
+) -> Answer {
+    let mut answer = Answer::from_status(status, &request.headers, identified.query());
+    answer.warn(warnings);
+    answer
+}
+
+fn plan(received: &Received) -> Result<Option<Plan>, BypassReason> {
+    let (info, query) = (received.info(), received.query());
     let verb = info.verb.as_str();
     if !matches!(verb, "get" | "list" | "watch") || info.parts.len() > 2 {
         return Ok(None);
     }
-    if !front.config.cache.caches(&info.gvr) {
+    if !received.front().config.cache.caches(&info.gvr) {
         return Err(BypassReason::Excluded);
     }
+    let upgrade = Upgrade::of(received);
     if upgrade == Upgrade::Other || upgrade == Upgrade::WebSocket && verb != "watch" {
         return Err(BypassReason::WatchProtocol);
     }
     if !info.is_canonical() {
         return Err(BypassReason::UnusualRequest);
     }
-    let options = || ListOptions::from_query(query).map_err(|_| BypassReason::InvalidOptions);
+    // A watch has a time of its own, `timeoutSeconds`.
+    if verb != "watch" && received.deadline() == Deadline::Unclear {
+        return Err(BypassReason::InvalidOptions);
+    }
+    let options = || {
+        parameters::check_list(query)?;
+        ListOptions::from_query(query).map_err(|_| BypassReason::InvalidOptions)
+    };
     let plan = match verb {
-        "get" => Plan::Get(read::get(query)?),
+        "get" => {
+            parameters::check_get(query)?;
+            Plan::Get(read::get(query)?)
+        }
         "list" => {
-            if query.contains("timeout") {
-                return Err(BypassReason::UnusualRequest);
-            }
             let options = options()?;
             let plan = read::list(&options)?;
             Plan::List(options, plan)
         }
         _ => {
             let options = options()?;
-            if info.is_verb_via_path() {
-                let options = legacy_watch::options(options, &info.name)?;
-                let plan = legacy_watch::plan(&options)?;
-                Plan::Watch(options, plan)
-            } else {
-                let plan = read::watch(&options)?;
-                Plan::Watch(options, plan)
-            }
+            let plan = match info.is_verb_via_path() {
+                true => legacy_watch::plan(&options)?,
+                false => read::watch(&options)?,
+            };
+            Plan::Watch(options, plan)
         }
     };
     Ok(Some(plan))
 }
 
-async fn serve(
-    front: &Front,
-    info: &RequestInfo,
-    query: &Query,
+impl Plan {
+    /// Selects what the grant is about and no more: the selectors are those that
+    /// were authorized. A legacy watch is authorized without any, and its own
+    /// only narrow it.
+    fn narrow(self, scope: &Scope<'_>, legacy_watch: bool) -> Result<Self, BypassReason> {
+        let narrow = |mut options: ListOptions| {
+            if !legacy_watch {
+                let selected = options.select(scope.label_selector, scope.field_selector);
+                selected.map_err(|_| BypassReason::InvalidOptions)?;
+            }
+            legacy_watch::options(options, scope.name)
+        };
+        Ok(match self {
+            Self::Get(freshness) => Self::Get(freshness),
+            Self::List(options, plan) => Self::List(narrow(options)?, plan),
+            Self::Watch(options, plan) => Self::Watch(narrow(options)?, plan),
+        })
+    }
+}
+
+/// Serves within the time that the request gives itself.
+async fn serve_within(
+    granted: &Granted,
     headers: &HeaderMap,
-    user: Option<&UserInfo>,
     plan: Plan,
-) -> Result<Outcome, BypassReason> {
+) -> Result<Served, BypassReason> {
+    let within = match (granted.deadline(), &plan) {
+        (Deadline::Within(within), Plan::Get(_) | Plan::List(..)) => within,
+        _ => return serve(granted, headers, plan).await,
+    };
+    let left = within.saturating_sub(granted.started().elapsed());
+    match tokio::time::timeout(left, serve(granted, headers, plan)).await {
+        Ok(served) => served,
+        Err(_) => {
+            let message = "Timeout: request did not complete within the allotted timeout";
+            let status = Status::failure(504, Reason::Timeout, message);
+            Ok(Served::Status(status, Vec::new(), None))
+        }
+    }
+}
+
+async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Served, BypassReason> {
+    let front = granted.front();
+    let gvr = granted.resource().ok_or(BypassReason::UnusualRequest)?;
+    // No reflector is started for a path that leads to no resource of any scope.
+    if granted.scope(true).is_none() && granted.scope(false).is_none() {
+        return Err(BypassReason::UnusualRequest);
+    }
     let selection = front.config.as_ref();
-    let entry = match plan {
+    let waits = match plan {
         // A forwarded watch stays upstream for as long as it lasts.
-        Plan::Watch(..) => {
-            front
-                .cache
-                .lookup_within(&info.gvr, selection, WATCH_WAITS)
-                .await?
-        }
+        Plan::Watch(..) => true,
         // Upstream does not know all of what is asked.
-        _ if overlay::is_for(front, &info.gvr) => {
-            front
-                .cache
-                .lookup_within(&info.gvr, selection, WATCH_WAITS)
-                .await?
-        }
-        Plan::Get(_) | Plan::List(..) => front.cache.lookup(&info.gvr, selection)?,
+        Plan::Get(_) | Plan::List(..) => overlay::is_for(front, gvr),
+    };
+    let entry = if waits {
+        let found = front.cache.lookup_within(gvr, selection, WATCH_WAITS);
+        found.await?
+    } else {
+        front.cache.lookup(gvr, selection)?
     };
     let store = entry.store().ok_or(BypassReason::Filling)?;
-    let namespace = scope(info, &store)?;
-    let (representation, shape) = shape::representation(headers, query, &store, &plan)?;
-    plan.check(namespace, &store)?;
+    // A path that does not fit the resource's scope is upstream's to refuse.
+    let scope = granted.scope(store.resource.namespaced);
+    let scope = scope.ok_or(BypassReason::UnusualRequest)?;
+    let plan = plan.narrow(&scope, granted.info().is_verb_via_path())?;
+    let (representation, shape) = shape::representation(headers, granted.query(), &store, &plan)?;
+    plan.check(&scope, &store)?;
     let resource = Resource {
         front,
         entry: &entry,
         store: &store,
-        user,
+        user: granted.user(),
+        scope: &scope,
     };
-    let newest = match newest::newest(resource, info, namespace, &plan).await {
+    let newest = match newest::newest(resource, &plan).await {
         Ok(newest) => newest,
         Err(unanswered) => return newest::refuse(unanswered),
     };
     let newest = overlay::apply(front, &store, newest);
-    let warnings = deprecation::of_cached(front, info, &entry, &store).await;
+    let warnings = deprecation::of_cached(front, gvr, &entry, &store).await;
     match plan {
         Plan::Get(_) => {
             let version = newest.resource_version(&store);
-            let Some(object) = newest.object(namespace, &info.name) else {
-                let resource = info.gvr.group_resource();
-                let status = Status::not_found(&resource, &info.name);
-                return Ok(Outcome::NotFound(status, warnings, version));
+            let Some(object) = newest.object(scope.namespace, scope.name) else {
+                let status = Status::not_found(&gvr.group_resource(), scope.name);
+                return Ok(Served::Status(status, warnings, Some(version)));
             };
             let body = vec![read::get_body(&store, &object, &shape)?];
             let answer = shape::answer(body, representation, headers, &warnings).await?;
-            Ok(Outcome::Answer(answer, version))
+            Ok(Served::Answer(answer.out_of(CacheResult::Hit(version))))
         }
         Plan::List(options, plan) => {
             let gzip = shape::stitches(representation, headers);
+            let namespace = scope.namespace;
             let (body, version) =
                 list::list(namespace, options, &plan, &store, newest, &shape, gzip)?;
             let answer = shape::list(body, representation, headers, &warnings).await?;
-            Ok(Outcome::Answer(answer, version))
+            Ok(Served::Answer(answer.out_of(CacheResult::Hit(version))))
         }
-        Plan::Watch(options, plan) if overlay::is_for(front, &info.gvr) => {
+        Plan::Watch(options, plan) if overlay::is_for(front, gvr) => {
             let opened = overlay_watch::open(front, store, newest, options, plan, shape).await?;
             Ok(match opened {
-                Ok(watch) => Outcome::Watch(Box::new(watch), warnings),
-                Err(status) => Outcome::Refused(*status, warnings),
+                Ok(watch) => Served::Watch(Box::new(watch), warnings),
+                Err(status) => Served::Status(*status, warnings, None),
             })
         }
         Plan::Watch(options, plan) => {
@@ -242,33 +313,14 @@ async fn serve(
             if let watch::Start::Version(version) = start
                 && let Err(expired) = watch::refuse_half_known(version, &store)
             {
-                return Ok(Outcome::Refused(expired, warnings));
+                return Ok(Served::Status(expired, warnings, None));
             }
-            let min_request_timeout = front.config.serving.min_request_timeout;
-            watch::watch(namespace, options, start, store, shape, min_request_timeout)
-                .map(|watch| if unmarked { watch.unmarked() } else { watch })
-                .map(|watch| Outcome::Watch(Box::new(watch), warnings))
+            let lasts = front.config.serving.min_request_timeout;
+            let watch = watch::watch(scope.namespace, options, start, store, shape, lasts)?;
+            let watch = if unmarked { watch.unmarked() } else { watch };
+            Ok(Served::Watch(Box::new(watch), warnings))
         }
     }
-}
-
-/// The namespace of the stored objects the path is about. A path that does not
-/// fit the resource's scope is upstream's to refuse.
-fn scope<'i>(info: &'i RequestInfo, store: &Store) -> Result<&'i str, BypassReason> {
-    let is_namespaces = info.gvr.resource == "namespaces" && info.gvr.group.is_empty();
-    let namespace = if is_namespaces {
-        ""
-    } else {
-        info.namespace.as_str()
-    };
-    let one = info.parts.len() > 1;
-    let fits = match (store.resource.namespaced, namespace.is_empty()) {
-        (true, false) | (false, true) => true,
-        (true, true) => !one,
-        (false, false) => false,
-    };
-    fits.then_some(namespace)
-        .ok_or(BypassReason::UnusualRequest)
 }
 
 fn filter(namespace: &str, options: ListOptions, store: &Store) -> Result<Filter, BypassReason> {

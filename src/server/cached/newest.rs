@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Outcome, Plan, overlay};
+use super::{Plan, Served, overlay};
 use crate::api::{Reason, Status, UserInfo};
 use crate::read::{
     Basis, BypassReason, Consistent, ListQuery, ListVersion, Question, SharedPage, SharedState,
     Unanswered, WatchPlan,
 };
 use crate::reflector::Entry;
-use crate::request::RequestInfo;
+use crate::request::Scope;
 use crate::server::forward;
 use crate::server::front::Front;
 use crate::store::{Snapshot, Store, StoredObject};
@@ -23,6 +23,8 @@ pub(super) struct Resource<'a> {
     pub(super) entry: &'a Arc<Entry>,
     pub(super) store: &'a Arc<Store>,
     pub(super) user: Option<&'a UserInfo>,
+    /// What of it, as it was granted.
+    pub(super) scope: &'a Scope<'a>,
 }
 
 /// As recent as was asked for.
@@ -66,17 +68,13 @@ impl Newest {
 }
 
 /// The state for a plan, once it is known to be recent enough.
-pub(super) async fn newest(
-    resource: Resource<'_>,
-    info: &RequestInfo,
-    namespace: &str,
-    plan: &Plan,
-) -> Result<Newest, Unanswered> {
+pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest, Unanswered> {
     let Resource {
         front,
         entry,
         store,
         user,
+        scope,
     } = resource;
     if let Plan::List(_, plan) = plan
         && let ListVersion::Exact(version) = plan.version
@@ -92,7 +90,7 @@ pub(super) async fn newest(
         store,
         mode: config.consistency,
         max_staleness: config.max_staleness,
-        wrote: front.writes.wrote(user, &info.gvr, Instant::now()),
+        wrote: front.writes.wrote(user, scope.gvr, Instant::now()),
     };
     let basis = consistent.ensure(plan.freshness()).await?;
     if basis == Basis::Store {
@@ -104,25 +102,25 @@ pub(super) async fn newest(
     let patience = front.config.upstream.timing().request_timeout;
     let query = |limit| {
         Question::List(ListQuery {
-            namespace: namespace.to_owned(),
-            label_selector: info.label_selector.clone(),
-            field_selector: info.field_selector.clone(),
+            namespace: scope.namespace.to_owned(),
+            label_selector: scope.label_selector.to_owned(),
+            field_selector: scope.field_selector.to_owned(),
             limit,
         })
     };
-    let overlaid = overlay::is_for(front, &info.gvr);
+    let overlaid = overlay::is_for(front, scope.gvr);
     let question = match plan {
         // Objects of ours stand among upstream's.
-        _ if overlaid => Question::List(ListQuery::everything(namespace)),
+        _ if overlaid => Question::List(ListQuery::everything(scope.namespace)),
         Plan::Get(_) => {
-            let one = (namespace, info.name.as_str());
+            let one = (scope.namespace, scope.name);
             let object = front.shared.object(entry, store, one, patience);
             return Ok(Newest::Object(object.await?));
         }
         // A list that goes on at the newest state: what comes before is not
         // in its page.
         Plan::List(_, plan) if !plan.start.is_empty() => {
-            Question::List(ListQuery::everything(namespace))
+            Question::List(ListQuery::everything(scope.namespace))
         }
         Plan::List(_, plan) => query(plan.limit),
         Plan::Watch(_, WatchPlan::InitialEvents(_)) => query(0),
@@ -138,10 +136,10 @@ pub(super) async fn newest(
 }
 
 /// What a client is told whose shared read has no answer.
-pub(super) fn refuse(unanswered: Unanswered) -> Result<Outcome, BypassReason> {
+pub(super) fn refuse(unanswered: Unanswered) -> Result<Served, BypassReason> {
     let status = match unanswered {
         Unanswered::Bypass(reason) => return Err(reason),
-        Unanswered::TooManyRequests => return Ok(Outcome::Overloaded),
+        Unanswered::TooManyRequests => return Ok(Served::Overloaded),
         Unanswered::Failed(status) => status,
         Unanswered::Unreachable => forward::unreachable(),
         Unanswered::Timeout => Status::failure(
@@ -150,5 +148,5 @@ pub(super) fn refuse(unanswered: Unanswered) -> Result<Outcome, BypassReason> {
             "the API server did not answer in time",
         ),
     };
-    Ok(Outcome::Refused(status, Vec::new()))
+    Ok(Served::Status(status, Vec::new(), None))
 }

@@ -1,0 +1,60 @@
+//! How long a request may take, by its own wish: the `timeout` parameter, which
+//! client-go adds to every request where `rest.Config.Timeout` is set.
+//! Source: k8s.io/apiserver `endpoints/filters/request_deadline.go`.
+
+use std::time::Duration;
+
+use crate::api::Query;
+use crate::api::duration::parse_duration;
+
+/// Shorter times run out, or do not, by chance: upstream decides about them.
+const LEAST: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadline {
+    /// The parameter is absent or empty: the server's own limit holds.
+    Default,
+    Within(Duration),
+    /// A time that is malformed, negative, zero or very short. Upstream has
+    /// the words for it.
+    Unclear,
+}
+
+impl Deadline {
+    pub fn of(query: &Query) -> Self {
+        match query.get("timeout") {
+            None | Some("") => Self::Default,
+            Some(text) => match parse_duration(text) {
+                Some(time) if time >= LEAST => Self::Within(time),
+                Some(_) | None => Self::Unclear,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_read_as_go_reads_them_or_not_at_all() {
+        for (query, expected) in [
+            ("", Deadline::Default),
+            ("timeout=", Deadline::Default),
+            ("timeout=10s", Deadline::Within(Duration::from_secs(10))),
+            ("timeout=1m30s", Deadline::Within(Duration::from_secs(90))),
+            // The first of several counts.
+            (
+                "timeout=5s&timeout=x",
+                Deadline::Within(Duration::from_secs(5)),
+            ),
+            ("timeout=10", Deadline::Unclear),
+            ("timeout=0s", Deadline::Unclear),
+            ("timeout=-5s", Deadline::Unclear),
+            ("timeout=1ns", Deadline::Unclear),
+            ("timeout=ten", Deadline::Unclear),
+        ] {
+            assert_eq!(Deadline::of(&Query::parse(query)), expected, "{query}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Leave to do what a request asks for. This is the one place where requests
+//! are authorized.
+//!
+//! A grant carries the attributes it was given for. Whatever serves a request
+//! takes the grant, and derives from its attributes what it serves: what is
+//! authorized and what is served cannot differ.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use pingora_http::RequestHeader;
+
+use super::identified::{Caller, Identified};
+use crate::api::{Attributes, GroupVersionResource, Status};
+use crate::audit::Trail;
+use crate::authz::{Decision, forbidden};
+use crate::request::Scope;
+use crate::server::front::Gate;
+use crate::server::respond::Answer;
+
+/// Annotations of the audit log that tell who decided, and why: k8s.io/apiserver
+/// `endpoints/filters/authorization.go`.
+const DECISION: &str = "authorization.k8s.io/decision";
+const REASON: &str = "authorization.k8s.io/reason";
+const NOBODY_COULD_SAY: &str = "internal error";
+
+/// A request that its caller may make.
+pub(in crate::server) struct Granted {
+    identified: Arc<Identified>,
+    attributes: Attributes,
+}
+
+/// Why there is no grant.
+pub(in crate::server) enum Ungranted {
+    /// The caller may not, or nobody could be asked.
+    Refused(Status),
+    /// Only upstream knows as whom the request is made, and decides itself.
+    OnlyUpstream,
+}
+
+impl Ungranted {
+    /// The answer in place of what was asked for; `None` where upstream has it.
+    pub(in crate::server) fn answer(
+        &self,
+        request: &RequestHeader,
+        identified: &Identified,
+    ) -> Option<Answer> {
+        match self {
+            Self::Refused(status) => Some(Answer::from_status(
+                status,
+                &request.headers,
+                identified.query(),
+            )),
+            Self::OnlyUpstream => None,
+        }
+    }
+}
+
+impl Granted {
+    /// The objects that the grant is about. `None` where kube-apiserver serves
+    /// something else at the request's path, or nothing.
+    pub(in crate::server) fn scope(&self, namespaced: bool) -> Option<Scope<'_>> {
+        let info = self.info();
+        let path = Some(info.path.as_str()).filter(|_| info.is_canonical())?;
+        Scope::of(&self.attributes, namespaced, path)
+    }
+
+    /// The resource that the grant is about.
+    pub(in crate::server) fn resource(&self) -> Option<&GroupVersionResource> {
+        match &self.attributes {
+            Attributes::Resource { gvr, .. } => Some(gvr),
+            Attributes::NonResource { .. } => None,
+        }
+    }
+}
+
+impl Deref for Granted {
+    type Target = Identified;
+
+    fn deref(&self) -> &Identified {
+        &self.identified
+    }
+}
+
+/// Asks for a request's grant when somebody needs it, and once: what is
+/// forwarded to upstream is authorized there.
+pub(in crate::server) struct Leave<'t> {
+    identified: Arc<Identified>,
+    granted: Option<Arc<Granted>>,
+    trail: Option<&'t mut Trail>,
+}
+
+impl<'t> Leave<'t> {
+    pub(in crate::server) fn new(
+        identified: Arc<Identified>,
+        trail: Option<&'t mut Trail>,
+    ) -> Self {
+        Self {
+            identified,
+            granted: None,
+            trail,
+        }
+    }
+
+    pub(in crate::server) fn identified(&self) -> &Arc<Identified> {
+        &self.identified
+    }
+
+    pub(in crate::server) async fn ask(&mut self) -> Result<Arc<Granted>, Ungranted> {
+        if let Some(granted) = &self.granted {
+            return Ok(granted.clone());
+        }
+        let attributes = self.identified.info().attributes();
+        match self.identified.caller() {
+            Caller::Owner => {}
+            Caller::OwnerAsSomebody => return Err(Ungranted::OnlyUpstream),
+            Caller::User(user) => {
+                let front = self.identified.front();
+                let Gate::Delegated(gate) = &front.gate else {
+                    let error = "a user came in where only the owner may";
+                    return Err(Ungranted::Refused(Status::internal_error(error)));
+                };
+                let decided = gate.authorizer.decide(user, &attributes).await;
+                let mut annotate = |key, text: String| {
+                    if let Some(trail) = &mut self.trail {
+                        trail.annotate(key, text);
+                    }
+                };
+                let verdict = match decided {
+                    Ok(verdict) => verdict,
+                    Err(error) => {
+                        annotate(REASON, NOBODY_COULD_SAY.to_owned());
+                        return Err(Ungranted::Refused(error.to_status()));
+                    }
+                };
+                let is_allowed = verdict.decision == Decision::Allow;
+                let decision = if is_allowed { "allow" } else { "forbid" };
+                annotate(DECISION, decision.to_owned());
+                annotate(REASON, verdict.reason.clone());
+                if !is_allowed {
+                    let status = forbidden(user, &attributes, &verdict.reason);
+                    return Err(Ungranted::Refused(status));
+                }
+            }
+        }
+        let granted = Arc::new(Granted {
+            identified: self.identified.clone(),
+            attributes,
+        });
+        self.granted = Some(granted.clone());
+        Ok(granted)
+    }
+
+    /// As [`Leave::ask`]; the error is the answer in place of what was asked
+    /// for, `None` where upstream has it.
+    pub(in crate::server) async fn ask_for(
+        &mut self,
+        request: &RequestHeader,
+    ) -> Result<Arc<Granted>, Option<Answer>> {
+        let asked = self.ask().await;
+        asked.map_err(|ungranted| ungranted.answer(request, &self.identified))
+    }
+}

@@ -1,0 +1,215 @@
+//! A request whose caller is known: authentication, impersonation, and the
+//! headers that will name the caller upstream.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use pingora_proxy::Session;
+
+use super::received::{Received, peer};
+use crate::api::{Reason, Status, UserInfo};
+use crate::authn::{Impersonation, Peer};
+use crate::authz::impersonation::Mode;
+use crate::identity::{self, Caller as Named};
+use crate::server::front::{Delegated, Gate};
+use crate::server::personal;
+
+pub(in crate::server) struct Identified {
+    received: Arc<Received>,
+    caller: Caller,
+    impersonator: Option<Box<Impersonator>>,
+    /// Makes the caller known upstream, in place of what the caller claims.
+    identity: HeaderMap,
+}
+
+/// The user as whom a request goes on.
+pub(super) enum Caller {
+    /// apifront's own user, whom upstream knows.
+    Owner,
+    /// The owner asks upstream to act as somebody else. Upstream alone can say
+    /// what that user may see.
+    OwnerAsSomebody,
+    User(UserInfo),
+}
+
+/// The caller who goes on as somebody else.
+pub(in crate::server) struct Impersonator {
+    pub(in crate::server) caller: UserInfo,
+    /// The verb that allowed it; empty for the mode before Kubernetes 1.36.
+    pub(in crate::server) constraint: &'static str,
+}
+
+/// Why a caller may not go on.
+pub(in crate::server) enum Refused {
+    /// Nobody knows who the caller is.
+    Caller(Status),
+    /// The caller is known, but may not be somebody else or cannot be named
+    /// upstream.
+    Later {
+        status: Status,
+        caller: Option<UserInfo>,
+        /// kube-apiserver's impersonation filter guards its answers against
+        /// sniffing.
+        by_impersonation: bool,
+    },
+}
+
+impl Refused {
+    pub(in crate::server) fn status(&self) -> &Status {
+        match self {
+            Self::Caller(status) | Self::Later { status, .. } => status,
+        }
+    }
+
+    fn impersonation(status: Status, caller: Option<&UserInfo>) -> Self {
+        Self::Later {
+            status,
+            caller: caller.cloned(),
+            by_impersonation: true,
+        }
+    }
+
+    fn identity(status: Status, caller: Option<&UserInfo>) -> Self {
+        Self::Later {
+            status,
+            caller: caller.cloned(),
+            by_impersonation: false,
+        }
+    }
+}
+
+impl From<Status> for Refused {
+    fn from(status: Status) -> Self {
+        Self::Caller(status)
+    }
+}
+
+impl Identified {
+    /// Finds out who asks, and as whom.
+    pub(in crate::server) async fn identify(
+        received: Arc<Received>,
+        session: &Session,
+    ) -> Result<Arc<Self>, Refused> {
+        let front = received.front().clone();
+        let identified = match &front.gate {
+            Gate::Owner => owner(received, session)?,
+            Gate::Delegated(gate) => delegated(received, session, gate).await?,
+        };
+        Ok(Arc::new(identified))
+    }
+
+    pub(super) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// `None` for apifront's own user, whom upstream knows.
+    pub(in crate::server) fn user(&self) -> Option<&UserInfo> {
+        match &self.caller {
+            Caller::User(user) => Some(user),
+            Caller::Owner | Caller::OwnerAsSomebody => None,
+        }
+    }
+
+    /// Present where the user is not the caller.
+    pub(in crate::server) fn impersonator(&self) -> Option<&Impersonator> {
+        self.impersonator.as_deref()
+    }
+
+    /// Headers that make the caller known upstream.
+    pub(in crate::server) fn identity(&self) -> &HeaderMap {
+        &self.identity
+    }
+}
+
+impl Deref for Identified {
+    type Target = Received;
+
+    fn deref(&self) -> &Received {
+        &self.received
+    }
+}
+
+fn owner(received: Arc<Received>, session: &Session) -> Result<Identified, Refused> {
+    let request = session.req_header();
+    let authority = request.uri.authority().map(|a| a.as_str());
+    let headers = &request.headers;
+    if !personal::is_local(headers, authority) {
+        let status = Status::failure(
+            403,
+            Reason::Forbidden,
+            "this listener answers only requests to localhost, from no foreign web page",
+        );
+        return Err(Refused::identity(status, None));
+    }
+    let impersonation =
+        Impersonation::from_headers(headers).map_err(|s| Refused::impersonation(s, None))?;
+    let named = Named {
+        user: &UserInfo::default(),
+        token: None,
+        impersonation: impersonation.as_ref(),
+    };
+    Ok(Identified {
+        received,
+        caller: match &impersonation {
+            Some(_) => Caller::OwnerAsSomebody,
+            None => Caller::Owner,
+        },
+        impersonator: None,
+        identity: identity_headers(identity::Mode::Personal, named)
+            .map_err(|s| Refused::identity(s, None))?,
+    })
+}
+
+async fn delegated(
+    received: Arc<Received>,
+    session: &Session,
+    gate: &Delegated,
+) -> Result<Identified, Refused> {
+    let headers = &session.req_header().headers;
+    let unknown = Peer::unknown();
+    let peer = peer(session).unwrap_or(&unknown);
+    let caller = gate.authenticator.authenticate(headers, peer).await?;
+    let mut user = caller.user;
+    let impersonation =
+        Impersonation::from_headers(headers).map_err(|s| Refused::impersonation(s, Some(&user)))?;
+    let mut impersonator = None;
+    if let Some(impersonation) = &impersonation {
+        let impersonated = gate
+            .impersonator
+            .impersonate(&user, impersonation, &received.info().attributes())
+            .await
+            .map_err(|s| Refused::identity(s, Some(&user)))?;
+        impersonator = Some(Box::new(Impersonator {
+            caller: std::mem::replace(&mut user, impersonated.user),
+            constraint: match impersonated.mode {
+                Mode::Legacy => "",
+                mode => mode.verb(),
+            },
+        }));
+    }
+    // Backends take names from headers, as from kube-apiserver.
+    let mode = match received.route() {
+        Some(_) => identity::Mode::RequestHeader,
+        None => gate.forward_as,
+    };
+    let known = impersonator.as_ref().map_or(&user, |i| &i.caller);
+    let named = Named {
+        user: &user,
+        token: caller.token.as_deref(),
+        impersonation: impersonation.as_ref(),
+    };
+    let identity = identity_headers(mode, named).map_err(|s| Refused::identity(s, Some(known)))?;
+    Ok(Identified {
+        received,
+        caller: Caller::User(user),
+        impersonator,
+        identity,
+    })
+}
+
+fn identity_headers(mode: identity::Mode, caller: Named<'_>) -> Result<HeaderMap, Status> {
+    let mut headers = HeaderMap::new();
+    identity::apply(mode, caller, &mut headers)?;
+    Ok(headers)
+}

@@ -1,0 +1,187 @@
+//! A request as it was received: what is asked, from where.
+
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::HeaderMap;
+use http::header::{HeaderValue, UPGRADE};
+use pingora_proxy::Session;
+
+use crate::aggregation::{Registered, Remote};
+use crate::api::{Query, Reason, Status};
+use crate::authn::Peer;
+use crate::request::{Deadline, RequestInfo, RequestInfoError};
+use crate::server::front::{Front, Gate};
+use crate::server::respond::{AUDIT_ID, Answer};
+use crate::server::websocket::Handshake;
+
+/// The part of a request that needs no understanding.
+pub(in crate::server) struct Head {
+    started: Instant,
+    client: Option<IpAddr>,
+    query: Query,
+    audit_id: HeaderValue,
+}
+
+/// A request whose method, path and query are understood.
+pub(in crate::server) struct Received {
+    head: Head,
+    front: Arc<Front>,
+    info: RequestInfo,
+    route: Option<Arc<Registered>>,
+    handshake: Option<Handshake>,
+    deadline: Deadline,
+    wants_upgrade: bool,
+}
+
+/// A request that nobody understands, and the answer to it.
+pub(in crate::server) struct Unreadable {
+    pub(in crate::server) head: Box<Head>,
+    pub(in crate::server) answer: Answer,
+}
+
+impl Head {
+    fn read(session: &Session) -> Self {
+        let request = session.req_header();
+        Self {
+            started: Instant::now(),
+            client: session
+                .client_addr()
+                .and_then(|a| a.as_inet())
+                .map(|a| a.ip()),
+            query: Query::parse(request.uri.query().unwrap_or_default()),
+            audit_id: audit_id(&request.headers),
+        }
+    }
+
+    /// When the header had been read.
+    pub(in crate::server) fn started(&self) -> Instant {
+        self.started
+    }
+
+    pub(in crate::server) fn client(&self) -> Option<IpAddr> {
+        self.client
+    }
+
+    pub(in crate::server) fn query(&self) -> &Query {
+        &self.query
+    }
+
+    pub(in crate::server) fn audit_id(&self) -> &HeaderValue {
+        &self.audit_id
+    }
+}
+
+impl Received {
+    /// Reads method, path and query.
+    pub(in crate::server) fn read(
+        session: &Session,
+        front: &Arc<Front>,
+    ) -> Result<Arc<Self>, Unreadable> {
+        let head = Head::read(session);
+        let request = session.req_header();
+        let path = request.uri.path();
+        let info = match RequestInfo::parse(&request.method, path, &head.query) {
+            Ok(info) => info,
+            Err(error) => {
+                let status = unreadable(&error, path);
+                let answer = Answer::from_status(&status, &request.headers, &head.query);
+                let head = Box::new(head);
+                return Err(Unreadable { head, answer });
+            }
+        };
+        let wants_upgrade = request.headers.contains_key(UPGRADE);
+        let handshake = wants_upgrade
+            .then(|| {
+                let owner = matches!(front.gate, Gate::Owner);
+                let certificate = peer(session).is_some_and(Peer::has_certificate);
+                Handshake::read(request, owner || certificate)
+            })
+            .flatten();
+        Ok(Arc::new(Self {
+            deadline: Deadline::of(&head.query),
+            route: front.aggregation.route(&info.path).cloned(),
+            front: front.clone(),
+            head,
+            info,
+            handshake,
+            wants_upgrade,
+        }))
+    }
+
+    /// The configuration and all parts that were in force when it arrived.
+    pub(in crate::server) fn front(&self) -> &Arc<Front> {
+        &self.front
+    }
+
+    pub(in crate::server) fn info(&self) -> &RequestInfo {
+        &self.info
+    }
+
+    /// Present where the path is that of an APIService of the configuration.
+    pub(in crate::server) fn route(&self) -> Option<&Registered> {
+        self.route.as_deref()
+    }
+
+    /// The backend that the request is for.
+    pub(in crate::server) fn remote(&self) -> Option<&Remote> {
+        self.route()?.remote.as_ref()
+    }
+
+    /// Of a request for a WebSocket that can be answered here.
+    pub(in crate::server) fn handshake(&self) -> Option<&Handshake> {
+        self.handshake.as_ref()
+    }
+
+    pub(in crate::server) fn wants_upgrade(&self) -> bool {
+        self.wants_upgrade
+    }
+
+    pub(in crate::server) fn deadline(&self) -> Deadline {
+        self.deadline
+    }
+}
+
+impl Deref for Received {
+    type Target = Head;
+
+    fn deref(&self) -> &Head {
+        &self.head
+    }
+}
+
+/// The client at the other end of a TLS connection.
+pub(super) fn peer(session: &Session) -> Option<&Peer> {
+    let tls = session.digest()?.ssl_digest.as_ref()?;
+    tls.extension.get::<Peer>()
+}
+
+fn unreadable(error: &RequestInfoError, path: &str) -> Status {
+    match error {
+        RequestInfoError::BadEscape => Status::bad_request(error.to_string()),
+        RequestInfoError::NoKind => {
+            Status::failure(500, Reason::Unknown, format!("{error}, {path}"))
+        }
+    }
+}
+
+/// The caller's own id, however long, or a fresh one: kube-apiserver takes it as
+/// it is.
+fn audit_id(headers: &HeaderMap) -> HeaderValue {
+    headers
+        .get(AUDIT_ID)
+        .filter(|id| !id.is_empty())
+        .cloned()
+        .unwrap_or_else(fresh_audit_id)
+}
+
+/// Random bytes are this thread's: the kernel's would be a system call for
+/// every request.
+fn fresh_audit_id() -> HeaderValue {
+    let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
+    let mut text = uuid::Uuid::encode_buffer();
+    HeaderValue::from_str(id.hyphenated().encode_lower(&mut text))
+        .unwrap_or(HeaderValue::from_static("unknown"))
+}
