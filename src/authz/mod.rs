@@ -23,7 +23,7 @@ use crate::upstream::review::{
     self as upstream, MAX_CONCURRENT_REVIEWS, ReviewClient, ReviewError,
 };
 
-pub use forbidden::forbidden;
+use forbidden::forbidden;
 pub use impersonation::{Impersonated, Impersonator};
 pub use metrics::AuthzMetrics;
 
@@ -69,6 +69,18 @@ pub struct Verdict {
     pub reason: String,
 }
 
+/// What became of the question whether a caller may make a request.
+#[derive(Debug)]
+pub struct Ruling {
+    /// The decision about the request's own attributes, for the audit log.
+    /// `None` where nobody could be asked.
+    pub verdict: Option<Arc<Verdict>>,
+    /// Whether the request may go on. If not, the answer to the caller: 403
+    /// with kube-apiserver's text, or 429, 500 or 503 where nobody could be
+    /// asked.
+    pub outcome: Result<(), Status>,
+}
+
 pub struct Authorizer {
     client: Arc<dyn ReviewClient>,
     permits: Semaphore,
@@ -106,51 +118,45 @@ impl Authorizer {
         self.settings.store(Arc::new(settings));
     }
 
-    /// The verdict that allows it (its reason is for the audit log); 403 with
-    /// kube-apiserver's text, or 500 or 503 where nobody could be asked.
-    pub async fn authorize(
-        &self,
-        user: &UserInfo,
-        attributes: &Attributes,
-    ) -> Result<Arc<Verdict>, Status> {
-        let verdict = self
-            .decide(user, attributes)
-            .await
-            .map_err(|e| e.to_status())?;
-        match verdict.decision {
-            Decision::Allow => Ok(verdict),
-            _ => Err(forbidden(user, attributes, &verdict.reason)),
-        }
-    }
-
-    /// As [`Authorizer::authorize`], and for exec, attach and port-forward of
-    /// pods also as `create`, whatever the method: a WebSocket begins with GET,
-    /// and reading must not be enough to run a command.
+    /// Whether `user` may make the request that `attributes` describe. This is
+    /// the one question that lets a request go on.
     ///
-    /// kube-apiserver does so since 1.35
-    /// (`AuthorizePodWebsocketUpgradeCreatePermission`), with this shorter text.
-    pub async fn authorize_request(
-        &self,
-        user: &UserInfo,
-        attributes: &Attributes,
-    ) -> Result<Arc<Verdict>, Status> {
-        let verdict = self.authorize(user, attributes).await?;
-        let Some(create) = also_create(attributes) else {
-            return Ok(verdict);
+    /// exec, attach and port-forward of pods must also be allowed as `create`,
+    /// whatever the method: a WebSocket begins with GET, and the right to read
+    /// must not be enough to run a command. kube-apiserver asks so since 1.35
+    /// (`ensureAuthorizedForVerb` of `pkg/registry/core/pod/rest`, behind
+    /// `AuthorizePodWebsocketUpgradeCreatePermission`), after its audit log was
+    /// told of the first decision, and with a shorter text.
+    pub async fn authorize_request(&self, user: &UserInfo, attributes: &Attributes) -> Ruling {
+        let verdict = match self.decide(user, attributes).await {
+            Ok(verdict) => verdict,
+            Err(error) => {
+                return Ruling {
+                    verdict: None,
+                    outcome: Err(error.to_status()),
+                };
+            }
         };
-        let also = self
-            .decide(user, &create)
-            .await
-            .map_err(|e| e.to_status())?;
-        match also.decision {
-            Decision::Allow => Ok(verdict),
-            _ => Err(forbidden::refuse(attributes, &also.reason)),
+        let outcome = match (verdict.decision, also_create(attributes)) {
+            (Decision::Deny | Decision::NoOpinion, _) => {
+                Err(forbidden(user, attributes, &verdict.reason))
+            }
+            (Decision::Allow, None) => Ok(()),
+            (Decision::Allow, Some(create)) => match self.decide(user, &create).await {
+                Ok(also) if also.decision == Decision::Allow => Ok(()),
+                Ok(also) => Err(forbidden::refuse(attributes, &also.reason)),
+                Err(error) => Err(error.to_status()),
+            },
+        };
+        Ruling {
+            verdict: Some(verdict),
+            outcome,
         }
     }
 
     /// Equal questions at the same time share one review. A review that could
     /// not be made is not remembered.
-    pub async fn decide(
+    async fn decide(
         &self,
         user: &UserInfo,
         attributes: &Attributes,

@@ -91,9 +91,14 @@ async fn answers_become_decisions() {
         ("/livez", ""),
         ("/healthz", ""),
     ] {
-        let result = match authorizer.authorize(&jane, &path(at)).await {
-            Ok(verdict) => verdict.reason.clone(),
-            Err(status) => status.to_string(),
+        let ruling = authorizer.authorize_request(&jane, &path(at)).await;
+        let result = match (ruling.outcome, ruling.verdict) {
+            (Ok(()), Some(verdict)) => verdict.reason.clone(),
+            (Ok(()), None) => "allowed by nobody".to_owned(),
+            (Err(status), verdict) => {
+                assert_eq!(verdict.is_none(), status.code >= 500, "{at}");
+                status.to_string()
+            }
         };
         let matches = match expected {
             "500" | "503" => result.starts_with(expected),
@@ -105,15 +110,13 @@ async fn answers_become_decisions() {
         verb: "impersonate-on:user-info:get".to_owned(),
         path: "/readyz".to_owned(),
     };
-    assert!(authorizer.authorize(&jane, &as_somebody).await.is_err());
+    let ruling = authorizer.authorize_request(&jane, &as_somebody).await;
+    assert!(ruling.outcome.is_err());
     let before = server.calls();
     let masters = user("root", &["devs", "system:masters"]);
-    assert!(
-        authorizer
-            .authorize(&masters, &pods("delete", "x", ""))
-            .await
-            .is_ok()
-    );
+    let attributes = pods("delete", "x", "");
+    let ruling = authorizer.authorize_request(&masters, &attributes).await;
+    assert!(ruling.outcome.is_ok());
     assert_eq!(server.calls(), before, "system:masters is not asked about");
 }
 
@@ -125,13 +128,9 @@ async fn decisions_are_shared_and_remembered_but_errors_are_not() {
     });
     let (authorizer, registry) = authorizer_of(server.clone(), MINUTE);
     let (jane, attributes) = (user("jane", &[]), pods("list", "", ""));
-    let herd = (0..50).map(|_| authorizer.authorize(&jane, &attributes));
-    assert!(
-        futures::future::join_all(herd)
-            .await
-            .iter()
-            .all(Result::is_ok)
-    );
+    let herd = (0..50).map(|_| authorizer.authorize_request(&jane, &attributes));
+    let rulings = futures::future::join_all(herd).await;
+    assert!(rulings.iter().all(|ruling| ruling.outcome.is_ok()));
     assert_eq!(server.calls(), 1);
     let down = user("down", &[]);
     let long = path(&"/x".repeat(5_000));
@@ -145,7 +144,7 @@ async fn decisions_are_shared_and_remembered_but_errors_are_not() {
         (&jane, &long, 1),
     ] {
         let before = server.calls();
-        let _ = authorizer.authorize(who, what).await;
+        let _ = authorizer.authorize_request(who, what).await;
         assert_eq!(server.calls() - before, calls, "{who:?} {what:?}");
     }
     let families = registry.gather();
@@ -165,7 +164,8 @@ async fn a_zero_ttl_remembers_nothing() {
     let server = FakeApiServer::new(|_, _| answer(json!({"allowed": true})));
     let (authorizer, _) = authorizer_of(server.clone(), Duration::ZERO);
     for _ in 0..3 {
-        let _ = authorizer.authorize(&user("jane", &[]), &path("/x")).await;
+        let jane = user("jane", &[]);
+        let _ = authorizer.authorize_request(&jane, &path("/x")).await;
     }
     assert_eq!(server.calls(), 3);
 }
@@ -198,10 +198,13 @@ async fn commands_in_pods_need_create_even_by_get() {
         ("creator", "exec", "create", None),
     ] {
         let attributes = pods(verb, "x", subresource);
-        let result = authorizer
+        let ruling = authorizer
             .authorize_request(&user(who, &[]), &attributes)
             .await;
-        let message = result.err().map(|status| status.message);
+        // The audit log is told of the decision about the request itself.
+        let decision = ruling.verdict.map(|verdict| verdict.decision);
+        assert_eq!(decision, Some(Decision::Allow));
+        let message = ruling.outcome.err().map(|status| status.message);
         assert_eq!(message.as_deref(), expected, "{who} {verb} {subresource}");
     }
 }
@@ -438,9 +441,9 @@ async fn what_was_allowed_stays_so_while_nobody_can_be_asked() {
     let authorizer = Authorizer::new(server.clone(), settings, metrics);
     let (jane, joe, jill) = (user("jane", &[]), user("joe", &[]), user("jill", &[]));
     let pods = pods("list", "", "");
-    let code = async |user: &UserInfo| match authorizer.authorize(user, &pods).await {
-        Ok(_) => 200,
-        Err(status) => status.code,
+    let code = async |user: &UserInfo| {
+        let ruling = authorizer.authorize_request(user, &pods).await;
+        ruling.outcome.map_or_else(|status| status.code, |()| 200)
     };
     assert_eq!((code(&jane).await, code(&joe).await), (200, 403));
     let began = Instant::now();

@@ -13,7 +13,7 @@ use super::respond::Answer;
 use crate::api::{Attributes, Query, Status, UserInfo};
 use crate::audit::{Request, Trail};
 use crate::authn::Peer;
-use crate::authz::{Decision, forbidden};
+use crate::authz::{Decision, Ruling};
 
 /// Annotations of who decided, and why: k8s.io/apiserver
 /// `endpoints/filters/authorization.go`.
@@ -140,23 +140,16 @@ pub(super) async fn authorize(
     attributes: &Attributes,
     trail: Option<&mut Trail>,
 ) -> Result<(), Status> {
-    let verdict = match gate.authorizer.decide(user, attributes).await {
-        Ok(verdict) => verdict,
-        Err(error) => {
-            if let Some(trail) = trail {
-                trail.annotate(REASON, NOBODY_COULD_SAY);
-            }
-            return Err(error.to_status());
-        }
-    };
-    let is_allowed = verdict.decision == Decision::Allow;
+    let Ruling { verdict, outcome } = gate.authorizer.authorize_request(user, attributes).await;
     if let Some(trail) = trail {
-        trail.annotate(DECISION, if is_allowed { "allow" } else { "forbid" });
-        trail.annotate(REASON, verdict.reason.clone());
+        match &verdict {
+            Some(verdict) => {
+                let is_allowed = verdict.decision == Decision::Allow;
+                trail.annotate(DECISION, if is_allowed { "allow" } else { "forbid" });
+                trail.annotate(REASON, verdict.reason.clone());
+            }
+            None => trail.annotate(REASON, NOBODY_COULD_SAY),
+        }
     }
-    if is_allowed {
-        Ok(())
-    } else {
-        Err(forbidden(user, attributes, &verdict.reason))
-    }
+    outcome
 }
