@@ -1,5 +1,6 @@
 use prometheus::Registry;
 use serde_json::{Value, json};
+use tokio::time::advance;
 
 use super::impersonation::Mode;
 use super::*;
@@ -153,6 +154,7 @@ async fn decisions_are_shared_and_remembered_but_errors_are_not() {
         names,
         [
             "apifront_subject_access_review_cache_total",
+            "apifront_subject_access_reviews_refused_total",
             "authorization_attempts_total",
             "authorization_duration_seconds"
         ]
@@ -427,27 +429,36 @@ impl ReviewClient for Server {
     }
 }
 
-/// Reads from memory ended ten seconds after the API server did.
-#[tokio::test]
-async fn what_was_allowed_stays_so_while_nobody_can_be_asked() {
-    let (ttl, outage) = (Duration::from_millis(10), Duration::from_millis(400));
-    let server = Arc::new(Server::default());
-    let settings = AuthzSettings {
-        allow_ttl: ttl,
-        deny_ttl: ttl,
-        outage,
-    };
+async fn code_of(authorizer: &Authorizer, user: &UserInfo, attributes: &Attributes) -> u16 {
+    let ruling = authorizer.authorize_request(user, attributes).await;
+    ruling.outcome.map_or_else(|status| status.code, |()| 200)
+}
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+const TEN_AND_THIRTY: AuthzSettings = AuthzSettings {
+    allow_ttl: Duration::from_secs(10),
+    deny_ttl: Duration::from_secs(10),
+    outage: Duration::from_secs(30),
+};
+
+fn authorizer_with(server: Arc<dyn ReviewClient>, settings: AuthzSettings) -> Authorizer {
     let metrics = AuthzMetrics::register(&Registry::new()).unwrap();
-    let authorizer = Authorizer::new(server.clone(), settings, metrics);
+    Authorizer::new(server, settings, metrics)
+}
+
+/// Reads from memory ended ten seconds after the API server did.
+#[tokio::test(start_paused = true)]
+async fn what_was_allowed_stays_so_while_nobody_can_be_asked() {
+    let server = Arc::new(Server::default());
+    let authorizer = authorizer_with(server.clone(), TEN_AND_THIRTY);
     let (jane, joe, jill) = (user("jane", &[]), user("joe", &[]), user("jill", &[]));
     let pods = pods("list", "", "");
-    let code = async |user: &UserInfo| {
-        let ruling = authorizer.authorize_request(user, &pods).await;
-        ruling.outcome.map_or_else(|status| status.code, |()| 200)
-    };
+    let code = async |user: &UserInfo| code_of(&authorizer, user, &pods).await;
     assert_eq!((code(&jane).await, code(&joe).await), (200, 403));
-    let began = Instant::now();
-    tokio::time::sleep(ttl * 2).await;
+    advance(seconds(11)).await;
 
     let unavailable = ReviewError::Unavailable("refused".to_owned());
     for (error, expected) in [
@@ -473,9 +484,104 @@ async fn what_was_allowed_stays_so_while_nobody_can_be_asked() {
         .reachable
         .store(true, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(code(&jane).await, 503);
-    server
-        .reachable
-        .store(false, std::sync::atomic::Ordering::Relaxed);
-    tokio::time::sleep_until((began + ttl + outage * 2).into()).await;
-    assert_eq!(code(&jane).await, 503);
+}
+
+/// Some allowances ended with the outage's first second, others 40 s later.
+#[tokio::test(start_paused = true)]
+async fn an_outage_ends_all_allowances_at_the_same_moment() {
+    let server = Arc::new(Server::default());
+    let authorizer = authorizer_with(server.clone(), TEN_AND_THIRTY);
+    let (jane, jill) = (user("jane", &[]), user("jill", &[]));
+    let pods = pods("list", "", "");
+    let code = async |user: &UserInfo| code_of(&authorizer, user, &pods).await;
+    assert_eq!(code(&jane).await, 200);
+    advance(seconds(9)).await;
+    assert_eq!(code(&jill).await, 200);
+    *server.error.lock() = Some(ReviewError::Unavailable("refused".to_owned()));
+    advance(seconds(29)).await;
+    assert_eq!((code(&jane).await, code(&jill).await), (200, 200));
+    advance(seconds(1)).await;
+    assert_eq!((code(&jane).await, code(&jill).await), (503, 503));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reload_shortens_and_lengthens_what_is_believed() {
+    let server = FakeApiServer::new(|_, _| answer(json!({"allowed": true})));
+    let authorizer = authorizer_with(server.clone(), TEN_AND_THIRTY);
+    let (jane, pods) = (user("jane", &[]), pods("list", "", ""));
+    let calls = async || {
+        let before = server.calls();
+        code_of(&authorizer, &jane, &pods).await;
+        server.calls() - before
+    };
+    assert_eq!(calls().await, 1);
+    advance(seconds(5)).await;
+    assert_eq!(calls().await, 0);
+    let with = |allow_ttl| AuthzSettings {
+        allow_ttl,
+        ..TEN_AND_THIRTY
+    };
+    authorizer.reload(with(seconds(5)));
+    assert_eq!(calls().await, 1);
+    advance(seconds(20)).await;
+    authorizer.reload(with(seconds(60)));
+    assert_eq!(calls().await, 0);
+}
+
+/// Answers nobody but jane.
+struct Slow;
+
+#[async_trait::async_trait]
+impl ReviewClient for Slow {
+    async fn create_review(
+        &self,
+        _: &str,
+        body: bytes::Bytes,
+    ) -> Result<(http::StatusCode, bytes::Bytes), ReviewError> {
+        let review: Value = serde_json::from_slice(&body).unwrap();
+        if review["spec"]["user"] != "jane" {
+            std::future::pending::<()>().await;
+        }
+        let status = json!({"status": {"allowed": true}}).to_string();
+        Ok((http::StatusCode::CREATED, status.into()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_questions_about_one_user_does_not_delay_another() {
+    use futures::FutureExt;
+    let authorizer = authorizer_with(Arc::new(Slow), TEN_AND_THIRTY);
+    let flood = user("flood", &[]);
+    let mut asked: Vec<_> = (0..600)
+        .map(|n| {
+            let (authorizer, flood, n) = (&authorizer, &flood, n.to_string());
+            async move { code_of(authorizer, flood, &pods("get", &n, "")).await }.boxed()
+        })
+        .collect();
+    let refused = asked
+        .iter_mut()
+        .filter_map(|one| one.now_or_never())
+        .inspect(|code| assert_eq!(*code, 429));
+    let room = TURNS.at_a_time_of_one + TURNS.waiting_of_one;
+    assert_eq!(refused.count(), 600 - room);
+    let jane = user("jane", &[]);
+    for n in 0..100 {
+        let pods = pods("get", &n.to_string(), "");
+        let code = code_of(&authorizer, &jane, &pods);
+        assert_eq!(code.now_or_never(), Some(200));
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_questions_drives_only_its_own_answers_out_of_memory() {
+    let server = FakeApiServer::new(|_, _| answer(json!({"allowed": true})));
+    let (authorizer, _) = authorizer_of(server.clone(), MINUTE);
+    let (jane, flood) = (user("jane", &[]), user("flood", &[]));
+    code_of(&authorizer, &jane, &pods("list", "", "")).await;
+    for n in 0..9_000 {
+        code_of(&authorizer, &flood, &pods("get", &n.to_string(), "")).await;
+    }
+    let before = server.calls();
+    code_of(&authorizer, &jane, &pods("list", "", "")).await;
+    assert_eq!(server.calls(), before);
 }

@@ -175,7 +175,7 @@ impl TokenReview {
             success_ttl: check.duration(
                 "authentication.tokenReview.successTTL",
                 &raw.success_ttl,
-                Duration::from_secs(120),
+                Duration::from_secs(10),
             ),
             failure_ttl: check.duration(
                 "authentication.tokenReview.failureTTL",

@@ -182,7 +182,8 @@ pub struct Authentication {
 pub struct TokenReview {
     /// Default true.
     pub enabled: Option<bool>,
-    /// How long a good token is remembered. Duration, default `2m`.
+    /// How long a good token is remembered, and not beyond its own end. Duration,
+    /// default `10s`.
     #[serde(rename = "successTTL")]
     pub success_ttl: Option<String>,
     /// How long a bad token is remembered. Duration, default `10s`.

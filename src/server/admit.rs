@@ -1,5 +1,7 @@
 //! From a request's credentials to the identity it goes on with.
 
+use std::net::IpAddr;
+
 use http::HeaderMap;
 
 use super::front::{Delegated, Front, Gate};
@@ -76,7 +78,7 @@ pub(super) async fn admit(
     front: &Front,
     headers: &HeaderMap,
     authority: Option<&str>,
-    peer: &Peer,
+    (peer, from): (&Peer, Option<IpAddr>),
     info: &RequestInfo,
     backend: bool,
 ) -> Result<Admitted, Refused> {
@@ -88,7 +90,7 @@ pub(super) async fn admit(
                 true => identity::Mode::RequestHeader,
                 false => gate.forward_as,
             };
-            delegated(gate, headers, peer, info, mode).await
+            delegated(gate, headers, (peer, from), info, mode).await
         }
     }
 }
@@ -121,11 +123,11 @@ fn owner(headers: &HeaderMap, authority: Option<&str>) -> Result<Admitted, Refus
 async fn delegated(
     gate: &Delegated,
     headers: &HeaderMap,
-    peer: &Peer,
+    (peer, from): (&Peer, Option<IpAddr>),
     info: &RequestInfo,
     mode: identity::Mode,
 ) -> Result<Admitted, Refused> {
-    let caller = gate.authenticator.authenticate(headers, peer).await?;
+    let caller = gate.authenticator.authenticate(headers, peer, from).await?;
     let mut user = caller.user;
     let impersonation =
         Impersonation::from_headers(headers).map_err(|s| Refused::impersonation(s, Some(&user)))?;

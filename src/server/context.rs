@@ -181,7 +181,7 @@ impl RequestContext {
             &self.front,
             &request.headers,
             authority,
-            peer,
+            (peer, self.client),
             info,
             backend,
         )
