@@ -7,6 +7,7 @@ use super::*;
 use crate::api::GroupVersionResource;
 use crate::authn::Impersonation;
 use crate::authn::testing::FakeApiServer;
+use crate::config::access::ConstrainedImpersonation;
 
 fn user(name: &str, groups: &[&str]) -> UserInfo {
     UserInfo {
@@ -236,7 +237,7 @@ async fn impersonate(
     wanted: UserInfo,
 ) -> Result<Impersonated, Status> {
     let (authorizer, _) = authorizer_of(server.clone(), MINUTE);
-    Impersonator::new(Arc::new(authorizer))
+    Impersonator::new(Arc::new(authorizer), || Some((1, 36)))
         .impersonate(requestor, &Impersonation { wanted }, &pods("list", "", ""))
         .await
 }
@@ -357,7 +358,7 @@ async fn constrained_modes_ask_for_many_at_once_and_are_remembered() {
         "impersonate users",
     ]);
     let (authorizer, _) = authorizer_of(server.clone(), Duration::ZERO);
-    let impersonator = Impersonator::new(Arc::new(authorizer));
+    let impersonator = Impersonator::new(Arc::new(authorizer), || Some((1, 36)));
     let wanted = user("bob", &["a", "b", "c", "d"]);
     let jane = user("jane", &[]);
     let attributes = pods("list", "", "");
@@ -373,6 +374,47 @@ async fn constrained_modes_ask_for_many_at_once_and_are_remembered() {
     // Only legacy allows a service account's user name that is not one.
     let odd = user("system:serviceaccount:NS:x", &[]);
     assert_eq!(ask(odd).await.unwrap().mode, Mode::UserInfo);
+}
+
+/// Rights to `*` in an older cluster became rights to modes it does not have.
+#[tokio::test]
+async fn an_upstream_without_constrained_impersonation_is_not_asked_about_it() {
+    use ConstrainedImpersonation::{Auto, Disabled, Enabled};
+    let constrained: &[&str] = &[
+        "impersonate-on:user-info:list pods",
+        "impersonate:user-info users",
+    ];
+    for (setting, release, is_asked) in [
+        (Auto, Some((1, 36)), true),
+        (Auto, Some((1, 37)), true),
+        (Auto, Some((2, 0)), true),
+        // Alpha, and off by default.
+        (Auto, Some((1, 35)), false),
+        (Auto, Some((1, 31)), false),
+        (Auto, None, false),
+        (Enabled, Some((1, 35)), true),
+        (Enabled, None, true),
+        (Disabled, Some((1, 36)), false),
+    ] {
+        let server = granting(constrained);
+        let (authorizer, _) = authorizer_of(server.clone(), MINUTE);
+        let impersonator = Impersonator::new(Arc::new(authorizer), move || release);
+        impersonator.reload(setting);
+        let wanted = Impersonation {
+            wanted: user("bob", &[]),
+        };
+        let list = pods("list", "", "");
+        let jane = user("jane", &[]);
+        let done = impersonator.impersonate(&jane, &wanted, &list).await;
+        assert_eq!(done.is_ok(), is_asked, "{setting:?} {release:?}");
+        let asked = server.asked.lock().unwrap().clone();
+        let verbs: Vec<_> = asked
+            .iter()
+            .map(|review| &review["spec"]["resourceAttributes"]["verb"])
+            .collect();
+        let legacy = verbs.iter().all(|verb| **verb == "impersonate");
+        assert_eq!(legacy, !is_asked, "{setting:?} {release:?}: {verbs:?}");
+    }
 }
 
 #[tokio::test]

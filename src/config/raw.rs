@@ -223,6 +223,9 @@ pub struct Anonymous {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Authorization {
     pub subject_access_review: SubjectAccessReview,
+    /// Whether the upstream has the feature gate `ConstrainedImpersonation` on:
+    /// `Auto`, `Enabled` or `Disabled`. Default `Auto`: from release 1.36 on.
+    pub constrained_impersonation: Option<String>,
 }
 
 /// Decisions, asked of the upstream.

@@ -198,6 +198,23 @@ fn errors_name_field_value_and_what_is_allowed_all_at_once() {
     );
 }
 
+#[test]
+fn impersonation_follows_upstreams_feature_gate() {
+    use super::access::ConstrainedImpersonation::{Auto, Disabled, Enabled};
+    for (value, expected) in [("Auto", Auto), ("Enabled", Enabled), ("Disabled", Disabled)] {
+        let line = format!("  constrainedImpersonation: {value}");
+        let config = load_text(&minimal_with("authorization", &line), &[]).unwrap();
+        let authorization = config.access.delegated().unwrap().authorization;
+        assert_eq!(authorization.constrained_impersonation, expected);
+    }
+    let text = minimal_with("authorization", "  constrainedImpersonation: on");
+    let errors = load_text(&text, &[]).unwrap_err();
+    assert_eq!(
+        errors,
+        [r#"authorization.constrainedImpersonation: "on": must be one of Auto, Enabled, Disabled"#]
+    );
+}
+
 /// Revoked tokens worked for two minutes.
 #[test]
 fn tokens_are_believed_as_long_as_by_other_delegating_servers() {

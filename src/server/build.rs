@@ -198,6 +198,7 @@ impl AccessControl {
         reviews: Arc<dyn ReviewClient>,
         authn_metrics: AuthnMetrics,
         authz_metrics: AuthzMetrics,
+        release: impl Fn() -> Option<(u32, u32)> + Send + Sync + 'static,
     ) -> Self {
         let settings = AuthzSettings {
             allow_ttl: std::time::Duration::ZERO,
@@ -211,7 +212,7 @@ impl AccessControl {
                 reviews,
                 authn_metrics,
             )),
-            impersonator: Arc::new(Impersonator::new(authorizer.clone())),
+            impersonator: Arc::new(Impersonator::new(authorizer.clone(), release)),
             authorizer,
         }
     }
@@ -227,6 +228,8 @@ impl AccessControl {
             deny_ttl: delegated.authorization.deny_ttl,
             outage: config.cache.max_staleness,
         });
+        self.impersonator
+            .reload(delegated.authorization.constrained_impersonation);
         Ok(Gate::Delegated(Box::new(Delegated {
             authenticator: self.authenticator.clone(),
             authorizer: self.authorizer.clone(),
