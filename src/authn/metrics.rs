@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets,
+};
 
 /// kube-apiserver also counts `authenticated_user_requests` by user name;
 /// label values here come from fixed sets, so there is no such metric.
@@ -11,6 +13,7 @@ pub struct AuthnMetrics {
     attempts: IntCounterVec,
     duration: HistogramVec,
     token_cache: IntCounterVec,
+    refused: IntCounter,
 }
 
 /// How an attempt ended: `failure` found no credentials, `error` bad ones.
@@ -56,7 +59,12 @@ impl AuthnMetrics {
                 ),
                 &["result"],
             )?,
+            refused: IntCounter::new(
+                "apifront_token_reviews_refused_total",
+                "Bearer tokens answered 429 because too many from their address waited for their review.",
+            )?,
         };
+        registry.register(Box::new(metrics.refused.clone()))?;
         registry.register(Box::new(metrics.attempts.clone()))?;
         registry.register(Box::new(metrics.duration.clone()))?;
         registry.register(Box::new(metrics.token_cache.clone()))?;
@@ -74,5 +82,10 @@ impl AuthnMetrics {
     pub fn token_cache(&self, hit: bool) {
         let result = if hit { "hit" } else { "miss" };
         self.token_cache.with_label_values(&[result]).inc();
+    }
+
+    /// There was no room to wait for a token's review.
+    pub fn refused(&self) {
+        self.refused.inc();
     }
 }

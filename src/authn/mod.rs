@@ -5,8 +5,10 @@
 //! but bad credentials that no later authenticator makes up for are 401, not
 //! anonymous.
 
+mod address;
 pub mod bearer;
 pub mod ca_bundle;
+mod claims;
 pub mod der;
 pub mod extra_key;
 pub mod impersonation;
@@ -15,8 +17,10 @@ pub mod peer;
 pub mod request_header;
 pub mod subject;
 pub mod token;
+mod token_review;
 mod version_one;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -35,6 +39,7 @@ pub use request_header::RequestHeaderNames;
 pub use subject::Subject;
 pub use token::TokenReviewSettings;
 
+use address::Address;
 use bearer::TokenError;
 use metrics::Attempt;
 use request_header::NotText;
@@ -132,18 +137,21 @@ impl Authenticator {
         self.settings.store(Arc::new(settings));
     }
 
-    /// The caller, or a 401; a 503 where his token could not be asked about.
+    /// The caller, or a 401; a 503 where the token could not be asked about, and
+    /// 429 where too many from its address wait for that.
     ///
-    /// `headers` are those received: nothing may have been removed yet.
+    /// `headers` are those received: nothing may have been removed yet. `from`
+    /// is the address of the connection's other end.
     pub async fn authenticate(
         &self,
         headers: &HeaderMap,
         peer: &Peer,
+        from: Option<IpAddr>,
     ) -> Result<Authenticated, Status> {
         let started = Instant::now();
         let settings = self.settings.load_full();
         let (attempt, result) = self
-            .attempt(&settings, headers, peer, UnixTime::now())
+            .attempt(&settings, headers, peer, from.into(), UnixTime::now())
             .await;
         self.metrics.attempt(attempt, started.elapsed());
         result
@@ -154,6 +162,7 @@ impl Authenticator {
         settings: &AuthnSettings,
         headers: &HeaderMap,
         peer: &Peer,
+        from: Address,
         now: UnixTime,
     ) -> (Attempt, Result<Authenticated, Status>) {
         let mut failures = Vec::new();
@@ -169,7 +178,7 @@ impl Authenticator {
         }
         for token in tokens(settings, headers) {
             let opinion = match token {
-                Ok((token, review)) => self.token(&token, review).await.map(|u| (u, token)),
+                Ok((token, review)) => self.token(&token, from, review).await.map(|u| (u, token)),
                 Err(failure) => Err(failure.into()),
             };
             match opinion {
@@ -200,8 +209,13 @@ impl Authenticator {
         )
     }
 
-    async fn token(&self, token: &str, review: TokenReviewSettings) -> Result<UserInfo, Failure> {
-        let outcome = self.tokens.authenticate(token, review).await;
+    async fn token(
+        &self,
+        token: &str,
+        from: Address,
+        review: TokenReviewSettings,
+    ) -> Result<UserInfo, Failure> {
+        let outcome = self.tokens.authenticate(token, from, review).await;
         match &*outcome.map_err(Failure::Review)? {
             Outcome::User(user) => Ok(user.clone()),
             Outcome::Rejected(why) => Err(Failure::Rejected(why.clone())),

@@ -1,67 +1,56 @@
-//! Decisions remembered, by who asked what.
+//! Decisions remembered, by who asked what, and how long each is believed.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use moka::Expiry;
-use moka::future::Cache;
-use moka::policy::EvictionPolicy;
 use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 
 use crate::api::{Attributes, UserInfo};
+use crate::upstream::review::{Key, Remembered};
 
 use super::{AuthzSettings, Decision, Verdict};
 
-/// Decisions kept, as in the API server's webhook authorizer. The least
-/// recently used goes first.
-const MAX_DECISIONS: u64 = 8192;
+/// Decisions kept, as in the API server's webhook authorizer.
+const MAX_DECISIONS: usize = 8192;
 
 /// Attributes are chosen by the caller. Longer ones are asked about every
 /// time: the API server's `maxControlledAttrCacheSize`.
 const MAX_CACHED_ATTRIBUTES_BYTES: usize = 10_000;
 
-/// A digest, so that an entry's size is fixed whatever a caller sends.
-pub type Key = [u8; 32];
+/// Decisions by the name of the user they are about.
+pub type Decisions = Remembered<Arc<str>, Arc<Verdict>>;
 
-#[derive(Clone)]
-pub struct Entry {
-    pub verdict: Arc<Verdict>,
-    ttl: Duration,
+pub fn new(now: Instant) -> Decisions {
+    Remembered::new(MAX_DECISIONS, now)
 }
 
-struct ByEntry;
-
-impl<K> Expiry<K, Entry> for ByEntry {
-    fn expire_after_create(&self, _: &K, entry: &Entry, _: Instant) -> Option<Duration> {
-        Some(entry.ttl)
-    }
-}
-
-impl Entry {
-    pub fn new(verdict: Arc<Verdict>, settings: AuthzSettings) -> Self {
-        let ttl = match verdict.decision {
-            Decision::Allow => settings.allow_ttl,
-            Decision::Deny | Decision::NoOpinion => settings.deny_ttl,
+impl AuthzSettings {
+    /// Whether a decision that was asked for at `asked` is believed. The
+    /// settings are those of the moment it is read, so that a reload holds for
+    /// decisions from before.
+    pub fn believes(&self, decision: Decision, asked: Instant, now: Instant) -> bool {
+        let ttl = match decision {
+            Decision::Allow => self.allow_ttl,
+            Decision::Deny | Decision::NoOpinion => self.deny_ttl,
         };
-        Self { verdict, ttl }
+        now.saturating_duration_since(asked) < ttl
     }
 
-    /// For as long as a decision that allowed is believed when upstream is lost
-    /// at the end of its time.
-    pub fn through_an_outage(verdict: Arc<Verdict>, settings: AuthzSettings) -> Self {
-        Self {
-            verdict,
-            ttl: settings.allow_ttl.saturating_add(settings.outage),
-        }
+    /// Whether an allowance holds while no API server can be reached. `heard`
+    /// is when one last answered: what was believed at that moment is believed
+    /// for `outage` after it. So all allowances end together, when memory that
+    /// was last proven fresh at that moment is served no more either.
+    pub fn believes_cut_off(&self, asked: Instant, heard: Instant, now: Instant) -> bool {
+        self.believes(Decision::Allow, asked, heard)
+            && now.saturating_duration_since(heard) < self.outage
     }
-}
 
-pub fn new() -> Cache<Key, Entry> {
-    Cache::builder()
-        .max_capacity(MAX_DECISIONS)
-        .eviction_policy(EvictionPolicy::lru())
-        .expire_after(ByEntry)
-        .build()
+    /// No decision is believed for longer.
+    pub fn longest(&self) -> Duration {
+        self.deny_ttl
+            .max(self.allow_ttl.saturating_add(self.outage))
+    }
 }
 
 /// `None` for what is not to be cached.
@@ -129,6 +118,52 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn allowances_end_together_in_an_outage() {
+        let began = Instant::now();
+        let at = |seconds: u64| began + Duration::from_secs(seconds);
+        let settings = AuthzSettings {
+            allow_ttl: Duration::from_secs(10),
+            deny_ttl: Duration::from_secs(5),
+            outage: Duration::from_secs(30),
+        };
+        for (asked, now, allow, deny) in [
+            (0, 4, true, true),
+            (0, 5, true, false),
+            (0, 10, false, false),
+        ] {
+            assert_eq!(
+                settings.believes(Decision::Allow, at(asked), at(now)),
+                allow
+            );
+            assert_eq!(settings.believes(Decision::Deny, at(asked), at(now)), deny);
+            assert_eq!(
+                settings.believes(Decision::NoOpinion, at(asked), at(now)),
+                deny
+            );
+        }
+        // An API server was last heard of at 100.
+        for (asked, now, holds) in [
+            (100, 129, true),
+            (100, 130, false),
+            // One asked for earlier ends no earlier,
+            (91, 129, true),
+            (91, 130, false),
+            // but what had ended before stays so.
+            (90, 101, false),
+            (70, 101, false),
+        ] {
+            let believed = settings.believes_cut_off(at(asked), at(100), at(now));
+            assert_eq!(believed, holds, "asked at {asked}, now {now}");
+        }
+        let never = AuthzSettings {
+            allow_ttl: Duration::ZERO,
+            ..settings
+        };
+        assert!(!never.believes_cut_off(at(100), at(100), at(101)));
+        assert_eq!(settings.longest(), Duration::from_secs(40));
+    }
 
     fn path(path: &str) -> Attributes {
         Attributes::NonResource {

@@ -1,6 +1,8 @@
 //! Whether a caller may be somebody else.
 //!
 //! Constrained impersonation (KEP-5284, on since Kubernetes 1.36) has modes.
+//! An upstream without it knows `Legacy` alone; rights that an older cluster
+//! gives to `*` must not become those of modes it does not have.
 //! They are tried in the order of [`Mode::ALL`]; a mode that does not apply to
 //! the wanted user is passed over, the first that allows wins, and if none
 //! does the first refusal is the answer. `Legacy`, the one before 1.36, is
@@ -9,11 +11,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use moka::future::Cache;
 
 use crate::api::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
 use crate::api::{Attributes, GroupVersionResource, Status, UserInfo};
 use crate::authn::Impersonation;
+use crate::config::access::ConstrainedImpersonation;
 
 use super::usernames::{node_name, service_account};
 use super::{Authorizer, Decision, forbidden, wanted_checks};
@@ -94,17 +98,49 @@ pub struct Impersonated {
     pub mode: Mode,
 }
 
+/// A release of Kubernetes: major and minor.
+type Release = (u32, u32);
+
+/// From here on constrained impersonation is on by default.
+const CONSTRAINED_SINCE: Release = (1, 36);
+
+/// Whether upstream has the constrained modes. An unknown release is an old
+/// one: it is asked about less than it would grant, never more.
+fn has_constrained_modes(setting: ConstrainedImpersonation, release: Option<Release>) -> bool {
+    match setting {
+        ConstrainedImpersonation::Enabled => true,
+        ConstrainedImpersonation::Disabled => false,
+        ConstrainedImpersonation::Auto => release.is_some_and(|r| r >= CONSTRAINED_SINCE),
+    }
+}
+
 pub struct Impersonator {
     authorizer: Arc<Authorizer>,
     last_modes: Cache<String, Mode>,
+    setting: ArcSwap<ConstrainedImpersonation>,
+    release: Box<dyn Fn() -> Option<Release> + Send + Sync>,
 }
 
 impl Impersonator {
-    pub fn new(authorizer: Arc<Authorizer>) -> Self {
+    /// `release` tells upstream's, once it is known.
+    pub fn new(
+        authorizer: Arc<Authorizer>,
+        release: impl Fn() -> Option<Release> + Send + Sync + 'static,
+    ) -> Self {
         Self {
             authorizer,
             last_modes: Cache::new(MAX_REMEMBERED_CALLERS),
+            setting: ArcSwap::default(),
+            release: Box::new(release),
         }
+    }
+
+    pub fn reload(&self, setting: ConstrainedImpersonation) {
+        self.setting.store(Arc::new(setting));
+    }
+
+    fn knows(&self, mode: Mode) -> bool {
+        mode == Mode::Legacy || has_constrained_modes(**self.setting.load(), (self.release)())
     }
 
     /// Whether `requestor` may make the request `attributes` as the wanted
@@ -121,7 +157,7 @@ impl Impersonator {
         let others = Mode::ALL.into_iter().filter(|mode| Some(*mode) != last);
         let mut refused = None;
         for mode in last.into_iter().chain(others) {
-            if !mode.applies(wanted, requestor) {
+            if !mode.applies(wanted, requestor) || !self.knows(mode) {
                 continue;
             }
             match self.check(mode, requestor, wanted, attributes).await {

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets,
+};
 
 #[derive(Clone, Debug)]
 pub struct AuthzMetrics {
     attempts: IntCounterVec,
     duration: HistogramVec,
     review_cache: IntCounterVec,
+    refused: IntCounter,
 }
 
 impl AuthzMetrics {
@@ -36,7 +39,12 @@ impl AuthzMetrics {
                 ),
                 &["result"],
             )?,
+            refused: IntCounter::new(
+                "apifront_subject_access_reviews_refused_total",
+                "Authorization questions answered 429 because too many of their user waited for their review.",
+            )?,
         };
+        registry.register(Box::new(metrics.refused.clone()))?;
         registry.register(Box::new(metrics.attempts.clone()))?;
         registry.register(Box::new(metrics.duration.clone()))?;
         registry.register(Box::new(metrics.review_cache.clone()))?;
@@ -54,5 +62,10 @@ impl AuthzMetrics {
     pub fn review_cache(&self, hit: bool) {
         let result = if hit { "hit" } else { "miss" };
         self.review_cache.with_label_values(&[result]).inc();
+    }
+
+    /// There was no room to wait for a question's review.
+    pub fn refused(&self) {
+        self.refused.inc();
     }
 }

@@ -11,19 +11,20 @@ pub mod usernames;
 mod wanted_checks;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use moka::future::Cache;
-use tokio::sync::Semaphore;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::api::user::MASTERS;
 use crate::api::{Attributes, Status, UserInfo};
 use crate::upstream::review::{
-    self as upstream, MAX_CONCURRENT_REVIEWS, ReviewClient, ReviewError,
+    self as upstream, Key, Limits, ReviewClient, ReviewError, Together, Turns,
 };
 
-pub use forbidden::forbidden;
+use forbidden::forbidden;
 pub use impersonation::{Impersonated, Impersonator};
 pub use metrics::AuthzMetrics;
 
@@ -31,14 +32,26 @@ pub use metrics::AuthzMetrics;
 /// `--authorization-always-allow-paths` of delegating API servers.
 const ALWAYS_ALLOWED_PATHS: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
-/// How long an answer is believed. Zero: not at all.
+/// Reviews at a time, each user's in a queue of its own. 16 of one user are
+/// enough for thousands a second, and leave turns for others while the API
+/// server is slow. More may wait than the reads in flight by default
+/// (`serving.maxRequestsInflight`); beyond it is a 429.
+const TURNS: Limits = Limits {
+    at_a_time: 64,
+    at_a_time_of_one: 16,
+    waiting: 4096,
+    waiting_of_one: 512,
+};
+
+/// How long an answer is believed. Zero: not at all. Applied when it is read,
+/// so that a reload holds for answers that came before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuthzSettings {
     pub allow_ttl: Duration,
     /// For denied, and for no opinion.
     pub deny_ttl: Duration,
-    /// How much longer a decision that allowed is believed while no API server
-    /// can be reached at all.
+    /// How long after the last answer of an API server an allowance is believed
+    /// that was believed then, while none can be reached at all.
     pub outage: Duration,
 }
 
@@ -69,16 +82,35 @@ pub struct Verdict {
     pub reason: String,
 }
 
+/// What became of the question whether a caller may make a request.
+#[derive(Debug)]
+pub struct Ruling {
+    /// The decision about the request's own attributes, for the audit log.
+    /// `None` where nobody could be asked.
+    pub verdict: Option<Arc<Verdict>>,
+    /// Whether the request may go on. If not, the answer to the caller: 403
+    /// with kube-apiserver's text, or 429, 500 or 503 where nobody could be
+    /// asked.
+    pub outcome: Result<(), Status>,
+}
+
 pub struct Authorizer {
-    client: Arc<dyn ReviewClient>,
-    permits: Semaphore,
-    cache: Cache<cache::Key, cache::Entry>,
-    /// What was allowed, longer than it is believed.
-    allowed: Cache<cache::Key, cache::Entry>,
+    asker: Arc<Asker>,
+    together: Together<Key, Result<Arc<Verdict>, ReviewError>>,
     settings: ArcSwap<AuthzSettings>,
     metrics: AuthzMetrics,
     /// Allowed without asking.
     always: Arc<Verdict>,
+}
+
+/// Asks, and remembers.
+struct Asker {
+    client: Arc<dyn ReviewClient>,
+    turns: Arc<Turns<Arc<str>>>,
+    decisions: cache::Decisions,
+    /// When an API server last answered.
+    heard: Mutex<Option<Instant>>,
+    metrics: AuthzMetrics,
 }
 
 impl Authorizer {
@@ -88,10 +120,14 @@ impl Authorizer {
         metrics: AuthzMetrics,
     ) -> Self {
         Self {
-            client,
-            permits: Semaphore::new(MAX_CONCURRENT_REVIEWS),
-            cache: cache::new(),
-            allowed: cache::new(),
+            asker: Arc::new(Asker {
+                client,
+                turns: Turns::new(TURNS),
+                decisions: cache::new(Instant::now()),
+                heard: Mutex::default(),
+                metrics: metrics.clone(),
+            }),
+            together: Together::new(),
             settings: ArcSwap::from_pointee(settings),
             metrics,
             always: Arc::new(Verdict {
@@ -101,56 +137,50 @@ impl Authorizer {
         }
     }
 
-    /// For answers from now on.
+    /// For all answers, those remembered too.
     pub fn reload(&self, settings: AuthzSettings) {
         self.settings.store(Arc::new(settings));
     }
 
-    /// The verdict that allows it (its reason is for the audit log); 403 with
-    /// kube-apiserver's text, or 500 or 503 where nobody could be asked.
-    pub async fn authorize(
-        &self,
-        user: &UserInfo,
-        attributes: &Attributes,
-    ) -> Result<Arc<Verdict>, Status> {
-        let verdict = self
-            .decide(user, attributes)
-            .await
-            .map_err(|e| e.to_status())?;
-        match verdict.decision {
-            Decision::Allow => Ok(verdict),
-            _ => Err(forbidden(user, attributes, &verdict.reason)),
-        }
-    }
-
-    /// As [`Authorizer::authorize`], and for exec, attach and port-forward of
-    /// pods also as `create`, whatever the method: a WebSocket begins with GET,
-    /// and reading must not be enough to run a command.
+    /// Whether `user` may make the request that `attributes` describe. This is
+    /// the one question that lets a request go on.
     ///
-    /// kube-apiserver does so since 1.35
-    /// (`AuthorizePodWebsocketUpgradeCreatePermission`), with this shorter text.
-    pub async fn authorize_request(
-        &self,
-        user: &UserInfo,
-        attributes: &Attributes,
-    ) -> Result<Arc<Verdict>, Status> {
-        let verdict = self.authorize(user, attributes).await?;
-        let Some(create) = also_create(attributes) else {
-            return Ok(verdict);
+    /// exec, attach and port-forward of pods must also be allowed as `create`,
+    /// whatever the method: a WebSocket begins with GET, and the right to read
+    /// must not be enough to run a command. kube-apiserver asks so since 1.35
+    /// (`ensureAuthorizedForVerb` of `pkg/registry/core/pod/rest`, behind
+    /// `AuthorizePodWebsocketUpgradeCreatePermission`), after its audit log was
+    /// told of the first decision, and with a shorter text.
+    pub async fn authorize_request(&self, user: &UserInfo, attributes: &Attributes) -> Ruling {
+        let verdict = match self.decide(user, attributes).await {
+            Ok(verdict) => verdict,
+            Err(error) => {
+                return Ruling {
+                    verdict: None,
+                    outcome: Err(error.to_status()),
+                };
+            }
         };
-        let also = self
-            .decide(user, &create)
-            .await
-            .map_err(|e| e.to_status())?;
-        match also.decision {
-            Decision::Allow => Ok(verdict),
-            _ => Err(forbidden::refuse(attributes, &also.reason)),
+        let outcome = match (verdict.decision, also_create(attributes)) {
+            (Decision::Deny | Decision::NoOpinion, _) => {
+                Err(forbidden(user, attributes, &verdict.reason))
+            }
+            (Decision::Allow, None) => Ok(()),
+            (Decision::Allow, Some(create)) => match self.decide(user, &create).await {
+                Ok(also) if also.decision == Decision::Allow => Ok(()),
+                Ok(also) => Err(forbidden::refuse(attributes, &also.reason)),
+                Err(error) => Err(error.to_status()),
+            },
+        };
+        Ruling {
+            verdict: Some(verdict),
+            outcome,
         }
     }
 
     /// Equal questions at the same time share one review. A review that could
     /// not be made is not remembered.
-    pub async fn decide(
+    async fn decide(
         &self,
         user: &UserInfo,
         attributes: &Attributes,
@@ -173,55 +203,89 @@ impl Authorizer {
         if is_always_allowed(user, attributes) {
             return Ok(self.always.clone());
         }
-        let Some(key) = cache::key(user, attributes) else {
-            self.metrics.review_cache(false);
-            return self.ask(user, attributes).await;
-        };
-        if let Some(entry) = self.cache.get(&key).await {
+        let key = cache::key(user, attributes);
+        if let Some(verdict) = key.as_ref().and_then(|key| self.believed(key)) {
             self.metrics.review_cache(true);
-            return Ok(entry.verdict);
+            return Ok(verdict);
         }
         self.metrics.review_cache(false);
-        let asked = async {
-            let verdict = self.ask(user, attributes).await?;
-            let settings = **self.settings.load();
-            if verdict.decision == Decision::Allow {
-                let longer = cache::Entry::through_an_outage(verdict.clone(), settings);
-                self.allowed.insert(key, longer).await;
-            } else {
-                self.allowed.invalidate(&key).await;
-            }
-            Ok::<_, ReviewError>(cache::Entry::new(verdict, settings))
+        let question = Question {
+            user: user.name.as_str().into(),
+            body: upstream::body(&review::Question::new(user, attributes))?,
         };
-        match self.cache.try_get_with(key, asked).await {
-            Ok(entry) => Ok(entry.verdict),
-            Err(error) => match self.allowed_before(&key, &error).await {
-                Some(verdict) => Ok(verdict),
-                None => Err(ReviewError::clone(&error)),
-            },
+        let Some(key) = key else {
+            return self.asker.ask(&question).await;
+        };
+        let longest = self.settings.load().longest();
+        let asker = self.asker.clone();
+        let asked = self.together.ask(key, async move {
+            asker.ask_and_remember(key, question, longest).await
+        });
+        match asked.await {
+            Ok(verdict) => Ok(verdict),
+            Err(error) => self.believed_cut_off(&key, &error).ok_or(error),
         }
     }
 
-    /// What was allowed lately stays so while nobody can be asked. An answer,
-    /// whatever it says, is somebody's.
-    async fn allowed_before(&self, key: &cache::Key, error: &ReviewError) -> Option<Arc<Verdict>> {
+    /// The decision, if it is remembered and still believed.
+    fn believed(&self, key: &Key) -> Option<Arc<Verdict>> {
+        let now = Instant::now();
+        let (verdict, asked) = self.asker.decisions.get(key, now)?;
+        let settings = self.settings.load();
+        settings
+            .believes(verdict.decision, asked, now)
+            .then_some(verdict)
+    }
+
+    /// What was allowed when an API server was last heard of stays so for a
+    /// while if none can be reached. An answer, whatever it says, is somebody's.
+    fn believed_cut_off(&self, key: &Key, error: &ReviewError) -> Option<Arc<Verdict>> {
         match error {
-            ReviewError::Unavailable(_) | ReviewError::Timeout if !self.client.is_reachable() => {}
+            ReviewError::Unavailable(_) | ReviewError::Timeout
+                if !self.asker.client.is_reachable() => {}
             _ => return None,
         }
-        let entry = self.allowed.get(key).await?;
+        let now = Instant::now();
+        let heard = (*self.asker.heard.lock())?;
+        let (verdict, asked) = self.asker.decisions.get(key, now)?;
+        let holds = self.settings.load().believes_cut_off(asked, heard, now);
+        if verdict.decision != Decision::Allow || !holds {
+            return None;
+        }
         tracing::debug!("authorized by an earlier decision: no API server can be asked");
-        Some(entry.verdict)
+        Some(verdict)
+    }
+}
+
+/// What is asked, and in whose turn.
+struct Question {
+    user: Arc<str>,
+    body: Bytes,
+}
+
+impl Asker {
+    async fn ask_and_remember(
+        &self,
+        key: Key,
+        question: Question,
+        longest: Duration,
+    ) -> Result<Arc<Verdict>, ReviewError> {
+        let asked = Instant::now();
+        let verdict = self.ask(&question).await?;
+        self.decisions
+            .insert(key, question.user, verdict.clone(), asked, longest);
+        Ok(verdict)
     }
 
-    async fn ask(
-        &self,
-        user: &UserInfo,
-        attributes: &Attributes,
-    ) -> Result<Arc<Verdict>, ReviewError> {
-        let question = review::Question::new(user, attributes);
-        let answer: review::Answer =
-            upstream::create(&*self.client, &self.permits, review::PATH, &question).await?;
+    async fn ask(&self, question: &Question) -> Result<Arc<Verdict>, ReviewError> {
+        let body = question.body.clone();
+        let (client, user) = (&*self.client, &question.user);
+        let answer = upstream::create(client, &self.turns, user, review::PATH, body).await;
+        if matches!(answer, Err(ReviewError::Crowded)) {
+            self.metrics.refused();
+        }
+        let answer: review::Answer = answer?;
+        *self.heard.lock() = Some(Instant::now());
         let decision = match (answer.status.allowed, answer.status.denied) {
             (true, true) => {
                 return Err(ReviewError::Malformed(

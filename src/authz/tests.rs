@@ -1,11 +1,13 @@
 use prometheus::Registry;
 use serde_json::{Value, json};
+use tokio::time::advance;
 
 use super::impersonation::Mode;
 use super::*;
 use crate::api::GroupVersionResource;
 use crate::authn::Impersonation;
 use crate::authn::testing::FakeApiServer;
+use crate::config::access::ConstrainedImpersonation;
 
 fn user(name: &str, groups: &[&str]) -> UserInfo {
     UserInfo {
@@ -91,9 +93,14 @@ async fn answers_become_decisions() {
         ("/livez", ""),
         ("/healthz", ""),
     ] {
-        let result = match authorizer.authorize(&jane, &path(at)).await {
-            Ok(verdict) => verdict.reason.clone(),
-            Err(status) => status.to_string(),
+        let ruling = authorizer.authorize_request(&jane, &path(at)).await;
+        let result = match (ruling.outcome, ruling.verdict) {
+            (Ok(()), Some(verdict)) => verdict.reason.clone(),
+            (Ok(()), None) => "allowed by nobody".to_owned(),
+            (Err(status), verdict) => {
+                assert_eq!(verdict.is_none(), status.code >= 500, "{at}");
+                status.to_string()
+            }
         };
         let matches = match expected {
             "500" | "503" => result.starts_with(expected),
@@ -105,15 +112,13 @@ async fn answers_become_decisions() {
         verb: "impersonate-on:user-info:get".to_owned(),
         path: "/readyz".to_owned(),
     };
-    assert!(authorizer.authorize(&jane, &as_somebody).await.is_err());
+    let ruling = authorizer.authorize_request(&jane, &as_somebody).await;
+    assert!(ruling.outcome.is_err());
     let before = server.calls();
     let masters = user("root", &["devs", "system:masters"]);
-    assert!(
-        authorizer
-            .authorize(&masters, &pods("delete", "x", ""))
-            .await
-            .is_ok()
-    );
+    let attributes = pods("delete", "x", "");
+    let ruling = authorizer.authorize_request(&masters, &attributes).await;
+    assert!(ruling.outcome.is_ok());
     assert_eq!(server.calls(), before, "system:masters is not asked about");
 }
 
@@ -125,13 +130,9 @@ async fn decisions_are_shared_and_remembered_but_errors_are_not() {
     });
     let (authorizer, registry) = authorizer_of(server.clone(), MINUTE);
     let (jane, attributes) = (user("jane", &[]), pods("list", "", ""));
-    let herd = (0..50).map(|_| authorizer.authorize(&jane, &attributes));
-    assert!(
-        futures::future::join_all(herd)
-            .await
-            .iter()
-            .all(Result::is_ok)
-    );
+    let herd = (0..50).map(|_| authorizer.authorize_request(&jane, &attributes));
+    let rulings = futures::future::join_all(herd).await;
+    assert!(rulings.iter().all(|ruling| ruling.outcome.is_ok()));
     assert_eq!(server.calls(), 1);
     let down = user("down", &[]);
     let long = path(&"/x".repeat(5_000));
@@ -145,7 +146,7 @@ async fn decisions_are_shared_and_remembered_but_errors_are_not() {
         (&jane, &long, 1),
     ] {
         let before = server.calls();
-        let _ = authorizer.authorize(who, what).await;
+        let _ = authorizer.authorize_request(who, what).await;
         assert_eq!(server.calls() - before, calls, "{who:?} {what:?}");
     }
     let families = registry.gather();
@@ -154,6 +155,7 @@ async fn decisions_are_shared_and_remembered_but_errors_are_not() {
         names,
         [
             "apifront_subject_access_review_cache_total",
+            "apifront_subject_access_reviews_refused_total",
             "authorization_attempts_total",
             "authorization_duration_seconds"
         ]
@@ -165,7 +167,8 @@ async fn a_zero_ttl_remembers_nothing() {
     let server = FakeApiServer::new(|_, _| answer(json!({"allowed": true})));
     let (authorizer, _) = authorizer_of(server.clone(), Duration::ZERO);
     for _ in 0..3 {
-        let _ = authorizer.authorize(&user("jane", &[]), &path("/x")).await;
+        let jane = user("jane", &[]);
+        let _ = authorizer.authorize_request(&jane, &path("/x")).await;
     }
     assert_eq!(server.calls(), 3);
 }
@@ -198,10 +201,13 @@ async fn commands_in_pods_need_create_even_by_get() {
         ("creator", "exec", "create", None),
     ] {
         let attributes = pods(verb, "x", subresource);
-        let result = authorizer
+        let ruling = authorizer
             .authorize_request(&user(who, &[]), &attributes)
             .await;
-        let message = result.err().map(|status| status.message);
+        // The audit log is told of the decision about the request itself.
+        let decision = ruling.verdict.map(|verdict| verdict.decision);
+        assert_eq!(decision, Some(Decision::Allow));
+        let message = ruling.outcome.err().map(|status| status.message);
         assert_eq!(message.as_deref(), expected, "{who} {verb} {subresource}");
     }
 }
@@ -231,7 +237,7 @@ async fn impersonate(
     wanted: UserInfo,
 ) -> Result<Impersonated, Status> {
     let (authorizer, _) = authorizer_of(server.clone(), MINUTE);
-    Impersonator::new(Arc::new(authorizer))
+    Impersonator::new(Arc::new(authorizer), || Some((1, 36)))
         .impersonate(requestor, &Impersonation { wanted }, &pods("list", "", ""))
         .await
 }
@@ -352,7 +358,7 @@ async fn constrained_modes_ask_for_many_at_once_and_are_remembered() {
         "impersonate users",
     ]);
     let (authorizer, _) = authorizer_of(server.clone(), Duration::ZERO);
-    let impersonator = Impersonator::new(Arc::new(authorizer));
+    let impersonator = Impersonator::new(Arc::new(authorizer), || Some((1, 36)));
     let wanted = user("bob", &["a", "b", "c", "d"]);
     let jane = user("jane", &[]);
     let attributes = pods("list", "", "");
@@ -368,6 +374,47 @@ async fn constrained_modes_ask_for_many_at_once_and_are_remembered() {
     // Only legacy allows a service account's user name that is not one.
     let odd = user("system:serviceaccount:NS:x", &[]);
     assert_eq!(ask(odd).await.unwrap().mode, Mode::UserInfo);
+}
+
+/// Rights to `*` in an older cluster became rights to modes it does not have.
+#[tokio::test]
+async fn an_upstream_without_constrained_impersonation_is_not_asked_about_it() {
+    use ConstrainedImpersonation::{Auto, Disabled, Enabled};
+    let constrained: &[&str] = &[
+        "impersonate-on:user-info:list pods",
+        "impersonate:user-info users",
+    ];
+    for (setting, release, is_asked) in [
+        (Auto, Some((1, 36)), true),
+        (Auto, Some((1, 37)), true),
+        (Auto, Some((2, 0)), true),
+        // Alpha, and off by default.
+        (Auto, Some((1, 35)), false),
+        (Auto, Some((1, 31)), false),
+        (Auto, None, false),
+        (Enabled, Some((1, 35)), true),
+        (Enabled, None, true),
+        (Disabled, Some((1, 36)), false),
+    ] {
+        let server = granting(constrained);
+        let (authorizer, _) = authorizer_of(server.clone(), MINUTE);
+        let impersonator = Impersonator::new(Arc::new(authorizer), move || release);
+        impersonator.reload(setting);
+        let wanted = Impersonation {
+            wanted: user("bob", &[]),
+        };
+        let list = pods("list", "", "");
+        let jane = user("jane", &[]);
+        let done = impersonator.impersonate(&jane, &wanted, &list).await;
+        assert_eq!(done.is_ok(), is_asked, "{setting:?} {release:?}");
+        let asked = server.asked.lock().unwrap().clone();
+        let verbs: Vec<_> = asked
+            .iter()
+            .map(|review| &review["spec"]["resourceAttributes"]["verb"])
+            .collect();
+        let legacy = verbs.iter().all(|verb| **verb == "impersonate");
+        assert_eq!(legacy, !is_asked, "{setting:?} {release:?}: {verbs:?}");
+    }
 }
 
 #[tokio::test]
@@ -424,27 +471,36 @@ impl ReviewClient for Server {
     }
 }
 
-/// Reads from memory ended ten seconds after the API server did.
-#[tokio::test]
-async fn what_was_allowed_stays_so_while_nobody_can_be_asked() {
-    let (ttl, outage) = (Duration::from_millis(10), Duration::from_millis(400));
-    let server = Arc::new(Server::default());
-    let settings = AuthzSettings {
-        allow_ttl: ttl,
-        deny_ttl: ttl,
-        outage,
-    };
+async fn code_of(authorizer: &Authorizer, user: &UserInfo, attributes: &Attributes) -> u16 {
+    let ruling = authorizer.authorize_request(user, attributes).await;
+    ruling.outcome.map_or_else(|status| status.code, |()| 200)
+}
+
+fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+const TEN_AND_THIRTY: AuthzSettings = AuthzSettings {
+    allow_ttl: Duration::from_secs(10),
+    deny_ttl: Duration::from_secs(10),
+    outage: Duration::from_secs(30),
+};
+
+fn authorizer_with(server: Arc<dyn ReviewClient>, settings: AuthzSettings) -> Authorizer {
     let metrics = AuthzMetrics::register(&Registry::new()).unwrap();
-    let authorizer = Authorizer::new(server.clone(), settings, metrics);
+    Authorizer::new(server, settings, metrics)
+}
+
+/// Reads from memory ended ten seconds after the API server did.
+#[tokio::test(start_paused = true)]
+async fn what_was_allowed_stays_so_while_nobody_can_be_asked() {
+    let server = Arc::new(Server::default());
+    let authorizer = authorizer_with(server.clone(), TEN_AND_THIRTY);
     let (jane, joe, jill) = (user("jane", &[]), user("joe", &[]), user("jill", &[]));
     let pods = pods("list", "", "");
-    let code = async |user: &UserInfo| match authorizer.authorize(user, &pods).await {
-        Ok(_) => 200,
-        Err(status) => status.code,
-    };
+    let code = async |user: &UserInfo| code_of(&authorizer, user, &pods).await;
     assert_eq!((code(&jane).await, code(&joe).await), (200, 403));
-    let began = Instant::now();
-    tokio::time::sleep(ttl * 2).await;
+    advance(seconds(11)).await;
 
     let unavailable = ReviewError::Unavailable("refused".to_owned());
     for (error, expected) in [
@@ -470,9 +526,104 @@ async fn what_was_allowed_stays_so_while_nobody_can_be_asked() {
         .reachable
         .store(true, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(code(&jane).await, 503);
-    server
-        .reachable
-        .store(false, std::sync::atomic::Ordering::Relaxed);
-    tokio::time::sleep_until((began + ttl + outage * 2).into()).await;
-    assert_eq!(code(&jane).await, 503);
+}
+
+/// Some allowances ended with the outage's first second, others 40 s later.
+#[tokio::test(start_paused = true)]
+async fn an_outage_ends_all_allowances_at_the_same_moment() {
+    let server = Arc::new(Server::default());
+    let authorizer = authorizer_with(server.clone(), TEN_AND_THIRTY);
+    let (jane, jill) = (user("jane", &[]), user("jill", &[]));
+    let pods = pods("list", "", "");
+    let code = async |user: &UserInfo| code_of(&authorizer, user, &pods).await;
+    assert_eq!(code(&jane).await, 200);
+    advance(seconds(9)).await;
+    assert_eq!(code(&jill).await, 200);
+    *server.error.lock() = Some(ReviewError::Unavailable("refused".to_owned()));
+    advance(seconds(29)).await;
+    assert_eq!((code(&jane).await, code(&jill).await), (200, 200));
+    advance(seconds(1)).await;
+    assert_eq!((code(&jane).await, code(&jill).await), (503, 503));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reload_shortens_and_lengthens_what_is_believed() {
+    let server = FakeApiServer::new(|_, _| answer(json!({"allowed": true})));
+    let authorizer = authorizer_with(server.clone(), TEN_AND_THIRTY);
+    let (jane, pods) = (user("jane", &[]), pods("list", "", ""));
+    let calls = async || {
+        let before = server.calls();
+        code_of(&authorizer, &jane, &pods).await;
+        server.calls() - before
+    };
+    assert_eq!(calls().await, 1);
+    advance(seconds(5)).await;
+    assert_eq!(calls().await, 0);
+    let with = |allow_ttl| AuthzSettings {
+        allow_ttl,
+        ..TEN_AND_THIRTY
+    };
+    authorizer.reload(with(seconds(5)));
+    assert_eq!(calls().await, 1);
+    advance(seconds(20)).await;
+    authorizer.reload(with(seconds(60)));
+    assert_eq!(calls().await, 0);
+}
+
+/// Answers nobody but jane.
+struct Slow;
+
+#[async_trait::async_trait]
+impl ReviewClient for Slow {
+    async fn create_review(
+        &self,
+        _: &str,
+        body: bytes::Bytes,
+    ) -> Result<(http::StatusCode, bytes::Bytes), ReviewError> {
+        let review: Value = serde_json::from_slice(&body).unwrap();
+        if review["spec"]["user"] != "jane" {
+            std::future::pending::<()>().await;
+        }
+        let status = json!({"status": {"allowed": true}}).to_string();
+        Ok((http::StatusCode::CREATED, status.into()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_questions_about_one_user_does_not_delay_another() {
+    use futures::FutureExt;
+    let authorizer = authorizer_with(Arc::new(Slow), TEN_AND_THIRTY);
+    let flood = user("flood", &[]);
+    let mut asked: Vec<_> = (0..600)
+        .map(|n| {
+            let (authorizer, flood, n) = (&authorizer, &flood, n.to_string());
+            async move { code_of(authorizer, flood, &pods("get", &n, "")).await }.boxed()
+        })
+        .collect();
+    let refused = asked
+        .iter_mut()
+        .filter_map(|one| one.now_or_never())
+        .inspect(|code| assert_eq!(*code, 429));
+    let room = TURNS.at_a_time_of_one + TURNS.waiting_of_one;
+    assert_eq!(refused.count(), 600 - room);
+    let jane = user("jane", &[]);
+    for n in 0..100 {
+        let pods = pods("get", &n.to_string(), "");
+        let code = code_of(&authorizer, &jane, &pods);
+        assert_eq!(code.now_or_never(), Some(200));
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_questions_drives_only_its_own_answers_out_of_memory() {
+    let server = FakeApiServer::new(|_, _| answer(json!({"allowed": true})));
+    let (authorizer, _) = authorizer_of(server.clone(), MINUTE);
+    let (jane, flood) = (user("jane", &[]), user("flood", &[]));
+    code_of(&authorizer, &jane, &pods("list", "", "")).await;
+    for n in 0..9_000 {
+        code_of(&authorizer, &flood, &pods("get", &n.to_string(), "")).await;
+    }
+    let before = server.calls();
+    code_of(&authorizer, &jane, &pods("list", "", "")).await;
+    assert_eq!(server.calls(), before);
 }

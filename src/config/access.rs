@@ -59,6 +59,17 @@ pub struct RequestHeader {
 pub struct Authorization {
     pub allow_ttl: Duration,
     pub deny_ttl: Duration,
+    pub constrained_impersonation: ConstrainedImpersonation,
+}
+
+/// Whether upstream has the feature gate `ConstrainedImpersonation` on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConstrainedImpersonation {
+    /// As its release has it by default.
+    #[default]
+    Auto,
+    Enabled,
+    Disabled,
 }
 
 /// Checked `identity`: how a forwarded request names its user.
@@ -96,6 +107,16 @@ impl Delegated {
                 "authorization.subjectAccessReview.denyTTL",
                 &sar.deny_ttl,
                 Duration::from_secs(10),
+            ),
+            constrained_impersonation: check.one_of(
+                "authorization.constrainedImpersonation",
+                &raw.authorization.constrained_impersonation,
+                ConstrainedImpersonation::Auto,
+                &[
+                    ("Auto", ConstrainedImpersonation::Auto),
+                    ("Enabled", ConstrainedImpersonation::Enabled),
+                    ("Disabled", ConstrainedImpersonation::Disabled),
+                ],
             ),
         };
         let aggregates = raw.aggregation.api_services.is_some();
@@ -175,7 +196,7 @@ impl TokenReview {
             success_ttl: check.duration(
                 "authentication.tokenReview.successTTL",
                 &raw.success_ttl,
-                Duration::from_secs(120),
+                Duration::from_secs(10),
             ),
             failure_ttl: check.duration(
                 "authentication.tokenReview.failureTTL",

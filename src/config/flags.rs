@@ -107,7 +107,7 @@ pub struct Flags {
     pub anonymous_auth: Option<bool>,
 
     /// How long a good bearer token is remembered, a duration
-    /// [authentication.tokenReview.successTTL; default: 2m]
+    /// [authentication.tokenReview.successTTL; default: 10s]
     #[arg(long, value_name = "DURATION")]
     pub authentication_token_webhook_cache_ttl: Option<String>,
 

@@ -182,7 +182,8 @@ pub struct Authentication {
 pub struct TokenReview {
     /// Default true.
     pub enabled: Option<bool>,
-    /// How long a good token is remembered. Duration, default `2m`.
+    /// How long a good token is remembered, and not beyond its own end. Duration,
+    /// default `10s`.
     #[serde(rename = "successTTL")]
     pub success_ttl: Option<String>,
     /// How long a bad token is remembered. Duration, default `10s`.
@@ -222,6 +223,9 @@ pub struct Anonymous {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Authorization {
     pub subject_access_review: SubjectAccessReview,
+    /// Whether the upstream has the feature gate `ConstrainedImpersonation` on:
+    /// `Auto`, `Enabled` or `Disabled`. Default `Auto`: from release 1.36 on.
+    pub constrained_impersonation: Option<String>,
 }
 
 /// Decisions, asked of the upstream.

@@ -199,6 +199,43 @@ fn errors_name_field_value_and_what_is_allowed_all_at_once() {
 }
 
 #[test]
+fn impersonation_follows_upstreams_feature_gate() {
+    use super::access::ConstrainedImpersonation::{Auto, Disabled, Enabled};
+    for (value, expected) in [("Auto", Auto), ("Enabled", Enabled), ("Disabled", Disabled)] {
+        let line = format!("  constrainedImpersonation: {value}");
+        let config = load_text(&minimal_with("authorization", &line), &[]).unwrap();
+        let authorization = config.access.delegated().unwrap().authorization;
+        assert_eq!(authorization.constrained_impersonation, expected);
+    }
+    let text = minimal_with("authorization", "  constrainedImpersonation: on");
+    let errors = load_text(&text, &[]).unwrap_err();
+    assert_eq!(
+        errors,
+        [r#"authorization.constrainedImpersonation: "on": must be one of Auto, Enabled, Disabled"#]
+    );
+}
+
+/// Revoked tokens worked for two minutes.
+#[test]
+fn tokens_are_believed_as_long_as_by_other_delegating_servers() {
+    let review = |config: Config| {
+        let review = config
+            .access
+            .delegated()
+            .unwrap()
+            .authentication
+            .token_review;
+        review.unwrap()
+    };
+    let default = review(load_text(MINIMAL, &[]).unwrap());
+    assert_eq!(default.success_ttl, Duration::from_secs(10));
+    assert_eq!(default.failure_ttl, Duration::from_secs(10));
+    let flag = ["--authentication-token-webhook-cache-ttl=2m"];
+    let longer = review(load_text(MINIMAL, &flag).unwrap());
+    assert_eq!(longer.success_ttl, Duration::from_secs(120));
+}
+
+#[test]
 fn contradictions_are_refused() {
     let base = "apiVersion: apifront.dev/v1alpha1\nkind: FrontConfiguration\n";
     let rest = "serving: {securePort: 0, insecurePort: 8001}\nidentity: {mode: Impersonate}\n";

@@ -88,6 +88,11 @@ impl Deprecations {
         *self.release.read()
     }
 
+    /// The next upstream may be of another release.
+    pub fn upstream_replaced(&self) {
+        *self.release.write() = None;
+    }
+
     /// Asks upstream for its release. What was known stays where it does not
     /// answer.
     pub async fn learn_release(&self, upstream: &Upstream) {

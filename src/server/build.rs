@@ -13,7 +13,7 @@ use crate::authn::{
     RequestHeaderSettings, TokenReviewSettings,
 };
 use crate::authz::{Authorizer, AuthzMetrics, AuthzSettings, Impersonator};
-use crate::config::access;
+use crate::config::access::{self, ConstrainedImpersonation};
 use crate::config::serving::SecureServing;
 use crate::config::{self, Config};
 use crate::identity;
@@ -180,6 +180,7 @@ fn authn(authentication: &access::Authentication) -> Result<AuthnSettings, Build
 pub(super) struct PreparedAccess {
     authn: AuthnSettings,
     authz: AuthzSettings,
+    constrained_impersonation: ConstrainedImpersonation,
     front_proxy: Option<RequestHeaderNames>,
     forward_as: identity::Mode,
 }
@@ -198,6 +199,7 @@ impl PreparedAccess {
                 deny_ttl: delegated.authorization.deny_ttl,
                 outage: config.cache.max_staleness,
             },
+            constrained_impersonation: delegated.authorization.constrained_impersonation,
             front_proxy: request_header.map(header_names),
             forward_as: match &delegated.identity {
                 access::Identity::RequestHeader(_) => identity::Mode::RequestHeader,
@@ -231,6 +233,7 @@ impl AccessControl {
         reviews: Arc<dyn ReviewClient>,
         authn_metrics: AuthnMetrics,
         authz_metrics: AuthzMetrics,
+        release: impl Fn() -> Option<(u32, u32)> + Send + Sync + 'static,
     ) -> Self {
         let settings = AuthzSettings {
             allow_ttl: std::time::Duration::ZERO,
@@ -244,7 +247,7 @@ impl AccessControl {
                 reviews,
                 authn_metrics,
             )),
-            impersonator: Arc::new(Impersonator::new(authorizer.clone())),
+            impersonator: Arc::new(Impersonator::new(authorizer.clone(), release)),
             authorizer,
         }
     }
@@ -256,6 +259,7 @@ impl AccessControl {
         };
         self.authenticator.reload(prepared.authn);
         self.authorizer.reload(prepared.authz);
+        self.impersonator.reload(prepared.constrained_impersonation);
         Gate::Delegated(Box::new(Delegated {
             authenticator: self.authenticator.clone(),
             authorizer: self.authorizer.clone(),

@@ -128,10 +128,14 @@ impl Apifront {
             metrics.upstream.clone(),
         )?));
         let reviews = Arc::new(CurrentUpstream(upstream.clone()));
+        let deprecations = Arc::new(Deprecations::new(metrics.deprecation.clone()));
+        let known = deprecations.clone();
+        let release = move || known.release().map(|r| (r.major, r.minor));
         let access = AccessControl::new(
             reviews,
             AuthnMetrics::register(&metrics.registry)?,
             AuthzMetrics::register(&metrics.registry)?,
+            release,
         );
         let drain = Arc::new(Drain::default());
         let availability = AvailabilityMetrics::register(&metrics.registry)?;
@@ -155,7 +159,6 @@ impl Apifront {
             upstream.clone(),
             OpenApiMetrics::register(&metrics.registry)?,
         ));
-        let deprecations = Arc::new(Deprecations::new(metrics.deprecation.clone()));
         let front = Arc::new(ArcSwap::from_pointee(Front {
             config: config.clone(),
             gate,
@@ -483,6 +486,7 @@ impl Parts {
             // It may be another cluster now.
             front.cache.relist();
             front.discovery.upstream_replaced();
+            front.deprecations.upstream_replaced();
         }
         self.front.store(front.clone());
         front.aggregation_now.store(aggregation);

@@ -13,7 +13,7 @@ use pingora_http::RequestHeader;
 use super::identified::{Caller, Identified};
 use crate::api::{Attributes, GroupVersionResource, Status};
 use crate::audit::Trail;
-use crate::authz::{Decision, forbidden};
+use crate::authz::{Decision, Verdict};
 use crate::request::Scope;
 use crate::server::front::Gate;
 use crate::server::respond::Answer;
@@ -120,27 +120,11 @@ impl<'t> Leave<'t> {
                     let error = "a user came in where only the owner may";
                     return Err(Ungranted::Refused(Status::internal_error(error)));
                 };
-                let decided = gate.authorizer.decide(user, &attributes).await;
-                let mut annotate = |key, text: String| {
-                    if let Some(trail) = &mut self.trail {
-                        trail.annotate(key, text);
-                    }
-                };
-                let verdict = match decided {
-                    Ok(verdict) => verdict,
-                    Err(error) => {
-                        annotate(REASON, NOBODY_COULD_SAY.to_owned());
-                        return Err(Ungranted::Refused(error.to_status()));
-                    }
-                };
-                let is_allowed = verdict.decision == Decision::Allow;
-                let decision = if is_allowed { "allow" } else { "forbid" };
-                annotate(DECISION, decision.to_owned());
-                annotate(REASON, verdict.reason.clone());
-                if !is_allowed {
-                    let status = forbidden(user, &attributes, &verdict.reason);
-                    return Err(Ungranted::Refused(status));
+                let ruling = gate.authorizer.authorize_request(user, &attributes).await;
+                if let Some(trail) = &mut self.trail {
+                    annotate(trail, ruling.verdict.as_deref());
                 }
+                ruling.outcome.map_err(Ungranted::Refused)?;
             }
         }
         let granted = Arc::new(Granted {
@@ -160,4 +144,16 @@ impl<'t> Leave<'t> {
         let asked = self.ask().await;
         asked.map_err(|ungranted| ungranted.answer(request, &self.identified))
     }
+}
+
+/// Tells the audit log who decided, and why. There is no verdict where nobody
+/// could be asked.
+fn annotate(trail: &mut Trail, verdict: Option<&Verdict>) {
+    let Some(verdict) = verdict else {
+        trail.annotate(REASON, NOBODY_COULD_SAY);
+        return;
+    };
+    let is_allowed = verdict.decision == Decision::Allow;
+    trail.annotate(DECISION, if is_allowed { "allow" } else { "forbid" });
+    trail.annotate(REASON, verdict.reason.clone());
 }

@@ -169,7 +169,10 @@ async fn delegated(
     let headers = &session.req_header().headers;
     let unknown = Peer::unknown();
     let peer = peer(session).unwrap_or(&unknown);
-    let caller = gate.authenticator.authenticate(headers, peer).await?;
+    let caller = gate
+        .authenticator
+        .authenticate(headers, peer, received.client())
+        .await?;
     let mut user = caller.user;
     let impersonation =
         Impersonation::from_headers(headers).map_err(|s| Refused::impersonation(s, Some(&user)))?;

@@ -1,7 +1,17 @@
 //! Asking an API server who a token belongs to and what a user may do:
 //! TokenReview and SubjectAccessReview are both "POST an object, read its
 //! status".
+//!
+//! What callers may cost is bounded here, each caller apart: [`turns`] bounds
+//! the questions on their way, [`together`] asks equal ones once, and
+//! [`remembered`] bounds what is kept of the answers.
 
+pub mod remembered;
+pub mod together;
+pub mod turns;
+
+use std::hash::Hash;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,17 +19,15 @@ use bytes::Bytes;
 use http::StatusCode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::Semaphore;
 
-use crate::api::Status;
+use crate::api::{Reason, Status};
+
+pub use remembered::{Key, Remembered};
+pub use together::Together;
+pub use turns::{Crowded, Limits, Turns};
 
 /// The timeout of client-go's delegating authenticator and authorizer.
 pub const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Reviews of one kind on their way at a time. A flood of unknown tokens or
-/// users waits here, and is answered 503 after [`REVIEW_TIMEOUT`], instead of
-/// becoming a flood upstream.
-pub const MAX_CONCURRENT_REVIEWS: usize = 64;
 
 /// How much of an unexpected answer an error quotes.
 const MAX_QUOTED: usize = 256;
@@ -51,12 +59,26 @@ pub enum ReviewError {
     Refused { code: StatusCode, body: String },
     #[error("the API server's answer cannot be read: {0}")]
     Malformed(String),
+    #[error("too many questions about this caller wait for an answer, please try again later")]
+    Crowded,
+}
+
+impl From<Crowded> for ReviewError {
+    fn from(_: Crowded) -> Self {
+        Self::Crowded
+    }
 }
 
 impl ReviewError {
-    /// 503 where trying again may help, 500 where an administrator must.
+    /// 429 where the caller asks too much, 503 where trying again may help, 500
+    /// where an administrator must. Never 401: clients throw away credentials
+    /// that are refused, and these may be good.
     pub fn to_status(&self) -> Status {
         let transient = match self {
+            Self::Crowded => {
+                return Status::failure(429, Reason::TooManyRequests, self.to_string())
+                    .with_retry_after(1);
+            }
             Self::Unavailable(_) | Self::Timeout => true,
             Self::Refused { code, .. } => matches!(code.as_u16(), 429 | 502 | 503 | 504),
             Self::Malformed(_) => false,
@@ -69,21 +91,25 @@ impl ReviewError {
     }
 }
 
-/// Creates `object` and reads the answer as `T`, within [`REVIEW_TIMEOUT`],
-/// the wait for one of `permits` included.
-pub async fn create<T: DeserializeOwned>(
+/// The question as it is sent.
+pub fn body(object: &impl Serialize) -> Result<Bytes, ReviewError> {
+    serde_json::to_vec(object)
+        .map(Bytes::from)
+        .map_err(|e| ReviewError::Malformed(e.to_string()))
+}
+
+/// Creates the object and reads the answer as `T`, within [`REVIEW_TIMEOUT`],
+/// the wait for one of this caller's turns included.
+pub async fn create<T: DeserializeOwned, C: Clone + Eq + Hash>(
     client: &dyn ReviewClient,
-    permits: &Semaphore,
+    turns: &Arc<Turns<C>>,
+    caller: &C,
     path: &str,
-    object: &impl Serialize,
+    body: Bytes,
 ) -> Result<T, ReviewError> {
-    let body = serde_json::to_vec(object).map_err(|e| ReviewError::Malformed(e.to_string()))?;
     let asked = async {
-        let _permit = permits
-            .acquire()
-            .await
-            .map_err(|e| ReviewError::Unavailable(e.to_string()))?;
-        client.create_review(path, body.into()).await
+        let _turn = turns.take(caller).await?;
+        client.create_review(path, body).await
     };
     let (code, body) = tokio::time::timeout(REVIEW_TIMEOUT, asked)
         .await
@@ -122,6 +148,15 @@ mod tests {
         }
     }
 
+    fn turns(count: usize) -> Arc<Turns<&'static str>> {
+        Turns::new(Limits {
+            at_a_time: count,
+            at_a_time_of_one: count,
+            waiting: 0,
+            waiting_of_one: 0,
+        })
+    }
+
     #[tokio::test(start_paused = true)]
     async fn failures_say_whether_trying_again_helps() {
         for (client, code, retry_after) in [
@@ -132,10 +167,10 @@ mod tests {
             (Answers(403, "not you"), 500, 0),
             (Answers(201, "<html>"), 500, 0),
         ] {
-            let permits = Semaphore::new(1);
-            let error = create::<serde_json::Value>(&client, &permits, "/x", &())
-                .await
-                .unwrap_err();
+            let error =
+                create::<serde_json::Value, _>(&client, &turns(1), &"", "/x", body(&()).unwrap())
+                    .await
+                    .unwrap_err();
             let status = error.to_status();
             assert_eq!(
                 (status.code, status.retry_after()),
@@ -143,10 +178,13 @@ mod tests {
                 "{error}"
             );
         }
-        let permits = Semaphore::new(1);
-        let answer: u8 = create(&Answers(201, "7"), &permits, "/x", &())
+        let answer: u8 = create(&Answers(201, "7"), &turns(1), &"", "/x", body(&()).unwrap())
             .await
             .unwrap();
         assert_eq!(answer, 7);
+        let none = turns(0);
+        let refused = create::<u8, _>(&Answers(0, ""), &none, &"", "/x", Bytes::new()).await;
+        let status = refused.unwrap_err().to_status();
+        assert_eq!((status.code, status.retry_after()), (429, 1));
     }
 }
