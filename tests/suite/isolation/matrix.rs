@@ -1,0 +1,196 @@
+//! The path matrix: whatever path, query and representation a user asks for,
+//! apifront with a warm cache shows him what kube-apiserver would, and nothing
+//! else. Statuses must be equal, and after success the sets of objects.
+//!
+//! Short paths are asked for exhaustively, longer ones at random.
+//! `APIFRONT_TEST_SEED` replays a run and `APIFRONT_TEST_COMPARISONS` lengthens
+//! it; one question's outcome does not depend on the others.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use parking_lot::Mutex;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+
+use super::question::{self, Question};
+use super::shown::Shown;
+use super::tenants::{Tenant, Tenants};
+use crate::harness::apifront::oracle;
+use crate::harness::client::{Answer, Client};
+use crate::harness::volume;
+
+const COMPARISONS: &str = "APIFRONT_TEST_COMPARISONS";
+const DEFAULT_COMPARISONS: usize = 60_000;
+/// Watches last a second and would fill the places of those that end at once.
+const READS_AT_ONCE: usize = 64;
+const WATCHES_AT_ONCE: usize = 128;
+/// Both are asked again before a difference counts: the busy machine may have
+/// ended a watch before its first event.
+const TRIES: u32 = 5;
+const BETWEEN_TRIES: Duration = Duration::from_millis(200);
+const SHOWN_DIFFERENCES: usize = 40;
+/// After so many the run is lost and says enough.
+const MOST_DIFFERENCES: usize = 2_000;
+
+#[derive(Default)]
+struct Tally {
+    /// Answers of each status to each tenant.
+    statuses: BTreeMap<(Tenant, u16), usize>,
+    hits: BTreeMap<Tenant, usize>,
+    again: usize,
+    differences: Vec<(Question, String)>,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_path_shows_every_user_what_kube_apiserver_shows() {
+    if oracle() {
+        return;
+    }
+    let seed = volume::seed("matrix");
+    let wanted = volume::count(COMPARISONS, DEFAULT_COMPARISONS);
+    let questions = questions(seed, wanted);
+    let tenants = Tenants::start().await;
+    let started = Instant::now();
+    let (watches, reads): (Vec<_>, Vec<_>) = questions
+        .into_iter()
+        .partition(|q| q.query.contains("timeoutSeconds"));
+    let tally = Mutex::new(Tally::default());
+    let number = AtomicUsize::new(0);
+    let ask = |question: Question| async {
+        if tally.lock().differences.len() < MOST_DIFFERENCES {
+            compare(
+                &tenants,
+                question,
+                number.fetch_add(1, Ordering::Relaxed),
+                &tally,
+            )
+            .await;
+        }
+    };
+    let asked = watches.len() + reads.len();
+    let watching = futures::stream::iter(watches).for_each_concurrent(WATCHES_AT_ONCE, ask);
+    let reading = futures::stream::iter(reads).for_each_concurrent(READS_AT_ONCE, ask);
+    tokio::join!(watching, reading);
+    println!(
+        "matrix: {} of {asked} questions in {:.1?}",
+        number.load(Ordering::Relaxed),
+        started.elapsed()
+    );
+    finish(&tally.into_inner());
+    tenants.stop().await;
+}
+
+/// Different ones, in an order that has nothing to do with their paths.
+fn questions(seed: u64, wanted: usize) -> Vec<Question> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut seen: HashSet<Question> = question::exhaustive().into_iter().collect();
+    let mut questions = question::exhaustive();
+    while questions.len() < wanted {
+        let question = question::random(&mut rng);
+        if seen.insert(question.clone()) {
+            questions.push(question);
+        }
+    }
+    questions.shuffle(&mut rng);
+    questions
+}
+
+async fn compare(tenants: &Tenants, question: Question, number: usize, tally: &Mutex<Tally>) {
+    let (direct, front) = tenants.clients(question.tenant, number);
+    let mut difference = String::new();
+    for attempt in 0..TRIES {
+        if attempt > 0 {
+            tokio::time::sleep(BETWEEN_TRIES * attempt).await;
+        }
+        let (right, found) = tokio::join!(ask(direct, &question), ask(front, &question));
+        difference = different(right.as_ref().ok(), found.as_ref().ok());
+        for (sign, answer) in [('-', &right), ('+', &found)] {
+            if let (Err(error), false) = (answer, difference.is_empty()) {
+                let _ = writeln!(difference, "  {sign} {error:#}");
+            }
+        }
+        if difference.is_empty() || attempt + 1 == TRIES {
+            let mut tally = tally.lock();
+            let status = right.map_or(400, |answer| answer.status.as_u16());
+            *tally.statuses.entry((question.tenant, status)).or_default() += 1;
+            let hit = found.is_ok_and(|answer| answer.is_hit());
+            *tally.hits.entry(question.tenant).or_default() += usize::from(hit);
+            tally.again += usize::from(attempt > 0);
+            break;
+        }
+    }
+    if !difference.is_empty() {
+        tally.lock().differences.push((question, difference));
+    }
+}
+
+async fn ask(client: &Client, question: &Question) -> anyhow::Result<Answer> {
+    let headers = [("accept", question.accept), ("x-apifront-debug", "cache")];
+    let (method, target) = (question.method.clone(), question.target());
+    client.try_send(method, &target, &headers, "").await
+}
+
+/// Empty if both show the same.
+fn different(right: Option<&Answer>, found: Option<&Answer>) -> String {
+    if let (Some(right), Some(found)) = (right, found)
+        && (right.status, &right.body) == (found.status, &found.body)
+    {
+        return String::new();
+    }
+    let hit = found.is_some_and(Answer::is_hit);
+    let (right, found) = (Shown::of(right), Shown::of(found));
+    let mut text = String::new();
+    if right.status != found.status {
+        let (right, found) = (right.status, found.status);
+        let _ = writeln!(text, "  status: - {right} + {found}");
+    }
+    if right.objects != found.objects {
+        for (sign, some, others) in [
+            ('-', &right.objects, &found.objects),
+            ('+', &found.objects, &right.objects),
+        ] {
+            for object in some.difference(others).take(4) {
+                let _ = writeln!(text, "  {sign} {object:.200}");
+            }
+            let _ = writeln!(text, "  {sign} {} in all", some.len());
+        }
+    }
+    if !text.is_empty() {
+        let _ = writeln!(text, "  from the cache: {hit}");
+    }
+    text
+}
+
+fn finish(tally: &Tally) {
+    for tenant in Tenant::ALL {
+        let of_tenant = tally.statuses.iter().filter(|((t, _), _)| *t == tenant);
+        let statuses: Vec<String> = of_tenant
+            .map(|((_, status), count)| format!("{status}: {count}"))
+            .collect();
+        let hits = tally.hits.get(&tenant).copied().unwrap_or_default();
+        println!("{tenant:?}: {hits} from the cache; {}", statuses.join(", "));
+    }
+    println!("{} were asked again", tally.again);
+    let mut shortest: Vec<&(Question, String)> = tally.differences.iter().collect();
+    shortest.sort_by_key(|(question, _)| (question.target().len(), question.tenant));
+    let text: String = (shortest.iter().take(SHOWN_DIFFERENCES))
+        .map(|(question, difference)| format!("{question}\n{difference}"))
+        .collect();
+    assert!(
+        shortest.is_empty(),
+        "{} answers differ (- kube-apiserver, + apifront), the shortest:\n{text}",
+        shortest.len(),
+    );
+    for tenant in Tenant::ALL {
+        let hits = tally.hits.get(&tenant).copied().unwrap_or_default();
+        match tenant.least_hits() {
+            Some(least) => assert!(hits >= least, "only {hits} hits of {tenant:?}"),
+            None => assert_eq!(hits, 0, "{tenant:?} may read nothing"),
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! Who shares the cluster, with which rights, and what is in it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::vocabulary::{GROUP, KINDS, NAMES, NAMESPACES, NODE, RBAC};
+use crate::harness::apifront::Apifront;
+use crate::harness::client::Client;
+use crate::harness::cluster::Cluster;
+use crate::harness::{eventually, objects};
+
+const SETTLES_WITHIN: Duration = Duration::from_secs(60);
+/// The matrix asks for more at a time than kube-apiserver would let a user
+/// have, and its mitigation of anonymous floods ends a connection after each
+/// answer to nobody.
+const FLAGS: [&str; 3] = [
+    "--enable-priority-and-fairness=false",
+    "--max-requests-inflight=5000",
+    "--feature-gates=UnauthenticatedHTTP2DOSMitigation=false",
+];
+/// The rules that the role `view` gets from its controller, which does not run
+/// here.
+const VIEW: &str = "system:aggregate-to-view";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tenant {
+    /// No credentials.
+    Nobody,
+    /// Known, without any right.
+    Stranger,
+    /// `view` in team-a.
+    Viewer,
+    /// Everything in team-b.
+    Owner,
+    /// `watch` of everything in team-a, and no other verb.
+    Watcher,
+    /// `get` of one ConfigMap and one Secret in team-a, and of a node as if it
+    /// were in there.
+    Named,
+    /// `list` and `watch` of team-b, one node and one pod of team-a by name.
+    Finder,
+    /// `view` in the namespaces whose names are words of paths.
+    Odd,
+    /// `get` of subresources alone.
+    Parts,
+    /// `get`, `list` and `watch` of all namespaces and nodes, and of nothing in
+    /// a namespace.
+    Surveyor,
+    Admin,
+}
+
+impl Tenant {
+    pub const ALL: [Tenant; 11] = [
+        Tenant::Nobody,
+        Tenant::Stranger,
+        Tenant::Viewer,
+        Tenant::Owner,
+        Tenant::Watcher,
+        Tenant::Named,
+        Tenant::Finder,
+        Tenant::Odd,
+        Tenant::Parts,
+        Tenant::Surveyor,
+        Tenant::Admin,
+    ];
+
+    /// Where it has rights, if these are in namespaces.
+    pub fn home(self) -> &'static [&'static str] {
+        match self {
+            Self::Viewer | Self::Watcher | Self::Named | Self::Finder => &["team-a"],
+            Self::Owner => &["team-b"],
+            Self::Odd => &["pods", "status", "watch", "namespaces"],
+            Self::Nobody | Self::Stranger | Self::Parts | Self::Surveyor | Self::Admin => {
+                &NAMESPACES
+            }
+        }
+    }
+
+    /// How often it asks: the more it may read, the more there is to get wrong.
+    pub fn weight(self) -> u32 {
+        match self {
+            Self::Nobody | Self::Stranger | Self::Parts => 1,
+            Self::Watcher | Self::Named | Self::Finder => 3,
+            Self::Viewer | Self::Owner | Self::Odd | Self::Surveyor | Self::Admin => 5,
+        }
+    }
+
+    fn user(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// At least so many answers must come from the cache, or the comparison is
+    /// one of kube-apiserver with itself. `None` must have nothing from there.
+    pub fn least_hits(self) -> Option<usize> {
+        match self {
+            Self::Nobody | Self::Stranger | Self::Parts => None,
+            // Few paths lead to what they may read.
+            Self::Named | Self::Finder => Some(10),
+            Self::Watcher => Some(50),
+            Self::Surveyor => Some(200),
+            Self::Viewer | Self::Owner | Self::Odd => Some(400),
+            Self::Admin => Some(800),
+        }
+    }
+}
+
+pub struct Tenants {
+    cluster: Cluster,
+    pub front: Apifront,
+    clients: BTreeMap<Tenant, (Vec<Client>, Vec<Client>)>,
+}
+
+/// Connections of each tenant to each server.
+const CONNECTIONS: usize = 2;
+
+impl Tenants {
+    pub async fn start() -> Self {
+        let cluster = Cluster::start(&FLAGS.map(str::to_owned)).await;
+        fill(&cluster.admin_client()).await;
+        let front = Apifront::start(&cluster, |config| {
+            config["authentication"]["anonymous"]["enabled"] = json!(true);
+            // Nobody's rights change, and each question of them costs as much
+            // as the comparison itself.
+            config["authorization"]["subjectAccessReview"] =
+                json!({"allowTTL": "10m", "denyTTL": "10m"});
+        })
+        .await;
+        let mut clients = BTreeMap::new();
+        for tenant in Tenant::ALL {
+            let pair = match tenant {
+                Tenant::Nobody => None,
+                Tenant::Admin => Some(cluster.admin.clone()),
+                _ => Some(cluster.certificates.client(&tenant.user(), &[])),
+            };
+            let (direct, through) = (cluster.client(pair.as_ref()), front.client(pair.as_ref()));
+            let several = |client: &Client| {
+                (0..CONNECTIONS)
+                    .map(|_| client.separate())
+                    .collect::<Vec<_>>()
+            };
+            clients.insert(tenant, (several(&direct), several(&through)));
+        }
+        let tenants = Self {
+            cluster,
+            front,
+            clients,
+        };
+        tenants.rights_are_known().await;
+        tenants.warm().await;
+        tenants
+    }
+
+    /// To kube-apiserver and to apifront; `n` chooses the connections.
+    pub fn clients(&self, tenant: Tenant, n: usize) -> (&Client, &Client) {
+        let (direct, front) = &self.clients[&tenant];
+        (&direct[n % direct.len()], &front[n % front.len()])
+    }
+
+    /// The authorizer hears of roles by watching them.
+    async fn rights_are_known(&self) {
+        for (tenant, path) in [
+            (Tenant::Viewer, "/api/v1/namespaces/team-a/pods"),
+            (Tenant::Owner, "/api/v1/namespaces/team-b/secrets"),
+            (Tenant::Named, "/api/v1/namespaces/team-a/configmaps/one"),
+            (
+                Tenant::Finder,
+                "/api/v1/namespaces?fieldSelector=metadata.name%3Dteam-b",
+            ),
+            (Tenant::Odd, "/api/v1/namespaces/namespaces/pods"),
+            (Tenant::Parts, "/api/v1/namespaces/team-a/pods/one/status"),
+            (Tenant::Surveyor, "/api/v1/nodes"),
+        ] {
+            let (direct, _) = self.clients(tenant, 0);
+            eventually(
+                &format!("{tenant:?} reads {path}"),
+                SETTLES_WITHIN,
+                || async { direct.get(path).await.status == 200 },
+            )
+            .await;
+        }
+    }
+
+    /// Ends apifront, and fails if it did not live until now.
+    pub async fn stop(self) {
+        self.front.stop().await;
+        drop(self.cluster);
+    }
+
+    async fn warm(&self) {
+        let (_, admin) = self.clients(Tenant::Admin, 0);
+        for (base, _, plural) in KINDS {
+            let path = format!("/{}/{plural}?resourceVersion=0", base.join("/"));
+            self.front.warm(admin, &path).await;
+        }
+        let gadgets = format!("/apis/{GROUP}/v1/gadgets?resourceVersion=0");
+        self.front.warm(admin, &gadgets).await;
+    }
+}
+
+async fn fill(admin: &Client) {
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    for (plural, kind, scope) in [
+        ("widgets", "Widget", "Namespaced"),
+        ("gadgets", "Gadget", "Cluster"),
+        ("namespaces", "Namespace", "Namespaced"),
+    ] {
+        let definition = definition(plural, kind, scope);
+        admin.post(definitions, &definition).await.expect(201);
+    }
+    for namespace in NAMESPACES {
+        let body = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": namespace, "labels": {"team": team(namespace)}},
+        });
+        admin.post("/api/v1/namespaces", &body).await.expect(201);
+    }
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}});
+    admin.post("/api/v1/nodes", &node).await.expect(201);
+    for plural in ["widgets", "gadgets", "namespaces"] {
+        let list = format!("/apis/{GROUP}/v1/{plural}");
+        eventually(&format!("{list} is served"), SETTLES_WITHIN, || async {
+            admin.get(&list).await.status == 200
+        })
+        .await;
+    }
+    let gadget = custom("Gadget", "one", "a");
+    let gadgets = format!("/apis/{GROUP}/v1/gadgets");
+    admin.post(&gadgets, &gadget).await.expect(201);
+    for namespace in NAMESPACES {
+        for (base, namespaced, plural) in KINDS {
+            let list = format!("/{}/namespaces/{namespace}/{plural}", base.join("/"));
+            for name in NAMES.iter().filter(|_| namespaced) {
+                let body = object(plural, base, name, team(namespace));
+                admin.post(&list, &body).await.expect(201);
+            }
+        }
+    }
+    grant(admin).await;
+}
+
+fn team(namespace: &str) -> &str {
+    match namespace {
+        "team-a" => "a",
+        "team-b" => "b",
+        _ => "none",
+    }
+}
+
+fn object(plural: &str, base: &[&str], name: &str, team: &str) -> Value {
+    let labels = json!({"team": team});
+    match plural {
+        "pods" => objects::pod(name, labels),
+        "configmaps" => objects::config_map(name, labels, json!({})),
+        "secrets" => json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": labels},
+        }),
+        "deployments" => json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {
+                "selector": {"matchLabels": {"app": name}},
+                "template": {
+                    "metadata": {"labels": {"app": name}},
+                    "spec": {"containers": [{"name": "main", "image": "example.test/image:1"}]},
+                },
+            },
+        }),
+        "widgets" => custom("Widget", name, team),
+        "namespaces" if base.contains(&GROUP) => custom("Namespace", name, team),
+        _ => unreachable!("{plural} has no namespaces"),
+    }
+}
+
+fn custom(kind: &str, name: &str, team: &str) -> Value {
+    json!({
+        "apiVersion": format!("{GROUP}/v1"), "kind": kind,
+        "metadata": {"name": name, "labels": {"team": team}},
+    })
+}
+
+fn definition(plural: &str, kind: &str, scope: &str) -> Value {
+    let mut definition = objects::widget_definition(GROUP);
+    definition["metadata"]["name"] = json!(format!("{plural}.{GROUP}"));
+    definition["spec"]["scope"] = json!(scope);
+    definition["spec"]["names"] = json!({
+        "plural": plural, "singular": kind.to_lowercase(), "kind": kind,
+        "listKind": format!("{kind}List"),
+    });
+    definition
+}
+
+async fn grant(admin: &Client) {
+    let cluster_role = async |tenant: Tenant, rules: Value| {
+        let user = tenant.user();
+        let role = json!({
+            "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole",
+            "metadata": {"name": user}, "rules": rules,
+        });
+        let path = format!("/apis/{RBAC}/v1/clusterroles");
+        admin.post(&path, &role).await.expect(201);
+    };
+    let everywhere = async |tenant: Tenant| {
+        let user = tenant.user();
+        let binding = objects::cluster_role_binding(&user, &user, "User", &user);
+        let path = format!("/apis/{RBAC}/v1/clusterrolebindings");
+        admin.post(&path, &binding).await.expect(201);
+    };
+    let within = async |tenant: Tenant, role: &str, namespace: &str| {
+        let user = tenant.user();
+        let mut binding = objects::role_binding(&user, role, "User", &user);
+        binding["roleRef"]["kind"] = json!("ClusterRole");
+        let path = format!("/apis/{RBAC}/v1/namespaces/{namespace}/rolebindings");
+        let answer = admin.send(Method::POST, &path, &[JSON], binding.to_string());
+        answer.await.expect(201);
+    };
+    within(Tenant::Viewer, VIEW, "team-a").await;
+    within(Tenant::Owner, "cluster-admin", "team-b").await;
+    for namespace in Tenant::Odd.home() {
+        within(Tenant::Odd, VIEW, namespace).await;
+    }
+    let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["watch"]}]);
+    cluster_role(Tenant::Watcher, all).await;
+    within(Tenant::Watcher, "watcher", "team-a").await;
+
+    let rule = |resources: &[&str], names: &[&str], verbs: &[&str]| {
+        json!({
+            "apiGroups": [""], "resources": resources, "resourceNames": names, "verbs": verbs,
+        })
+    };
+    let gets = json!([rule(
+        &["configmaps", "secrets", "nodes"],
+        &["one"],
+        &["get"]
+    )]);
+    cluster_role(Tenant::Named, gets).await;
+    within(Tenant::Named, "named", "team-a").await;
+    let finds = ["list", "watch"];
+    let finds = json!([
+        rule(&["namespaces"], &["team-b"], &finds),
+        rule(&["nodes"], &["one"], &finds),
+    ]);
+    cluster_role(Tenant::Finder, finds).await;
+    everywhere(Tenant::Finder).await;
+    let path = format!("/apis/{RBAC}/v1/namespaces/team-a/roles");
+    let mut role = objects::role("finder", &[""], &["pods"], &["list", "watch"]);
+    role["rules"][0]["resourceNames"] = json!(["one"]);
+    admin.post(&path, &role).await.expect(201);
+    let path = format!("/apis/{RBAC}/v1/namespaces/team-a/rolebindings");
+    let binding = objects::role_binding("finder", "finder", "User", "finder");
+    admin.post(&path, &binding).await.expect(201);
+
+    let parts = json!([{
+        "apiGroups": ["*"], "resources": ["*/status", "pods/log", "*/scale", "*/one", "*/pods"],
+        "verbs": ["get"],
+    }]);
+    cluster_role(Tenant::Parts, parts).await;
+    everywhere(Tenant::Parts).await;
+    let survey = ["get", "list", "watch"];
+    let survey =
+        json!([{"apiGroups": [""], "resources": ["namespaces", "nodes"], "verbs": survey}]);
+    cluster_role(Tenant::Surveyor, survey).await;
+    everywhere(Tenant::Surveyor).await;
+}
+
+const JSON: (&str, &str) = ("content-type", "application/json");

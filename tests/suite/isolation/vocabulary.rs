@@ -1,0 +1,167 @@
+//! The segments that paths are built of. Names of objects and namespaces are
+//! also words that paths are made of, so that a reader that takes one for the
+//! other serves something.
+
+/// Of two custom resources, one of which is called `namespaces`.
+pub const GROUP: &str = "matrix.example.test";
+pub const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Namespaces that exist besides those every cluster has.
+pub const NAMESPACES: [&str; 6] = ["team-a", "team-b", "pods", "status", "watch", "namespaces"];
+/// Names of objects in each of those namespaces.
+pub const NAMES: [&str; 3] = ["one", "status", "pods"];
+pub const NODE: &str = "one";
+
+/// What comes before the resource.
+pub const BASES: [&[&str]; 9] = [
+    &["api", "v1"],
+    &["api", "v1", "watch"],
+    &["api", "v1", "proxy"],
+    &["apis", "apps", "v1"],
+    &["apis", "apps", "v1", "watch"],
+    &["apis", RBAC, "v1"],
+    &["apis", RBAC, "v1", "watch"],
+    &["apis", GROUP, "v1"],
+    &["apis", GROUP, "v1", "watch"],
+];
+
+/// All sequences of these are asked for, up to a length.
+pub const CORE: [&str; 10] = [
+    "namespaces",
+    "team-a",
+    "team-b",
+    "pods",
+    "configmaps",
+    "nodes",
+    "watch",
+    "status",
+    "one",
+    "",
+];
+
+/// A random segment is one of these.
+pub const SEGMENTS: [&str; 57] = [
+    "api",
+    "apis",
+    "v1",
+    "apps",
+    RBAC,
+    GROUP,
+    "watch",
+    "proxy",
+    "namespaces",
+    "namespaces",
+    "namespaces",
+    "team-a",
+    "team-a",
+    "team-b",
+    "team-b",
+    "kube-system",
+    "default",
+    "pods",
+    "pods",
+    "configmaps",
+    "configmaps",
+    "secrets",
+    "nodes",
+    "clusterroles",
+    "deployments",
+    "widgets",
+    "gadgets",
+    "events",
+    "one",
+    "one",
+    "status",
+    "finalize",
+    "log",
+    "exec",
+    "attach",
+    "portforward",
+    "scale",
+    "ephemeralcontainers",
+    "",
+    "",
+    ".",
+    "..",
+    "%2e",
+    "%2E%2E",
+    "%2F",
+    "team-a%2Fpods",
+    "namespaces%2Fteam-b",
+    "team%2Da",
+    "%6eamespaces",
+    "%00",
+    "%20",
+    "%C3%A9",
+    "Pods",
+    "TEAM-A",
+    "team-a;x",
+    "*",
+    "junk",
+];
+
+/// Kinds with the path before the plural, whether they have namespaces, and the
+/// plural. They are all in the cache before anything is compared.
+pub const KINDS: [(&[&str], bool, &str); 9] = [
+    (&["api", "v1"], true, "pods"),
+    (&["api", "v1"], true, "configmaps"),
+    (&["api", "v1"], true, "secrets"),
+    (&["api", "v1"], false, "namespaces"),
+    (&["api", "v1"], false, "nodes"),
+    (&["apis", "apps", "v1"], true, "deployments"),
+    (&["apis", RBAC, "v1"], false, "clusterroles"),
+    (&["apis", GROUP, "v1"], true, "widgets"),
+    (&["apis", GROUP, "v1"], true, "namespaces"),
+];
+
+pub const SUBRESOURCES: [&str; 9] = [
+    "status", "finalize", "log", "proxy", "exec", "scale", "pods", "one", "",
+];
+
+/// Queries of reads that end by themselves. Where the selectors name objects,
+/// these are others than the path names.
+pub const QUERIES: [&str; 24] = [
+    "",
+    "",
+    "resourceVersion=0",
+    "resourceVersion=0",
+    "resourceVersion=0",
+    "resourceVersion=0",
+    "resourceVersion=0&fieldSelector=metadata.name%3Dteam-b",
+    "resourceVersion=0&fieldSelector=metadata.name%3Done",
+    "resourceVersion=0&fieldSelector=metadata.name%3D%3Dkube-system",
+    "resourceVersion=0&fieldSelector=metadata.namespace%3Dteam-b",
+    "resourceVersion=0&fieldSelector=metadata.name%3Dteam-a&fieldSelector=metadata.name%3Dteam-b",
+    "resourceVersion=0&fieldSelector=metadata.name%3Dteam-b&fieldSelector=",
+    "resourceVersion=0&fieldSelector=metadata.name%3D..%2Fteam-b",
+    "resourceVersion=0&labelSelector=team%3Db",
+    "resourceVersion=0&labelSelector=team%3Da&labelSelector=team%3Db",
+    "resourceVersion=0&labelSelector=kubernetes.io%2Fmetadata.name%3Dteam-b",
+    "resourceVersion=0&limit=1",
+    "limit=1",
+    "resourceVersion=0&namespace=team-b&name=one&resource=secrets",
+    "resourceVersion=0&unknown=1",
+    "resourceVersion=0&timeout=10s",
+    "resourceVersion=0&watch=0",
+    "resourceVersion=0&pretty=true",
+    "resourceVersion=1&resourceVersionMatch=NotOlderThan",
+];
+
+/// Queries that make of a list a watch, or look as if they did.
+pub const WATCHES: [&str; 7] = [
+    "watch=1&resourceVersion=0",
+    "watch=true&resourceVersion=0&fieldSelector=metadata.name%3Dteam-b",
+    "watch=true&resourceVersion=0&fieldSelector=metadata.name%3Done",
+    "watch=1&resourceVersion=0&labelSelector=team%3Db",
+    "watch=1",
+    "watch&resourceVersion=0",
+    "watch=0&watch=1&resourceVersion=0",
+];
+
+const JSON: &str = "application/json";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+const PARTIAL: &str =
+    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json";
+const PARTIALS: &str =
+    "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
+pub const ACCEPTS: [&str; 8] = [JSON, JSON, JSON, JSON, JSON, TABLE, PARTIAL, PARTIALS];
