@@ -154,6 +154,8 @@ pub fn watch(options: &ListOptions) -> Result<WatchPlan, BypassReason> {
         // Since WatchList (KEP-3157) a watch from "" or "0" is one with
         // initial events.
         (None, false) => match freshness {
+            // They may not be combined with it, asked for or not.
+            Freshness::Any | Freshness::MostRecent if !options.continue_token.is_empty() => invalid,
             Freshness::Any | Freshness::MostRecent => Ok(WatchPlan::InitialEvents(freshness)),
             Freshness::NotOlderThan(n) => Ok(WatchPlan::From(n)),
         },
@@ -279,6 +281,9 @@ mod tests {
             ("", Ok(InitialEvents(MostRecent))),
             ("resourceVersion=0", Ok(InitialEvents(Any))),
             ("resourceVersion=7", Ok(From(7))),
+            ("resourceVersion=7&continue=x", Ok(From(7))),
+            ("continue=x", invalid),
+            ("resourceVersion=0&continue=x", invalid),
             ("resourceVersion=x", invalid),
             (
                 "resourceVersion=7&resourceVersionMatch=NotOlderThan",

@@ -1,13 +1,14 @@
 //! A request's seats among those in flight: waited for while its client is
 //! there.
 
-use pingora_core::{Error, ErrorType, Result};
+use pingora_core::Result;
 use pingora_proxy::Session;
 
 use super::context::RequestContext;
 use super::record::Finished;
 use super::respond::Answer;
 use super::stage::Identified;
+use super::stream::client_went_away;
 use crate::flow::{Admitted, Rejected, RequestKind};
 
 /// An answer is a refusal.
@@ -25,7 +26,7 @@ pub(super) async fn take(
         biased;
         admitted = ctx.front.limits.admit(kind, user) => admitted,
         () = client_gone(session) => {
-            return Error::e_explain(ErrorType::ConnectionClosed, "the client went away");
+            return Err(client_went_away());
         }
     };
     match admitted {

@@ -118,7 +118,7 @@ pub(super) async fn ask_upstream(
     let asked = tokio::select! {
         asked = forward.upstream.send_alone(request, repeatable) => asked,
         _ = session.as_mut().read_body_or_idle(true) => {
-            return Error::e_explain(ErrorType::ConnectionClosed, "the client went away");
+            return Err(client_went_away());
         }
     };
     match asked {
@@ -138,6 +138,11 @@ pub(super) async fn ask_upstream(
             Ok(Err(answer(&status, session, forward)))
         }
     }
+}
+
+/// Nobody is there to be told, or somebody who does not wait for answers.
+pub(super) fn client_went_away() -> Box<Error> {
+    Error::explain(ErrorType::ConnectionClosed, "the client went away").into_down()
 }
 
 fn answer(status: &Status, session: &Session, forward: &Forward) -> Answer {
