@@ -1,6 +1,6 @@
 //! `meta/internalversion ListOptions`: the query of LIST and WATCH.
 
-use super::{FieldSelector, LabelSelector, Query};
+use super::{FieldSelector, LabelSelector, Query, ShardSelector};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceVersionMatch {
@@ -13,6 +13,8 @@ pub enum ResourceVersionMatch {
 pub struct ListOptions {
     pub label_selector: LabelSelector,
     pub field_selector: FieldSelector,
+    /// Set by servers that know shards: see [`ShardSelector::parse`].
+    pub shard_selector: Option<ShardSelector>,
     pub watch: bool,
     pub allow_watch_bookmarks: bool,
     /// Empty when unset.
@@ -33,6 +35,7 @@ impl ListOptions {
         Ok(Self {
             label_selector: LabelSelector::parse(query.get("labelSelector").unwrap_or_default())?,
             field_selector: FieldSelector::parse(query.get("fieldSelector").unwrap_or_default())?,
+            shard_selector: None,
             watch: query.truthy("watch"),
             allow_watch_bookmarks: query.truthy("allowWatchBookmarks"),
             resource_version: text("resourceVersion"),

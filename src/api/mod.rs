@@ -15,6 +15,7 @@ pub mod protobuf;
 pub mod protobuf_wire;
 pub mod query;
 pub mod resource_version;
+pub mod shard_selector;
 pub mod status;
 pub mod user;
 
@@ -27,5 +28,6 @@ pub use list_options::{ListOptions, ResourceVersionMatch};
 pub use object_meta::PartialObject;
 pub use query::Query;
 pub use resource_version::ResourceVersion;
+pub use shard_selector::{ShardKey, ShardSelector};
 pub use status::{Reason, Status};
 pub use user::UserInfo;

@@ -22,8 +22,10 @@ pub struct Selection {
     name: Option<String>,
     /// What the API server finds by an index of its cache.
     indexed: Option<Filter>,
-    /// Neither selector is set.
+    /// No selector is set.
     everything: bool,
+    /// The shard selector as it is echoed; empty without one.
+    shard: String,
 }
 
 impl Selection {
@@ -65,17 +67,19 @@ impl Selection {
             .map(|requirement| FieldSelector {
                 requirements: vec![requirement.clone()],
             });
+        let shard = options.shard_selector;
         let filter = |labels, fields| {
             Filter::new(&namespace, labels, fields, resource)
                 .map_err(|_| BypassReason::FieldSelector)
         };
         Ok(Self {
             name,
-            everything: options.label_selector.is_empty() && fields.is_empty(),
+            everything: options.label_selector.is_empty() && fields.is_empty() && shard.is_none(),
+            shard: shard.as_ref().map(ToString::to_string).unwrap_or_default(),
             indexed: indexed
                 .map(|fields| filter(LabelSelector::default(), fields))
                 .transpose()?,
-            filter: filter(options.label_selector, options.field_selector)?,
+            filter: filter(options.label_selector, options.field_selector)?.of_shard(shard),
             namespace,
         })
     }
@@ -123,7 +127,10 @@ fn objects(part: Part<'_>) -> &[Arc<StoredObject>] {
 }
 
 pub fn page<'s>(snapshot: &'s Snapshot, selection: &Selection, plan: &ListPlan) -> Page<'s> {
-    let mut meta = ListMeta::at(snapshot.resource_version);
+    let mut meta = ListMeta {
+        shard_selector: selection.shard.clone(),
+        ..ListMeta::at(snapshot.resource_version)
+    };
     if let Some(name) = &selection.name {
         let found = snapshot.get(&selection.namespace, name);
         let found = found.filter(|o| selection.filter.matches(o));

@@ -4,7 +4,7 @@
 //! `shardSelector` (KEP-5866).
 
 use super::BypassReason;
-use crate::api::Query;
+use crate::api::{Query, ShardSelector};
 
 /// How an answer is written, and how long it may take.
 const EVERYWHERE: [&str; 3] = ["includeObject", "pretty", "timeout"];
@@ -12,8 +12,11 @@ const EVERYWHERE: [&str; 3] = ["includeObject", "pretty", "timeout"];
 /// `meta/v1 GetOptions`.
 const GET: [&str; 1] = ["resourceVersion"];
 
+/// A list or watch of a share of the objects (KEP-5866).
+const SHARD_SELECTOR: &str = "shardSelector";
+
 /// `meta/v1 ListOptions`.
-const LIST: [&str; 10] = [
+const LIST: [&str; 11] = [
     "allowWatchBookmarks",
     "continue",
     "fieldSelector",
@@ -22,6 +25,7 @@ const LIST: [&str; 10] = [
     "resourceVersion",
     "resourceVersionMatch",
     "sendInitialEvents",
+    SHARD_SELECTOR,
     "timeoutSeconds",
     "watch",
 ];
@@ -35,6 +39,24 @@ pub fn check_get(query: &Query) -> Result<(), BypassReason> {
 pub fn check_list(query: &Query) -> Result<(), BypassReason> {
     check(query, &LIST)
 }
+
+/// The shard of a LIST or WATCH. What only kube-apiserver can read, or combines
+/// in ways of its own, is forwarded.
+pub fn shard(query: &Query) -> Result<Option<ShardSelector>, BypassReason> {
+    match query.get(SHARD_SELECTOR) {
+        None | Some("") => Ok(None),
+        Some(_) if COMBINED.iter().any(|other| query.contains(other)) => {
+            Err(BypassReason::UnusualRequest)
+        }
+        Some(text) => match ShardSelector::parse(text) {
+            Some(shard) => Ok(Some(shard)),
+            None => Err(BypassReason::UnusualRequest),
+        },
+    }
+}
+
+/// Pages of shards, and shards of single objects.
+const COMBINED: [&str; 3] = ["limit", "continue", "fieldSelector"];
 
 fn check(query: &Query, known: &[&str]) -> Result<(), BypassReason> {
     let understood = |key: &str| known.contains(&key) || EVERYWHERE.contains(&key);
@@ -55,11 +77,15 @@ mod tests {
         for query in ["", "pretty=1", "resourceVersion=0&timeout=5s"] {
             assert!(get(query) && list(query), "{query}");
         }
-        for query in ["labelSelector=a", "watch=1", "limit=5&continue=x"] {
+        for query in [
+            "labelSelector=a",
+            "watch=1",
+            "limit=5&continue=x",
+            "shardSelector=x",
+        ] {
             assert!(!get(query) && list(query), "{query}");
         }
         for query in [
-            "shardSelector=x",
             "export=1",
             "resourceversion=0",
             "=",

@@ -42,6 +42,9 @@ pub struct ListMeta {
     /// Empty on the last page.
     pub continue_token: String,
     pub remaining_item_count: Option<i64>,
+    /// The selector of a list that is a shard; empty for others. Lists in the
+    /// map form have none.
+    pub shard_selector: String,
 }
 
 impl ListMeta {
@@ -59,11 +62,16 @@ impl ListMeta {
         let remaining = self
             .remaining_item_count
             .map(|n| format!("\"remainingItemCount\":{n}"));
+        let shard = || {
+            let selector = quoted(&self.shard_selector);
+            format!("\"shardInfo\":{{\"selector\":{selector}}}")
+        };
         let members: Vec<String> = match form {
             Form::Struct => [
                 (!self.resource_version.is_empty()).then(|| format!("\"resourceVersion\":{rv}")),
                 (!self.continue_token.is_empty()).then(|| format!("\"continue\":{token}")),
                 remaining,
+                (!self.shard_selector.is_empty()).then(shard),
             ]
             .into_iter()
             .flatten()
@@ -317,6 +325,7 @@ mod tests {
             resource_version: "387".into(),
             continue_token: "abc".into(),
             remaining_item_count: Some(2),
+            ..ListMeta::default()
         };
         assert_eq!(
             list(&pods(), &last),

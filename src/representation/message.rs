@@ -138,6 +138,11 @@ fn put_list_meta(meta: &ListMeta, out: &mut BytesMut) {
         out.put_u8(4 << 3);
         put_varint(count, out);
     }
+    if !meta.shard_selector.is_empty() {
+        let mut shard_info = BytesMut::new();
+        put_bytes(1, meta.shard_selector.as_bytes(), &mut shard_info);
+        put_bytes(5, &shard_info, out);
+    }
 }
 
 #[cfg(test)]
@@ -187,6 +192,7 @@ mod tests {
             resource_version: "7".into(),
             continue_token: "x".into(),
             remaining_item_count: Some(300),
+            ..ListMeta::default()
         };
         for length in [0, 1, 127, 128, 20_000] {
             let mut items = BytesMut::new();

@@ -21,7 +21,7 @@ use crate::health::Health;
 use crate::identity;
 use crate::metrics::{CacheState, Metrics};
 use crate::openapi::OpenApi;
-use crate::read::{OwnWrites, SharedReads};
+use crate::read::{OwnWrites, Shards, SharedReads};
 use crate::reflector::{Cache, Entry, Selection};
 use crate::store::Store;
 
@@ -34,6 +34,7 @@ pub struct Front {
     pub aggregation_now: Arc<ArcSwap<Aggregation>>,
     pub discovery: Arc<Discovery>,
     pub shared: Arc<SharedReads>,
+    pub shards: Arc<Shards>,
     pub writes: Arc<OwnWrites>,
     pub openapi: Arc<OpenApi>,
     pub health: Arc<Health>,

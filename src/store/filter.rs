@@ -2,7 +2,7 @@
 
 use super::fields::Selectable;
 use super::{Resource, Scope, StoredObject};
-use crate::api::{FieldSelector, LabelSelector};
+use crate::api::{FieldSelector, LabelSelector, ShardKey, ShardSelector};
 
 /// Scope and selectors of one LIST or WATCH, checked against what the cache
 /// can decide.
@@ -11,6 +11,7 @@ pub struct Filter {
     pub scope: Scope,
     /// Set when the request can match one name only.
     pub name: Option<String>,
+    shard: Option<ShardSelector>,
     labels: LabelSelector,
     pub(super) fields: FieldSelector,
     /// What each of the requirements on fields is about, in their order:
@@ -45,20 +46,37 @@ impl Filter {
             scope: Scope::from_namespace(namespace),
             name: fields.required("metadata.name").map(str::to_owned),
             selected: selected.collect::<Result<_, _>>()?,
+            shard: None,
             labels,
             fields,
             namespaced: resource.namespaced,
         })
     }
 
+    /// Selects of these objects those of a shard.
+    pub fn of_shard(self, shard: Option<ShardSelector>) -> Self {
+        Self { shard, ..self }
+    }
+
     pub fn matches(&self, object: &StoredObject) -> bool {
         self.scope.contains(&object.key)
+            && self
+                .shard
+                .as_ref()
+                .is_none_or(|shard| shard.matches(hashed(object, shard.key())))
             && self.labels.matches(&object.labels)
             && self.fields.requirements.iter().zip(&self.selected).all(
                 |(requirement, selectable)| {
                     (value(object, *selectable) == requirement.value) == requirement.equal
                 },
             )
+    }
+}
+
+fn hashed(object: &StoredObject, key: ShardKey) -> &str {
+    match key {
+        ShardKey::Uid => &object.uid,
+        ShardKey::Namespace => object.key.namespace(),
     }
 }
 

@@ -68,6 +68,7 @@ impl Recording {
             continue_token: text("continue").into_owned(),
             remaining_item_count: remaining
                 .map(|n| std::str::from_utf8(n).unwrap().parse().unwrap()),
+            ..ListMeta::default()
         };
         let items = scan::find(&list, &["items"]).unwrap();
         let items = list.slice(items);

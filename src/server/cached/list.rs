@@ -43,6 +43,7 @@ pub(super) fn list(
                     resource_version: cut.resource_version.to_string(),
                     continue_token: cut.continue_token,
                     remaining_item_count: cut.remaining_item_count,
+                    ..ListMeta::default()
                 },
             };
             let body = body(store, &page, shape, gzip)?;

@@ -17,7 +17,8 @@ use super::deprecation;
 use super::respond::Answer;
 use super::stage::{Granted, Identified, Leave, Received, Ungranted};
 use crate::api::{ListOptions, Reason, Status};
-use crate::read::{self, BypassReason, Freshness, WatchPlan, legacy_watch, parameters};
+use crate::read::{self, BypassReason, Freshness, Shape, WatchPlan, legacy_watch, parameters};
+use crate::representation::Form;
 use crate::request::{Deadline, Scope};
 use crate::store::{Filter, Store};
 use crate::watch::Watch;
@@ -87,6 +88,13 @@ impl Plan {
 }
 
 impl Plan {
+    fn is_of_shard(&self) -> bool {
+        match self {
+            Self::Get(_) => false,
+            Self::List(options, _) | Self::Watch(options, _) => options.shard_selector.is_some(),
+        }
+    }
+
     /// Whether the store can answer such a read at all: to be known before
     /// upstream is asked for anything.
     fn check(&self, scope: &Scope<'_>, store: &Store) -> Result<(), BypassReason> {
@@ -169,7 +177,13 @@ fn plan(received: &Received) -> Result<Option<Plan>, BypassReason> {
     }
     let options = || {
         parameters::check_list(query)?;
-        ListOptions::from_query(query).map_err(|_| BypassReason::InvalidOptions)
+        let shard_selector = parameters::shard(query)?;
+        let options = ListOptions::from_query(query);
+        let options = options.map_err(|_| BypassReason::InvalidOptions)?;
+        Ok::<_, BypassReason>(ListOptions {
+            shard_selector,
+            ..options
+        })
     };
     let plan = match verb {
         "get" => {
@@ -259,8 +273,15 @@ async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Ser
     let scope = granted.scope(store.resource.namespaced);
     let scope = scope.ok_or(BypassReason::UnusualRequest)?;
     let plan = plan.narrow(&scope, granted.info().is_verb_via_path())?;
+    if plan.is_of_shard() && !serves_shards(granted, &store, &plan).await {
+        return Err(BypassReason::UnusualRequest);
+    }
     let (representation, shape) = shape::representation(headers, granted.query(), &store, &plan)?;
     plan.check(&scope, &store)?;
+    // The shard stands in the metadata of whole lists alone.
+    if plan.is_of_shard() && matches!(plan, Plan::List(..)) && !matches!(shape, Shape::Whole(_)) {
+        return Err(BypassReason::Representation);
+    }
     let resource = Resource {
         front,
         entry: &entry,
@@ -323,6 +344,14 @@ async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Ser
     }
 }
 
+/// Whether upstream has shards too, and its lists of the resource say which they
+/// are. Backends may be of any release.
+async fn serves_shards(granted: &Granted, store: &Store, plan: &Plan) -> bool {
+    let front = granted.front();
+    let lists_say = matches!(plan, Plan::Watch(..)) || store.resource.envelope.form == Form::Struct;
+    lists_say && granted.route().is_none() && front.shards.are_served(&front.cache.upstream()).await
+}
+
 fn filter(namespace: &str, options: ListOptions, store: &Store) -> Result<Filter, BypassReason> {
     Filter::new(
         namespace,
@@ -330,5 +359,6 @@ fn filter(namespace: &str, options: ListOptions, store: &Store) -> Result<Filter
         options.field_selector,
         &store.resource,
     )
+    .map(|filter| filter.of_shard(options.shard_selector))
     .map_err(|_| BypassReason::FieldSelector)
 }
