@@ -1,6 +1,10 @@
 //! No caller's rights, slowness or flood becomes another's.
 
+mod fuzz_server;
+mod http1_bytes;
+mod http2_frames;
 mod matrix;
+mod nasty;
 mod question;
 mod scope;
 mod shown;
