@@ -39,8 +39,8 @@ const QUIET: Duration = Duration::from_millis(60);
 const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
 /// After the end of what a client writes. A watch may last one second more.
 const CLOSED_WITHIN: Duration = Duration::from_secs(10);
-/// The witness's bound is one of a machine that also runs everything else here.
-const WITNESSED_WITHIN: Duration = Duration::from_secs(5);
+/// The bound is for a machine that runs other suites too, at less priority.
+const WITNESSED_WITHIN: Duration = Duration::from_secs(20);
 /// The allocator's share of the busiest moment, and buffers of connections that
 /// are still waiting for the rest of their headers.
 const KEPT: u64 = 96 << 20;
