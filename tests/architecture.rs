@@ -237,3 +237,59 @@ fn the_map_names_what_exists() {
     }
     assert!(count > 5, "the map names only {count} files");
 }
+
+/// A promise is as good as the test that holds it: docs/security.md names one
+/// for each, and these are there and are run.
+#[test]
+fn each_promise_names_a_test_that_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let (_, promises) = text.split_once("## Promises").expect("the promises");
+    let mut missing = Vec::new();
+    let mut count = 0;
+    for row in promises.lines().filter(|line| line.starts_with("| ")) {
+        let tests: Vec<&str> = row.split('`').filter(|w| w.ends_with(".rs")).collect();
+        let is_header = row == "| promise | test |";
+        if tests.is_empty() && !is_header {
+            missing.push(format!("no test: {row}"));
+        }
+        for test in tests {
+            count += 1;
+            if !is_run(root, test) {
+                missing.push(format!("no such test: {test}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(count > 20, "only {count} tests");
+}
+
+/// Whether the file is there and has tests, and its folder's module declares it.
+fn is_run(root: &Path, test: &str) -> bool {
+    let file = root.join(test);
+    let Ok(text) = std::fs::read_to_string(&file) else {
+        return false;
+    };
+    let has_tests = ["#[test]", "#[tokio::test", "proptest!"];
+    if !has_tests.iter().any(|attribute| text.contains(attribute)) {
+        return false;
+    }
+    let (Some(name), Some(folder)) = (file.file_stem(), file.parent()) else {
+        return false;
+    };
+    let (folder, name) = match name.to_str() {
+        Some("mod") => (folder.parent(), folder.file_name()),
+        _ => (Some(folder), Some(name)),
+    };
+    let (Some(folder), Some(name)) = (folder, name.and_then(|n| n.to_str())) else {
+        return false;
+    };
+    // A file of its own target needs no declaration.
+    let parents = [folder.join("mod.rs"), folder.join("main.rs")];
+    let mut parents = parents.iter().filter(|parent| parent.exists()).peekable();
+    parents.peek().is_none()
+        || parents.any(|parent| {
+            let text = std::fs::read_to_string(parent).unwrap_or_default();
+            text.contains(&format!("mod {name};"))
+        })
+}

@@ -23,6 +23,11 @@ impl RawConnection {
         self.stream.flush().await
     }
 
+    /// Says that nothing more will be written.
+    pub async fn finish(&mut self) -> std::io::Result<()> {
+        self.stream.shutdown().await
+    }
+
     /// What arrives until the peer closes, or nothing more comes for `quiet`.
     pub async fn read_until_quiet(&mut self, quiet: Duration) -> Vec<u8> {
         let mut all = Vec::new();
