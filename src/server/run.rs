@@ -22,7 +22,6 @@ use super::header_deadline::HeaderDeadline;
 use super::listen::{self, ListenError, Listener};
 use super::observe::Observe;
 use super::proxy::Proxy;
-use super::record::KnownResources;
 use super::self_check;
 use super::tls::{self, AnyClientCertificate, ServerCertificates};
 use crate::aggregation::{Aggregation, AvailabilityMetrics};
@@ -165,7 +164,6 @@ impl Apifront {
             audit,
             deprecations,
             drain: drain.clone(),
-            known: Arc::new(KnownResources::default()),
             self_checks: Arc::default(),
             started: Instant::now(),
         }));
@@ -441,7 +439,6 @@ impl Parts {
             audit: old.audit.clone(),
             deprecations: old.deprecations.clone(),
             drain: old.drain.clone(),
-            known: old.known.clone(),
             self_checks: old.self_checks.clone(),
             started: old.started,
         };
