@@ -200,6 +200,9 @@ impl RequestContext {
                 });
             }
         };
+        let caller = admitted.impersonation.as_ref().map(|i| &i.caller);
+        let caller = caller.or(admitted.user.as_ref());
+        self.front.audit.wait_for_room(caller, self.client).await;
         self.audit_admitted(session, &admitted);
         self.user = admitted.user;
         self.impersonates_upstream = admitted.impersonates_upstream;
