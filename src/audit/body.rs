@@ -1,9 +1,11 @@
 //! Bodies on their way, held by reference until an event has been made of them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::shares::{Owner, Shares};
 
 /// Bytes of one body that are held. kube-apiserver takes no larger request
 /// (`--max-request-body-bytes` and its 3 MiB); what is larger is a list, and its
@@ -11,26 +13,34 @@ use bytes::Bytes;
 pub const MAX_BODY_BYTES: usize = 3 << 20;
 
 /// Bytes of all bodies that are held at a time, of requests on their way and of
-/// events that wait to be written. A body that finds no room is left out, and
-/// its event says that it was truncated.
+/// events that wait to be written. A body that finds no room in its caller's
+/// share is left out, and its event says that it was truncated.
 pub const MAX_HELD_BYTES: usize = 64 << 20;
 
 /// The room for all bodies.
-#[derive(Debug, Default)]
-pub(super) struct Room(AtomicUsize);
+#[derive(Debug)]
+pub(super) struct Room(Mutex<Shares>);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(Mutex::new(Shares::new(MAX_HELD_BYTES)))
+    }
+}
 
 impl Room {
-    fn take(&self, bytes: usize) -> bool {
-        let taken = self.0.fetch_add(bytes, Ordering::Relaxed);
-        let fits = taken.saturating_add(bytes) <= MAX_HELD_BYTES;
-        if !fits {
-            self.give_back(bytes);
+    fn take(&self, owner: Owner, bytes: usize) -> bool {
+        let mut shares = self.0.lock();
+        let fits = shares.fits(owner, bytes);
+        if fits {
+            shares.take(owner, bytes);
         }
         fits
     }
 
-    fn give_back(&self, bytes: usize) {
-        self.0.fetch_sub(bytes, Ordering::Relaxed);
+    fn give_back(&self, owner: Owner, bytes: usize) {
+        if bytes > 0 {
+            self.0.lock().give_back(owner, bytes);
+        }
     }
 }
 
@@ -42,16 +52,18 @@ pub(super) struct Body {
     bytes: usize,
     is_cut: bool,
     room: Arc<Room>,
+    owner: Owner,
 }
 
 impl Body {
-    pub(super) fn new(is_gzip: bool, room: Arc<Room>) -> Self {
+    pub(super) fn new(is_gzip: bool, room: Arc<Room>, owner: Owner) -> Self {
         Self {
             is_gzip,
             pieces: Vec::new(),
             bytes: 0,
             is_cut: false,
             room,
+            owner,
         }
     }
 
@@ -59,7 +71,8 @@ impl Body {
         if self.is_cut || piece.is_empty() {
             return;
         }
-        let fits = self.bytes + piece.len() <= MAX_BODY_BYTES && self.room.take(piece.len());
+        let fits =
+            self.bytes + piece.len() <= MAX_BODY_BYTES && self.room.take(self.owner, piece.len());
         if fits {
             self.bytes += piece.len();
             self.pieces.push(piece.clone());
@@ -76,7 +89,8 @@ impl Body {
     }
 
     fn clear(&mut self) {
-        self.room.give_back(std::mem::take(&mut self.bytes));
+        let bytes = std::mem::take(&mut self.bytes);
+        self.room.give_back(self.owner, bytes);
         self.pieces.clear();
     }
 
@@ -103,7 +117,7 @@ impl Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        self.room.give_back(self.bytes);
+        self.room.give_back(self.owner, self.bytes);
     }
 }
 
@@ -118,13 +132,13 @@ mod tests {
             let mut encoder =
                 flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             encoder.write_all(plain).unwrap();
-            let mut body = Body::new(true, Arc::default());
+            let mut body = Body::new(true, Arc::default(), Owner::default());
             body.push(&encoder.finish().unwrap().into());
             body
         };
         assert_eq!(gzip(b"plain").whole().unwrap(), b"plain");
         assert!(gzip(&vec![0; MAX_BODY_BYTES + 1]).whole().is_none());
-        let mut cut_off = Body::new(true, Arc::default());
+        let mut cut_off = Body::new(true, Arc::default(), Owner::default());
         cut_off.push(&Bytes::from_static(&[0x1f, 0x8b, 8]));
         assert!(cut_off.whole().is_none());
     }
@@ -132,8 +146,8 @@ mod tests {
     #[test]
     fn what_is_too_large_is_let_go() {
         let room = Arc::new(Room::default());
-        let held = |room: &Room| room.0.load(Ordering::Relaxed);
-        let mut body = Body::new(false, room.clone());
+        let held = |room: &Room| room.0.lock().taken();
+        let mut body = Body::new(false, room.clone(), Owner::default());
         body.push(&Bytes::from_static(b"{\"a\""));
         body.push(&Bytes::from_static(b":1}"));
         assert_eq!(body.whole().unwrap(), b"{\"a\":1}");
@@ -148,11 +162,15 @@ mod tests {
         assert_eq!(held(&room), 0);
 
         let mut bodies = Vec::new();
-        for _ in 0..=MAX_HELD_BYTES / MAX_BODY_BYTES {
-            let mut body = Body::new(false, room.clone());
+        let mut push = |owner| {
+            let mut body = Body::new(false, room.clone(), owner);
             body.push(&Bytes::from(vec![0; MAX_BODY_BYTES]));
             bodies.push(body);
-        }
-        assert_eq!(bodies.iter().filter(|b| b.is_cut()).count(), 1);
+            bodies.last().is_some_and(Body::is_cut)
+        };
+        // One caller's bodies leave room for another's.
+        let cut = (0..50).filter(|_| push(Owner(1))).count();
+        assert!(cut > 50 - MAX_HELD_BYTES / MAX_BODY_BYTES, "{cut}");
+        assert!(!push(Owner(2)));
     }
 }

@@ -59,7 +59,7 @@ impl AuditMetrics {
             ),
             &["level"],
         )?;
-        // It stays 0: no request waits for its events, so none is rejected.
+        // It stays 0: requests wait a moment at most, and none is rejected.
         let rejected = IntCounter::new(
             "apiserver_audit_requests_rejected_total",
             "Counter of apiserver requests rejected due to an error in audit logging backend.",

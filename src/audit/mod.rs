@@ -7,8 +7,10 @@
 //!            └─▶ nothing
 //! ```
 //!
-//! A request never waits: an event is a line that is copied into a queue, or the
-//! bodies that make one. Events are lost where a queue is full, and counted.
+//! An event is a line that is copied into a queue, or the bodies that make one.
+//! A caller whose events come faster than they are written waits a moment before
+//! each request; where its share of a queue is full all the same, its events are
+//! lost, counted and told of. Nobody else's are.
 
 mod backend;
 mod body;
@@ -16,6 +18,7 @@ mod event;
 mod file;
 mod level;
 mod log;
+mod losses;
 mod metrics;
 mod object;
 mod object_ref;
@@ -24,14 +27,17 @@ mod policy;
 mod queue;
 mod record;
 mod rule;
+mod shares;
 mod source_ips;
 mod text;
 mod trail;
 mod webhook;
 
 use std::cell::RefCell;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
@@ -46,12 +52,19 @@ pub use trail::Trail;
 use backend::Backend;
 use body::Room;
 use event::Unfinished;
+use losses::Losses;
+use shares::Owner;
 
+use crate::api::UserInfo;
 use crate::config::{self, ConfigErrors};
 use crate::upstream::WebhookClient;
 
 /// How long events may take to be written when apifront stops.
 const FLUSH_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a request waits until its caller's events were taken. A log takes
+/// them fifty times a second.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
@@ -77,7 +90,11 @@ pub struct Audit {
     policy: ArcSwap<Option<Policy>>,
     backends: ArcSwap<Vec<Arc<Backend>>>,
     metrics: AuditMetrics,
+    losses: Losses,
     room: Arc<Room>,
+    /// Makes owners of names. Its keys are random: nobody can choose to be
+    /// another's.
+    digest: RandomState,
 }
 
 /// A policy and backends that are not used yet.
@@ -91,8 +108,10 @@ impl Audit {
         Arc::new(Self {
             policy: ArcSwap::default(),
             backends: ArcSwap::default(),
+            losses: Losses::new(metrics.clone()),
             metrics,
             room: Arc::default(),
+            digest: RandomState::new(),
         })
     }
 
@@ -127,6 +146,27 @@ impl Audit {
         self.policy.store(Arc::new(prepared.policy));
     }
 
+    /// Waits a moment if this caller's events come faster than they are written,
+    /// so that they are not lost. Before [`Audit::begin`], and before the request
+    /// has a seat.
+    pub async fn wait_for_room(&self, user: Option<&UserInfo>, peer: Option<IpAddr>) {
+        if self.policy.load().is_none() {
+            return;
+        }
+        let owner = self.owner(user, peer);
+        for backend in self.backends.load_full().iter() {
+            backend.queue.wait_for_room(owner, PATIENCE).await;
+        }
+    }
+
+    /// A caller by name; one whom nobody knows by address.
+    fn owner(&self, user: Option<&UserInfo>, peer: Option<IpAddr>) -> Owner {
+        Owner(match user {
+            Some(user) => self.digest.hash_one(("user", &user.name)),
+            None => self.digest.hash_one(("address", peer)),
+        })
+    }
+
     /// Decides about a request, once. `None`: it leaves no event.
     pub fn begin(self: &Arc<Self>, request: &Request<'_>) -> Option<Box<Trail>> {
         let mut trail = self.trail(request)?;
@@ -149,11 +189,12 @@ impl Audit {
         if decision.level == Level::None {
             return None;
         }
-        Some(Box::new(Trail::new(self.clone(), decision, request)))
+        let owner = self.owner(request.user, request.peer);
+        Some(Box::new(Trail::new(self.clone(), owner, decision, request)))
     }
 
     /// The line is made once, in a buffer that each thread keeps.
-    fn push_line(&self, write: impl FnOnce(&mut Vec<u8>)) {
+    fn push_line(&self, owner: Owner, write: impl FnOnce(&mut Vec<u8>)) {
         thread_local! {
             static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
         }
@@ -162,18 +203,18 @@ impl Audit {
             line.clear();
             write(line);
             for backend in backends.iter() {
-                if !backend.queue.push_line(line) {
-                    self.metrics.lost(Plugin::Buffered, 1);
+                if !backend.queue.push_line(owner, line) {
+                    self.losses.buffered(Instant::now());
                 }
             }
         });
     }
 
-    fn push_unfinished(&self, event: Unfinished) {
+    fn push_unfinished(&self, owner: Owner, event: Unfinished) {
         let event = Arc::new(event);
         for backend in self.backends.load().iter() {
-            if !backend.queue.push_unfinished(event.clone()) {
-                self.metrics.lost(Plugin::Buffered, 1);
+            if !backend.queue.push_unfinished(owner, event.clone()) {
+                self.losses.buffered(Instant::now());
             }
         }
     }

@@ -1,17 +1,29 @@
-//! Events on their way from requests to a backend: bounded, and never waited
-//! for by a request.
+//! Events on their way from requests to a backend: bounded, in total and for
+//! each caller.
+//!
+//! An event that its caller's share has no room for is lost. Before that, a
+//! caller's requests wait a moment when its events come faster than they are
+//! taken; nobody else's do.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use tokio::sync::Notify;
 
 use super::event::Unfinished;
+use super::shares::{Owner, Shares};
 
 /// Bytes of events that wait. 10,000 of them, the number that kube-apiserver
 /// lets wait, have 10 MB; those with objects hold bodies instead, which have a
 /// bound of their own (`body.rs`).
 const MAX_BYTES: usize = 64 << 20;
+
+/// A backend that took nothing for so long stands still. Then nobody waits for
+/// it: kube-apiserver's requests do not either, and a dead webhook must not make
+/// the API slow.
+const STANDS_STILL: Duration = Duration::from_secs(1);
 
 /// One event, in the order they were made.
 #[derive(Debug)]
@@ -27,27 +39,43 @@ pub(super) enum Item {
 pub(super) struct Batch {
     pub(super) lines: Vec<u8>,
     pub(super) items: Vec<Item>,
+    /// Whose they are, in the same order.
+    owners: Vec<Owner>,
 }
 
 impl Batch {
     pub(super) fn clear(&mut self) {
         self.lines.clear();
         self.items.clear();
+        self.owners.clear();
+    }
+
+    #[cfg(test)]
+    pub(super) fn push_line(&mut self, line: &[u8]) {
+        self.lines.extend_from_slice(line);
+        self.items.push(Item::Line(line.len()));
     }
 }
 
-#[derive(Default)]
 struct State {
     waiting: Batch,
+    /// Of the events that may wait, and of the bytes of their lines.
+    events: Shares,
+    bytes: Shares,
+    /// When events were last taken.
+    taken: Instant,
     closed: bool,
 }
 
 pub(super) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
-    /// Events that may wait. What comes when they are as many is lost, and
-    /// counted.
-    capacity: usize,
+    /// Told when there is room again.
+    room: Notify,
+    /// So much waits that some caller may have to.
+    filling: AtomicBool,
+    /// So many events wait by then: with fewer, nobody's share is crowded.
+    many: usize,
     /// As many are worth being taken at once.
     batch: usize,
 }
@@ -55,44 +83,85 @@ pub(super) struct Queue {
 impl Queue {
     pub(super) fn new(capacity: usize, batch: usize) -> Self {
         Self {
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                waiting: Batch::default(),
+                events: Shares::new(capacity),
+                bytes: Shares::new(MAX_BYTES),
+                taken: Instant::now(),
+                closed: false,
+            }),
             changed: Condvar::new(),
-            capacity,
+            room: Notify::new(),
+            filling: AtomicBool::new(false),
+            many: capacity / 4,
             batch,
         }
     }
 
-    /// False if there is no room, or the queue is closed.
-    pub(super) fn push_line(&self, line: &[u8]) -> bool {
-        self.push(|waiting| {
+    /// False if there is no room for this owner, or the queue is closed.
+    pub(super) fn push_line(&self, owner: Owner, line: &[u8]) -> bool {
+        self.push(owner, line.len(), |waiting| {
             waiting.lines.extend_from_slice(line);
             Item::Line(line.len())
         })
     }
 
-    /// False if there is no room.
-    pub(super) fn push_unfinished(&self, event: Arc<Unfinished>) -> bool {
-        self.push(|_| Item::Unfinished(event))
+    /// False if there is no room for this owner.
+    pub(super) fn push_unfinished(&self, owner: Owner, event: Arc<Unfinished>) -> bool {
+        self.push(owner, 0, |_| Item::Unfinished(event))
     }
 
-    fn push(&self, item: impl FnOnce(&mut Batch) -> Item) -> bool {
+    fn push(&self, owner: Owner, bytes: usize, item: impl FnOnce(&mut Batch) -> Item) -> bool {
         let mut state = self.state.lock();
-        if state.closed {
+        if state.closed || !state.events.fits(owner, 1) || !state.bytes.fits(owner, bytes) {
             return false;
         }
+        state.events.take(owner, 1);
+        state.bytes.take(owner, bytes);
         let waiting = &mut state.waiting;
-        if waiting.items.len() >= self.capacity || waiting.lines.len() >= MAX_BYTES {
-            return false;
-        }
         let item = item(waiting);
         waiting.items.push(item);
+        waiting.owners.push(owner);
         let length = waiting.items.len();
+        let much = length >= self.many || state.bytes.taken() >= MAX_BYTES / 4;
         drop(state);
+        if much {
+            self.filling.store(true, Ordering::Relaxed);
+        }
         // The taker waits for the first, and for a whole batch.
         if length == 1 || length == self.batch {
             self.changed.notify_one();
         }
         true
+    }
+
+    /// Waits, for `patience` at most, while half of what this owner may have in
+    /// the queue is there and the backend goes on taking: the other half is for
+    /// events of requests that have begun. So a caller's reads from memory are no
+    /// faster than their audit, and their events are not lost.
+    pub(super) async fn wait_for_room(&self, owner: Owner, patience: Duration) {
+        if !self.filling.load(Ordering::Relaxed) {
+            return;
+        }
+        let wait = async {
+            loop {
+                // Listens before it looks, so that it misses nothing.
+                let mut room = std::pin::pin!(self.room.notified());
+                room.as_mut().enable();
+                if !self.makes_wait(owner) {
+                    return;
+                }
+                room.await;
+            }
+        };
+        // If there is no room by now, its events are lost.
+        let _ = tokio::time::timeout(patience, wait).await;
+    }
+
+    fn makes_wait(&self, owner: Owner) -> bool {
+        let state = self.state.lock();
+        let crowded = state.events.is_crowded_by(owner) || state.bytes.is_crowded_by(owner);
+        crowded && !state.closed && state.taken.elapsed() < STANDS_STILL
     }
 
     /// No more will come: who takes goes on until all is taken.
@@ -118,13 +187,24 @@ impl Queue {
                 break;
             }
         }
+        state.taken = Instant::now();
         if state.waiting.items.len() <= self.batch {
             std::mem::swap(&mut state.waiting, into);
-            return true;
+            state.events.clear();
+            state.bytes.clear();
+            self.filling.store(false, Ordering::Relaxed);
+        } else {
+            into.items.extend(state.waiting.items.drain(..self.batch));
+            into.owners.extend(state.waiting.owners.drain(..self.batch));
+            for (owner, item) in into.owners.iter().zip(&into.items) {
+                state.events.give_back(*owner, 1);
+                state.bytes.give_back(*owner, item.line_bytes());
+            }
+            let bytes: usize = into.items.iter().map(Item::line_bytes).sum();
+            into.lines.extend(state.waiting.lines.drain(..bytes));
         }
-        into.items.extend(state.waiting.items.drain(..self.batch));
-        let bytes: usize = into.items.iter().map(Item::line_bytes).sum();
-        into.lines.extend(state.waiting.lines.drain(..bytes));
+        drop(state);
+        self.room.notify_waiters();
         true
     }
 }
@@ -144,11 +224,11 @@ mod tests {
 
     #[test]
     fn events_come_out_in_order_and_in_batches() {
-        let queue = Queue::new(5, 2);
+        let queue = Queue::new(9, 2);
         for line in [&b"a"[..], b"bb", b"ccc", b"d", b"e"] {
-            assert!(queue.push_line(line));
+            assert!(queue.push_line(Owner(1), line));
         }
-        assert!(!queue.push_line(b"one too many"));
+        assert!(!queue.push_line(Owner(1), b"one too many"));
         queue.close();
         let mut batch = Batch::default();
         let mut taken = Vec::new();
@@ -156,5 +236,45 @@ mod tests {
             taken.push(String::from_utf8(batch.lines.clone()).unwrap());
         }
         assert_eq!(taken, ["abb", "cccd", "e"]);
+    }
+
+    #[test]
+    fn a_flood_loses_its_own_events() {
+        let queue = Queue::new(1000, 100);
+        let (flood, jane) = (Owner(1), Owner(2));
+        let lost = (0..10_000).filter(|_| !queue.push_line(flood, b"flood"));
+        assert!(lost.count() >= 9_000);
+        assert!((0..100).all(|_| queue.push_line(jane, b"jane")));
+        // What was taken makes room again.
+        let mut batch = Batch::default();
+        assert!(queue.take(Duration::ZERO, &mut batch));
+        assert!(queue.push_line(flood, b"flood"));
+        // Bytes are shared as events are.
+        let queue = Queue::new(1000, 100);
+        let long = vec![b'x'; 1 << 20];
+        while queue.push_line(flood, &long) {}
+        assert!((0..10).all(|_| queue.push_line(jane, &long)));
+    }
+
+    #[tokio::test]
+    async fn a_caller_waits_for_its_own_events_alone() {
+        const LONG: Duration = Duration::from_secs(60);
+        let queue = Arc::new(Queue::new(100, 100));
+        let (flood, jane) = (Owner(1), Owner(2));
+        while queue.push_line(flood, b"flood") {}
+        let waiting = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.wait_for_room(flood, LONG).await }
+        });
+        queue.wait_for_room(jane, LONG).await;
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        let mut batch = Batch::default();
+        assert!(queue.take(Duration::ZERO, &mut batch));
+        waiting.await.unwrap();
+        // A backend that stands still is not waited for.
+        while queue.push_line(flood, b"flood") {}
+        queue.state.lock().taken -= STANDS_STILL;
+        queue.wait_for_room(flood, LONG).await;
     }
 }

@@ -16,6 +16,7 @@ use super::level::{Decision, Level, Stage};
 use super::object::{self, Kind};
 use super::outcome::{Bodies, Wants};
 use super::record::{Record, Request};
+use super::shares::Owner;
 use crate::api::UserInfo;
 use crate::negotiation;
 use crate::request::RequestInfo;
@@ -30,6 +31,8 @@ const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollect
 /// that none ends without.
 pub struct Trail {
     audit: Arc<Audit>,
+    /// Who is charged for its events.
+    owner: Owner,
     decision: Decision,
     record: Record,
     wants: Wants,
@@ -60,7 +63,12 @@ enum ResponseBody {
 }
 
 impl Trail {
-    pub(super) fn new(audit: Arc<Audit>, decision: Decision, request: &Request<'_>) -> Self {
+    pub(super) fn new(
+        audit: Arc<Audit>,
+        owner: Owner,
+        decision: Decision,
+        request: &Request<'_>,
+    ) -> Self {
         let Decision {
             level,
             omit_managed_fields,
@@ -86,13 +94,14 @@ impl Trail {
             long_running,
             answers_object: may_answer_status(info, is_stream),
             started: false,
-            request: reads_body.then(|| Body::new(false, audit.room.clone())),
+            request: reads_body.then(|| Body::new(false, audit.room.clone(), owner)),
             response: ResponseBody::Ignored,
             accept: request.headers.get(ACCEPT).cloned(),
             is_stream,
             bodies: None,
             at_end: Vec::new(),
             decision,
+            owner,
             audit,
         }
     }
@@ -153,7 +162,7 @@ impl Trail {
             _ if !objects && !is_error && !self.answers_object => ResponseBody::Ignored,
             None | Some(b"identity") => ResponseBody::Unknown { objects },
             Some(b"gzip") if objects => {
-                ResponseBody::Kept(Body::new(true, self.audit.room.clone()))
+                ResponseBody::Kept(Body::new(true, self.audit.room.clone(), self.owner))
             }
             Some(_) => ResponseBody::Ignored,
         };
@@ -169,9 +178,11 @@ impl Trail {
         }
         if let ResponseBody::Unknown { objects } = self.response {
             self.response = match object::sniff(piece) {
-                Kind::Status => ResponseBody::Kept(Body::new(false, self.audit.room.clone())),
+                Kind::Status => {
+                    ResponseBody::Kept(Body::new(false, self.audit.room.clone(), self.owner))
+                }
                 Kind::Object if objects => {
-                    ResponseBody::Kept(Body::new(false, self.audit.room.clone()))
+                    ResponseBody::Kept(Body::new(false, self.audit.room.clone(), self.owner))
                 }
                 Kind::Object | Kind::Else => ResponseBody::Ignored,
             };
@@ -208,15 +219,18 @@ impl Trail {
             self.freeze()
         };
         match outcome {
-            None => self.audit.push_line(|out| {
+            None => self.audit.push_line(self.owner, |out| {
                 self.record.write(stage, now, None, false, out);
             }),
-            Some(bodies) => self.audit.push_unfinished(Unfinished {
-                record: self.record.clone(),
-                stage,
-                at: now,
-                bodies,
-            }),
+            Some(bodies) => {
+                let event = Unfinished {
+                    record: self.record.clone(),
+                    stage,
+                    at: now,
+                    bodies,
+                };
+                self.audit.push_unfinished(self.owner, event);
+            }
         }
     }
 

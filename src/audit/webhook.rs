@@ -208,8 +208,7 @@ mod tests {
                 "{{{}\"level\":\"{line}\"}}\n",
                 std::str::from_utf8(TYPE).unwrap()
             );
-            batch.lines.extend_from_slice(line.as_bytes());
-            batch.items.push(Item::Line(line.len()));
+            batch.push_line(line.as_bytes());
         }
         batch
     }

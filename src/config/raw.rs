@@ -91,7 +91,8 @@ pub struct Observability {
     pub audit_log_max_size: Option<i64>,
     /// Compress rotated audit logs with gzip. Default false.
     pub audit_log_compress: Option<bool>,
-    /// Audit events that may wait to be written to the log. Default 10000.
+    /// Audit events that may wait to be written to the log, half of them of one
+    /// caller. Default 10000.
     pub audit_log_batch_buffer_size: Option<i64>,
     /// Leave the objects out of large audit events in the log. Default false.
     pub audit_log_truncate_enabled: Option<bool>,
@@ -102,7 +103,8 @@ pub struct Observability {
     /// Time before a batch of audit events is sent again after the first failure.
     /// Duration, default `10s`.
     pub audit_webhook_initial_backoff: Option<String>,
-    /// Audit events that may wait to be sent. Default 10000.
+    /// Audit events that may wait to be sent, half of them of one caller. Default
+    /// 10000.
     pub audit_webhook_batch_buffer_size: Option<i64>,
     /// Audit events in a batch. Default 400.
     pub audit_webhook_batch_max_size: Option<i64>,

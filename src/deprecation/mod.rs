@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     fn deprecations(minor: Option<u32>) -> Deprecations {
-        let metrics = DeprecationMetrics::register(&Registry::new()).unwrap();
+        let metrics = DeprecationMetrics::register(&Registry::new(), Default::default()).unwrap();
         let known = Deprecations::new(metrics);
         *known.release.write() = minor.map(|minor| (1, minor).into());
         known

@@ -1,13 +1,13 @@
 //! What is held in memory and how often it helps.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use prometheus::{Gauge, GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 
-use super::registered;
+use super::{KnownNames, registered};
 use crate::api::GroupVersionResource;
 
 /// Who answered a read.
@@ -86,11 +86,13 @@ impl SelfCheckResult {
 
 pub struct CacheMetrics {
     vectors: Vectors,
+    known: Arc<KnownNames>,
+    /// Those beyond the bounds of names, together.
+    unnamed: OnceLock<Arc<CachedResource>>,
     by_resource: RwLock<HashMap<GroupVersionResource, Arc<CachedResource>>>,
 }
 
-/// The series of one resource. Only resources that are or may be cached have
-/// one, so discovery knows them all.
+/// The series of one resource.
 pub struct CachedResource {
     gvr: GroupVersionResource,
     vectors: Vectors,
@@ -108,7 +110,7 @@ pub struct CachedResource {
 }
 
 impl CacheMetrics {
-    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+    pub fn register(registry: &Registry, known: Arc<KnownNames>) -> prometheus::Result<Self> {
         let gvr = ["group", "version", "resource"];
         let with = |more: &[&'static str]| [&gvr[..], more].concat();
         let gauge = |name: &str, help: &str| -> prometheus::Result<IntGaugeVec> {
@@ -203,18 +205,26 @@ impl CacheMetrics {
                 ),
             },
             by_resource: RwLock::default(),
+            known,
+            unnamed: OnceLock::new(),
         })
     }
 
-    /// The series of a resource. Callers keep the result.
+    /// The series of a resource that upstream listed or answered for, which
+    /// proves its name. Callers keep the result.
     pub fn resource(&self, gvr: &GroupVersionResource) -> Arc<CachedResource> {
         if let Some(found) = self.by_resource.read().get(gvr) {
             return found.clone();
         }
+        let Some(name) = self.known.prove(gvr, "") else {
+            let none = GroupVersionResource::new("", "", "");
+            let unnamed = || Arc::new(CachedResource::new(&none, &self.vectors));
+            return self.unnamed.get_or_init(unnamed).clone();
+        };
         self.by_resource
             .write()
             .entry(gvr.clone())
-            .or_insert_with(|| Arc::new(CachedResource::new(gvr, &self.vectors)))
+            .or_insert_with(|| Arc::new(CachedResource::new(name.gvr(), &self.vectors)))
             .clone()
     }
 
@@ -379,7 +389,7 @@ mod tests {
     #[test]
     fn a_forgotten_resource_leaves_no_gauge() {
         let registry = Registry::new();
-        let metrics = CacheMetrics::register(&registry).unwrap();
+        let metrics = CacheMetrics::register(&registry, Arc::default()).unwrap();
         let gvr = GroupVersionResource::new("example.com", "v1", "widgets");
         let widgets = metrics.resource(&gvr);
         widgets.observe(&CacheState {

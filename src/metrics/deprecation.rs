@@ -1,18 +1,30 @@
 //! Deprecated APIs that are in use.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use prometheus::{IntGaugeVec, Registry};
 
-use super::registered;
+use super::{KnownName, KnownNames, registered};
 use crate::api::GroupVersionResource;
+
+/// Releases that warnings of one API may name: what it says changes with an
+/// upgrade of its server, and a server may say anything.
+const MAX_RELEASES: usize = 4;
 
 #[derive(Clone)]
 pub struct DeprecationMetrics {
     requested: IntGaugeVec,
+    known: Arc<KnownNames>,
+    releases: Arc<Mutex<HashMap<KnownName, Vec<String>>>>,
 }
 
 impl DeprecationMetrics {
-    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+    pub fn register(registry: &Registry, known: Arc<KnownNames>) -> prometheus::Result<Self> {
         Ok(Self {
+            known,
+            releases: Arc::default(),
             requested: registered!(
                 registry,
                 IntGaugeVec,
@@ -29,15 +41,45 @@ impl DeprecationMetrics {
         })
     }
 
-    /// The names are proven by the answer, `removed_release` may be empty.
+    /// The answer's warning proves the names; `removed_release` may be empty.
     pub fn requested(&self, gvr: &GroupVersionResource, subresource: &str, removed_release: &str) {
+        let Some(name) = self.known.prove(gvr, subresource) else {
+            return;
+        };
+        let mut releases = self.releases.lock();
+        let of_name = releases.entry(name.clone()).or_default();
+        if !of_name.iter().any(|release| release == removed_release) {
+            if of_name.len() >= MAX_RELEASES {
+                return;
+            }
+            of_name.push(removed_release.to_owned());
+        }
+        let gvr = name.gvr();
         let labels = [
             &gvr.group,
             &gvr.version,
             &gvr.resource,
-            subresource,
+            name.subresource(),
             removed_release,
         ];
         self.requested.with_label_values(&labels).set(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A backend chooses the words of its warnings.
+    #[test]
+    fn the_releases_of_an_api_are_few() {
+        let registry = Registry::new();
+        let metrics = DeprecationMetrics::register(&registry, Arc::default()).unwrap();
+        let gvr = GroupVersionResource::new("evil.io", "v1", "r");
+        for n in 0..1000 {
+            metrics.requested(&gvr, "", &format!("1.{n}"));
+            metrics.requested(&gvr, &"x".repeat(64 + n), "");
+        }
+        assert_eq!(registry.gather()[0].get_metric().len(), MAX_RELEASES);
     }
 }

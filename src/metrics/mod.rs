@@ -1,12 +1,14 @@
 //! Prometheus metrics: one registry, one struct for each concern, passed to
 //! whoever observes. `docs/metrics.md` lists them.
 //!
-//! Label values come from fixed sets, from the configuration, or from what
-//! discovery knows; never from a URL alone, a user or an object.
+//! Label values come from fixed sets, from the configuration, or are names that
+//! an answer proved ([`KnownName`]); never from a URL alone, a user or an
+//! object.
 
 mod cache;
 mod deprecation;
 mod flow;
+mod known;
 mod memory;
 mod request;
 mod resource;
@@ -17,6 +19,7 @@ mod verb;
 pub use cache::{BYTES, CacheMetrics, CacheResult, CacheState, CachedResource, SelfCheckResult};
 pub use deprecation::DeprecationMetrics;
 pub use flow::{FlowMetrics, PoolMetrics};
+pub use known::{KnownName, KnownNames};
 pub use memory::{MemoryMetrics, Shed};
 pub use request::RequestMetrics;
 pub use resource::{LongRunning, Outcome, ResourceMetrics, WatchEvents};
@@ -24,6 +27,7 @@ pub use stability::{KUBERNETES, Promise, Stability};
 pub use upstream::{UpstreamKind, UpstreamMetrics};
 pub use verb::{DryRun, Scope, Verb};
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
@@ -37,6 +41,7 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escapi
 pub struct Metrics {
     pub registry: Registry,
     shows_hidden: AtomicBool,
+    pub known: Arc<KnownNames>,
     pub requests: RequestMetrics,
     pub cache: CacheMetrics,
     pub memory: MemoryMetrics,
@@ -61,13 +66,15 @@ impl Metrics {
         )?;
         build.set(1);
         registry.register(Box::new(build))?;
+        let known = Arc::<KnownNames>::default();
         Ok(Self {
             requests: RequestMetrics::register(&registry)?,
-            cache: CacheMetrics::register(&registry)?,
+            cache: CacheMetrics::register(&registry, known.clone())?,
             memory: MemoryMetrics::register(&registry)?,
             upstream: UpstreamMetrics::register(&registry)?,
             flow: FlowMetrics::register(&registry)?,
-            deprecation: DeprecationMetrics::register(&registry)?,
+            deprecation: DeprecationMetrics::register(&registry, known.clone())?,
+            known,
             registry,
             shows_hidden: AtomicBool::new(false),
         })
@@ -115,7 +122,8 @@ mod tests {
     fn a_request_appears_as_in_kube_apiserver() {
         let metrics = Metrics::new().unwrap();
         let pods = GroupVersionResource::new("", "v1", "pods");
-        metrics.requests.resource(&pods, "", true).observe(
+        let pods = metrics.known.prove(&pods, "");
+        metrics.requests.resource(pods.as_ref()).observe(
             Verb::List,
             Scope::Cluster,
             DryRun::No,
@@ -146,7 +154,8 @@ mod tests {
         let metrics = Metrics::new().unwrap();
         for name in ["a", "b"] {
             let gvr = GroupVersionResource::new("made.up", "v1", name);
-            let resource = metrics.requests.resource(&gvr, name, false);
+            let name = metrics.known.find(&gvr, name);
+            let resource = metrics.requests.resource(name.as_ref());
             resource.abort(Verb::Get, Scope::Resource);
         }
         let text = String::from_utf8(metrics.encode().unwrap().to_vec()).unwrap();
@@ -156,11 +165,47 @@ mod tests {
         ));
     }
 
+    /// Whoever may do nothing could make every histogram of every resource.
+    #[test]
+    fn refusals_make_no_histograms() {
+        let metrics = Metrics::new().unwrap();
+        let pods = GroupVersionResource::new("", "v1", "pods");
+        let name = metrics.known.prove(&pods, "");
+        let resource = metrics.requests.resource(name.as_ref());
+        let observe = |code| {
+            let outcome = Outcome {
+                code,
+                elapsed: Duration::ZERO,
+                response_bytes: 0,
+            };
+            resource.observe(Verb::Put, Scope::Resource, DryRun::All, outcome);
+            let text = metrics.encode().unwrap();
+            let text = String::from_utf8(text.to_vec()).unwrap();
+            let of_pods = text.lines().filter(|l| l.contains(r#"resource="pods""#));
+            of_pods.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let lines = observe(403);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains(r#"code="403""#) && lines[0].ends_with(" 1"));
+        assert_eq!(observe(403).len(), 1);
+        assert!(observe(404).len() > 40);
+        let again = observe(403);
+        let count = r#"apiserver_request_duration_seconds_count{"#;
+        let count = again.iter().find(|l| l.starts_with(count)).unwrap();
+        assert!(count.ends_with(" 2"), "{count}");
+        assert!(
+            again
+                .iter()
+                .any(|l| l.contains(r#"code="403""#) && l.ends_with(" 3"))
+        );
+    }
+
     #[test]
     fn long_running_requests_are_counted_while_they_run() {
         let metrics = Metrics::new().unwrap();
         let pods = GroupVersionResource::new("", "v1", "pods");
-        let resource = metrics.requests.resource(&pods, "", true);
+        let pods = metrics.known.prove(&pods, "");
+        let resource = metrics.requests.resource(pods.as_ref());
         let line = |n: u32| {
             format!(
                 "apiserver_longrunning_requests{{component=\"apiserver\",group=\"\",resource=\"pods\",\

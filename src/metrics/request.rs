@@ -1,23 +1,16 @@
 //! Requests, under kube-apiserver's names, so that its dashboards and alerts
 //! work here.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
 use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec, Registry};
 
-use super::{ResourceMetrics, registered};
-use crate::api::GroupVersionResource;
+use super::{KnownName, ResourceMetrics, registered};
 
 const DURATION_BUCKETS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,
     10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ];
-
-/// Resources and subresources with series of their own. A large cluster with
-/// many CRDs has 2,000; further ones are counted without a name.
-const MAX_RESOURCES: usize = 8192;
 
 /// The vectors, from which [`ResourceMetrics`] take their series.
 #[derive(Clone)]
@@ -36,7 +29,6 @@ pub(super) struct Vectors {
 
 pub struct RequestMetrics {
     vectors: Vectors,
-    by_resource: RwLock<HashMap<GroupVersionResource, HashMap<String, Arc<ResourceMetrics>>>>,
     unknown: Arc<ResourceMetrics>,
 }
 
@@ -134,56 +126,23 @@ impl RequestMetrics {
             ),
         };
         Ok(Self {
-            unknown: Arc::new(ResourceMetrics::new(vectors.clone(), None, "", "apiserver")),
+            unknown: Arc::new(ResourceMetrics::new(vectors.clone(), None)),
             vectors,
-            by_resource: RwLock::default(),
         })
     }
 
-    /// The series of a resource. `known` says that discovery knows both names;
-    /// otherwise they stand in nobody's label. Callers on a hot path keep the
-    /// result.
-    pub fn resource(
-        &self,
-        gvr: &GroupVersionResource,
-        subresource: &str,
-        known: bool,
-    ) -> Arc<ResourceMetrics> {
-        if !known {
-            return self.unknown.clone();
+    /// The series of a resource; without a name, of all that is not known.
+    pub fn resource(&self, name: Option<&KnownName>) -> Arc<ResourceMetrics> {
+        match name {
+            Some(name) => name.series(|| ResourceMetrics::new(self.vectors.clone(), Some(name))),
+            None => self.unknown.clone(),
         }
-        if let Some(found) = self
-            .by_resource
-            .read()
-            .get(gvr)
-            .and_then(|subresources| subresources.get(subresource))
-        {
-            return found.clone();
-        }
-        let mut by_resource = self.by_resource.write();
-        let count: usize = by_resource.values().map(HashMap::len).sum();
-        if count >= MAX_RESOURCES {
-            return self.unknown.clone();
-        }
-        by_resource
-            .entry(gvr.clone())
-            .or_default()
-            .entry(subresource.to_owned())
-            .or_insert_with(|| {
-                Arc::new(ResourceMetrics::new(
-                    self.vectors.clone(),
-                    Some(gvr),
-                    subresource,
-                    "apiserver",
-                ))
-            })
-            .clone()
     }
 
     /// The series of what is no resource. kube-apiserver puts the paths
     /// `/healthz`, `/livez` and `/readyz` into `subresource`; hence the
     /// lifetime: a path from a request cannot be passed.
     pub fn path(&self, path: &'static str) -> ResourceMetrics {
-        ResourceMetrics::new(self.vectors.clone(), None, path, "")
+        ResourceMetrics::of_path(self.vectors.clone(), path)
     }
 }

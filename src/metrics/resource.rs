@@ -11,8 +11,7 @@ use parking_lot::RwLock;
 use prometheus::{Histogram, IntCounter, IntGauge};
 
 use super::request::Vectors;
-use super::{DryRun, Scope, Verb};
-use crate::api::GroupVersionResource;
+use super::{DryRun, KnownName, Scope, Verb};
 
 const CELLS: usize = Verb::COUNT * Scope::COUNT * DryRun::COUNT;
 
@@ -71,33 +70,42 @@ impl Drop for LongRunning {
 }
 
 impl ResourceMetrics {
-    pub(super) fn new(
-        vectors: Vectors,
-        gvr: Option<&GroupVersionResource>,
-        subresource: &str,
-        component: &'static str,
-    ) -> Self {
-        let name =
-            |of: fn(&GroupVersionResource) -> &String| gvr.map(of).cloned().unwrap_or_default();
+    /// Without a name: of resources that are not known, together.
+    pub(super) fn new(vectors: Vectors, name: Option<&KnownName>) -> Self {
+        let label = |of: fn(&KnownName) -> &str| name.map(of).unwrap_or_default().to_owned();
         Self {
             vectors,
-            group: name(|g| &g.group),
-            version: name(|g| &g.version),
-            resource: name(|g| &g.resource),
-            subresource: subresource.to_owned(),
-            component,
+            group: label(|name| &name.gvr().group),
+            version: label(|name| &name.gvr().version),
+            resource: label(|name| &name.gvr().resource),
+            subresource: label(KnownName::subresource),
+            component: "apiserver",
             cells: [const { OnceLock::new() }; CELLS],
             watch_events: OnceLock::new(),
         }
     }
 
-    /// A request has ended; watches too.
+    pub(super) fn of_path(vectors: Vectors, path: &'static str) -> Self {
+        Self {
+            subresource: path.to_owned(),
+            component: "",
+            ..Self::new(vectors, None)
+        }
+    }
+
+    /// A request has ended; watches too. Until one with the same verb, scope and
+    /// dry run was more than refused, refusals are counted and not measured:
+    /// they cost their caller nothing, and histograms much here.
     pub fn observe(&self, verb: Verb, scope: Scope, dry_run: DryRun, outcome: Outcome) {
         let index =
             (verb as usize * Scope::COUNT + scope as usize) * DryRun::COUNT + dry_run as usize;
         let Some(cell) = self.cells.get(index) else {
             return;
         };
+        if is_refusal(outcome.code) && !self.resource.is_empty() && cell.get().is_none() {
+            self.total(verb, scope, dry_run, outcome.code).inc();
+            return;
+        }
         let series = cell.get_or_init(|| Box::new(self.series(verb, scope, dry_run)));
         let seconds = outcome.elapsed.as_secs_f64();
         series.duration.observe(seconds);
@@ -110,16 +118,20 @@ impl ResourceMetrics {
             counter.inc();
             return;
         }
-        let seven = self.seven(verb, scope);
-        let label = code_label(code);
-        let labels = [&seven[..], &[dry_run.as_str(), &label]].concat();
-        let counter = self.vectors.total.with_label_values(&labels);
+        let counter = self.total(verb, scope, dry_run, code);
         counter.inc();
         let mut total = series.total.write();
         // An upstream may answer with any number; those share one series.
         if (100..600).contains(&code) && !total.iter().any(|(c, _)| *c == code) {
             total.push((code, counter));
         }
+    }
+
+    fn total(&self, verb: Verb, scope: Scope, dry_run: DryRun, code: u16) -> IntCounter {
+        let seven = self.seven(verb, scope);
+        let label = code_label(code);
+        let labels = [&seven[..], &[dry_run.as_str(), &label]].concat();
+        self.vectors.total.with_label_values(&labels)
     }
 
     pub fn long_running(&self, verb: Verb, scope: Scope) -> LongRunning {
@@ -188,6 +200,11 @@ impl ResourceMetrics {
             self.component,
         ]
     }
+}
+
+/// Whether the request ended before anything was done that needs a right.
+fn is_refusal(code: u16) -> bool {
+    matches!(code, 0 | 401 | 403 | 429 | 499) || code >= 500
 }
 
 fn code_label(code: u16) -> String {

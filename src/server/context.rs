@@ -117,6 +117,11 @@ impl RequestContext {
     ) -> Result<Arc<Identified>, Answer> {
         match Identified::identify(received.clone(), session).await {
             Ok(identified) => {
+                let from = identified.client();
+                self.front
+                    .audit
+                    .wait_for_room(identified.known(), from)
+                    .await;
                 self.audit = audit::admitted(session, &identified);
                 self.stage = Stage::Identified(identified.clone());
                 Ok(identified)

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 
 use super::drain::Drain;
-use super::record::KnownResources;
 use super::self_check::SelfChecks;
 use crate::aggregation::Aggregation;
 use crate::api::GroupVersionResource;
@@ -43,7 +42,6 @@ pub struct Front {
     pub audit: Arc<Audit>,
     pub deprecations: Arc<Deprecations>,
     pub drain: Arc<Drain>,
-    pub known: Arc<KnownResources>,
     pub self_checks: Arc<SelfChecks>,
     pub started: Instant,
 }

@@ -1,6 +1,7 @@
 //! What is written down of a request when it has ended: metrics and the access
 //! log.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,11 +14,19 @@ use super::context::{CacheResult, Reply, RequestContext};
 use crate::api::GroupVersionResource;
 use crate::deprecation::{Deprecations, Requested};
 use crate::metrics::{
-    self, CachedResource, DryRun, Outcome, ResourceMetrics, Scope, UpstreamKind, Verb,
+    self, CachedResource, DryRun, KnownName, Outcome, ResourceMetrics, Scope, UpstreamKind, Verb,
 };
+use crate::request::RequestInfo;
 
 /// kube-apiserver counts these, alone among what is no resource, by their path.
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
+
+/// Bytes of a URI in the access log: longer ones are lists of selectors, or made
+/// to fill a disk.
+const MAX_LOGGED_URI_BYTES: usize = 2048;
+
+/// Bytes of a method or a user's name there.
+const MAX_LOGGED_WORD_BYTES: usize = 256;
 
 /// A request as its record needs it, independent of the session.
 pub(super) struct Finished {
@@ -120,23 +129,21 @@ impl Finished {
     pub(super) fn new(session: &Session, ctx: &RequestContext) -> Self {
         let request = session.req_header();
         let content_type = request.headers.get(CONTENT_TYPE).map(|v| v.as_bytes());
-        // A success proves that the resource exists, and so does a cached one.
         let Reply { code, cache, .. } = ctx.reply;
-        let proof = (200..300).contains(&code) || matches!(cache, CacheResult::Hit(_));
         let info = ctx.stage().received().map(|received| received.info());
-        let known = info.is_some_and(|info| {
-            info.is_resource_request && ctx.front.known.is_known(&info.gvr, proof)
-        });
+        let name = info
+            .filter(|info| info.is_resource_request)
+            .and_then(|info| name(ctx, info));
         let requests = &ctx.front.metrics.requests;
         let series = info.map(
             |info| match HEALTH.iter().find(|path| **path == info.path) {
                 Some(path) => Arc::new(requests.path(path)),
-                None => requests.resource(&info.gvr, &info.subresource, known),
+                None => requests.resource(name.as_ref()),
             },
         );
-        let cached = info
-            .filter(|_| known && cache != CacheResult::NotAsked)
-            .map(|info| ctx.front.metrics.cache.resource(&info.gvr));
+        let cached = name
+            .filter(|_| cache != CacheResult::NotAsked)
+            .map(|name| ctx.front.metrics.cache.resource(name.gvr()));
         let user = ctx.stage().identified().and_then(|i| i.user());
         Self {
             started: ctx.started(),
@@ -235,9 +242,9 @@ impl Finished {
         }
         tracing::info!(
             target: "apifront::access",
-            method = %self.method,
-            uri = self.uri.to_string(),
-            user = self.user.as_deref(),
+            method = &*short(self.method.as_str(), MAX_LOGGED_WORD_BYTES),
+            uri = &*short(&self.uri.to_string(), MAX_LOGGED_URI_BYTES),
+            user = self.user.as_deref().map(|user| short(user, MAX_LOGGED_WORD_BYTES)).as_deref(),
             code = self.code,
             cache = result.map(metrics::CacheResult::as_str),
             reason = (!reason.is_empty()).then_some(reason),
@@ -293,24 +300,42 @@ pub(super) fn request(session: &Session, ctx: &mut RequestContext, error: Option
     finished.record(bytes);
 }
 
-/// The resources that exist, as far as answers have shown. A name out of a URL
-/// becomes a metric label only when it is one of them.
-#[derive(Default)]
-pub struct KnownResources(parking_lot::RwLock<std::collections::HashSet<GroupVersionResource>>);
+/// The name that a request is counted under. A success proves that its resource
+/// and subresource exist, and so does an answer from the cache; what is known is
+/// counted however it ends, unless nobody knows who asked.
+fn name(ctx: &RequestContext, info: &RequestInfo) -> Option<KnownName> {
+    let known = &ctx.front.metrics.known;
+    let Reply { code, cache, .. } = ctx.reply;
+    let is_proof =
+        matches!(code, 101 | 200..=299 | 304) || matches!(cache, CacheResult::Hit(_));
+    match code {
+        _ if is_proof => known.prove(&info.gvr, &info.subresource),
+        401 => None,
+        _ => known.find(&info.gvr, &info.subresource),
+    }
+}
 
-/// More resources than any cluster has; others are counted without a name.
-const MAX_KNOWN: usize = 10_000;
+/// Text of a client for the log, cut to `most` bytes.
+fn short(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return Cow::Borrowed(text);
+    }
+    let beginning = text
+        .get(..text.floor_char_boundary(most))
+        .unwrap_or_default();
+    Cow::Owned(format!("{beginning}... ({} bytes)", text.len()))
+}
 
-impl KnownResources {
-    /// `proof`: the answer shows that the resource exists.
-    fn is_known(&self, gvr: &GroupVersionResource, proof: bool) -> bool {
-        if self.0.read().contains(gvr) {
-            return true;
-        }
-        if !proof {
-            return false;
-        }
-        let mut known = self.0.write();
-        known.len() < MAX_KNOWN && known.insert(gvr.clone())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_line_is_short_whatever_the_client_sends() {
+        assert_eq!(short("/api", 4), "/api");
+        assert_eq!(short("/api/v1", 4), "/api... (7 bytes)");
+        assert_eq!(short("\u{e9}\u{e9}", 3), "\u{e9}... (4 bytes)");
+        let long = "x".repeat(65_536);
+        assert!(short(&long, MAX_LOGGED_URI_BYTES).len() < MAX_LOGGED_URI_BYTES + 32);
     }
 }

@@ -22,7 +22,6 @@ use super::header_deadline::HeaderDeadline;
 use super::listen::{self, ListenError, Listener};
 use super::observe::Observe;
 use super::proxy::Proxy;
-use super::record::KnownResources;
 use super::self_check;
 use super::tls::{self, AnyClientCertificate, ServerCertificates};
 use crate::aggregation::{self, Aggregation, AvailabilityMetrics};
@@ -176,7 +175,6 @@ impl Apifront {
             audit,
             deprecations,
             drain: drain.clone(),
-            known: Arc::new(KnownResources::default()),
             self_checks: Arc::default(),
             started: Instant::now(),
         }));
@@ -474,7 +472,6 @@ impl Parts {
             audit: old.audit.clone(),
             deprecations: old.deprecations.clone(),
             drain: old.drain.clone(),
-            known: old.known.clone(),
             self_checks: old.self_checks.clone(),
             started: old.started,
         });

@@ -116,6 +116,12 @@ impl Identified {
         self.impersonator.as_deref()
     }
 
+    /// The user who was authenticated: the caller, whoever it goes on as.
+    pub(in crate::server) fn known(&self) -> Option<&UserInfo> {
+        let impersonator = self.impersonator.as_ref().map(|i| &i.caller);
+        impersonator.or(self.user())
+    }
+
     /// Headers that make the caller known upstream.
     pub(in crate::server) fn identity(&self) -> &HeaderMap {
         &self.identity

@@ -1,0 +1,68 @@
+//! Events that found no room, told in the log now and then.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::metrics::{AuditMetrics, Plugin};
+
+/// Between two lines of the log about lost events.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+pub(super) struct Losses {
+    metrics: AuditMetrics,
+    untold: Mutex<Untold>,
+}
+
+#[derive(Default)]
+struct Untold {
+    events: u64,
+    told: Option<Instant>,
+}
+
+impl Untold {
+    /// How many to tell of now.
+    fn add(&mut self, now: Instant) -> Option<u64> {
+        self.events = self.events.saturating_add(1);
+        let since = self.told.map(|told| now.saturating_duration_since(told));
+        if since.is_some_and(|since| since < TELL_EVERY) {
+            return None;
+        }
+        self.told = Some(now);
+        Some(std::mem::take(&mut self.events))
+    }
+}
+
+impl Losses {
+    pub(super) fn new(metrics: AuditMetrics) -> Self {
+        Self {
+            metrics,
+            untold: Mutex::default(),
+        }
+    }
+
+    /// An event was lost: its caller's share of a backend's buffer was full.
+    pub(super) fn buffered(&self, now: Instant) {
+        self.metrics.lost(Plugin::Buffered, 1);
+        if let Some(events) = self.untold.lock().add(now) {
+            tracing::warn!(
+                events,
+                "audit events are lost: the buffer has no room for their callers"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_told_of_once_in_a_while() {
+        let (mut untold, began) = (Untold::default(), Instant::now());
+        let told: Vec<_> = (0..25)
+            .filter_map(|second| untold.add(began + Duration::from_secs(second)))
+            .collect();
+        assert_eq!(told, [1, 10, 10]);
+    }
+}

@@ -1,0 +1,112 @@
+//! A bounded room that callers share.
+
+use std::collections::HashMap;
+
+/// Who is charged for what waits: a digest of a caller's name or address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Owner(pub(super) u64);
+
+/// What is taken of a room, and by whom. Nobody may have more than is still
+/// free: one caller who takes all he gets has half of it, two have a third each,
+/// and there is always as much left for those who come next. What does not fit
+/// is thus the loss of those with the most (the dynamic threshold of switches
+/// that share a buffer among their ports; Choudhury and Hahne, 1998).
+#[derive(Debug)]
+pub(super) struct Shares {
+    room: usize,
+    taken: usize,
+    by_owner: HashMap<Owner, usize>,
+}
+
+impl Shares {
+    pub(super) fn new(room: usize) -> Self {
+        Self {
+            room,
+            taken: 0,
+            by_owner: HashMap::new(),
+        }
+    }
+
+    pub(super) fn taken(&self) -> usize {
+        self.taken
+    }
+
+    fn of(&self, owner: Owner) -> usize {
+        self.by_owner.get(&owner).copied().unwrap_or_default()
+    }
+
+    fn free(&self) -> usize {
+        self.room.saturating_sub(self.taken)
+    }
+
+    /// Whether this owner may have so much more.
+    pub(super) fn fits(&self, owner: Owner, amount: usize) -> bool {
+        self.of(owner).saturating_add(amount) <= self.free()
+    }
+
+    /// Whether this owner has half of what it may have.
+    pub(super) fn is_crowded_by(&self, owner: Owner) -> bool {
+        self.of(owner) >= self.free().div_ceil(2)
+    }
+
+    /// What fits is to be asked first.
+    pub(super) fn take(&mut self, owner: Owner, amount: usize) {
+        if amount > 0 {
+            self.taken = self.taken.saturating_add(amount);
+            let own = self.by_owner.entry(owner).or_default();
+            *own = own.saturating_add(amount);
+        }
+    }
+
+    pub(super) fn give_back(&mut self, owner: Owner, amount: usize) {
+        self.taken = self.taken.saturating_sub(amount);
+        if let Some(own) = self.by_owner.get_mut(&owner) {
+            *own = own.saturating_sub(amount);
+            if *own == 0 {
+                self.by_owner.remove(&owner);
+            }
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.taken = 0;
+        self.by_owner.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes one after the other, as long as somebody may.
+    fn fill(shares: &mut Shares, owners: u64) -> Vec<usize> {
+        loop {
+            let before = shares.taken();
+            for owner in (0..owners).map(Owner) {
+                if shares.fits(owner, 1) {
+                    shares.take(owner, 1);
+                }
+            }
+            if shares.taken() == before {
+                return (0..owners).map(|owner| shares.of(Owner(owner))).collect();
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_has_more_than_is_left_for_others() {
+        for (owners, each) in [(1, 500), (2, 333), (9, 100)] {
+            let mut shares = Shares::new(1000);
+            let taken = fill(&mut shares, owners);
+            assert!(taken.iter().all(|n| n.abs_diff(each) <= 1), "{taken:?}");
+            assert!(shares.fits(Owner(99), 1));
+            assert!(!shares.is_crowded_by(Owner(99)) && shares.is_crowded_by(Owner(0)));
+        }
+        let mut shares = Shares::new(1);
+        assert!(shares.fits(Owner(0), 1));
+        shares.take(Owner(0), 1);
+        assert!(!shares.fits(Owner(1), 1));
+        shares.give_back(Owner(0), 1);
+        assert!(shares.fits(Owner(1), 1) && shares.by_owner.is_empty());
+    }
+}

@@ -1,0 +1,186 @@
+//! The names of resources that may stand in labels.
+//!
+//! A name out of a URL is anybody's to choose, and each name in a label is kept
+//! for ever. So a label takes a [`KnownName`], which only the registry here
+//! makes: of names that an answer proved, a resource and its subresource each
+//! by its own success, and of so many and so long ones only that no backend
+//! that says yes to everything can fill memory with them.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::RwLock;
+
+use super::ResourceMetrics;
+use crate::api::{GroupVersion, GroupVersionResource};
+
+/// Names with series of their own. A large cluster with many CRDs has 2,000.
+const MAX_NAMES: usize = 8192;
+
+/// Names of one group version: resources, and each with its subresources. The
+/// core group, the largest, has 40.
+const MAX_OF_GROUP_VERSION: usize = 256;
+
+/// Bytes of a group: that of a DNS subdomain (RFC 1123).
+const MAX_GROUP_BYTES: usize = 253;
+
+/// Bytes of a version, a resource, a subresource: that of a DNS label.
+const MAX_LABEL_BYTES: usize = 63;
+
+/// A resource, or a subresource of one, that exists.
+#[derive(Clone)]
+pub struct KnownName(Arc<Inner>);
+
+struct Inner {
+    gvr: GroupVersionResource,
+    subresource: String,
+    series: OnceLock<Arc<ResourceMetrics>>,
+}
+
+impl KnownName {
+    pub fn gvr(&self) -> &GroupVersionResource {
+        &self.0.gvr
+    }
+
+    pub fn subresource(&self) -> &str {
+        &self.0.subresource
+    }
+
+    /// The series of requests for it.
+    pub(super) fn series(&self, make: impl FnOnce() -> ResourceMetrics) -> Arc<ResourceMetrics> {
+        self.0.series.get_or_init(|| Arc::new(make())).clone()
+    }
+}
+
+impl PartialEq for KnownName {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for KnownName {}
+
+impl Hash for KnownName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
+
+#[derive(Default)]
+pub struct KnownNames(RwLock<Names>);
+
+#[derive(Default)]
+struct Names {
+    by_resource: HashMap<GroupVersionResource, HashMap<String, KnownName>>,
+    of_group_version: HashMap<GroupVersion, usize>,
+    count: usize,
+}
+
+impl KnownNames {
+    /// One that an answer proved before.
+    pub fn find(&self, gvr: &GroupVersionResource, subresource: &str) -> Option<KnownName> {
+        let names = self.0.read();
+        names.by_resource.get(gvr)?.get(subresource).cloned()
+    }
+
+    /// One that an answer proves now. `None` beyond the bounds: it goes without
+    /// a name.
+    pub fn prove(&self, gvr: &GroupVersionResource, subresource: &str) -> Option<KnownName> {
+        if let Some(name) = self.find(gvr, subresource) {
+            return Some(name);
+        }
+        let is_short = |text: &str, most: usize| text.len() <= most && is_plain(text);
+        let fits = is_short(&gvr.group, MAX_GROUP_BYTES)
+            && [&*gvr.version, &*gvr.resource, subresource]
+                .iter()
+                .all(|text| is_short(text, MAX_LABEL_BYTES));
+        if !fits {
+            return None;
+        }
+        let mut names = self.0.write();
+        let group_version = GroupVersion {
+            group: gvr.group.clone(),
+            version: gvr.version.clone(),
+        };
+        let of_it = names.of_group_version.get(&group_version);
+        if names.count >= MAX_NAMES || of_it.is_some_and(|n| *n >= MAX_OF_GROUP_VERSION) {
+            return None;
+        }
+        let subresources = names.by_resource.entry(gvr.clone()).or_default();
+        if let Some(name) = subresources.get(subresource) {
+            // Another request was first.
+            return Some(name.clone());
+        }
+        let name = KnownName(Arc::new(Inner {
+            gvr: gvr.clone(),
+            subresource: subresource.to_owned(),
+            series: OnceLock::new(),
+        }));
+        subresources.insert(subresource.to_owned(), name.clone());
+        *names.of_group_version.entry(group_version).or_default() += 1;
+        names.count += 1;
+        Some(name)
+    }
+}
+
+/// As names of Kubernetes are. What is none needs quoting in an exposition.
+fn is_plain(text: &str) -> bool {
+    text.bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gvr(group: &str, version: &str, resource: &str) -> GroupVersionResource {
+        GroupVersionResource::new(group, version, resource)
+    }
+
+    #[test]
+    fn only_what_was_proven_is_known() {
+        let known = KnownNames::default();
+        let pods = gvr("", "v1", "pods");
+        assert!(known.find(&pods, "").is_none());
+        let proven = known.prove(&pods, "").unwrap();
+        assert!(known.find(&pods, "") == Some(proven));
+        // A subresource is not proven by its resource.
+        assert!(known.find(&pods, "log").is_none());
+        let log = known.prove(&pods, "log").unwrap();
+        assert_eq!((log.gvr(), log.subresource()), (&pods, "log"));
+    }
+
+    #[test]
+    fn a_backend_that_says_yes_to_everything_fills_its_own_share() {
+        let known = KnownNames::default();
+        for n in 0..10_000 {
+            known.prove(&gvr("evil.io", "v1", &format!("r{n}")), "");
+            known.prove(&gvr("evil.io", "v1", "r"), &format!("s{n}"));
+        }
+        assert_eq!(known.0.read().count, MAX_OF_GROUP_VERSION);
+        assert!(known.prove(&gvr("", "v1", "pods"), "").is_some());
+        for n in 0..10_000 {
+            known.prove(&gvr("evil.io", &format!("v{n}"), "r"), "");
+        }
+        assert_eq!(known.0.read().count, MAX_NAMES);
+        assert!(known.find(&gvr("", "v1", "pods"), "").is_some());
+        let long = "x".repeat(MAX_LABEL_BYTES + 1);
+        for (group, version, resource, subresource) in [
+            ("x", "v1", "r", &*long),
+            ("x", "v1", &long, ""),
+            ("x", &long, "r", ""),
+            (&"x".repeat(MAX_GROUP_BYTES + 1), "v1", "r", ""),
+            ("x", "v1", "\"r\"", ""),
+            ("x", "v1", "r", "\n"),
+        ] {
+            let known = KnownNames::default();
+            assert!(
+                known
+                    .prove(&gvr(group, version, resource), subresource)
+                    .is_none()
+            );
+            assert!(known.0.read().by_resource.is_empty());
+        }
+    }
+}
