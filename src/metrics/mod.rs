@@ -5,6 +5,7 @@
 //! discovery knows; never from a URL alone, a user or an object.
 
 mod cache;
+mod connections;
 mod deprecation;
 mod flow;
 mod memory;
@@ -15,6 +16,7 @@ mod upstream;
 mod verb;
 
 pub use cache::{BYTES, CacheMetrics, CacheResult, CacheState, CachedResource, SelfCheckResult};
+pub use connections::{ConnectionMetrics, ListenerMetrics};
 pub use deprecation::DeprecationMetrics;
 pub use flow::{FlowMetrics, PoolMetrics};
 pub use memory::{MemoryMetrics, Shed};
@@ -43,6 +45,7 @@ pub struct Metrics {
     pub upstream: UpstreamMetrics,
     pub flow: FlowMetrics,
     pub deprecation: DeprecationMetrics,
+    pub connections: ConnectionMetrics,
 }
 
 impl Metrics {
@@ -68,6 +71,7 @@ impl Metrics {
             upstream: UpstreamMetrics::register(&registry)?,
             flow: FlowMetrics::register(&registry)?,
             deprecation: DeprecationMetrics::register(&registry)?,
+            connections: ConnectionMetrics::register(&registry)?,
             registry,
             shows_hidden: AtomicBool::new(false),
         })

@@ -19,8 +19,8 @@ use super::front::Front;
 use super::header_deadline::HeaderRead;
 use super::respond::Answer;
 use super::{
-    aggregate, deprecation, discovery, forward, framing, local, openapi, own_write, record,
-    respond, seats, stream, upgrade, watch_stream, websocket_watch,
+    aggregate, deprecation, discovery, forward, framing, http2, local, openapi, own_write,
+    record, respond, seats, stream, upgrade, watch_stream, websocket_watch,
 };
 use crate::api::Status;
 
@@ -68,7 +68,9 @@ impl ProxyHttp for Proxy {
             ctx.audit_unasked(session);
             return self.finish(session, ctx, answer).await;
         }
-        if let Some(answer) = ctx.enter(session).await {
+        let refused = ctx.enter(session).await;
+        http2::end_unless_known(session, ctx.user.as_ref(), refused.as_ref());
+        if let Some(answer) = refused {
             return self.finish(session, ctx, answer).await;
         }
         if let Some(answer) = seats::take(session, ctx).await? {

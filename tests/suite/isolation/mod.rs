@@ -1,0 +1,6 @@
+//! No caller's slowness, flood or page becomes another's.
+
+mod connections;
+mod frames;
+mod http2_floods;
+mod victim;
