@@ -3,7 +3,6 @@
 use http::HeaderMap;
 
 use super::front::{Delegated, Front, Gate};
-use super::personal;
 use crate::api::{Reason, Status, UserInfo};
 use crate::authn::{Impersonation, Peer};
 use crate::authz::impersonation::Mode;
@@ -75,13 +74,13 @@ impl From<Status> for Refused {
 pub(super) async fn admit(
     front: &Front,
     headers: &HeaderMap,
-    authority: Option<&str>,
+    foreign: Option<&'static str>,
     peer: &Peer,
     info: &RequestInfo,
     backend: bool,
 ) -> Result<Admitted, Refused> {
     match &front.gate {
-        Gate::Owner => owner(headers, authority),
+        Gate::Owner => owner(headers, foreign),
         Gate::Delegated(gate) => {
             // Backends take names from headers, as from kube-apiserver.
             let mode = match backend {
@@ -93,13 +92,10 @@ pub(super) async fn admit(
     }
 }
 
-fn owner(headers: &HeaderMap, authority: Option<&str>) -> Result<Admitted, Refused> {
-    if !personal::is_local(headers, authority) {
-        let status = Status::failure(
-            403,
-            Reason::Forbidden,
-            "this listener answers only requests to localhost, from no foreign web page",
-        );
+/// `foreign` says why the request is not the owner's.
+fn owner(headers: &HeaderMap, foreign: Option<&'static str>) -> Result<Admitted, Refused> {
+    if let Some(why) = foreign {
+        let status = Status::failure(403, Reason::Forbidden, why);
         return Err(Refused::identity(status, None));
     }
     let impersonation =

@@ -12,6 +12,7 @@ use super::admit::{self, Refused};
 use super::cached::{self, Outcome, Upgrade};
 use super::drain::OpenRequest;
 use super::front::{Front, Gate};
+use super::personal;
 use super::respond::{AUDIT_ID, Answer};
 use super::websocket::Handshake;
 use crate::aggregation::{self, Registered, Remote};
@@ -173,19 +174,13 @@ impl RequestContext {
             .and_then(|d| d.ssl_digest.as_ref())
             .and_then(|ssl| ssl.extension.get::<Peer>())
             .unwrap_or(&unknown);
-        let authority = request.uri.authority().map(|a| a.as_str());
-        let other_credentials = matches!(self.front.gate, Gate::Owner) || peer.has_certificate();
+        let owner = matches!(self.front.gate, Gate::Owner);
+        let foreign = owner.then(|| personal::foreign(session)).flatten();
+        let other_credentials = owner || peer.has_certificate();
         self.handshake = Handshake::read(request, other_credentials);
         let backend = self.route.is_some();
-        let admitted = admit::admit(
-            &self.front,
-            &request.headers,
-            authority,
-            peer,
-            info,
-            backend,
-        )
-        .await;
+        let admitted =
+            admit::admit(&self.front, &request.headers, foreign, peer, info, backend).await;
         let admitted = match admitted {
             Ok(admitted) => admitted,
             Err(refused) => {

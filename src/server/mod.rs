@@ -5,6 +5,7 @@ mod admit;
 mod aggregate;
 mod aside;
 mod audit;
+mod browser;
 mod build;
 mod cached;
 mod coalesce;

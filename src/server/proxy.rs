@@ -20,7 +20,7 @@ use super::header_deadline::HeaderRead;
 use super::respond::Answer;
 use super::{
     aggregate, deprecation, discovery, forward, framing, http2, local, openapi, own_write,
-    record, respond, seats, stream, upgrade, watch_stream, websocket_watch,
+    personal, record, respond, seats, stream, upgrade, watch_stream, websocket_watch,
 };
 use crate::api::Status;
 
@@ -184,6 +184,7 @@ impl ProxyHttp for Proxy {
         ctx.code = response.status.as_u16();
         ctx.forward.answered = Some(Instant::now());
         aggregate::answered(response, ctx)?;
+        personal::sandbox(&ctx.front, response)?;
         let status = response.status;
         if let Some(warnings) = deprecation::of_forwarded(ctx, status, &response.headers).await {
             deprecation::replace(response, warnings)?;

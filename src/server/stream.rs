@@ -23,7 +23,7 @@ use super::record::Finished;
 use super::respond::{self, Answer, debug_header};
 use super::seats;
 use super::watch_frames::Frames;
-use super::{aggregate, deprecation, forward, relay, upgrade};
+use super::{aggregate, deprecation, forward, personal, relay, upgrade};
 use crate::api::Status;
 use crate::audit::Trail;
 use crate::upstream::alone::AloneError;
@@ -190,6 +190,7 @@ pub(super) async fn send_head(
         header.insert_header(TRANSFER_ENCODING, "chunked")?;
     }
     debug_header(&mut header, request, ctx.cache)?;
+    personal::sandbox(&ctx.front, &mut header)?;
     if let Some(warnings) = deprecation::of_forwarded(ctx, head.status, &head.headers).await {
         deprecation::replace(&mut header, warnings)?;
     }

@@ -3,4 +3,5 @@
 mod connections;
 mod frames;
 mod http2_floods;
+mod personal_browser;
 mod victim;
