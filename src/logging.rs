@@ -74,9 +74,9 @@ fn targets(verbosity: u8) -> Targets {
     } else {
         LevelFilter::WARN
     };
-    // A client's reset or bad handshake is an `error!` in pingora, and so is a
-    // failed connection in kube and a certificate nobody trusts, which we report
-    // ourselves.
+    // A client's reset or bad handshake is an `error!` in pingora, an unasked
+    // frame a `warn!` in h2: clients could fill the log. A failed connection in
+    // kube and a certificate nobody trusts we report ourselves.
     let pingora = if verbosity >= 4 {
         libraries
     } else {
@@ -86,8 +86,9 @@ fn targets(verbosity: u8) -> Targets {
         .with_default(libraries)
         .with_target("apifront", own)
         .with_target(ACCESS, access)
-        .with_target("pingora_core::services::listening", pingora)
+        .with_target("h2", pingora)
         .with_target("pingora_core::apps", pingora)
+        .with_target("pingora_core::protocols", pingora)
         .with_target("pingora_proxy", pingora)
         .with_target("kube_client", pingora)
         .with_target("rustls_platform_verifier", pingora)
@@ -111,6 +112,7 @@ mod tests {
             (0, "hyper_util::client", Level::INFO, false),
             (0, "rustls::conn", Level::WARN, true),
             (0, "pingora_proxy", Level::ERROR, false),
+            (0, "h2::proto::ping_pong", Level::WARN, false),
             (4, "pingora_proxy", Level::WARN, true),
         ] {
             assert_eq!(

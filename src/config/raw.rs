@@ -44,10 +44,19 @@ pub struct Serving {
     /// A watch without `timeoutSeconds` lasts between this and twice this.
     /// Duration, default `30m`.
     pub min_request_timeout: Option<String>,
-    /// Time a client has to send its request headers. Duration, default `30s`.
+    /// Time a client has for its TLS handshake, and then for the headers of each
+    /// request. Duration, default `30s`.
     pub request_header_timeout: Option<String>,
     /// Bytes of a request's headers. Default 65536.
     pub max_request_header_bytes: Option<i64>,
+    /// How long a connection may be open without a request. Duration, default
+    /// `90s`.
+    pub idle_timeout: Option<String>,
+    /// Connections that clients may have open, 0 for no limit but that of files.
+    /// Default 20000.
+    pub max_connections: Option<i64>,
+    /// Those of one client address, 0 for no limit. Default 2000.
+    pub max_connections_per_client: Option<i64>,
     /// Requests and watches at a time on one HTTP/2 connection. Default 1000.
     pub http2_max_streams_per_connection: Option<i64>,
     /// Read requests in flight, 0 for no limit. Watches do not count.

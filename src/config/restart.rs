@@ -32,6 +32,18 @@ pub fn restart_required(old: &Config, new: &Config) -> Vec<&'static str> {
             serving.0.request_header_timeout != serving.1.request_header_timeout,
         ),
         (
+            "serving.idleTimeout",
+            serving.0.idle_timeout != serving.1.idle_timeout,
+        ),
+        (
+            "serving.maxConnections",
+            serving.0.max_connections != serving.1.max_connections,
+        ),
+        (
+            "serving.maxConnectionsPerClient",
+            serving.0.max_connections_per_client != serving.1.max_connections_per_client,
+        ),
+        (
             "serving.maxRequestHeaderBytes",
             serving.0.max_request_header_bytes != serving.1.max_request_header_bytes,
         ),

@@ -19,7 +19,13 @@ pub struct Serving {
     pub livez_grace_period: Duration,
     pub min_request_timeout: Duration,
     pub request_header_timeout: Duration,
+    /// Without a request.
+    pub idle_timeout: Duration,
     pub max_request_header_bytes: usize,
+    /// 0: no limit.
+    pub max_connections: usize,
+    /// Of one client address. 0: no limit.
+    pub max_connections_per_client: usize,
     pub http2_max_streams_per_connection: u32,
     /// 0: no limit.
     pub max_requests_inflight: usize,
@@ -90,6 +96,28 @@ impl Serving {
                 "serving.requestHeaderTimeout",
                 &raw.request_header_timeout,
                 Duration::from_secs(30),
+            ),
+            // kube-apiserver's, which is Go's clients'.
+            idle_timeout: check.positive_duration(
+                "serving.idleTimeout",
+                &raw.idle_timeout,
+                Duration::from_secs(90),
+            ),
+            // Idle ones take some 30 KB each: 600 MB. Five thousand nodes have
+            // three or four clients each.
+            max_connections: check.count(
+                "serving.maxConnections",
+                raw.max_connections,
+                20_000,
+                0..=1 << 20,
+            ),
+            // A tenth, so that a few hosts cannot keep all others out; more than
+            // a node's pods have that share its address.
+            max_connections_per_client: check.count(
+                "serving.maxConnectionsPerClient",
+                raw.max_connections_per_client,
+                2_000,
+                0..=1 << 20,
             ),
             // Bearer tokens with many groups come close to 16 KiB; nothing
             // legitimate comes close to 1 MiB.

@@ -450,11 +450,21 @@ fn a_restart_is_asked_for_where_one_is_needed() {
     let old = load_text(MINIMAL, &[]).unwrap();
     let same = load_text(&minimal_with("logging", "  verbosity: 4"), &[]).unwrap();
     assert_eq!(restart_required(&old, &same), Vec::<&str>::new());
-    let new = minimal_with("serving", "  securePort: 7443\n  requestHeaderTimeout: 5s");
+    let new = minimal_with(
+        "serving",
+        "  securePort: 7443\n  requestHeaderTimeout: 5s\n  idleTimeout: 5m\n  maxConnections: 1\n  \
+         maxConnectionsPerClient: 0",
+    );
     let new = load_text(&new.replace("upstream.kubeconfig", "other"), &[]).unwrap();
     assert_eq!(
         restart_required(&old, &new),
-        ["serving.securePort", "serving.requestHeaderTimeout"]
+        [
+            "serving.securePort",
+            "serving.requestHeaderTimeout",
+            "serving.idleTimeout",
+            "serving.maxConnections",
+            "serving.maxConnectionsPerClient",
+        ]
     );
 }
 

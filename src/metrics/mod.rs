@@ -6,6 +6,7 @@
 //! object.
 
 mod cache;
+mod connections;
 mod deprecation;
 mod flow;
 mod known;
@@ -17,6 +18,7 @@ mod upstream;
 mod verb;
 
 pub use cache::{BYTES, CacheMetrics, CacheResult, CacheState, CachedResource, SelfCheckResult};
+pub use connections::{ConnectionMetrics, ListenerMetrics};
 pub use deprecation::DeprecationMetrics;
 pub use flow::{FlowMetrics, PoolMetrics};
 pub use known::{KnownName, KnownNames};
@@ -48,6 +50,7 @@ pub struct Metrics {
     pub upstream: UpstreamMetrics,
     pub flow: FlowMetrics,
     pub deprecation: DeprecationMetrics,
+    pub connections: ConnectionMetrics,
 }
 
 impl Metrics {
@@ -75,6 +78,7 @@ impl Metrics {
             flow: FlowMetrics::register(&registry)?,
             deprecation: DeprecationMetrics::register(&registry, known.clone())?,
             known,
+            connections: ConnectionMetrics::register(&registry)?,
             registry,
             shows_hidden: AtomicBool::new(false),
         })

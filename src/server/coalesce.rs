@@ -10,25 +10,30 @@
 //! clean ─ write ─▶ filling ─ flush ─▶ yielded ─ the task's next turn ─▶ due ─ last flush ─▶ clean
 //! ```
 //!
-//! What HTTP/1 writes passes, and is only kept off the page offsets that are
-//! copied slowly ([`copies_slowly`]).
+//! Small pieces that HTTP/1 writes, such as a header and a short body, are joined
+//! until they are flushed; large ones pass, and are only kept off the page offsets
+//! that are copied slowly ([`copies_slowly`]).
+//!
+//! This is the one layer through which everything of a connection goes: it holds
+//! the connection's [`Seat`] and counts its frames ([`FrameMeter`]).
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use pingora_core::apps::{HttpServerApp, ServerApp};
 use pingora_core::protocols::raw_connect::ProxyDigest;
 use pingora_core::protocols::tls::{SslDigest, TlsRef};
 use pingora_core::protocols::{
     ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl,
     Stream, TimingDigest, UniqueID, UniqueIDType,
 };
-use pingora_core::server::ShutdownWatch;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+use super::connections::Seat;
+use super::frame_meter::FrameMeter;
 
 /// Gathered at most; then it is written: four TLS records that are full, as much
 /// as rustls takes at a time and TCP in one segment to offload.
@@ -48,34 +53,8 @@ const RECORD_BYTES: usize = 16 << 10;
 /// Smaller writes get no full buffer of their own.
 const SMALL: usize = 1 << 10;
 
-/// Gathers on the HTTP/2 connections of an application.
-pub(super) struct Coalescing<A>(Arc<A>);
-
-impl<A> Coalescing<A> {
-    pub(super) fn new(app: A) -> Self {
-        Self(Arc::new(app))
-    }
-}
-
-#[async_trait]
-impl<A: HttpServerApp + Send + Sync + 'static> ServerApp for Coalescing<A> {
-    async fn process_new(
-        self: &Arc<Self>,
-        stream: Stream,
-        shutdown: &ShutdownWatch,
-    ) -> Option<Stream> {
-        let stream = match stream.selected_alpn_proto() {
-            Some(ALPN::H2) => Box::new(Coalesced::new(stream)),
-            _ if stream.get_ssl_digest().is_some() => Box::new(Coalesced::passing(stream)),
-            _ => stream,
-        };
-        self.0.process_new(stream, shutdown).await
-    }
-
-    async fn cleanup(&self) {
-        self.0.cleanup().await;
-    }
-}
+/// HTTP/1's pieces are joined up to so many bytes: a header and most answers fit.
+const JOINED_BYTES: usize = 16 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
@@ -96,10 +75,9 @@ fn copies_slowly(bytes: &[u8]) -> bool {
 }
 
 #[derive(Debug)]
-struct Coalesced {
+pub(super) struct Coalesced {
     inner: Stream,
-    /// False for HTTP/1.
-    gathers: bool,
+    protocol: Protocol,
     /// [`SKEW`] bytes and what is to be written, or nothing at all.
     buffer: Vec<u8>,
     /// So many bytes of `buffer` are written, or skew.
@@ -107,24 +85,72 @@ struct Coalesced {
     /// Written to since the last flush.
     written: bool,
     turn: Turn,
+    #[expect(dead_code, reason = "counts the connection as open until dropped")]
+    seat: Option<Seat>,
+}
+
+#[derive(Debug)]
+enum Protocol {
+    Http1 { tls: bool },
+    Http2(FrameMeter),
 }
 
 impl Coalesced {
-    fn new(inner: Stream) -> Self {
+    fn new(inner: Stream, protocol: Protocol, seat: Option<Seat>) -> Self {
         Self {
             inner,
-            gathers: true,
+            protocol,
             buffer: Vec::new(),
             sent: 0,
             written: false,
             turn: Turn::Clean,
+            seat,
         }
     }
 
-    fn passing(inner: Stream) -> Self {
-        Self {
-            gathers: false,
-            ..Self::new(inner)
+    pub(super) fn http1(inner: Stream, seat: Option<Seat>) -> Self {
+        let tls = inner.get_ssl_digest().is_some();
+        Self::new(inner, Protocol::Http1 { tls }, seat)
+    }
+
+    pub(super) fn http2(inner: Stream, meter: FrameMeter, seat: Option<Seat>) -> Self {
+        Self::new(inner, Protocol::Http2(meter), seat)
+    }
+
+    fn gathers(&self) -> bool {
+        matches!(self.protocol, Protocol::Http2(_))
+    }
+
+    /// HTTP/1's pieces: what fits is joined, what is large passes.
+    fn join(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let total: usize = bufs.iter().map(|buf| buf.len()).sum();
+        if self.gathered() + total > JOINED_BYTES {
+            ready!(self.drain(cx))?;
+            self.buffer = Vec::new();
+        }
+        if total < JOINED_BYTES {
+            self.begin_buffer();
+            for buf in bufs {
+                self.buffer.extend_from_slice(buf);
+            }
+            return Poll::Ready(Ok(total));
+        }
+        let inner = Pin::new(&mut self.inner);
+        match (&self.protocol, bufs) {
+            // The rest of it lies better.
+            (Protocol::Http1 { tls: true }, [buf])
+                if buf.len() > RECORD_BYTES && copies_slowly(buf) =>
+            {
+                inner.poll_write(cx, buf.get(..SKEW).unwrap_or(buf))
+            }
+            _ => inner.poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn begin_buffer(&mut self) {
+        if self.buffer.is_empty() {
+            self.buffer.resize(SKEW, 0);
+            self.sent = SKEW;
         }
     }
 
@@ -162,6 +188,17 @@ impl AsyncRead for Coalesced {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if let Protocol::Http2(meter) = &mut this.protocol {
+            if meter.state().has_stopped_reading() {
+                // The connection's task has been told.
+                return Poll::Pending;
+            }
+            if !meter.take_read() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
         // Here h2 begins each turn.
         match self.turn {
             Turn::Clean => {}
@@ -172,7 +209,19 @@ impl AsyncRead for Coalesced {
                 }
             }
         }
-        Pin::new(&mut self.inner).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let this = &mut *self;
+        let read = Pin::new(&mut this.inner).poll_read(cx, buf);
+        if let Protocol::Http2(meter) = &mut this.protocol {
+            match &read {
+                Poll::Pending => meter.nothing_to_read(),
+                Poll::Ready(_) => {
+                    let bytes = buf.filled().get(before..).unwrap_or_default();
+                    meter.received(bytes, Instant::now);
+                }
+            }
+        }
+        read
     }
 }
 
@@ -182,13 +231,7 @@ impl AsyncWrite for Coalesced {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if self.gathers {
-            return self.poll_write_vectored(cx, &[IoSlice::new(buf)]);
-        }
-        // The rest of it lies better.
-        let skewed = buf.len() > RECORD_BYTES && copies_slowly(buf);
-        let bytes = if skewed { buf.get(..SKEW) } else { None };
-        Pin::new(&mut self.get_mut().inner).poll_write(cx, bytes.unwrap_or(buf))
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
     }
 
     fn poll_write_vectored(
@@ -196,18 +239,15 @@ impl AsyncWrite for Coalesced {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if !self.gathers {
-            return Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        if !self.gathers() {
+            return self.join(cx, bufs);
         }
         if self.gathered() >= GATHERED_BYTES {
             ready!(self.drain(cx))?;
         }
         self.written = true;
         let total: usize = bufs.iter().map(|buf| buf.len()).sum();
-        if self.buffer.is_empty() {
-            self.buffer.resize(SKEW, 0);
-            self.sent = SKEW;
-        }
+        self.begin_buffer();
         let room = GATHERED_BYTES - self.gathered();
         if total > SMALL {
             // At once, rather than by doubling.
@@ -220,16 +260,19 @@ impl AsyncWrite for Coalesced {
             self.buffer.extend_from_slice(taken);
             left -= taken.len();
         }
+        if let Protocol::Http2(meter) = &mut self.protocol {
+            meter.sent(room - left);
+        }
         Poll::Ready(Ok(room - left))
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.gathers || self.inner.is_write_vectored()
+        self.gathers() || self.inner.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.gathers {
-            return Pin::new(&mut self.inner).poll_flush(cx);
+        if !self.gathers() {
+            return self.drain_and_flush(cx);
         }
         // h2 flushes after each frame, and once more after the last.
         let more = std::mem::take(&mut self.written);
@@ -328,11 +371,17 @@ mod tests {
     use tokio::io::{AsyncReadExt, duplex};
 
     use super::*;
+    use crate::server::frame_meter::Http2State;
+
+    fn gathering(inner: Stream) -> Coalesced {
+        let meter = FrameMeter::new(Http2State::new(Instant::now()));
+        Coalesced::http2(inner, meter, None)
+    }
 
     #[tokio::test]
     async fn what_is_flushed_waits_for_the_others_turn() {
         let (mut client, server) = duplex(1 << 20);
-        let mut server = Coalesced::new(Box::new(server));
+        let mut server = gathering(Box::new(server));
         let mut arrived = vec![0; 100];
         poll_fn(|cx| {
             for frame in [b"ab", b"cd"] {
@@ -399,7 +448,7 @@ mod tests {
     async fn pieces_pass_wherever_they_begin() {
         let piece: Vec<u8> = (0..40_000u32).map(|n| (n % 251) as u8).collect();
         let (mut client, server) = duplex(1 << 20);
-        let mut server = Coalesced::passing(Box::new(server));
+        let mut server = Coalesced::http1(Box::new(server), None);
         for start in 0..PAGE {
             let piece = &piece[start..start + RECORD_BYTES + 1];
             server.write_all(piece).await.unwrap();
@@ -417,7 +466,7 @@ mod tests {
         const PIECES: [usize; 5] = [10, 300, 20_000, 100_000, 1];
         // Less than is gathered, so that writes block.
         let (client, server) = duplex(10_000);
-        let server: Stream = Box::new(Coalesced::new(Box::new(server)));
+        let server: Stream = Box::new(gathering(Box::new(server)));
         let serving = tokio::spawn(async move {
             let mut connection = h2::server::handshake(server).await.unwrap();
             while let Some(accepted) = connection.accept().await {

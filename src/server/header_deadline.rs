@@ -1,25 +1,21 @@
-//! A limit on the time a request header may take.
+//! HTTP/1 connections, with a limit on the time a request header may take.
 //!
 //! pingora bounds each read, not the header as a whole: a client that sends a
-//! byte now and then ("slowloris") could hold a connection for hours. This
-//! wrapper bounds the time from the start of an HTTP/1 request, the idle time
-//! before it included, to the end of its header. HTTP/2 headers arrive whole.
+//! byte now and then ("slowloris") could hold a connection for hours. Here the
+//! time from the start of a request, the idle time before it included, to the
+//! end of its header is bounded. `http2.rs` has the other protocol's deadlines.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use pingora_core::apps::{HttpServerApp, HttpServerOptions, ReusedHttpStream};
+use pingora_core::apps::HttpServerApp;
+use pingora_core::protocols::Stream;
 use pingora_core::protocols::http::ServerSession;
-use pingora_core::protocols::http::v2::server::H2Options;
 use pingora_core::server::ShutdownWatch;
 
-use super::reuse::{IDLE_SECONDS, NextRequest};
-
-/// pingora's keep-alive timeout: how long a connection may idle between
-/// requests, which comes before the header's own time.
-const IDLE: Duration = Duration::from_secs(IDLE_SECONDS);
+use super::listen::Deadlines;
+use super::reuse::NextRequest;
 
 /// Tells that the header has been read. Travels with the connection to
 /// `ProxyHttp::on_connection_reuse`.
@@ -35,68 +31,76 @@ impl HeaderRead {
     }
 }
 
-pub(super) struct HeaderDeadline<A> {
-    inner: Arc<A>,
-    header_timeout: Duration,
-    h2_options: H2Options,
-    server_options: HttpServerOptions,
+/// Serves the requests of a connection, one after the other. False when a header
+/// did not come in time.
+pub(super) async fn serve<A>(
+    app: &Arc<A>,
+    stream: Stream,
+    deadlines: Deadlines,
+    shutdown: &ShutdownWatch,
+) -> bool
+where
+    A: HttpServerApp + Send + Sync + 'static,
+{
+    // Nobody connects to idle: the first request is expected at once.
+    serve_first_within(app, stream, deadlines, shutdown, deadlines.header).await
 }
 
-impl<A> HeaderDeadline<A> {
-    pub(super) fn new(
-        inner: A,
-        header_timeout: Duration,
-        h2_options: H2Options,
-        server_options: HttpServerOptions,
-    ) -> Self {
-        Self {
-            inner: Arc::new(inner),
-            header_timeout,
-            h2_options,
-            server_options,
-        }
-    }
+/// As [`serve`], for a connection that has had requests already.
+pub(super) async fn go_on<A>(
+    app: &Arc<A>,
+    stream: Stream,
+    deadlines: Deadlines,
+    shutdown: &ShutdownWatch,
+) -> bool
+where
+    A: HttpServerApp + Send + Sync + 'static,
+{
+    let allowed = deadlines.idle + deadlines.header;
+    serve_first_within(app, stream, deadlines, shutdown, allowed).await
 }
 
-#[async_trait]
-impl<A: HttpServerApp + Send + Sync + 'static> HttpServerApp for HeaderDeadline<A> {
-    async fn process_new_http(
-        self: &Arc<Self>,
-        mut session: ServerSession,
-        shutdown: &ShutdownWatch,
-    ) -> Option<ReusedHttpStream> {
-        if session.is_http2() {
-            return self.inner.process_new_http(session, shutdown).await;
-        }
+async fn serve_first_within<A>(
+    app: &Arc<A>,
+    stream: Stream,
+    deadlines: Deadlines,
+    shutdown: &ShutdownWatch,
+    mut allowed: Duration,
+) -> bool
+where
+    A: HttpServerApp + Send + Sync + 'static,
+{
+    let mut session = ServerSession::new_http1(stream);
+    // 0 seconds would be no limit to pingora.
+    let idle = deadlines.idle.as_secs().max(1);
+    let keepalive = (!*shutdown.borrow()).then_some(idle);
+    session.set_keepalive(keepalive);
+    loop {
         let read = Arc::new(AtomicBool::new(false));
         session.set_connection_user_context(Some(Box::new(HeaderRead {
             read: read.clone(),
-            next: NextRequest::of(self, shutdown),
+            next: NextRequest::of(app, deadlines, shutdown),
         })));
-        let mut request = self.inner.process_new_http(session, shutdown);
+        let mut request = app.process_new_http(session, shutdown);
         // Most requests end before it; waking anybody when the header has been
         // read would cost each of them more than this does a few.
-        tokio::select! {
+        let reused = tokio::select! {
             biased;
-            reused = &mut request => return reused,
-            () = tokio::time::sleep(IDLE + self.header_timeout) => {}
+            reused = &mut request => reused,
+            () = tokio::time::sleep(allowed) => {
+                if !read.load(Ordering::Acquire) {
+                    return false;
+                }
+                request.await
+            }
+        };
+        let Some((stream, settings)) = reused.map(|reused| reused.consume()) else {
+            return true;
+        };
+        session = ServerSession::new_http1(stream);
+        if let Some(settings) = settings {
+            settings.apply_to_session(&mut session);
         }
-        if !read.load(Ordering::Acquire) {
-            tracing::debug!("closed a connection whose request header took too long");
-            return None;
-        }
-        request.await
-    }
-
-    fn h2_options(&self) -> Option<H2Options> {
-        Some(self.h2_options.clone())
-    }
-
-    fn server_options(&self) -> Option<&HttpServerOptions> {
-        Some(&self.server_options)
-    }
-
-    async fn http_cleanup(&self) {
-        self.inner.http_cleanup().await;
+        allowed = deadlines.idle + deadlines.header;
     }
 }

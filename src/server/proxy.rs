@@ -19,8 +19,8 @@ use super::front::Front;
 use super::header_deadline::HeaderRead;
 use super::respond::Answer;
 use super::{
-    aggregate, audit, deprecation, discovery, forward, framing, local, openapi, own_write, record,
-    respond, seats, stream, upgrade, watch_stream, websocket_watch,
+    aggregate, audit, deprecation, discovery, forward, framing, http2, local, openapi, own_write,
+    personal, record, respond, seats, stream, upgrade, watch_stream, websocket_watch,
 };
 
 pub(super) struct Proxy {
@@ -70,8 +70,12 @@ impl ProxyHttp for Proxy {
         }
         let identified = match ctx.identify(received, session).await {
             Ok(identified) => identified,
-            Err(answer) => return self.finish(session, ctx, answer).await,
+            Err(answer) => {
+                http2::end_unless_known(session, None, Some(&answer));
+                return self.finish(session, ctx, answer).await;
+            }
         };
+        http2::end_unless_known(session, identified.user(), None);
         if let Some(answer) = seats::take(session, ctx, &identified).await? {
             return self.finish(session, ctx, answer).await;
         }
@@ -182,6 +186,7 @@ impl ProxyHttp for Proxy {
             forward.answered = Some(Instant::now());
             aggregate::answered(response, forward)?;
         }
+        personal::sandbox(&ctx.front, response)?;
         let status = response.status;
         if let Some(warnings) = deprecation::of_forwarded(ctx, status, &response.headers).await {
             deprecation::replace(response, warnings)?;

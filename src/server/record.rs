@@ -306,8 +306,7 @@ pub(super) fn request(session: &Session, ctx: &mut RequestContext, error: Option
 fn name(ctx: &RequestContext, info: &RequestInfo) -> Option<KnownName> {
     let known = &ctx.front.metrics.known;
     let Reply { code, cache, .. } = ctx.reply;
-    let is_proof =
-        matches!(code, 101 | 200..=299 | 304) || matches!(cache, CacheResult::Hit(_));
+    let is_proof = matches!(code, 101 | 200..=299 | 304) || matches!(cache, CacheResult::Hit(_));
     match code {
         _ if is_proof => known.prove(&info.gvr, &info.subresource),
         401 => None,

@@ -15,11 +15,12 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::build::{self, AccessControl, BuildError, PreparedAccess};
+use super::connections::{self, Connections, Limits};
 use super::deprecation;
 use super::drain::Drain;
 use super::front::Front;
-use super::header_deadline::HeaderDeadline;
-use super::listen::{self, ListenError, Listener};
+use super::http2::Http2Options;
+use super::listen::{ConnectionSettings, Deadlines, ListenError, Listener};
 use super::observe::Observe;
 use super::proxy::Proxy;
 use super::self_check;
@@ -213,24 +214,30 @@ impl Apifront {
             background,
             embedded,
         };
+        let clients_connections = Connections::new(connection_limits(&config));
         if let (Some(listener), Some(certificates)) = (secure, certificates) {
             let tls = tls_settings(certificates, clients)?;
-            let app = proxy_app(&front, &config);
+            let settings = connection_settings(&front, "secure", &clients_connections);
+            let app = proxy_app(&front);
             server
                 .listeners
-                .push(listener.serve("secure", app, Some(tls), stop.clone()));
+                .push(listener.serve(app, Some(tls), settings, stop.clone()));
         }
         if let Some(listener) = insecure {
-            let app = proxy_app(&front, &config);
+            let settings = connection_settings(&front, "insecure", &clients_connections);
+            let app = proxy_app(&front);
             server
                 .listeners
-                .push(listener.serve("insecure", app, None, stop.clone()));
+                .push(listener.serve(app, None, settings, stop.clone()));
         }
         if let Some(listener) = observability {
+            // Others than clients: who floods the one does not keep scrapes out.
+            let connections = Connections::new(OBSERVABILITY_CONNECTIONS);
+            let settings = connection_settings(&front, "observability", &connections);
             let app = HttpServer::new_app(Observe { front });
             server
                 .listeners
-                .push(listener.serve("observability", app, None, stop));
+                .push(listener.serve(app, None, settings, stop));
         }
         Ok(server)
     }
@@ -348,32 +355,67 @@ fn tls_settings(
     tls::settings(certificates, clients).map_err(|e| StartError::Tls(e.to_string()))
 }
 
-fn proxy_app(
-    front: &Arc<ArcSwap<Front>>,
-    config: &Config,
-) -> HeaderDeadline<pingora_proxy::HttpProxy<Proxy>> {
+fn proxy_app(front: &Arc<ArcSwap<Front>>) -> pingora_proxy::HttpProxy<Proxy> {
     let conf = ServerConf {
         // Connections to a few API servers carry everything.
         upstream_keepalive_pool_size: UPSTREAM_POOL,
         ..ServerConf::default()
     };
-    let proxy = http_proxy(
+    http_proxy(
         &Arc::new(conf),
         Proxy {
             front: front.clone(),
         },
-    );
-    let mut h2 = default_h2_options();
-    h2.max_concurrent_streams(config.serving.http2_max_streams_per_connection);
-    let header_bytes = config.serving.max_request_header_bytes;
-    h2.max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
-    HeaderDeadline::new(
-        proxy,
-        config.serving.request_header_timeout,
-        h2,
-        listen::server_options(),
     )
 }
+
+fn connection_limits(config: &Config) -> Limits {
+    let configured = Limits {
+        total: config.serving.max_connections,
+        per_client: config.serving.max_connections_per_client,
+    };
+    let limits = configured.within_open_files(connections::open_files_limit());
+    if limits != configured {
+        tracing::warn!(
+            configured = configured.total,
+            limit = limits.total,
+            "serving.maxConnections is more than half of the files this process may have open"
+        );
+    }
+    limits
+}
+
+fn connection_settings(
+    front: &Arc<ArcSwap<Front>>,
+    listener: &'static str,
+    connections: &Arc<Connections>,
+) -> ConnectionSettings {
+    let front = front.load();
+    let serving = &front.config.serving;
+    let mut h2 = default_h2_options();
+    h2.max_concurrent_streams(serving.http2_max_streams_per_connection);
+    let header_bytes = serving.max_request_header_bytes;
+    h2.max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
+    ConnectionSettings {
+        connections: connections.clone(),
+        metrics: front.metrics.connections.listener(listener),
+        deadlines: Deadlines {
+            header: serving.request_header_timeout,
+            idle: serving.idle_timeout,
+        },
+        http2: Http2Options {
+            h2,
+            max_streams: serving.http2_max_streams_per_connection,
+        },
+    }
+}
+
+/// Prometheus keeps one connection for each of its servers; a person's tools come
+/// and go.
+const OBSERVABILITY_CONNECTIONS: Limits = Limits {
+    total: 256,
+    per_client: 0,
+};
 
 /// Idle upstream connections kept. pingora's 128 would close connections at
 /// every burst of concurrent requests.

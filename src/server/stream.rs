@@ -22,7 +22,7 @@ use super::detached::{Detached, Ending, detach};
 use super::forward::{self, Forward};
 use super::respond::{self, Answer, debug_header};
 use super::watch_frames::Frames;
-use super::{aggregate, deprecation, relay, upgrade};
+use super::{aggregate, deprecation, personal, relay, upgrade};
 use crate::api::Status;
 use crate::request::RequestInfo;
 use crate::upstream::alone::AloneError;
@@ -195,6 +195,7 @@ pub(super) async fn send_head(
         header.insert_header(TRANSFER_ENCODING, "chunked")?;
     }
     debug_header(&mut header, request, ctx.reply.cache)?;
+    personal::sandbox(&ctx.front, &mut header)?;
     if let Some(warnings) = deprecation::of_forwarded(ctx, head.status, &head.headers).await {
         deprecation::replace(&mut header, warnings)?;
     }

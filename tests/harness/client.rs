@@ -1,7 +1,7 @@
 //! An HTTP client that hides nothing: status, headers and body as received,
 //! over HTTP/1.1 or HTTP/2, as any user.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::Value;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::certificates::Pair;
 
@@ -320,6 +320,18 @@ impl Client {
         handshake(tls, TcpStream::connect(self.address).await?, protocol).await
     }
 
+    /// As [`Client::tls_stream`], from another loopback address: as far as a server
+    /// can tell, from another machine.
+    pub async fn tls_stream_from(
+        &self,
+        source: IpAddr,
+        protocol: &[u8],
+    ) -> anyhow::Result<tokio_rustls::client::TlsStream<TcpStream>> {
+        let tls = self.tls.as_ref().expect("TLS");
+        let stream = connect_from(source, self.address).await?;
+        handshake(tls, stream, protocol).await
+    }
+
     /// DER of the certificate the server shows.
     pub async fn served_certificate(&self) -> anyhow::Result<Vec<u8>> {
         let tls = self.tls.as_ref().expect("TLS");
@@ -329,6 +341,12 @@ impl Client {
         let chain = session.peer_certificates().unwrap_or_default();
         Ok(chain.first().map(|c| c.to_vec()).unwrap_or_default())
     }
+}
+
+pub async fn connect_from(source: IpAddr, address: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::new(source, 0))?;
+    socket.connect(address).await
 }
 
 async fn handshake(

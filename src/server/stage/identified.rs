@@ -137,17 +137,11 @@ impl Deref for Identified {
 }
 
 fn owner(received: Arc<Received>, session: &Session) -> Result<Identified, Refused> {
-    let request = session.req_header();
-    let authority = request.uri.authority().map(|a| a.as_str());
-    let headers = &request.headers;
-    if !personal::is_local(headers, authority) {
-        let status = Status::failure(
-            403,
-            Reason::Forbidden,
-            "this listener answers only requests to localhost, from no foreign web page",
-        );
+    if let Some(why) = personal::foreign(session) {
+        let status = Status::failure(403, Reason::Forbidden, why);
         return Err(Refused::identity(status, None));
     }
+    let headers = &session.req_header().headers;
     let impersonation =
         Impersonation::from_headers(headers).map_err(|s| Refused::impersonation(s, None))?;
     let named = Named {

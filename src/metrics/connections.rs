@@ -1,0 +1,72 @@
+//! Clients' connections: how many are open, and why others are not.
+
+use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Registry};
+
+use super::registered;
+
+#[derive(Clone)]
+pub struct ConnectionMetrics {
+    open: IntGaugeVec,
+    refused: IntCounterVec,
+    closed: IntCounterVec,
+}
+
+/// The series of one listener. Its name is one of few fixed words.
+#[derive(Clone, Debug)]
+pub struct ListenerMetrics {
+    listener: &'static str,
+    pub open: IntGauge,
+    refused: IntCounterVec,
+    closed: IntCounterVec,
+}
+
+impl ConnectionMetrics {
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            open: registered!(
+                registry,
+                IntGaugeVec,
+                "apifront_connections",
+                "Connections of clients that are open.",
+                &["listener"]
+            ),
+            refused: registered!(
+                registry,
+                IntCounterVec,
+                "apifront_connections_refused_total",
+                "Connections that were closed at once, by the limit they were over.",
+                &["listener", "limit"]
+            ),
+            closed: registered!(
+                registry,
+                IntCounterVec,
+                "apifront_connections_closed_total",
+                "Connections that apifront ended by itself, by reason.",
+                &["listener", "reason"]
+            ),
+        })
+    }
+
+    pub fn listener(&self, listener: &'static str) -> ListenerMetrics {
+        ListenerMetrics {
+            listener,
+            open: self.open.with_label_values(&[listener]),
+            refused: self.refused.clone(),
+            closed: self.closed.clone(),
+        }
+    }
+}
+
+impl ListenerMetrics {
+    /// A connection was over a limit, which is named by one of few fixed words.
+    pub fn refused(&self, limit: &'static str) {
+        let labels = [self.listener, limit];
+        self.refused.with_label_values(&labels).inc();
+    }
+
+    /// A connection was ended here, for one of few fixed reasons.
+    pub fn closed(&self, reason: &'static str) {
+        let labels = [self.listener, reason];
+        self.closed.with_label_values(&labels).inc();
+    }
+}

@@ -1,0 +1,100 @@
+//! HTTP/2 by hand: frames that no proper client sends.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+pub const DATA: u8 = 0x0;
+pub const HEADERS: u8 = 0x1;
+pub const PRIORITY: u8 = 0x2;
+pub const RST_STREAM: u8 = 0x3;
+pub const SETTINGS: u8 = 0x4;
+pub const PING: u8 = 0x6;
+pub const GOAWAY: u8 = 0x7;
+pub const WINDOW_UPDATE: u8 = 0x8;
+pub const CONTINUATION: u8 = 0x9;
+
+pub const ACK: u8 = 0x1;
+pub const END_STREAM: u8 = 0x1;
+pub const END_HEADERS: u8 = 0x4;
+
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a frame").to_be_bytes();
+    let mut bytes = vec![length[1], length[2], length[3], kind, flags];
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// The preface, and settings without anything.
+pub fn beginning() -> Vec<u8> {
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(SETTINGS, 0, 0, &[]));
+    bytes
+}
+
+/// The fields of a GET, in HPACK without Huffman.
+pub fn get(path: &str) -> Vec<u8> {
+    request(0x82, path)
+}
+
+/// Those of a POST.
+pub fn post(path: &str) -> Vec<u8> {
+    request(0x83, path)
+}
+
+fn request(method: u8, path: &str) -> Vec<u8> {
+    let mut block = vec![method, 0x87, 0x04, u8::try_from(path.len()).expect("short")];
+    block.extend(path.as_bytes());
+    block.extend([0x01, 9]);
+    block.extend(b"localhost");
+    block
+}
+
+/// What a connection ended with.
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
+    /// GOAWAY with this code, then closed.
+    GoAway(u32),
+    /// Closed without a word.
+    Closed,
+    /// Still open.
+    Open,
+}
+
+/// Reads frames until the connection ends. A PING is answered, as by any client.
+pub async fn end_within<S>(stream: &mut S, within: Duration) -> End
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut last = None;
+    let read = async {
+        loop {
+            let mut header = [0; 9];
+            if stream.read_exact(&mut header).await.is_err() {
+                return;
+            }
+            let length = u32::from_be_bytes([0, header[0], header[1], header[2]]);
+            let mut payload = vec![0; length as usize];
+            if stream.read_exact(&mut payload).await.is_err() {
+                return;
+            }
+            match header[3] {
+                GOAWAY => {
+                    let code = payload[4..8].try_into().expect("four bytes");
+                    last = Some(u32::from_be_bytes(code));
+                }
+                PING if header[4] & ACK == 0 => {
+                    let _ = stream.write_all(&frame(PING, ACK, 0, &payload)).await;
+                    let _ = stream.flush().await;
+                }
+                _ => {}
+            }
+        }
+    };
+    match (tokio::time::timeout(within, read).await, last) {
+        (Err(_), _) => End::Open,
+        (Ok(()), Some(code)) => End::GoAway(code),
+        (Ok(()), None) => End::Closed,
+    }
+}

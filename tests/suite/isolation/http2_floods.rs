@@ -1,0 +1,241 @@
+//! Frames that cost a server more than their sender. Each flood is sent on several
+//! connections at once, by somebody who comes back as soon as one has ended, while
+//! another user's requests are timed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncWriteExt, split};
+
+use super::frames::{
+    self, ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, End, HEADERS, PING, PRIORITY,
+    RST_STREAM, SETTINGS, WINDOW_UPDATE, end_within, frame,
+};
+use super::victim::{ELSEWHERE, timed, unharmed};
+use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::client::Client;
+use crate::harness::cluster::Cluster;
+
+const MIB: u64 = 1 << 20;
+const ATTACKERS: usize = 4;
+const LASTS: Duration = Duration::from_secs(2);
+/// What handshakes and buffers of one moment may leave with the allocator.
+const GROWTH: u64 = 96 * MIB;
+/// Bytes of a flood between two writes, about.
+const PIECE: usize = 32 << 10;
+/// What a flood may be sent until it must have been stopped.
+const STOPPED_WITHIN: usize = 64 << 20;
+
+const ENHANCE_YOUR_CALM: u32 = 11;
+
+struct Flood {
+    what: &'static str,
+    /// Sent once, after the preface.
+    first: Vec<u8>,
+    /// Sent over and over: the `n`th piece.
+    next: fn(u32) -> Vec<u8>,
+    /// Its sender reads nothing.
+    deaf: bool,
+}
+
+fn floods() -> Vec<Flood> {
+    let flood = |what, next| Flood {
+        what,
+        first: Vec::new(),
+        next,
+        deaf: false,
+    };
+    vec![
+        flood("PING", |_| frame(PING, 0, 0, &[7; 8])),
+        Flood {
+            deaf: true,
+            ..flood("PING, unread", |_| frame(PING, 0, 0, &[7; 8]))
+        },
+        flood("answers to PING", |_| frame(PING, ACK, 0, &[7; 8])),
+        flood("SETTINGS", |_| frame(SETTINGS, 0, 0, &[])),
+        Flood {
+            deaf: true,
+            ..flood("SETTINGS, unread", |_| frame(SETTINGS, 0, 0, &[]))
+        },
+        // The window of all streams changes with each.
+        Flood {
+            first: (0..400)
+                .flat_map(|n| frame(HEADERS, END_HEADERS, 2 * n + 1, &frames::post("/version")))
+                .collect(),
+            ..flood("SETTINGS of windows", |n| {
+                let [a, b, c, d] = (65_535 - n % 2).to_be_bytes();
+                frame(SETTINGS, 0, 0, &[0, 4, a, b, c, d])
+            })
+        },
+        flood("WINDOW_UPDATE", |_| {
+            frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1])
+        }),
+        flood("PRIORITY", |n| {
+            frame(PRIORITY, 0, 2 * (n % 1000) + 1, &[0, 0, 0, 0, 1])
+        }),
+        flood("unknown frames", |_| frame(0xfa, 0, 0, &[])),
+        Flood {
+            first: frame(HEADERS, END_HEADERS, 1, &frames::post("/version")),
+            ..flood("empty DATA", |_| frame(DATA, 0, 1, &[]))
+        },
+        flood("streams that are reset", |n| {
+            let stream = 2 * n + 1;
+            let block = frames::get("/api/v1/pods");
+            let mut both = frame(HEADERS, END_HEADERS | END_STREAM, stream, &block);
+            both.extend(frame(RST_STREAM, 0, stream, &[0, 0, 0, 8]));
+            both
+        }),
+        flood("streams that make the server reset them", |n| {
+            let stream = 2 * n + 1;
+            let block = frames::get("/api/v1/pods");
+            let mut both = frame(HEADERS, END_HEADERS | END_STREAM, stream, &block);
+            // More than a window can be.
+            both.extend(frame(WINDOW_UPDATE, 0, stream, &[0x7f, 0xff, 0xff, 0xff]));
+            both
+        }),
+        Flood {
+            first: frame(HEADERS, END_STREAM, 1, &frames::get("/version")),
+            ..flood("CONTINUATION", |_| {
+                frame(CONTINUATION, 0, 1, &[0x00, 1, b'a', 1, b'b'])
+            })
+        },
+        Flood {
+            first: frame(HEADERS, END_STREAM, 1, &frames::get("/version")),
+            ..flood("empty CONTINUATION", |_| frame(CONTINUATION, 0, 1, &[]))
+        },
+        flood("more headers than allowed", |n| {
+            let mut block = frames::get("/version");
+            for _ in 0..200 {
+                // A field that is put into the table once, and named 200 times.
+                block.extend([0x40, 1, b'a', 100]);
+                block.extend([b'b'; 100]);
+                block.extend([0xbe; 100]);
+            }
+            let (first, rest) = block.split_at(16 << 10);
+            let mut both = frame(HEADERS, END_STREAM, 2 * n + 1, first);
+            both.extend(frame(CONTINUATION, END_HEADERS, 2 * n + 1, rest));
+            both
+        }),
+    ]
+}
+
+/// One connection with a flood on it; how it ended.
+async fn run(client: &Client, flood: &Flood) -> anyhow::Result<End> {
+    let stream = client.tls_stream_from(ELSEWHERE, b"h2").await?;
+    let (reader, mut writer) = split(stream);
+    writer.write_all(&frames::beginning()).await?;
+    writer.write_all(&flood.first).await?;
+    let send = async {
+        let (mut n, mut sent) = (flood.first.len() as u32, 0);
+        while sent < STOPPED_WITHIN {
+            let mut piece = Vec::with_capacity(PIECE + 1024);
+            while piece.len() < PIECE {
+                piece.extend((flood.next)(n));
+                n += 1;
+            }
+            if writer.write_all(&piece).await.is_err() || writer.flush().await.is_err() {
+                return true;
+            }
+            sent += piece.len();
+        }
+        false
+    };
+    let mut reader = tokio::io::join(reader, tokio::io::sink());
+    if flood.deaf {
+        let stopped = tokio::time::timeout(10 * LASTS, send).await;
+        return Ok(match stopped {
+            Ok(true) => End::Closed,
+            Ok(false) | Err(_) => End::Open,
+        });
+    }
+    let read = end_within(&mut reader, 10 * LASTS);
+    let (_, end) = tokio::join!(send, read);
+    Ok(end)
+}
+
+/// Whether each flood is stopped, and who else notices.
+#[tokio::test(flavor = "multi_thread")]
+async fn floods_of_frames_went_on_for_ever() {
+    if oracle() {
+        return;
+    }
+    let front = Apifront::start(Cluster::shared(), |_| {}).await;
+    let victim = front.admin_client();
+    let path = "/api/v1/namespaces?resourceVersion=0";
+    front.warm(&victim, path).await;
+    let quiet = timed(&victim, path, LASTS).await;
+    let base = front.process.resident_bytes();
+    for flood in floods() {
+        let flood = Arc::new(flood);
+        let what = flood.what;
+        // What one connection comes to.
+        let end = run(&front.admin_client(), &flood).await.expect("TLS");
+        println!("{what}: {end:?}");
+        // Who writes on may lose the GOAWAY when the connection is closed.
+        let stopped = matches!(end, End::GoAway(ENHANCE_YOUR_CALM) | End::Closed);
+        assert!(stopped, "{what}: {end:?}");
+        let connections = Arc::new(AtomicUsize::new(0));
+        let attackers: Vec<_> = (0..ATTACKERS)
+            .map(|_| {
+                let (client, flood) = (front.admin_client(), flood.clone());
+                let connections = connections.clone();
+                tokio::spawn(async move {
+                    loop {
+                        let _ = run(&client, &flood).await;
+                        connections.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        let attacked = timed(&victim, path, LASTS).await;
+        for attacker in attackers {
+            attacker.abort();
+        }
+        println!(
+            "{what}: {} connections",
+            connections.load(Ordering::Relaxed)
+        );
+        unharmed(what, &quiet, &attacked);
+        let now = front.process.resident_bytes();
+        println!("{what}: {} MiB, {} MiB before", now / MIB, base / MIB);
+        assert!(now <= base + GROWTH, "{what}: {} MiB", now / MIB);
+    }
+    // Nor is the log a place to fill.
+    let log = front.process.log();
+    assert!(log.len() < 1 << 20, "{} bytes of log", log.len());
+    front.stop().await;
+}
+
+/// Both protocols bound the bytes of headers, and their number.
+#[tokio::test]
+async fn headers_are_bounded_in_both_protocols() {
+    if oracle() {
+        return;
+    }
+    let front = Apifront::shared();
+    for (client, name) in [
+        (front.admin_client(), "HTTP/2"),
+        (
+            front
+                .admin_client()
+                .over(crate::harness::client::Protocol::Http1),
+            "HTTP/1",
+        ),
+    ] {
+        let large = "x".repeat(70_000);
+        let headers = [("x-large", large.as_str())];
+        let answer = client
+            .send(http::Method::GET, "/version", &headers, "")
+            .await;
+        assert_eq!(answer.status, 431, "{name}");
+        // The same by number: what each costs beside its bytes counts too.
+        let names: Vec<String> = (0..3000).map(|n| format!("x-{n}")).collect();
+        let many: Vec<(&str, &str)> = names.iter().map(|n| (n.as_str(), "1")).collect();
+        let answer = client
+            .try_send(http::Method::GET, "/version", &many, "")
+            .await;
+        let refused = answer.as_ref().map_or(true, |a| a.status.is_client_error());
+        assert!(refused, "{name}: {answer:?}");
+    }
+}
