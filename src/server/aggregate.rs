@@ -7,7 +7,6 @@ use bytes::Bytes;
 use http::header::LOCATION;
 use http::{HeaderMap, Method, StatusCode};
 use hyper::Response;
-use hyper::body::Incoming;
 use pingora_core::{Error, ErrorType, Result};
 use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
@@ -18,6 +17,7 @@ use super::relay;
 use super::respond::Answer;
 use crate::aggregation::view;
 use crate::api::Status;
+use crate::upstream::alone::AloneBody;
 
 /// A backend that is asked what it serves answers within this.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -116,10 +116,10 @@ pub(super) fn answered(response: &mut ResponseHeader, ctx: &RequestContext) -> R
 
 /// The same for an answer on a connection of its own.
 pub(super) fn checked(
-    response: Response<Incoming>,
+    response: Response<AloneBody>,
     ctx: &RequestContext,
     upgrading: bool,
-) -> std::result::Result<Response<Incoming>, Answer> {
+) -> std::result::Result<Response<AloneBody>, Answer> {
     let status = response.status();
     if ctx.route.is_none() {
         return Ok(response);

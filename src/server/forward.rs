@@ -16,7 +16,7 @@ use super::respond::{self, AUDIT_ID, Answer};
 use super::{aggregate, relay};
 use crate::api::Status;
 use crate::identity;
-use crate::upstream::Purpose;
+use crate::upstream::{self, Purpose, Unreachable};
 
 /// kube-apiserver's audit log takes its source addresses from here.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
@@ -50,7 +50,7 @@ pub(super) async fn peer(session: &mut Session, ctx: &mut RequestContext) -> Res
     ctx.forward.asked.get_or_insert_with(Instant::now);
     ctx.forward.tried.push(endpoint.clone());
     let address = endpoint.address().await.map_err(|error| {
-        upstream.report_failure(&endpoint, &error);
+        upstream.could_not_connect(&endpoint, Unreachable::by_io(&error));
         let mut failed = Error::because(ErrorType::ConnectError, "cannot look up", error);
         failed.set_retry(true);
         failed
@@ -128,7 +128,8 @@ pub(super) fn introduce(request: &mut RequestHeader, ctx: &RequestContext) -> Re
 /// Connecting sent nothing: any request may try the next server.
 pub(super) fn could_not_connect(ctx: &mut RequestContext, mut error: Box<Error>) -> Box<Error> {
     if let Some(endpoint) = ctx.forward.tried.last() {
-        ctx.upstream().report_failure(endpoint, &error);
+        let why = Unreachable::by_pingora(&error);
+        ctx.upstream().could_not_connect(endpoint, why);
         tracing::warn!(server = %endpoint.name, %error, "cannot connect to the API server");
     }
     error.set_retry(true);
@@ -162,12 +163,7 @@ pub(super) fn broke_off(
 /// 8.7). API servers with `--goaway-chance` say so now and then.
 fn is_unprocessed(error: &Error) -> bool {
     let cause = error.root_cause().downcast_ref::<h2::Error>();
-    cause.is_some_and(|cause| {
-        let reason = cause.reason();
-        cause.is_remote()
-            && (cause.is_go_away() && reason == Some(h2::Reason::NO_ERROR)
-                || cause.is_reset() && reason == Some(h2::Reason::REFUSED_STREAM))
-    })
+    cause.is_some_and(upstream::is_unprocessed)
 }
 
 /// Whether the client has an answer; a 100 is none.

@@ -11,7 +11,6 @@ use http::header::{
 };
 use http::{Method, Request, Response, Version};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
@@ -26,7 +25,7 @@ use super::watch_frames::Frames;
 use super::{aggregate, deprecation, forward, relay, upgrade};
 use crate::api::Status;
 use crate::audit::Trail;
-use crate::upstream::alone::AloneError;
+use crate::upstream::alone::{AloneBody, AloneError};
 
 /// A client that takes no byte for this long is given up.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -102,7 +101,7 @@ pub(super) async fn ask_upstream(
     session: &mut Session,
     ctx: &mut RequestContext,
     repeatable: bool,
-) -> Result<std::result::Result<Response<Incoming>, Answer>> {
+) -> Result<std::result::Result<Response<AloneBody>, Answer>> {
     // These requests have no use for a body, but some clients send one.
     if !respond::drain_little(session).await {
         session.set_keepalive(None);
@@ -135,7 +134,9 @@ pub(super) async fn ask_upstream(
                 return Ok(Err(aggregate::unreachable(&error.to_string())));
             }
             let status = match error {
-                AloneError::Http { .. } if !repeatable => forward::unknown_outcome(),
+                AloneError::Http {
+                    unprocessed: false, ..
+                } if !repeatable => forward::unknown_outcome(),
                 _ => forward::unreachable(),
             };
             Ok(Err(answer(&status, session, ctx)))
@@ -168,8 +169,8 @@ fn upstream_request(request: &RequestHeader, ctx: &RequestContext) -> Result<Req
 pub(super) async fn send_head(
     session: &mut Session,
     ctx: &mut RequestContext,
-    response: Response<Incoming>,
-) -> Result<Incoming> {
+    response: Response<AloneBody>,
+) -> Result<AloneBody> {
     ctx.code = response.status().as_u16();
     ctx.forward.answered = Some(Instant::now());
     let (head, body) = response.into_parts();
@@ -216,7 +217,7 @@ pub(super) fn stop(ctx: &RequestContext) -> impl Future<Output = &'static str> +
 /// Copies until one of the three ends. Returns how it ended and the bytes.
 async fn pump(
     session: &mut ServerSession,
-    body: &mut Incoming,
+    body: &mut AloneBody,
     (frames, mut trail): (&mut Frames, Option<&mut Trail>),
     stop: impl Future<Output = &'static str>,
 ) -> (&'static str, usize) {
