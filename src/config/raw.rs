@@ -300,6 +300,12 @@ pub struct Flow {
     pub queue_length_limit: Option<i64>,
     /// How long they wait before they are refused. Duration, default `15s`.
     pub queue_wait: Option<String>,
+    /// Forwarded requests that stay open at a time: watches and logs that the
+    /// cache does not answer, exec, attach, port-forward and proxies; for
+    /// `system:masters`, too. 0 for no limit. Default 10000.
+    pub long_running_limit: Option<i64>,
+    /// The same of one user. Default 1000.
+    pub user_long_running_limit: Option<i64>,
 }
 
 /// Extension API groups.

@@ -7,6 +7,7 @@
 mod cache;
 mod deprecation;
 mod flow;
+mod forwarded;
 mod memory;
 mod request;
 mod resource;
@@ -17,6 +18,7 @@ mod verb;
 pub use cache::{BYTES, CacheMetrics, CacheResult, CacheState, CachedResource, SelfCheckResult};
 pub use deprecation::DeprecationMetrics;
 pub use flow::{FlowMetrics, PoolMetrics};
+pub use forwarded::ForwardedMetrics;
 pub use memory::{MemoryMetrics, Shed};
 pub use request::RequestMetrics;
 pub use resource::{LongRunning, Outcome, ResourceMetrics, WatchEvents};

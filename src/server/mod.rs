@@ -21,6 +21,7 @@ mod front;
 mod header_deadline;
 mod listen;
 mod local;
+mod long_running;
 mod observe;
 mod openapi;
 mod own_write;

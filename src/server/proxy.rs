@@ -19,8 +19,8 @@ use super::front::Front;
 use super::header_deadline::HeaderRead;
 use super::respond::Answer;
 use super::{
-    aggregate, deprecation, discovery, forward, framing, local, openapi, own_write, record,
-    respond, seats, stream, upgrade, watch_stream, websocket_watch,
+    aggregate, deprecation, discovery, forward, framing, local, long_running, openapi, own_write,
+    record, respond, seats, stream, upgrade, watch_stream, websocket_watch,
 };
 use crate::api::Status;
 
@@ -119,6 +119,9 @@ impl ProxyHttp for Proxy {
             Outcome::NotAsked => {}
         }
         if let Some(answer) = aggregate::before_forwarding(session, ctx).await {
+            return self.finish(session, ctx, answer).await;
+        }
+        if let Some(answer) = long_running::take(session, ctx) {
             return self.finish(session, ctx, answer).await;
         }
         forward::begin(session, ctx);

@@ -1,0 +1,27 @@
+//! The place of a forwarded request that stays open: it has one of a bounded
+//! number, or is refused as kube-apiserver refuses what is too much.
+
+use pingora_proxy::Session;
+
+use super::context::RequestContext;
+use super::record::Finished;
+use super::respond::Answer;
+
+/// An answer is a refusal.
+pub(super) fn take(session: &Session, ctx: &mut RequestContext) -> Option<Answer> {
+    if !ctx.info.as_ref().is_some_and(|i| i.is_long_running()) {
+        return None;
+    }
+    match ctx.front.limits.forwarded().open(ctx.user.as_ref()) {
+        Ok(open) => {
+            ctx.guards.forwarded = Some(open);
+            None
+        }
+        Err(_) => {
+            let answer = Answer::too_many_requests();
+            ctx.code = answer.status.as_u16();
+            Finished::new(session, ctx).terminated();
+            Some(answer)
+        }
+    }
+}
