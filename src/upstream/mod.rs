@@ -25,7 +25,7 @@ pub use endpoint::Endpoint;
 pub use health_check::check_health;
 pub use kubeconfig::KubeconfigFieldError;
 pub use pool::{Upstream, UpstreamError};
-pub use response_body::ResponseBody;
+pub use response_body::{BodyError, BodyStream, Bound, ResponseBody};
 pub use settings::{Backend, Credentials, OutlierDetection, Server, Settings, SettingsError};
 pub use streams::is_unprocessed;
 pub use transport::{Purpose, Transport};
