@@ -265,7 +265,8 @@ pub struct Cache {
     /// Comparing what is cached with upstream.
     pub self_check: SelfCheck,
     /// What the cached objects and all that is kept of them may take, as a
-    /// Kubernetes quantity (`2Gi`); 0 for no limit. Default 0.
+    /// Kubernetes quantity (`2Gi`); 0 for no limit. Default: two fifths of the
+    /// container's memory, or the machine's.
     pub memory_limit: Option<Quantity>,
     /// Resources that may be cached: `pods`, `deployments.apps`,
     /// `deployments.v1.apps`, `*.apps`, `*`. Default `["*"]`.
