@@ -16,12 +16,20 @@ pub struct Cache {
     pub idle_timeout: Duration,
     /// Zero for never.
     pub self_check_interval: Duration,
-    /// Bytes; `None` for no limit.
-    pub memory_limit: Option<u64>,
+    pub memory_limit: MemoryLimit,
     pub include: Vec<ResourcePattern>,
     pub exclude: Vec<ResourcePattern>,
     /// Each names one resource, not all of a group.
     pub preload: Vec<ResourcePattern>,
+}
+
+/// What the cached objects and all that is kept of them may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryLimit {
+    /// A share of the container's memory, or the machine's.
+    Automatic,
+    Unlimited,
+    Bytes(u64),
 }
 
 /// How a read without a resourceVersion is proven fresh.
@@ -95,9 +103,11 @@ impl Cache {
                 &raw.self_check.interval,
                 Duration::ZERO,
             ),
-            memory_limit: check
-                .bytes("cache.memoryLimit", &raw.memory_limit)
-                .filter(|bytes| *bytes > 0),
+            memory_limit: match check.bytes("cache.memoryLimit", &raw.memory_limit) {
+                None => MemoryLimit::Automatic,
+                Some(0) => MemoryLimit::Unlimited,
+                Some(bytes) => MemoryLimit::Bytes(bytes),
+            },
             include: patterns("cache.include", &raw.include, &["*"], check),
             // Written often, read rarely, and dropped by etcd after an hour.
             exclude: patterns("cache.exclude", &raw.exclude, &["events"], check),

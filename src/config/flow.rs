@@ -16,6 +16,10 @@ pub struct Flow {
     /// Requests of one user that may wait for one of these limits.
     pub queue_length_limit: usize,
     pub queue_wait: Duration,
+    /// Forwarded requests that stay open, 0 for no limit.
+    pub long_running_limit: usize,
+    /// The same of one user.
+    pub user_long_running_limit: usize,
 }
 
 /// More than there may be in flight anyway.
@@ -28,6 +32,13 @@ const QUEUE_LENGTH: usize = 50;
 /// quarter of `--request-timeout`.
 const QUEUE_WAIT: Duration = Duration::from_secs(15);
 
+/// Well below the 28,000 ports that Linux has for connections to one address:
+/// what cannot share a connection has one of its own.
+const LONG_RUNNING: usize = 10_000;
+
+/// A tenth of it: ten users at their limit leave none, one or two are noticed.
+const USER_LONG_RUNNING: usize = 1_000;
+
 impl Default for Flow {
     fn default() -> Self {
         Self {
@@ -35,6 +46,8 @@ impl Default for Flow {
             group_concurrency_limits: BTreeMap::new(),
             queue_length_limit: QUEUE_LENGTH,
             queue_wait: QUEUE_WAIT,
+            long_running_limit: LONG_RUNNING,
+            user_long_running_limit: USER_LONG_RUNNING,
         }
     }
 }
@@ -69,6 +82,18 @@ impl Flow {
                 0..=MOST as usize,
             ),
             queue_wait: check.duration("flow.queueWait", &raw.queue_wait, QUEUE_WAIT),
+            long_running_limit: check.count(
+                "flow.longRunningLimit",
+                raw.long_running_limit,
+                LONG_RUNNING,
+                0..=MOST as usize,
+            ),
+            user_long_running_limit: check.count(
+                "flow.userLongRunningLimit",
+                raw.user_long_running_limit,
+                USER_LONG_RUNNING,
+                0..=MOST as usize,
+            ),
         }
     }
 }

@@ -40,7 +40,7 @@ pub use crate::api::duration::{format_duration, parse_duration};
 pub use access::{Access, Authentication, Delegated, Identity};
 pub use api_service::{ApiService, ServiceReference};
 pub use audit::Audit;
-pub use cache::{Cache, Consistency};
+pub use cache::{Cache, Consistency, MemoryLimit};
 pub use error::{ConfigErrors, FieldError};
 pub use flags::Flags;
 pub use flow::Flow;

@@ -280,7 +280,8 @@ pub struct Cache {
     /// Comparing what is cached with upstream.
     pub self_check: SelfCheck,
     /// What the cached objects and all that is kept of them may take, as a
-    /// Kubernetes quantity (`2Gi`); 0 for no limit. Default 0.
+    /// Kubernetes quantity (`2Gi`); 0 for no limit. Default: two fifths of the
+    /// container's memory, or the machine's.
     pub memory_limit: Option<Quantity>,
     /// Resources that may be cached: `pods`, `deployments.apps`,
     /// `deployments.v1.apps`, `*.apps`, `*`. Default `["*"]`.
@@ -315,6 +316,12 @@ pub struct Flow {
     pub queue_length_limit: Option<i64>,
     /// How long they wait before they are refused. Duration, default `15s`.
     pub queue_wait: Option<String>,
+    /// Forwarded requests that stay open at a time: watches and logs that the
+    /// cache does not answer, exec, attach, port-forward and proxies; for
+    /// `system:masters`, too. 0 for no limit. Default 10000.
+    pub long_running_limit: Option<i64>,
+    /// The same of one user. Default 1000.
+    pub user_long_running_limit: Option<i64>,
 }
 
 /// Extension API groups.

@@ -387,7 +387,12 @@ fn a_limit_of_memory_is_a_quantity() {
         let text = minimal_with("cache", &format!("  memoryLimit: {limit}"));
         load_text(&text, &[]).map(|config| config.cache.memory_limit)
     };
-    for (limit, expected) in [("0", None), ("1000", Some(1000)), ("2Gi", Some(2 << 30))] {
+    for (limit, expected) in [
+        ("0", MemoryLimit::Unlimited),
+        ("~", MemoryLimit::Automatic),
+        ("1000", MemoryLimit::Bytes(1000)),
+        ("2Gi", MemoryLimit::Bytes(2 << 30)),
+    ] {
         assert_eq!(load(limit), Ok(expected), "{limit}");
     }
     assert_eq!(

@@ -11,7 +11,7 @@ use super::{Lifecycle, Release};
 use crate::api::{GroupVersion, GroupVersionResource};
 use crate::config::aggregation::Deprecation;
 use crate::metrics::UpstreamKind;
-use crate::upstream::Upstream;
+use crate::upstream::{Bound, Upstream};
 
 /// The kinds of the group versions that the configuration names: of resources
 /// (`flunders`) and subresources (`flunders/status`), as discovery has them.
@@ -50,7 +50,8 @@ impl Kinds {
         if response.status() != StatusCode::OK {
             return None;
         }
-        let body = response.into_body().collect_bytes().await.ok()?;
+        let body = response.into_body().collect_bytes(Bound::DOCUMENT);
+        let body = body.await.ok()?;
         self.keep(group_version, &body)
     }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::api::GroupVersionResource;
 use crate::metrics::UpstreamKind;
-use crate::upstream::Upstream;
+use crate::upstream::{Bound, Upstream};
 
 /// An answer waits for this at most; the metric is not worth more.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -120,7 +120,8 @@ async fn ask(upstream: &Upstream, gvr: &GroupVersionResource) -> Option<CustomVe
     if response.status() != StatusCode::OK {
         return None;
     }
-    let body = response.into_body().collect_bytes().await.ok()?;
+    let body = response.into_body().collect_bytes(Bound::DOCUMENT);
+    let body = body.await.ok()?;
     parse(&body, gvr)
 }
 

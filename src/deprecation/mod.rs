@@ -27,7 +27,7 @@ pub use table::Table;
 use crate::api::{GroupVersion, GroupVersionResource};
 use crate::config::aggregation::Deprecation;
 use crate::metrics::{DeprecationMetrics, UpstreamKind};
-use crate::upstream::Upstream;
+use crate::upstream::{Bound, Upstream};
 use configured::Kinds;
 use custom::CustomVersions;
 
@@ -104,7 +104,8 @@ impl Deprecations {
             if response.status() != StatusCode::OK {
                 return None;
             }
-            let body = response.into_body().collect_bytes().await.ok()?;
+            let body = response.into_body().collect_bytes(Bound::DOCUMENT);
+            let body = body.await.ok()?;
             Release::of_server(&body)
         };
         if let Ok(Some(release)) = tokio::time::timeout(TIMEOUT, asked).await {

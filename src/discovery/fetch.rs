@@ -6,10 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::metrics::UpstreamKind;
-use crate::upstream::{Upstream, UpstreamError};
+use crate::upstream::{BodyError, Bound, Upstream, UpstreamError};
 
 /// What kube-aggregator gives a server for its discovery document. Who takes
 /// longer counts as failed, and is asked again later.
@@ -87,16 +86,15 @@ async fn ask(
         text(response.headers(), CONTENT_TYPE).unwrap_or_default(),
     );
     let aggregated = response.headers().get_all(CACHE_CONTROL).iter().count() > 1;
-    let body = Limited::new(response.into_body(), limit);
-    let body = body.collect().await.map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            FetchError::TooLarge(limit)
-        } else {
-            FetchError::BrokeOff(error)
-        }
+    let bound = Bound::new(limit, TIMEOUT);
+    let body = response.into_body().collect_bytes(bound).await;
+    let body = body.map_err(|error| match error {
+        BodyError::TooLarge(limit) => FetchError::TooLarge(limit),
+        BodyError::Late(_) => FetchError::Timeout,
+        BodyError::BrokeOff(error) => FetchError::BrokeOff(error),
     })?;
     Ok(Fetched::Document(Document {
-        body: body.to_bytes(),
+        body,
         etag,
         content_type,
         aggregated,

@@ -12,6 +12,7 @@
 //!
 //! Upstreams protect themselves.
 
+mod forwarded;
 mod pool;
 mod users;
 
@@ -26,6 +27,7 @@ use crate::api::user::{MASTERS, UserInfo};
 use crate::config;
 use crate::metrics::FlowMetrics;
 use crate::request::RequestInfo;
+pub use forwarded::{Exceeded, Forwarded, OpenForwarded};
 use pool::{Patience, Pool, Seat};
 use users::Users;
 
@@ -113,6 +115,7 @@ pub struct Flow {
     /// By name.
     groups: RwLock<Arc<[Group]>>,
     patience: RwLock<Patience>,
+    forwarded: Arc<Forwarded>,
     metrics: FlowMetrics,
 }
 
@@ -125,6 +128,7 @@ impl Flow {
             users: Users::new(metrics.pool("user")),
             groups: RwLock::new(Arc::from([])),
             patience: RwLock::new(Patience::NONE),
+            forwarded: Forwarded::new(metrics.forwarded.clone()),
             metrics,
         };
         this.reload(config);
@@ -147,6 +151,7 @@ impl Flow {
             queue_length: flow.queue_length_limit,
             wait: flow.queue_wait,
         };
+        self.forwarded.set_limits(flow);
         self.users.set_limit(flow.user_concurrency_limit);
         self.set_groups(&flow.group_concurrency_limits);
     }
@@ -173,6 +178,11 @@ impl Flow {
             group.pool.set_limit(limit);
         }
         *groups = wanted.into();
+    }
+
+    /// Forwarded requests that stay open.
+    pub fn forwarded(&self) -> &Arc<Forwarded> {
+        &self.forwarded
     }
 
     /// Takes seats, after authentication and before authorization; waits for
@@ -274,6 +284,7 @@ mod tests {
             users: Users::new(metrics.pool("user")),
             groups: RwLock::new(Arc::from([])),
             patience: RwLock::new(Patience::NONE),
+            forwarded: Forwarded::new(metrics.forwarded.clone()),
             metrics,
         };
         flow.set_limits(reads, writes, limits);

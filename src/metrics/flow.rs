@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 
-use super::registered;
+use super::{ForwardedMetrics, registered};
 
 /// kube-apiserver's.
 const WAIT_BUCKETS: [f64; 13] = [
@@ -22,6 +22,7 @@ pub struct FlowMetrics {
     in_use: IntGaugeVec,
     rejected: IntCounterVec,
     waited: HistogramVec,
+    pub forwarded: ForwardedMetrics,
 }
 
 /// The series of one pool of seats.
@@ -97,6 +98,7 @@ impl FlowMetrics {
                 &["priority_level", "execute"],
                 WAIT_BUCKETS.to_vec()
             ),
+            forwarded: ForwardedMetrics::register(registry)?,
         })
     }
 

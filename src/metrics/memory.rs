@@ -1,6 +1,6 @@
-//! What was done to keep the cache within its memory.
+//! The cache's memory, and what was done to keep within it.
 
-use prometheus::{IntCounterVec, Registry};
+use prometheus::{IntCounterVec, IntGauge, Registry};
 
 use super::registered;
 
@@ -41,6 +41,9 @@ impl Shed {
 
 pub struct MemoryMetrics {
     shed: IntCounterVec,
+    /// Bytes of what is being read and is in no store yet.
+    pub reading: IntGauge,
+    limit: IntGauge,
 }
 
 impl MemoryMetrics {
@@ -56,7 +59,28 @@ impl MemoryMetrics {
         for what in Shed::ALL {
             let _ = shed.with_label_values(&[what.as_str()]);
         }
-        Ok(Self { shed })
+        let gauge = |name, help| {
+            let gauge = IntGauge::new(name, help)?;
+            registry.register(Box::new(gauge.clone()))?;
+            prometheus::Result::Ok(gauge)
+        };
+        Ok(Self {
+            shed,
+            reading: gauge(
+                "apifront_cache_reading_bytes",
+                "Bytes of lists and events that are being read and are not cached yet.",
+            )?,
+            limit: gauge(
+                "apifront_cache_memory_limit_bytes",
+                "Bytes that the cache may hold, 0 for no limit.",
+            )?,
+        })
+    }
+
+    /// `None` for no limit.
+    pub fn limit(&self, bytes: Option<usize>) {
+        let bytes = bytes.map_or(0, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.limit.set(bytes);
     }
 
     pub fn shed(&self, what: Shed) {

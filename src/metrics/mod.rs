@@ -9,6 +9,7 @@ mod cache;
 mod connections;
 mod deprecation;
 mod flow;
+mod forwarded;
 mod known;
 mod memory;
 mod request;
@@ -21,6 +22,7 @@ pub use cache::{BYTES, CacheMetrics, CacheResult, CacheState, CachedResource, Se
 pub use connections::{ConnectionMetrics, ListenerMetrics};
 pub use deprecation::DeprecationMetrics;
 pub use flow::{FlowMetrics, PoolMetrics};
+pub use forwarded::ForwardedMetrics;
 pub use known::{KnownName, KnownNames};
 pub use memory::{MemoryMetrics, Shed};
 pub use request::RequestMetrics;

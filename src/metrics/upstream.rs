@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec, Registry};
+use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 
 use super::registered;
 
@@ -54,6 +54,8 @@ pub struct UpstreamMetrics {
     requests: IntCounterVec,
     duration: HistogramVec,
     healthy: IntGaugeVec,
+    /// Connections that callers' watches and logs share.
+    pub shared_connections: IntGauge,
 }
 
 impl UpstreamMetrics {
@@ -81,6 +83,14 @@ impl UpstreamMetrics {
                 "Whether a configured server passed its last health check.",
                 &["server"]
             ),
+            shared_connections: {
+                let gauge = IntGauge::new(
+                    "apifront_upstream_shared_connections",
+                    "Open HTTP/2 connections that forwarded watches and logs share.",
+                )?;
+                registry.register(Box::new(gauge.clone()))?;
+                gauge
+            },
         })
     }
 

@@ -6,10 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::{HeaderMap, StatusCode};
-use http_body_util::{BodyExt, Limited};
 
 use crate::metrics::UpstreamKind;
-use crate::upstream::{Upstream, UpstreamError};
+use crate::upstream::{Bound, Upstream, UpstreamError};
 
 /// The merged document of kube-apiserver 1.36 has 2.2 MB, that of a cluster
 /// with a thousand CustomResourceDefinitions some 60. A larger one is an error
@@ -62,9 +61,9 @@ pub(super) async fn get(
             status => return Err(FetchError::Status(status)),
         }
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, most).collect().await;
+        let body = body.collect_bytes(Bound::new(most, WITHIN)).await;
         let body = body.map_err(|e| FetchError::Body(e.to_string()))?;
-        Ok(Fetched::Document(head.headers, body.to_bytes()))
+        Ok(Fetched::Document(head.headers, body))
     };
     tokio::time::timeout(WITHIN, fetch)
         .await

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 use crate::metrics::UpstreamKind;
-use crate::upstream::{ResponseBody, Upstream};
+use crate::upstream::{Bound, Upstream};
 
 /// How long an answer is believed. An API server that is replaced by one of
 /// another mind takes as long to come up.
@@ -54,9 +54,8 @@ impl Shards {
 async fn ask(upstream: &Upstream) -> Option<bool> {
     let response = upstream.get(UpstreamKind::Discovery, QUESTION).await.ok()?;
     let failed = response.status().is_server_error();
-    let body = ResponseBody::collect_bytes(response.into_body())
-        .await
-        .ok()?;
+    let body = response.into_body().collect_bytes(Bound::DOCUMENT);
+    let body = body.await.ok()?;
     let says = body.windows(WRONG.len()).any(|part| part == WRONG);
     Some(failed && says)
 }

@@ -26,8 +26,15 @@ const MAX_ITEM_BYTES: usize = 64 << 20;
 /// What stands around the list in its envelope is small.
 const MAX_ENVELOPE_BYTES: usize = 64 << 10;
 
-/// A JSON list is read as a whole. At the bound the read fails.
-pub(super) const MAX_JSON_BYTES: usize = 1 << 30;
+/// A list is of what the store holds, but for what changed since: it is read up
+/// to this, and four times the store's bytes, as JSON may be of protobuf. At the
+/// bound the read fails.
+const MAX_NEWS_BYTES: usize = 16 << 20;
+
+/// The bytes that a list of what `held` bytes of objects are may have.
+pub(super) fn most_bytes(held: usize) -> usize {
+    held.saturating_mul(4).saturating_add(MAX_NEWS_BYTES)
+}
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListingError {
@@ -132,7 +139,8 @@ impl Decoder {
                 let Some((number, length, head)) = delimited(&self.buffer)? else {
                     return Ok(false);
                 };
-                let Some(left) = left.checked_sub(head as u64 + length) else {
+                let taken = length.checked_add(head as u64);
+                let Some(left) = taken.and_then(|taken| left.checked_sub(taken)) else {
                     return Err(Malformed.into());
                 };
                 let Some(message) = self.take(head, length, MAX_ITEM_BYTES)? else {

@@ -1,23 +1,28 @@
 //! What shared reads ask upstream.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::shared_listing::{self, ACCEPT, Decoder, Listed, Listing, ListingError, MAX_JSON_BYTES};
+use super::shared_listing::{self, ACCEPT, Decoder, Listed, Listing, ListingError, most_bytes};
 use super::shared_plan::{ListQuery, escaped};
 use super::shared_state::Fetch;
 use crate::api::{Status, protobuf};
 use crate::metrics::UpstreamKind;
 use crate::store::{Store, StoredObject};
-use crate::upstream::{ResponseBody, Upstream};
+use crate::upstream::{BodyError, Bound, ResponseBody, Upstream};
 
 /// One object. etcd refuses objects above 1.5 MiB by default; aggregated
 /// servers may store more.
 const MAX_OBJECT_BYTES: usize = 64 << 20;
+
+/// Who waits for a shared read gives up before; this ends what nobody waits for.
+const WITHIN: Duration = Duration::from_secs(120);
 
 /// A Status is small; of a longer error the code is told.
 const MAX_STATUS_BYTES: usize = 64 << 10;
@@ -46,10 +51,11 @@ pub(super) async fn list(
 ) -> Result<Listing, Failure> {
     let path = read.path(&store.resource.gvr);
     let response = ask(upstream, &path, ACCEPT).await?;
+    let most = most_bytes(store.memory().objects);
     let listing = if is_protobuf(&response) {
-        decode(response.into_body()).await
+        decode(response.into_body(), most).await
     } else {
-        let body = collect(response.into_body(), MAX_JSON_BYTES).await?;
+        let body = collect(response.into_body(), most).await?;
         shared_listing::from_json(&body)
     };
     listing.map_err(|error| {
@@ -58,12 +64,17 @@ pub(super) async fn list(
     })
 }
 
-async fn decode(mut body: ResponseBody) -> Result<Listing, ListingError> {
+async fn decode(body: ResponseBody, most: usize) -> Result<Listing, ListingError> {
+    let mut body = body.into_stream();
     let mut decoder = Decoder::default();
+    let mut left = most;
     while let Some(frame) = body.frame().await {
         // A broken connection is the end of an incomplete list.
         let frame = frame.map_err(|_| ListingError::Incomplete)?;
         if let Ok(data) = frame.into_data() {
+            left = left
+                .checked_sub(data.len())
+                .ok_or(ListingError::TooLong(most))?;
             decoder.push(&data)?;
         }
     }
@@ -145,7 +156,8 @@ impl Fetch for Exact<'_> {
     }
 
     async fn fetch_all(&self, read: &ListQuery, version: u64) -> Option<Vec<StoredObject>> {
-        self.list(read, version, MAX_JSON_BYTES).await
+        let most = most_bytes(self.store.memory().objects);
+        self.list(read, version, most).await
     }
 }
 
@@ -198,9 +210,9 @@ fn is_protobuf(response: &Response<ResponseBody>) -> bool {
 }
 
 async fn collect(body: ResponseBody, most: usize) -> Result<Bytes, Failure> {
-    match Limited::new(body, most).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Failure::Malformed),
-        Err(_) => Err(Failure::Unreachable),
+    match body.collect_bytes(Bound::new(most, WITHIN)).await {
+        Ok(body) => Ok(body),
+        Err(BodyError::TooLarge(_)) => Err(Failure::Malformed),
+        Err(BodyError::Late(_) | BodyError::BrokeOff(_)) => Err(Failure::Unreachable),
     }
 }

@@ -48,7 +48,8 @@ pub(super) async fn probe(
         if response.status() != StatusCode::OK {
             return None;
         }
-        let mut frames = Frames::new(response.into_body(), Encoding::Json);
+        let body = response.into_body().into_stream();
+        let mut frames = Frames::of_bookmarks(body, Encoding::Json);
         match frames.next().await.ok()?? {
             Frame::Bookmark(object) => {
                 Some((BookmarkTemplate::learn(&object)?, version_of(&object)?))

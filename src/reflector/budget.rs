@@ -1,4 +1,5 @@
-//! Keeping what all stores hold within `cache.memoryLimit`.
+//! Keeping what all stores hold, and what is being read, within
+//! `cache.memoryLimit`.
 //!
 //! ```text
 //! encodings ─▶ history ─▶ retained states ─▶ resources nobody reads ─▶ newcomers
@@ -31,9 +32,18 @@ pub(super) const NO_ROOM: Duration = Duration::from_secs(300);
 impl Cache {
     /// Gives up what must be given up. No limit is `usize::MAX`.
     pub(super) fn keep_within(&self, limit: usize, now: Instant) {
-        self.limit.store(limit, Ordering::Relaxed);
+        self.room.set_limit(limit);
         let entries = self.entries();
-        let mut used = entries.iter().map(|e| total(e)).sum();
+        self.give_up(&entries, limit, now);
+        self.room.hold(entries.iter().map(|e| total(e)).sum());
+    }
+
+    fn give_up(&self, entries: &[Arc<Entry>], limit: usize, now: Instant) {
+        // What a reader waits for is made room for, but nothing is refused for it.
+        let wanted = self.room.wanted();
+        let reading = self.room.reading().saturating_add(wanted);
+        let stores: usize = entries.iter().map(|e| total(e)).sum();
+        let mut used = stores.saturating_add(reading);
         // Well below the limit, so that the next event is not over it again.
         let target = limit / 10 * 9;
         if used <= limit {
@@ -47,11 +57,11 @@ impl Cache {
         }
         let before = used;
         let keep = now.checked_sub(HISTORY_AT_LEAST);
-        self.shed(&entries, Shed::Derived, target, &mut used, |store, _, _| {
+        self.shed(entries, Shed::Derived, target, &mut used, |store, _, _| {
             store.shed_derived();
         });
         self.shed(
-            &entries,
+            entries,
             Shed::History,
             target,
             &mut used,
@@ -61,19 +71,14 @@ impl Cache {
                 }
             },
         );
-        self.shed(
-            &entries,
-            Shed::Retained,
-            target,
-            &mut used,
-            |store, _, _| {
-                store.drop_retained();
-            },
-        );
-        self.stop_least_used(&entries, target, &mut used, now);
+        self.shed(entries, Shed::Retained, target, &mut used, |store, _, _| {
+            store.drop_retained();
+        });
+        self.stop_least_used(entries, target, &mut used, now);
+        used = used.saturating_sub(wanted);
         self.full.store(used > limit, Ordering::Relaxed);
         if used > limit {
-            self.refuse_newcomers(&entries, limit, &mut used, now);
+            self.refuse_newcomers(entries, limit, &mut used, now);
         }
         tracing::info!(limit, before, after = used, "memory given up");
     }

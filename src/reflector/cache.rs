@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use super::discovery;
 use super::entry::Entry;
+use super::room::Room;
 use super::run::{self, Surroundings};
 use crate::api::{GroupVersion, GroupVersionResource};
 use crate::config::ResourcePattern;
@@ -60,14 +61,16 @@ pub struct Cache {
     tasks: parking_lot::Mutex<JoinSet<()>>,
     /// There is a reason to look after the entries now.
     pub(super) attention: Arc<Notify>,
-    /// Bytes that all stores may hold; `usize::MAX` for no limit.
-    pub(super) limit: Arc<AtomicUsize>,
+    /// Memory for stores and for what is being read.
+    pub(super) room: Arc<Room>,
     /// No more resources are taken in: there is no memory for them.
     pub(super) full: AtomicBool,
 }
 
 impl Cache {
     pub fn new(upstream: Arc<ArcSwap<Upstream>>, metrics: Arc<Metrics>) -> Self {
+        let attention = Arc::new(Notify::new());
+        let room = Room::new(attention.clone(), metrics.memory.reading.clone());
         Self {
             entries: RwLock::default(),
             upstream,
@@ -75,8 +78,8 @@ impl Cache {
             metrics,
             replaced: watch::channel(0).0,
             tasks: parking_lot::Mutex::default(),
-            attention: Arc::default(),
-            limit: Arc::new(AtomicUsize::new(usize::MAX)),
+            attention,
+            room: Arc::new(room),
             full: AtomicBool::new(false),
         }
     }
@@ -187,7 +190,7 @@ impl Cache {
                 metrics: self.metrics.clone(),
                 replaced: self.replaced.subscribe(),
                 grown: self.attention.clone(),
-                limit: self.limit.clone(),
+                room: self.room.clone(),
             },
         ));
         Err(Unavailable::Filling)

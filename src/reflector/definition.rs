@@ -9,7 +9,7 @@ use crate::api::GroupVersionResource;
 use crate::metrics::UpstreamKind;
 use crate::representation::table::CustomColumn;
 use crate::store::FieldTable;
-use crate::upstream::Upstream;
+use crate::upstream::{Bound, Upstream};
 
 /// A definition is small; what it says only refines the cache.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -113,7 +113,8 @@ async fn ask(upstream: &Upstream, gvr: &GroupVersionResource) -> Option<Defined>
         }
         _ => return None,
     }
-    let body = response.into_body().collect_bytes().await.ok()?;
+    let body = response.into_body().collect_bytes(Bound::DOCUMENT);
+    let body = body.await.ok()?;
     Some(parse(&body, &gvr.version).map_or(Defined::Elsewhere, Defined::By))
 }
 

@@ -9,10 +9,7 @@ use serde::Deserialize;
 use super::list::{ListError, message};
 use crate::api::GroupVersionResource;
 use crate::metrics::UpstreamKind;
-use crate::upstream::Upstream;
-
-/// Discovery documents are small.
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::upstream::{Bound, Upstream};
 
 #[derive(Deserialize)]
 struct ResourceList {
@@ -38,10 +35,8 @@ pub(super) async fn resource(
         .get(UpstreamKind::Discovery, &gvr.group_version().path())
         .await?;
     let status = response.status();
-    let body = tokio::time::timeout(BODY_TIMEOUT, response.into_body().collect_bytes())
-        .await
-        .map_err(|_| ListError::Body(format!("not complete after {BODY_TIMEOUT:?}")))?
-        .map_err(|e| ListError::Body(e.to_string()))?;
+    let body = response.into_body().collect_bytes(Bound::DOCUMENT);
+    let body = body.await.map_err(|e| ListError::Body(e.to_string()))?;
     if !status.is_success() {
         return Err(ListError::Failed {
             status,
@@ -85,10 +80,11 @@ pub(super) async fn preferred_version(upstream: &ArcSwap<Upstream>, group: &str)
                 .get(UpstreamKind::Discovery, &format!("/apis/{group}"))
                 .await
                 .ok()?;
-            let body = response.into_body().collect_bytes().await.ok()?;
+            let body = response.into_body().collect_bytes(Bound::DOCUMENT);
+            let body = body.await.ok()?;
             serde_json::from_slice::<Group>(&body).ok()
         };
-        if let Ok(Some(group)) = tokio::time::timeout(BODY_TIMEOUT, asked).await {
+        if let Some(group) = asked.await {
             return group.preferred_version.version;
         }
         tokio::time::sleep(RETRY).await;

@@ -9,6 +9,7 @@ use http::HeaderValue;
 use super::definition::{self, Defined};
 use super::entry::Entry;
 use super::list::{self, ListError};
+use super::room::{Reading, Room};
 use super::watch_list::{self, Opened};
 use super::{bookmark, discovery, printer, source};
 use crate::representation::{BookmarkTemplate, Envelope};
@@ -49,19 +50,19 @@ impl Way {
         *self = Self::default();
     }
 
-    /// Lists, and publishes into the entry's store or as a new one. More bytes
-    /// than `limit` are not taken.
+    /// Lists, and publishes into the entry's store or as a new one, as far as
+    /// there is room.
     pub(super) async fn fill(
         &mut self,
         entry: &Entry,
         upstream: &Upstream,
-        limit: usize,
+        room: &Arc<Room>,
     ) -> Result<Filled, ListError> {
-        match self.attempt(entry, upstream, limit).await {
+        match self.attempt(entry, upstream, room).await {
             // In the other encoding it may be what the cache can keep.
             Err(ListError::Object(error)) if entry.judge(&error) => {
                 self.failed = false;
-                self.attempt(entry, upstream, limit).await
+                self.attempt(entry, upstream, room).await
             }
             filled => filled,
         }
@@ -71,13 +72,15 @@ impl Way {
         &mut self,
         entry: &Entry,
         upstream: &Upstream,
-        limit: usize,
+        room: &Arc<Room>,
     ) -> Result<Filled, ListError> {
         let accept = source::accept(&entry.gvr, entry.reads_json());
+        let replaces = entry.store().map_or(0, |store| store.memory().total());
+        let reading = room.begin(replaces);
         if !self.unsupported && !self.failed {
-            match watch_list::open(upstream, &entry.gvr, accept).await {
+            match watch_list::open(upstream, &entry.gvr, accept, reading.part()).await {
                 Ok(Some(stream)) => {
-                    let filled = from_stream(entry, upstream, stream, limit).await;
+                    let filled = from_stream(entry, upstream, stream, reading).await;
                     self.failed = filled.is_err();
                     // So it ends where a server knows no initial events and
                     // does not say so.
@@ -94,7 +97,7 @@ impl Way {
                 }
             }
         }
-        let filled = from_pages(entry, upstream, limit).await?;
+        let filled = from_pages(entry, upstream, reading).await?;
         self.failed = false;
         Ok(filled)
     }
@@ -104,16 +107,17 @@ async fn from_stream(
     entry: &Entry,
     upstream: &Upstream,
     mut stream: Opened,
-    limit: usize,
+    mut reading: Reading,
 ) -> Result<Filled, ListError> {
     let began = Instant::now();
     let gvr = &entry.gvr;
     // Read after the stream was opened: if the definition changed before, this
     // is the new one; if it changes later, upstream ends the stream.
     let defined = definition::read(upstream, gvr).await;
-    let (listed, fields) = list::describe(upstream, gvr, &fields(entry, &defined)).await?;
+    let known = fields(entry, &defined);
+    let (listed, fields) = list::describe(upstream, gvr, &known, &reading).await?;
     let (initial, described) = tokio::try_join!(
-        watch_list::initial_events(&mut stream.frames, gvr, &fields, limit),
+        watch_list::initial_events(&mut stream, gvr, &fields, &mut reading),
         discovery::resource(upstream, gvr),
     )?;
     // Everything but the list's kind, which no event shows, the stream tells
@@ -131,29 +135,33 @@ async fn from_stream(
         warnings: std::mem::take(&mut stream.warnings),
         bookmark: initial.bookmark,
     };
-    publish(
-        entry,
-        upstream,
-        all,
+    stream.frames.go_on_as_watch();
+    let published = Published {
         fields,
-        described.namespaced,
-        &defined,
+        namespaced: described.namespaced,
+        defined: &defined,
         began,
-    )
-    .await;
+    };
+    publish(entry, upstream, all, published).await;
+    reading.publish(entry.store().map_or(0, |store| store.memory().total()));
     Ok(Filled {
         stream: Some(stream),
         defined,
     })
 }
 
-async fn from_pages(entry: &Entry, upstream: &Upstream, limit: usize) -> Result<Filled, ListError> {
+async fn from_pages(
+    entry: &Entry,
+    upstream: &Upstream,
+    mut reading: Reading,
+) -> Result<Filled, ListError> {
     let began = Instant::now();
     let gvr = &entry.gvr;
     let defined = definition::read(upstream, gvr).await;
-    let (_, fields) = list::describe(upstream, gvr, &fields(entry, &defined)).await?;
+    let known = fields(entry, &defined);
+    let (_, fields) = list::describe(upstream, gvr, &known, &reading).await?;
     let accept = source::accept(gvr, entry.reads_json());
-    let listed = list::list(upstream, gvr, accept, &fields, limit).await?;
+    let listed = list::list(upstream, gvr, accept, &fields, &mut reading).await?;
     let bookmark = bookmark::probe(upstream, gvr, false).await;
     let described = discovery::resource(upstream, gvr).await?;
     let Envelope {
@@ -174,16 +182,14 @@ async fn from_pages(entry: &Entry, upstream: &Upstream, limit: usize) -> Result<
         warnings: listed.warnings,
         bookmark: bookmark.map(|(template, _)| template),
     };
-    publish(
-        entry,
-        upstream,
-        all,
+    let published = Published {
         fields,
-        described.namespaced,
-        &defined,
+        namespaced: described.namespaced,
+        defined: &defined,
         began,
-    )
-    .await;
+    };
+    publish(entry, upstream, all, published).await;
+    reading.publish(entry.store().map_or(0, |store| store.memory().total()));
     Ok(Filled {
         stream: None,
         defined,
@@ -197,15 +203,22 @@ fn fields(entry: &Entry, defined: &Defined) -> FieldTable {
     }
 }
 
-async fn publish(
-    entry: &Entry,
-    upstream: &Upstream,
-    all: All,
+/// What is known beside the objects when they are published.
+struct Published<'a> {
     fields: FieldTable,
     namespaced: bool,
-    defined: &Defined,
+    defined: &'a Defined,
+    /// When the list was begun.
     began: Instant,
-) {
+}
+
+async fn publish(entry: &Entry, upstream: &Upstream, all: All, with: Published<'_>) {
+    let Published {
+        fields,
+        namespaced,
+        defined,
+        began,
+    } = with;
     let count = all.objects.len();
     let learn = printer::learn(
         upstream,

@@ -1,6 +1,7 @@
 //! The main watch: opening it, and applying what it brings.
 
 use std::fmt::Display;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use super::definition::{self, Defined};
 use super::entry::Entry;
 use super::frames::{Frame, Frames, Object};
 use super::list;
+use super::room::Room;
 use super::source;
 use super::watch_list::{Opened, lifetime};
 use crate::metrics::UpstreamKind;
@@ -51,7 +53,12 @@ pub(super) fn is_forbidden(status: StatusCode) -> bool {
 }
 
 /// Watches from the store's version on.
-pub(super) async fn watch(entry: &Entry, upstream: &Upstream, defined: &Defined) -> WatchEnd {
+pub(super) async fn watch(
+    entry: &Entry,
+    upstream: &Upstream,
+    defined: &Defined,
+    room: &Arc<Room>,
+) -> WatchEnd {
     let Some(from) = entry.store().map(|s| s.progress().resource_version) else {
         return WatchEnd::Refused;
     };
@@ -88,7 +95,7 @@ pub(super) async fn watch(entry: &Entry, upstream: &Upstream, defined: &Defined)
         warnings: Vec::new(),
         frames: {
             let encoding = source::encoding(response.headers());
-            Frames::new(response.into_body(), encoding)
+            Frames::new(response.into_body().into_stream(), encoding, room.begin(0))
         },
     };
     // A definition that changed while nobody watched ended no watch of ours.
@@ -211,7 +218,7 @@ pub(super) fn means_another_definition(entry: &Entry, end: &WatchEnd) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, OnceLock};
+    use std::sync::OnceLock;
 
     use futures::{StreamExt, stream};
     use http_body_util::StreamBody;
@@ -239,7 +246,7 @@ mod tests {
 
     fn opened<B: Body<Data = Bytes, Error: Display> + Unpin>(body: B, lasts: u64) -> Opened<B> {
         Opened {
-            frames: Frames::new(body, Encoding::Json),
+            frames: Frames::new(body, Encoding::Json, Room::unlimited().begin(0)),
             at: tokio::time::Instant::now(),
             lasts: Duration::from_secs(lasts),
             warnings: vec![],

@@ -8,6 +8,7 @@ use hyper::body::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::room::{NoRoom, Reading};
 use crate::api::protobuf_wire::{Fields, Value};
 use crate::representation::message::Answer;
 use crate::representation::{self, Encoding, Form};
@@ -19,12 +20,21 @@ const MAX_FRAME_BYTES: usize = 64 << 20;
 /// Before each event in protobuf stands its length.
 const LENGTH_BYTES: usize = 4;
 
+/// A bookmark is an empty object of its kind.
+const MAX_BOOKMARK_BYTES: usize = 1 << 20;
+
+/// A frame up to this size is not counted against the memory limit: each watch
+/// may have one half-read, and few have more.
+const UNCOUNTED_BYTES: usize = 64 << 10;
+
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FrameError {
     #[error("watch connection failed: {0}")]
     Connection(String),
-    #[error("watch event of more than {MAX_FRAME_BYTES} bytes")]
-    TooLong,
+    #[error("watch event of more than {0} bytes")]
+    TooLong(usize),
+    #[error("watch event: {0}")]
+    NoRoom(#[from] NoRoom),
     #[error("watch event is not JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("watch event is not understood")]
@@ -88,6 +98,9 @@ pub(super) struct Frames<B> {
     buffer: BytesMut,
     /// How much of `buffer` is known to hold no newline.
     scanned: usize,
+    /// Bytes of a frame, and who counts them.
+    most: usize,
+    reading: Option<Reading>,
 }
 
 #[derive(Deserialize)]
@@ -102,12 +115,33 @@ impl<B: Body<Data = Bytes> + Unpin> Frames<B>
 where
     B::Error: Display,
 {
-    pub(super) fn new(body: B, encoding: Encoding) -> Self {
+    pub(super) fn new(body: B, encoding: Encoding, reading: Reading) -> Self {
         Self {
             body,
             encoding,
             buffer: BytesMut::new(),
             scanned: 0,
+            most: MAX_FRAME_BYTES,
+            reading: Some(reading),
+        }
+    }
+
+    /// One whose events are small: they are not counted.
+    pub(super) fn of_bookmarks(body: B, encoding: Encoding) -> Self {
+        Self {
+            body,
+            encoding,
+            buffer: BytesMut::new(),
+            scanned: 0,
+            most: MAX_BOOKMARK_BYTES,
+            reading: None,
+        }
+    }
+
+    /// The initial events are in a store now: what follows replaces none.
+    pub(super) fn go_on_as_watch(&mut self) {
+        if let Some(reading) = &mut self.reading {
+            reading.replace_nothing();
         }
     }
 
@@ -121,8 +155,12 @@ where
             if let Some(frame) = whole {
                 return decode(self.encoding, &frame).map(Some);
             }
-            if self.buffer.len() > MAX_FRAME_BYTES + LENGTH_BYTES {
-                return Err(FrameError::TooLong);
+            if self.buffer.len() > self.most + LENGTH_BYTES {
+                return Err(FrameError::TooLong(self.most));
+            }
+            if let Some(reading) = &mut self.reading {
+                let counted = self.buffer.len().saturating_sub(UNCOUNTED_BYTES);
+                reading.set(counted).await?;
             }
             match self.body.frame().await {
                 None if self.buffer.is_empty() => return Ok(None),
@@ -159,8 +197,8 @@ where
             return Ok(None);
         };
         let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
-        if length > MAX_FRAME_BYTES {
-            return Err(FrameError::TooLong);
+        if length > self.most {
+            return Err(FrameError::TooLong(self.most));
         }
         if self.buffer.len() < LENGTH_BYTES + length {
             return Ok(None);
@@ -221,8 +259,13 @@ mod tests {
 
     use super::*;
     use crate::api::protobuf_wire::put_bytes;
+    use crate::reflector::room::Room;
     use crate::representation::EventType;
     use crate::representation::message::Type;
+
+    fn reading() -> Reading {
+        Room::unlimited().begin(0)
+    }
 
     #[tokio::test]
     async fn lines_become_frames_however_they_arrive() {
@@ -236,7 +279,7 @@ mod tests {
             .as_bytes()
             .to_vec(),
         );
-        let mut frames = Frames::new(body, Encoding::Json);
+        let mut frames = Frames::new(body, Encoding::Json, reading());
         assert!(matches!(
             frames.next().await.unwrap(),
             Some(Frame::Object { deleted: false, object }) if object.bytes.starts_with(b"{\"metadata\"")
@@ -258,6 +301,7 @@ mod tests {
             let mut frames = Frames::new(
                 Full::<Bytes>::from(text.as_bytes().to_vec()),
                 Encoding::Json,
+                reading(),
             );
             assert!(frames.next().await.is_err(), "{text}");
         }
@@ -284,7 +328,7 @@ mod tests {
         .concat();
         for size in [1, 3, 7, 1000] {
             let chunks = stream.chunks(size).map(<[u8]>::to_vec).collect();
-            let mut frames = Frames::new(chunked(chunks), Encoding::Protobuf);
+            let mut frames = Frames::new(chunked(chunks), Encoding::Protobuf, reading());
             assert!(matches!(
                 frames.next().await.unwrap(),
                 Some(Frame::Object { deleted: false, object }) if object.bytes == pod.answer(b"abc")
@@ -300,10 +344,14 @@ mod tests {
             assert!(frames.next().await.unwrap().is_none());
         }
         // Cut off, and with a length of its own.
-        let mut frames = Frames::new(chunked(vec![stream[..9].to_vec()]), Encoding::Protobuf);
+        let mut frames = Frames::new(
+            chunked(vec![stream[..9].to_vec()]),
+            Encoding::Protobuf,
+            reading(),
+        );
         assert!(frames.next().await.is_err());
-        let mut frames = Frames::new(chunked(vec![vec![0xff; 9]]), Encoding::Protobuf);
-        assert!(matches!(frames.next().await, Err(FrameError::TooLong)));
+        let mut frames = Frames::new(chunked(vec![vec![0xff; 9]]), Encoding::Protobuf, reading());
+        assert!(matches!(frames.next().await, Err(FrameError::TooLong(_))));
     }
 
     fn error_frame(answer: &[u8]) -> Bytes {
@@ -316,7 +364,7 @@ mod tests {
     }
 
     fn all(chunks: Vec<Vec<u8>>) -> (Vec<String>, bool) {
-        let mut frames = Frames::new(chunked(chunks), Encoding::Json);
+        let mut frames = Frames::new(chunked(chunks), Encoding::Json, reading());
         let read = async {
             let mut found = Vec::new();
             loop {
@@ -336,9 +384,26 @@ mod tests {
         let endless =
             std::iter::repeat_with(move || Ok::<_, std::io::Error>(Chunk::data(megabyte.clone())));
         let body = StreamBody::new(futures::stream::iter(endless));
-        let mut frames = Frames::new(body, Encoding::Json);
-        assert!(matches!(frames.next().await, Err(FrameError::TooLong)));
+        let mut frames = Frames::new(body, Encoding::Json, reading());
+        assert!(matches!(frames.next().await, Err(FrameError::TooLong(_))));
         assert!(frames.buffer.len() <= MAX_FRAME_BYTES + LENGTH_BYTES + (1 << 20));
+    }
+
+    /// One long event on each of many watches was no memory that anybody counted.
+    #[tokio::test(start_paused = true)]
+    async fn a_frame_that_is_not_whole_counts_against_the_limit() {
+        let room = Room::unlimited();
+        room.set_limit(3 << 20);
+        let megabyte = Bytes::from(vec![b' '; 1 << 20]);
+        let endless =
+            std::iter::repeat_with(move || Ok::<_, std::io::Error>(Chunk::data(megabyte.clone())));
+        let body = StreamBody::new(futures::stream::iter(endless));
+        let mut frames = Frames::new(body, Encoding::Json, room.begin(0));
+        let end = frames.next().await;
+        assert!(matches!(end, Err(FrameError::NoRoom(_))), "{end:?}");
+        assert!(room.reading() > 2 << 20);
+        drop(frames);
+        assert_eq!(room.reading(), 0);
     }
 
     fn bytes_like_json() -> impl Strategy<Value = Vec<u8>> {

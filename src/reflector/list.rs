@@ -1,21 +1,23 @@
-//! A complete list of a resource, page by page.
+//! A complete list of a resource, page by page. No server is trusted to come to
+//! an end: what it sends counts as memory, and tokens must lead further.
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::BodyExt;
 use serde::Deserialize;
 
-use super::page::Page;
+use super::page::{ITEM_BYTES, Page};
 use super::progress::Progress;
+use super::room::{NoRoom, Reading};
 use super::source;
 use crate::api::GroupVersionResource;
 use crate::metrics::UpstreamKind;
 use crate::representation::{Encoding, Envelope};
 use crate::store::{FieldTable, MalformedObject, StoredObject};
-use crate::upstream::{ResponseBody, Upstream, UpstreamError};
+use crate::upstream::{Bound, ResponseBody, Upstream, UpstreamError};
 
 /// Objects per page, as client-go's pager asks for.
 const PAGE_SIZE: u32 = 500;
@@ -27,8 +29,18 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(120);
 const MAX_PAGE_BYTES: usize = 1 << 30;
 
 /// An error is a Status, which has a message and its causes.
-const MAX_STATUS_BYTES: usize = 1 << 20;
-const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
+const STATUS: Bound = Bound::new(1 << 20, Duration::from_secs(10));
+
+/// A continue token is a version and a key, in base64. It goes into a URL, which
+/// no server takes longer.
+const MAX_TOKEN_BYTES: usize = 32 << 10;
+
+/// Pages without an object, one after the other. A server that compares
+/// resources after it has read them may send a few.
+const MAX_EMPTY_PAGES: usize = 100;
+
+/// A million objects take some minutes.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListError {
@@ -46,8 +58,10 @@ pub(super) enum ListError {
     Upstream(#[from] UpstreamError),
     #[error("the list broke off: {0}")]
     Body(String),
-    #[error("it is larger than cache.memoryLimit, {0} bytes")]
-    TooLarge(usize),
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
+    #[error("the list has no end: {0}")]
+    Endless(&'static str),
     #[error("no more initial events, and no end of them, for {0:?}")]
     Silent(Duration),
     #[error("the answer is not a list: {0}")]
@@ -84,27 +98,45 @@ pub(super) struct Listed {
 
 /// Lists everything at one version: the most recent when asked. If that version
 /// is gone before the last page, everything is asked for at once, as client-go
-/// does: a large list would run out of time again and again. Gives up above
-/// `limit` bytes.
+/// does: a large list would run out of time again and again.
 pub(super) async fn list(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
     accept: &str,
     fields: &FieldTable,
-    limit: usize,
+    reading: &mut Reading,
 ) -> Result<Listed, ListError> {
-    let mut bytes: usize = 0;
+    let listed = pages(upstream, gvr, accept, fields, reading);
+    tokio::time::timeout(LIST_TIMEOUT, listed)
+        .await
+        .unwrap_or(Err(ListError::Endless("its time is over")))
+}
+
+async fn pages(
+    upstream: &Upstream,
+    gvr: &GroupVersionResource,
+    accept: &str,
+    fields: &FieldTable,
+    reading: &mut Reading,
+) -> Result<Listed, ListError> {
+    let mut empty = 0;
+    // A version that is gone time and again is the server's way of no end.
+    let mut restarted = false;
     let mut listed: Option<Listed> = None;
     let mut asked = Asked::Page(String::new());
     let mut progress = Progress::new(gvr, Instant::now());
     loop {
-        let (warnings, page) = match page(upstream, gvr, accept, &asked).await {
+        // The page's own bytes, until its objects are taken out of it.
+        let mut body = reading.part();
+        let (warnings, page) = match page(upstream, gvr, accept, &asked, &mut body).await {
             Err(ListError::Failed { status, .. })
                 if status == StatusCode::GONE
+                    && !restarted
                     && matches!(&asked, Asked::Page(t) if !t.is_empty()) =>
             {
                 listed = None;
-                bytes = 0;
+                restarted = true;
+                reading.set(0).await?;
                 asked = Asked::Everything;
                 continue;
             }
@@ -120,19 +152,36 @@ pub(super) async fn list(
             // Its own allocation: a slice would keep the whole page alive.
             let item = Bytes::copy_from_slice(item);
             let object = StoredObject::decode(page.encoding, item, fields, &page.envelope)?;
-            bytes = bytes.saturating_add(object.size());
+            reading.take(object.size()).await?;
             into.objects.push(object);
-        }
-        if bytes > limit {
-            return Err(ListError::TooLarge(limit));
         }
         progress.objects(into.objects.len(), Instant::now());
         if page.continue_token.is_empty() {
             break;
         }
-        asked = Asked::Page(page.continue_token);
+        empty = match page.items.is_empty() {
+            true => empty + 1,
+            false => 0,
+        };
+        if empty > MAX_EMPTY_PAGES {
+            return Err(ListError::Endless("its pages are empty"));
+        }
+        asked = further(&asked, page.continue_token)?;
     }
     listed.ok_or(ListError::Form)
+}
+
+/// The next page.
+fn further(asked: &Asked, token: String) -> Result<Asked, ListError> {
+    if token.len() > MAX_TOKEN_BYTES {
+        return Err(ListError::Endless("its continue token is too long"));
+    }
+    match asked {
+        Asked::Page(before) if *before == token => {
+            Err(ListError::Endless("its continue token repeats"))
+        }
+        Asked::Page(_) | Asked::Everything => Ok(Asked::Page(token)),
+    }
 }
 
 enum Asked {
@@ -148,18 +197,19 @@ pub(super) async fn describe(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
     fields: &FieldTable,
+    reading: &Reading,
 ) -> Result<(Envelope, FieldTable), ListError> {
     let labels: Vec<&str> = fields.labels().collect();
-    if let Some(envelope) = first_of(upstream, gvr, &labels).await? {
+    if let Some(envelope) = first_of(upstream, gvr, &labels, reading).await? {
         return Ok((envelope, fields.clone()));
     }
     let mut known = Vec::new();
     for label in labels {
-        if first_of(upstream, gvr, &[label]).await?.is_some() {
+        if first_of(upstream, gvr, &[label], reading).await?.is_some() {
             known.push(label);
         }
     }
-    let envelope = first_of(upstream, gvr, &known).await?;
+    let envelope = first_of(upstream, gvr, &known, reading).await?;
     let known = fields.retain(|label| known.contains(&label));
     Ok((envelope.ok_or(ListError::Form)?, known))
 }
@@ -170,6 +220,7 @@ async fn first_of(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
     labels: &[&str],
+    reading: &Reading,
 ) -> Result<Option<Envelope>, ListError> {
     // No object has this value anywhere.
     let selector: Vec<String> = labels.iter().map(|l| format!("{l}!=!")).collect();
@@ -182,8 +233,11 @@ async fn first_of(
     if response.status() == StatusCode::BAD_REQUEST && !labels.is_empty() {
         return Ok(None);
     }
-    let (_, body) = whole(response).await?;
-    Page::parse(Encoding::Json, &body).map(|page| Some(page.envelope))
+    // A server that knows no limits sends them all.
+    let mut counted = reading.part();
+    let (_, body) = whole(response, &mut counted).await?;
+    let most = most_items(&counted);
+    Page::parse(Encoding::Json, &body, most).map(|page| Some(page.envelope))
 }
 
 fn encoded(text: &str) -> impl Iterator<Item = &str> {
@@ -195,6 +249,7 @@ async fn page(
     gvr: &GroupVersionResource,
     accept: &str,
     asked: &Asked,
+    reading: &mut Reading,
 ) -> Result<(Vec<HeaderValue>, Page), ListError> {
     let mut path = gvr.path();
     if let Asked::Page(token) = asked {
@@ -206,31 +261,52 @@ async fn page(
     }
     let response = upstream.get_as(UpstreamKind::List, &path, accept).await?;
     let encoding = source::encoding(response.headers());
-    let (warnings, body) = whole(response).await?;
-    Ok((warnings, Page::parse(encoding, &body)?))
+    let (warnings, body) = whole(response, reading).await?;
+    let page = Page::parse(encoding, &body, most_items(reading))?;
+    reading
+        .take(page.items.len().saturating_mul(ITEM_BYTES))
+        .await?;
+    Ok((warnings, page))
 }
 
 /// The `Warning` headers and the body of an answer that is a success.
-async fn whole(response: Response<ResponseBody>) -> Result<(Vec<HeaderValue>, Bytes), ListError> {
+async fn whole(
+    response: Response<ResponseBody>,
+    reading: &mut Reading,
+) -> Result<(Vec<HeaderValue>, Bytes), ListError> {
     if !response.status().is_success() {
         return Err(answer_error(response).await);
     }
     let warnings = warnings(response.headers());
-    let body = body(response, MAX_PAGE_BYTES, PAGE_TIMEOUT).await?;
+    let body = counted(response.into_body(), reading);
+    let body = tokio::time::timeout(PAGE_TIMEOUT, body)
+        .await
+        .map_err(|_| ListError::Body(format!("not complete after {PAGE_TIMEOUT:?}")))??;
     Ok((warnings, body))
 }
 
-async fn body(
-    response: Response<ResponseBody>,
-    limit: usize,
-    within: Duration,
-) -> Result<Bytes, ListError> {
-    let collect = Limited::new(response.into_body(), limit).collect();
-    let body = tokio::time::timeout(within, collect)
-        .await
-        .map_err(|_| ListError::Body(format!("not complete after {within:?}")))?
-        .map_err(|e| ListError::Body(e.to_string()))?;
-    Ok(body.to_bytes())
+/// A page's bytes, each piece counted before it is kept.
+async fn counted(body: ResponseBody, reading: &mut Reading) -> Result<Bytes, ListError> {
+    let mut stream = body.into_stream();
+    let mut all = BytesMut::new();
+    while let Some(frame) = stream.frame().await {
+        let frame = frame.map_err(|e| ListError::Body(e.to_string()))?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if all.len().saturating_add(data.len()) > MAX_PAGE_BYTES {
+            return Err(ListError::Endless("its page is too long"));
+        }
+        reading.take(data.len()).await?;
+        all.extend_from_slice(&data);
+    }
+    Ok(all.freeze())
+}
+
+/// Items that there is room for: a page of empty ones is many times its length
+/// in memory. A page always has as many as were asked for.
+fn most_items(reading: &Reading) -> usize {
+    (reading.free() / ITEM_BYTES).max(PAGE_SIZE as usize)
 }
 
 /// `Warning` headers: deprecations (KEP-1693).
@@ -248,9 +324,9 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 pub(super) async fn answer_error(response: Response<ResponseBody>) -> ListError {
     let status = response.status();
     let retry_after = retry_after(response.headers());
-    let body = match body(response, MAX_STATUS_BYTES, STATUS_TIMEOUT).await {
+    let body = match response.into_body().collect_bytes(STATUS).await {
         Ok(body) => body,
-        Err(error) => return error,
+        Err(error) => return ListError::Body(error.to_string()),
     };
     let message = message(&body);
     match status {

@@ -10,7 +10,7 @@ use crate::api::GroupVersionResource;
 use crate::metrics::UpstreamKind;
 use crate::representation::Form;
 use crate::representation::table::Printer;
-use crate::upstream::{ResponseBody, Upstream};
+use crate::upstream::{Bound, ResponseBody, Upstream};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
@@ -66,7 +66,8 @@ async fn shown(response: http::Response<ResponseBody>) -> Option<Shown> {
         StatusCode::NOT_ACCEPTABLE => return Some(Shown::NoTables),
         _ => return None,
     }
-    let body = response.into_body().collect_bytes().await.ok()?;
+    let body = response.into_body().collect_bytes(Bound::DOCUMENT);
+    let body = body.await.ok()?;
     let Kind { kind } = serde_json::from_slice(&body).ok()?;
     Some(match kind.as_str() {
         "Table" => Shown::Table(body),

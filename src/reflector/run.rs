@@ -15,7 +15,6 @@
 //! next request, and upstream counts as lost until the next watch is open.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -30,6 +29,7 @@ use super::entry::Entry;
 use super::fill::{Filled, Way};
 use super::follow::{WatchEnd, follow, is_forbidden, means_another_definition, watch};
 use super::list::ListError;
+use super::room::{NoRoom, Room};
 use super::watch_list::Opened;
 use crate::metrics::{Metrics, Shed};
 use crate::upstream::Upstream;
@@ -80,8 +80,8 @@ pub(super) struct Surroundings {
     pub(super) replaced: Receiver<u64>,
     /// Told when a store was filled: memory has grown.
     pub(super) grown: Arc<Notify>,
-    /// Bytes that all stores may hold: a list of more is given up.
-    pub(super) limit: Arc<AtomicUsize>,
+    /// Memory for what is being read: a list for which there is none is given up.
+    pub(super) room: Arc<Room>,
 }
 
 /// Reflects until upstream refuses for good or the entry is told to stop. Its
@@ -101,7 +101,7 @@ async fn reflect(entry: &Entry, with: Surroundings) {
         metrics,
         mut replaced,
         grown,
-        limit,
+        room,
     } = with;
     // Only what could be listed has series: it exists.
     let restarted = |reason| {
@@ -122,10 +122,7 @@ async fn reflect(entry: &Entry, with: Surroundings) {
             series.reflector_state(next.as_str());
         }
         next = match next {
-            Next::List => match way
-                .fill(entry, &upstream, limit.load(Ordering::Relaxed))
-                .await
-            {
+            Next::List => match way.fill(entry, &upstream, &room).await {
                 Ok(filled) => {
                     forbidden.clear();
                     grown.notify_one();
@@ -142,7 +139,7 @@ async fn reflect(entry: &Entry, with: Surroundings) {
                     entry.refuse(Instant::now() + REFUSAL, Unavailable::Refused);
                     Next::Stop
                 }
-                Err(error @ ListError::TooLarge(_)) => {
+                Err(error @ ListError::NoRoom(NoRoom::TooLarge(_))) => {
                     tracing::warn!(resource = %entry.gvr, %error, "not cached");
                     metrics.memory.shed(Shed::Refused);
                     entry.refuse(Instant::now() + NO_ROOM, Unavailable::MemoryLimit);
@@ -165,7 +162,7 @@ async fn reflect(entry: &Entry, with: Surroundings) {
                 let watched = async {
                     match stream {
                         Some(stream) => follow(entry, stream).await,
-                        None => watch(entry, &upstream, &defined).await,
+                        None => watch(entry, &upstream, &defined, &room).await,
                     }
                 };
                 let end = tokio::select! {

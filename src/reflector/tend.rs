@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::cache::Cache;
 use super::entry::Entry;
+use super::machine;
 use crate::api::GroupVersionResource;
-use crate::config::{self, Config};
+use crate::config::{self, Config, MemoryLimit};
 
 /// How often is looked, at least and at most: a quarter of the idle timeout is
 /// soon enough, and looking costs microseconds.
@@ -17,12 +18,17 @@ const PERIOD: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 impl Cache {
     /// Keeps the cache within what the configuration says at the time.
     pub async fn tend(&self, current: impl Fn() -> Arc<Config>) {
+        let automatic = machine::default_limit();
         loop {
             let config = current();
             self.stop_hidden(&config.apis.runtime_config);
             self.look(&config.cache, Instant::now());
-            let limit = config.cache.memory_limit;
-            let limit = limit.and_then(|bytes| usize::try_from(bytes).ok());
+            let limit = match config.cache.memory_limit {
+                MemoryLimit::Automatic => automatic,
+                MemoryLimit::Unlimited => None,
+                MemoryLimit::Bytes(bytes) => usize::try_from(bytes).ok(),
+            };
+            self.metrics.memory.limit(limit);
             self.keep_within(limit.unwrap_or(usize::MAX), Instant::now());
             let period = match config.cache.idle_timeout {
                 Duration::ZERO => PERIOD.1,

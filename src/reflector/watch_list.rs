@@ -12,16 +12,17 @@ use hyper::body::Body;
 use rand::Rng;
 use serde::Deserialize;
 
-use super::frames::{Frame, Frames, Object};
+use super::frames::{Frame, FrameError, Frames, Object};
 use super::list::{ListError, answer_error, code_of, message, warnings};
 use super::progress::Progress;
+use super::room::Reading;
 use super::source;
 use crate::api::{GroupVersionResource, ResourceVersion};
 use crate::metrics::UpstreamKind;
 use crate::representation::message::Answer;
 use crate::representation::{BookmarkTemplate, Encoding, Envelope, Form};
 use crate::store::{FieldTable, ObjectKey, StoredObject};
-use crate::upstream::{ResponseBody, Upstream};
+use crate::upstream::{BodyStream, Upstream};
 
 /// A watch is renewed after 5 to 10 minutes, as client-go does.
 const WATCH_SECONDS: std::ops::Range<u64> = 300..600;
@@ -31,11 +32,15 @@ const WATCH_SECONDS: std::ops::Range<u64> = 300..600;
 /// looks just like one that has fallen silent.
 const INITIAL_SILENCE: Duration = Duration::from_secs(20);
 
+/// How much longer than a watch was asked to last its initial events may take.
+/// A server that keeps to the time has ended the watch by then.
+const OVERTIME: Duration = Duration::from_secs(30);
+
 /// Marks the bookmark that ends the initial events.
 const END: &str = "k8s.io/initial-events-end";
 
 /// A watch that upstream has opened.
-pub(super) struct Opened<B = ResponseBody> {
+pub(super) struct Opened<B = BodyStream> {
     pub(super) frames: Frames<B>,
     pub(super) at: tokio::time::Instant,
     /// When upstream will end it, from then on.
@@ -54,6 +59,7 @@ pub(super) async fn open(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
     accept: &str,
+    reading: Reading,
 ) -> Result<Option<Opened>, ListError> {
     let lasts = lifetime();
     // No resourceVersion: the most recent state.
@@ -68,7 +74,7 @@ pub(super) async fn open(
     let warnings = warnings(response.headers());
     match response.status() {
         StatusCode::OK => Ok(Some(Opened {
-            frames: Frames::new(response.into_body(), encoding),
+            frames: Frames::new(response.into_body().into_stream(), encoding, reading),
             at: tokio::time::Instant::now(),
             lasts,
             warnings,
@@ -88,12 +94,31 @@ pub(super) struct Initial {
     pub(super) bookmark: Option<BookmarkTemplate>,
 }
 
-/// Reads the initial events to their end; gives up above `limit` bytes.
+/// Reads the initial events to their end, as far as there is room and within the
+/// time that the watch was asked to last: a server may send without end what
+/// replaces what it sent before.
 pub(super) async fn initial_events<B>(
+    stream: &mut Opened<B>,
+    gvr: &GroupVersionResource,
+    fields: &FieldTable,
+    reading: &mut Reading,
+) -> Result<Initial, ListError>
+where
+    B: Body<Data = Bytes, Error: Display> + Unpin,
+{
+    let most = stream.lasts + OVERTIME;
+    let events = events(&mut stream.frames, gvr, fields, reading);
+    match tokio::time::timeout_at(stream.at + most, events).await {
+        Ok(initial) => initial,
+        Err(_) => Err(ListError::Body(format!("no end after {most:?}"))),
+    }
+}
+
+async fn events<B>(
     frames: &mut Frames<B>,
     gvr: &GroupVersionResource,
     fields: &FieldTable,
-    limit: usize,
+    reading: &mut Reading,
 ) -> Result<Initial, ListError>
 where
     B: Body<Data = Bytes, Error: Display> + Unpin,
@@ -103,12 +128,11 @@ where
     // In key order, as a list has them. A server whose cache was behind sends
     // the changes it catches up with before the end, deletions too.
     let mut objects: BTreeMap<ObjectKey, StoredObject> = BTreeMap::new();
-    let mut bytes: usize = 0;
     loop {
         let frame = tokio::time::timeout(INITIAL_SILENCE, frames.next())
             .await
             .map_err(|_| ListError::Silent(INITIAL_SILENCE))?
-            .map_err(|e| ListError::Body(e.to_string()))?
+            .map_err(of_frame)?
             .ok_or_else(|| ListError::Body("the watch ended".to_owned()))?;
         match frame {
             Frame::Object { deleted, object } => {
@@ -121,13 +145,10 @@ where
                 let gone = if deleted {
                     objects.remove(&object.key)
                 } else {
-                    bytes = bytes.saturating_add(object.size());
+                    reading.take(object.size()).await?;
                     objects.insert(object.key.clone(), object)
                 };
-                bytes = bytes.saturating_sub(gone.map_or(0, |o| o.size()));
-                if bytes > limit {
-                    return Err(ListError::TooLarge(limit));
-                }
+                reading.give_back(gone.map_or(0, |o| o.size()));
                 progress.objects(objects.len(), Instant::now());
             }
             Frame::Bookmark(object) => {
@@ -154,6 +175,13 @@ where
                 });
             }
         }
+    }
+}
+
+fn of_frame(error: FrameError) -> ListError {
+    match error {
+        FrameError::NoRoom(error) => error.into(),
+        error => ListError::Body(error.to_string()),
     }
 }
 

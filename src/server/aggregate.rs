@@ -7,7 +7,6 @@ use bytes::Bytes;
 use http::header::LOCATION;
 use http::{HeaderMap, Method, StatusCode};
 use hyper::Response;
-use hyper::body::Incoming;
 use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 
@@ -17,6 +16,7 @@ use super::respond::Answer;
 use super::stage::{Identified, Leave, Received, Ungranted};
 use crate::aggregation::{InFlight, view};
 use crate::api::{Reason, Status};
+use crate::upstream::alone::AloneBody;
 
 /// A backend that is asked what it serves answers within this.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -119,10 +119,10 @@ pub(super) fn answered(response: &mut ResponseHeader, forward: &Forward) -> Resu
 
 /// The same for an answer on a connection of its own.
 pub(super) fn checked(
-    response: Response<Incoming>,
+    response: Response<AloneBody>,
     forward: &Forward,
     upgrading: bool,
-) -> std::result::Result<Response<Incoming>, Answer> {
+) -> std::result::Result<Response<AloneBody>, Answer> {
     let status = response.status();
     if forward.route().is_none() {
         return Ok(response);

@@ -18,7 +18,7 @@ use crate::aggregation;
 use crate::api::Query;
 use crate::audit::Trail;
 use crate::deprecation::Requested;
-use crate::flow::Admitted;
+use crate::flow::{Admitted, OpenForwarded};
 use crate::metrics::LongRunning;
 use crate::read::BypassReason;
 
@@ -68,6 +68,7 @@ pub(super) struct Guards {
     pub(super) in_flight: Admitted,
     pub(super) long_running: Option<LongRunning>,
     pub(super) backend: Option<aggregation::InFlight>,
+    pub(super) forwarded: Option<OpenForwarded>,
     #[expect(dead_code, reason = "counts the request as open until dropped")]
     pub(super) open: Option<OpenRequest>,
 }

@@ -22,7 +22,7 @@ use crate::api::{Query, Status};
 use crate::audit::Trail;
 use crate::identity;
 use crate::read::{OpenWrite, WrittenVersion};
-use crate::upstream::{Endpoint, Purpose, Upstream};
+use crate::upstream::{self, Endpoint, Purpose, Unreachable, Upstream};
 
 /// kube-apiserver's audit log takes its source addresses from here.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
@@ -139,7 +139,8 @@ pub(super) async fn peer(session: &mut Session, forward: &mut Forward) -> Result
     forward.asked.get_or_insert_with(Instant::now);
     forward.tried.push(endpoint.clone());
     let address = endpoint.address().await.map_err(|error| {
-        forward.upstream.report_failure(&endpoint, &error);
+        let why = Unreachable::by_io(&error);
+        forward.upstream.could_not_connect(&endpoint, why);
         let mut failed = Error::because(ErrorType::ConnectError, "cannot look up", error);
         failed.set_retry(true);
         failed
@@ -225,7 +226,8 @@ pub(super) fn could_not_connect(forward: Option<&Forward>, mut error: Box<Error>
     if let Some(forward) = forward
         && let Some(endpoint) = forward.tried.last()
     {
-        forward.upstream.report_failure(endpoint, &error);
+        let why = Unreachable::by_pingora(&error);
+        forward.upstream.could_not_connect(endpoint, why);
         tracing::warn!(server = %endpoint.name, %error, "cannot connect to the API server");
     }
     error.set_retry(true);
@@ -261,12 +263,7 @@ pub(super) fn broke_off(
 /// 8.7). API servers with `--goaway-chance` say so now and then.
 fn is_unprocessed(error: &Error) -> bool {
     let cause = error.root_cause().downcast_ref::<h2::Error>();
-    cause.is_some_and(|cause| {
-        let reason = cause.reason();
-        cause.is_remote()
-            && (cause.is_go_away() && reason == Some(h2::Reason::NO_ERROR)
-                || cause.is_reset() && reason == Some(h2::Reason::REFUSED_STREAM))
-    })
+    cause.is_some_and(upstream::is_unprocessed)
 }
 
 /// Whether the client has an answer; a 100 is none.

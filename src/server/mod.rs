@@ -24,6 +24,7 @@ mod header_deadline;
 mod http2;
 mod listen;
 mod local;
+mod long_running;
 mod observe;
 mod openapi;
 mod own_write;

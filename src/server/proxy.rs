@@ -19,8 +19,9 @@ use super::front::Front;
 use super::header_deadline::HeaderRead;
 use super::respond::Answer;
 use super::{
-    aggregate, audit, deprecation, discovery, forward, framing, http2, local, openapi, own_write,
-    personal, record, respond, seats, stream, upgrade, watch_stream, websocket_watch,
+    aggregate, audit, deprecation, discovery, forward, framing, http2, local, long_running,
+    openapi, own_write, personal, record, respond, seats, stream, upgrade, watch_stream,
+    websocket_watch,
 };
 
 pub(super) struct Proxy {
@@ -117,6 +118,9 @@ impl ProxyHttp for Proxy {
             Err(answer) => return self.finish(session, ctx, answer.out_of(cache)).await,
         };
         ctx.reply.cache = cache;
+        if let Some(answer) = long_running::take(session, ctx, &identified) {
+            return self.finish(session, ctx, answer.out_of(cache)).await;
+        }
         forward::begin(session, ctx, authority, backend);
         if upgrade::is_upgrade(session.req_header()) {
             return match upgrade::tunnel(session, ctx).await? {

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Limited};
 use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rand::Rng;
@@ -24,7 +23,7 @@ use crate::api::GroupVersionResource;
 use crate::metrics::{SelfCheckResult, UpstreamKind};
 use crate::representation::Envelope;
 use crate::store::{Scope, Snapshot, Store, StoredObject};
-use crate::upstream::{Upstream, UpstreamError};
+use crate::upstream::{Bound, Upstream, UpstreamError};
 
 /// Objects per page, as the reflector asks for.
 const PAGE_SIZE: usize = 500;
@@ -228,12 +227,9 @@ async fn page(upstream: &Upstream, path: &str) -> Result<Bytes, Skipped> {
     if !status.is_success() {
         return Err(Skipped::Answer(status));
     }
-    let collect = Limited::new(response.into_body(), MAX_PAGE_BYTES).collect();
-    let body = tokio::time::timeout(PAGE_TIMEOUT, collect).await;
-    Ok(body
-        .map_err(|_| Skipped::Body(format!("not complete after {PAGE_TIMEOUT:?}")))?
-        .map_err(|e| Skipped::Body(e.to_string()))?
-        .to_bytes())
+    let bound = Bound::new(MAX_PAGE_BYTES, PAGE_TIMEOUT);
+    let body = response.into_body().collect_bytes(bound).await;
+    body.map_err(|e| Skipped::Body(e.to_string()))
 }
 
 type Hash = [u8; 32];

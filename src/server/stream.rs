@@ -11,7 +11,6 @@ use http::header::{
 };
 use http::{Method, Request, Response, Version};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
@@ -25,7 +24,7 @@ use super::watch_frames::Frames;
 use super::{aggregate, deprecation, personal, relay, upgrade};
 use crate::api::Status;
 use crate::request::RequestInfo;
-use crate::upstream::alone::AloneError;
+use crate::upstream::alone::{AloneBody, AloneError};
 
 /// A client that takes no byte for this long is given up.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -97,7 +96,7 @@ pub(super) async fn ask_upstream(
     session: &mut Session,
     ctx: &mut RequestContext,
     repeatable: bool,
-) -> Result<std::result::Result<Response<Incoming>, Answer>> {
+) -> Result<std::result::Result<Response<AloneBody>, Answer>> {
     let Some(forward) = &mut ctx.forward else {
         return forward::not_forwarded();
     };
@@ -132,7 +131,9 @@ pub(super) async fn ask_upstream(
                 return Ok(Err(aggregate::unreachable(&error.to_string())));
             }
             let status = match error {
-                AloneError::Http { .. } if !repeatable => forward::unknown_outcome(),
+                AloneError::Http {
+                    unprocessed: false, ..
+                } if !repeatable => forward::unknown_outcome(),
                 _ => forward::unreachable(),
             };
             Ok(Err(answer(&status, session, forward)))
@@ -171,8 +172,8 @@ fn upstream_request(request: &RequestHeader, forward: &Forward) -> Result<Reques
 pub(super) async fn send_head(
     session: &mut Session,
     ctx: &mut RequestContext,
-    response: Response<Incoming>,
-) -> Result<Incoming> {
+    response: Response<AloneBody>,
+) -> Result<AloneBody> {
     ctx.reply.code = response.status().as_u16();
     if let Some(forward) = &mut ctx.forward {
         forward.answered = Some(Instant::now());
@@ -223,7 +224,7 @@ pub(super) fn stop(ctx: &RequestContext) -> impl Future<Output = &'static str> +
 /// Copies until one of the three ends.
 async fn pump(
     session: &mut ServerSession,
-    body: &mut Incoming,
+    body: &mut AloneBody,
     frames: &mut Frames,
     detached: &mut Detached,
     stop: impl Future<Output = &'static str>,

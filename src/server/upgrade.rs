@@ -5,7 +5,6 @@ use std::time::Instant;
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE, WARNING};
 use http::{Response, StatusCode, Version};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use pingora_core::{Error, ErrorType, Result};
 use pingora_http::RequestHeader;
 use pingora_proxy::Session;
@@ -15,7 +14,7 @@ use super::context::RequestContext;
 use super::detached::detach_stream;
 use super::respond::Answer;
 use super::{deprecation, stream};
-use crate::upstream::alone;
+use crate::upstream::alone::{self, AloneBody};
 
 /// HTTP/1.1 alone has upgrades.
 pub(super) fn is_upgrade(request: &RequestHeader) -> bool {
@@ -111,7 +110,7 @@ fn response_head(response: &Response<()>) -> Vec<u8> {
 async fn decline(
     session: &mut Session,
     ctx: &mut RequestContext,
-    response: Response<Incoming>,
+    response: Response<AloneBody>,
 ) -> Result<()> {
     session.set_keepalive(None);
     let mut body = stream::send_head(session, ctx, response).await?;

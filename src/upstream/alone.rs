@@ -1,41 +1,61 @@
-//! Requests with a connection of their own: what stays open for long (watches,
-//! logs) and what becomes something else (exec, attach, port-forward).
+//! Requests apart from pingora's: what stays open for long (watches, logs) and
+//! what becomes something else (exec, attach, port-forward).
+//!
+//! Streams share HTTP/2 connections of their own kind (`streams.rs`). Upgrades,
+//! and all requests to a server without HTTP/2, have a connection each.
 //!
 //! pingora's upgrade path is not used: it drops SPDY by default and loses
 //! tunnels whose 101 comes early (pingora issue 946). And a request in its
 //! hands cannot be ended in order when apifront stops.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use http::header::HOST;
-use http::{Request, Response};
+use http::header::{HOST, UPGRADE};
+use http::{HeaderMap, Request, Response};
 use http_body_util::Empty;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use tower::BoxError;
 
+pub use super::alone_body::AloneBody;
+use super::connect::{ConnectError, Io, Offer, Spoken, connect};
+use super::streams::Way;
 use super::{Endpoint, Upstream};
+
+/// Headers of an answer: as many as pingora takes. hyper's own limit is 100.
+const MAX_HEADERS: usize = 256;
+
+/// How often one server is asked in all when it says that it did not look at
+/// the request, or when a connection turns out to be gone.
+const ATTEMPTS: usize = 3;
 
 #[derive(Debug, thiserror::Error)]
 pub enum AloneError {
-    #[error("cannot connect to {server}: {error}")]
-    Connect {
-        server: String,
-        error: std::io::Error,
-    },
-    #[error("{server} did not accept the connection within {after:?}")]
-    ConnectTimeout { server: String, after: Duration },
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     #[error("{server}: {error}")]
-    Http { server: String, error: hyper::Error },
+    Http {
+        server: String,
+        error: BoxError,
+        /// The server did not look at the request: it may be sent again,
+        /// whatever it is.
+        unprocessed: bool,
+    },
     #[error("no API server is configured")]
     NoServers,
     #[error("no credentials for the API server: {0}")]
-    Credentials(tower::BoxError),
+    Credentials(BoxError),
+}
+
+impl AloneError {
+    /// Whether another server may be asked.
+    fn allows_another(&self, repeatable: bool) -> bool {
+        match self {
+            Self::Connect(_) => true,
+            Self::Http { unprocessed, .. } => *unprocessed || repeatable,
+            Self::NoServers | Self::Credentials(_) => false,
+        }
+    }
 }
 
 impl Upstream {
@@ -48,20 +68,19 @@ impl Upstream {
         &self,
         request: Request<()>,
         repeatable: bool,
-    ) -> Result<Response<Incoming>, AloneError> {
+    ) -> Result<Response<AloneBody>, AloneError> {
         let mut tried = Vec::new();
         let mut last = AloneError::NoServers;
         while let Some(endpoint) = self.pick(&tried) {
-            match connect(&endpoint, self.timing.connect_timeout).await {
-                Ok(stream) => match ask(&endpoint, stream, request.clone()).await {
-                    Err(AloneError::Http { server, error }) if repeatable => {
-                        self.report_failure(&endpoint, &error);
-                        last = AloneError::Http { server, error };
-                    }
-                    answer => return answer,
-                },
+            match self.send_to(&endpoint, &request, repeatable).await {
+                Ok(answer) => return Ok(answer),
                 Err(error) => {
-                    self.report_failure(&endpoint, &error);
+                    if let AloneError::Connect(error) = &error {
+                        self.could_not_connect(&endpoint, error.unreachable());
+                    }
+                    if !error.allows_another(repeatable) {
+                        return Err(error);
+                    }
                     last = error;
                 }
             }
@@ -69,78 +88,93 @@ impl Upstream {
         }
         Err(last)
     }
-}
 
-trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
-
-/// TCP and TLS together.
-async fn connect(endpoint: &Endpoint, after: Duration) -> Result<Box<dyn Io>, AloneError> {
-    let connect = async {
-        let tcp = TcpStream::connect(endpoint.address().await?).await?;
-        tcp.set_nodelay(true)?;
-        let stream: Box<dyn Io> = match &endpoint.forward.tls {
-            None => Box::new(tcp),
-            Some(config) => {
-                let config = http1_only(config);
-                let name = endpoint.forward.server_name.clone();
-                Box::new(TlsConnector::from(config).connect(name, tcp).await?)
+    async fn send_to(
+        &self,
+        endpoint: &Endpoint,
+        request: &Request<()>,
+        repeatable: bool,
+    ) -> Result<Response<AloneBody>, AloneError> {
+        let after = self.timing.connect_timeout;
+        let request = with_credentials(endpoint, request).await?;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let way = if request.headers().contains_key(UPGRADE) {
+                match connect(endpoint, Offer::Http1, after).await? {
+                    Spoken::Http1(io) | Spoken::Http2(io) => Way::Own(io),
+                }
+            } else {
+                endpoint.streams.way(endpoint, after).await?
+            };
+            let seat = match way {
+                Way::Own(io) => return ask(endpoint, io, request).await,
+                Way::Shared(seat) => seat,
+            };
+            let used_before = seat.used_before();
+            match seat.send(endpoint, &request).await {
+                Err(error) if attempts < ATTEMPTS && is_stale(&error, repeatable, used_before) => {
+                    tracing::debug!(%error, "asking on another connection");
+                }
+                answer => return answer,
             }
-        };
-        Ok(stream)
-    };
-    match tokio::time::timeout(after, connect).await {
-        Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) => Err(AloneError::Connect {
-            server: endpoint.name.clone(),
-            error,
-        }),
-        Err(_) => Err(AloneError::ConnectTimeout {
-            server: endpoint.name.clone(),
-            after,
-        }),
+        }
     }
 }
 
-/// Upgrades exist in HTTP/1.1 alone.
-fn http1_only(config: &Arc<ClientConfig>) -> Arc<ClientConfig> {
-    let mut config = ClientConfig::clone(config);
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Arc::new(config)
+/// Whether the failure is one of a connection that the server wanted to close,
+/// which says nothing of a new one.
+fn is_stale(error: &AloneError, repeatable: bool, used_before: bool) -> bool {
+    match error {
+        AloneError::Http {
+            unprocessed: true, ..
+        } => true,
+        AloneError::Http { .. } => repeatable && used_before,
+        _ => false,
+    }
+}
+
+async fn with_credentials(
+    endpoint: &Endpoint,
+    request: &Request<()>,
+) -> Result<Request<()>, AloneError> {
+    let mut request = request.clone();
+    let own: HeaderMap = endpoint
+        .forward
+        .headers
+        .headers(request.headers())
+        .await
+        .map_err(AloneError::Credentials)?;
+    for (name, value) in &own {
+        request.headers_mut().append(name, value.clone());
+    }
+    if let Ok(host) = endpoint.name.parse() {
+        request.headers_mut().insert(HOST, host);
+    }
+    Ok(request)
 }
 
 async fn ask(
     endpoint: &Endpoint,
-    stream: Box<dyn Io>,
+    io: Box<dyn Io>,
     request: Request<()>,
-) -> Result<Response<Incoming>, AloneError> {
-    let failed = |error| AloneError::Http {
+) -> Result<Response<AloneBody>, AloneError> {
+    let failed = |error: hyper::Error| AloneError::Http {
         server: endpoint.name.clone(),
-        error,
+        error: error.into(),
+        unprocessed: false,
     };
     let (mut sender, connection) = http1::Builder::new()
         .preserve_header_case(true)
         .title_case_headers(true)
-        .handshake(TokioIo::new(stream))
+        .max_headers(MAX_HEADERS)
+        .handshake(TokioIo::new(io))
         .await
         .map_err(failed)?;
     tokio::spawn(connection.with_upgrades());
-
-    let (mut head, ()) = request.into_parts();
-    let own = endpoint
-        .forward
-        .headers
-        .headers(&head.headers)
-        .await
-        .map_err(AloneError::Credentials)?;
-    for (name, value) in &own {
-        head.headers.append(name, value.clone());
-    }
-    if let Ok(host) = endpoint.name.parse() {
-        head.headers.insert(HOST, host);
-    }
-    let request = Request::from_parts(head, Empty::<Bytes>::new());
-    sender.send_request(request).await.map_err(failed)
+    let request = request.map(|()| Empty::<Bytes>::new());
+    let answer = sender.send_request(request).await.map_err(failed)?;
+    Ok(answer.map(AloneBody::own))
 }
 
 /// Joins the two streams until both directions have ended. Each direction

@@ -9,9 +9,13 @@ use kube::client::Body;
 use parking_lot::Mutex;
 
 use super::response_body::{ResponseBody, Silence};
+use super::streams::Streams;
 use super::transport::certificate_only;
-use super::{HeaderSource, OutlierDetection, Server, SettingsError, Transport, UpstreamError};
+use super::{
+    HeaderSource, OutlierDetection, Server, SettingsError, Transport, Unreachable, UpstreamError,
+};
 use crate::config::upstream::Timing;
+use crate::metrics::UpstreamMetrics;
 
 /// Of a name's addresses, one that takes longer to accept is passed over.
 const TRY_ADDRESS: Duration = Duration::from_secs(1);
@@ -24,6 +28,8 @@ pub struct Endpoint {
     client: kube::Client,
     pub own: Transport,
     pub forward: Transport,
+    /// Connections that callers' watches and logs share.
+    pub(super) streams: Streams,
     address: ArcSwapOption<SocketAddr>,
     healthy: AtomicBool,
     /// Answers that were errors, since the last that was none.
@@ -33,7 +39,12 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    pub(super) fn new(server: &Server, index: u64, timing: Timing) -> Result<Self, SettingsError> {
+    pub(super) fn new(
+        server: &Server,
+        index: u64,
+        timing: Timing,
+        metrics: &UpstreamMetrics,
+    ) -> Result<Self, SettingsError> {
         let url = &server.own.cluster_url;
         let host = url.host().unwrap_or_default();
         let default_port = if url.scheme_str() == Some("http") {
@@ -64,6 +75,7 @@ impl Endpoint {
             client: kube::Client::try_from(client).map_err(|e| wrong(e.to_string()))?,
             own: Transport::new(&server.own, own, group, timing).map_err(wrong)?,
             forward: Transport::new(&server.forward, forward, group + 2, timing).map_err(wrong)?,
+            streams: Streams::new(metrics.shared_connections.clone()),
             address: ArcSwapOption::empty(),
             // Until a check says otherwise: the first request need not wait.
             healthy: AtomicBool::new(true),
@@ -150,6 +162,7 @@ impl Endpoint {
         let response = sent.map_err(|error| UpstreamError::Request {
             server: self.name.clone(),
             causes: causes(&error),
+            unreachable: Unreachable::by_client(&error),
         })?;
         self.silence.heard(true);
         Ok(response.map(|body| self.silence.bound(body)))

@@ -1,7 +1,7 @@
 //! Active health checks: `/readyz` of each API server.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use kube::client::Body;
@@ -28,6 +28,7 @@ impl Upstream {
     pub async fn check_health(&self) {
         let checks = self.endpoints().iter().map(|endpoint| async move {
             endpoint.checked(self.readiness(endpoint).await);
+            endpoint.streams.sweep(Instant::now());
         });
         futures::future::join_all(checks).await;
     }

@@ -2,6 +2,8 @@
 //! requests apifront makes there itself.
 
 pub mod alone;
+mod alone_body;
+mod connect;
 mod credentials;
 mod endpoint;
 mod exec;
@@ -12,8 +14,10 @@ mod response_body;
 pub mod review;
 mod reviews;
 mod settings;
+mod streams;
 mod token_file;
 mod transport;
+mod unreachable;
 mod webhook;
 
 pub use credentials::HeaderSource;
@@ -21,7 +25,9 @@ pub use endpoint::Endpoint;
 pub use health_check::check_health;
 pub use kubeconfig::KubeconfigFieldError;
 pub use pool::{Upstream, UpstreamError};
-pub use response_body::ResponseBody;
+pub use response_body::{BodyError, BodyStream, Bound, ResponseBody};
 pub use settings::{Backend, Credentials, OutlierDetection, Server, Settings, SettingsError};
+pub use streams::is_unprocessed;
 pub use transport::{Purpose, Transport};
+pub use unreachable::Unreachable;
 pub use webhook::WebhookClient;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use http::header::{ACCEPT, HeaderName};
 use kube::client::Body;
 
-use super::{Endpoint, OutlierDetection, ResponseBody, Settings, SettingsError};
+use super::{Endpoint, OutlierDetection, ResponseBody, Settings, SettingsError, Unreachable};
 use crate::config::upstream::Timing;
 use crate::metrics::{UpstreamKind, UpstreamMetrics};
 
@@ -16,7 +16,12 @@ pub enum UpstreamError {
     /// `causes` from the outermost in: "client error (Connect)" alone helps
     /// nobody.
     #[error("{server}: {causes}")]
-    Request { server: String, causes: String },
+    Request {
+        server: String,
+        causes: String,
+        /// It was not even sent, because of the server.
+        unreachable: Option<Unreachable>,
+    },
     #[error("no credentials for {server}: {error}")]
     Credentials {
         server: String,
@@ -28,6 +33,15 @@ pub enum UpstreamError {
     NoServers,
     #[error("cannot build the request: {0}")]
     Build(#[from] http::Error),
+}
+
+impl UpstreamError {
+    fn unreachable(&self) -> Option<Unreachable> {
+        match self {
+            Self::Request { unreachable, .. } => unreachable.clone(),
+            _ => None,
+        }
+    }
 }
 
 pub struct Upstream {
@@ -44,7 +58,7 @@ impl Upstream {
             .zip(&settings.servers)
             .map(|(index, server)| {
                 let number = settings.group.wrapping_add(index);
-                Endpoint::new(server, number, settings.timing).map(Arc::new)
+                Endpoint::new(server, number, settings.timing, &metrics).map(Arc::new)
             })
             .collect::<Result<_, _>>()?;
         Ok(Self {
@@ -80,9 +94,13 @@ impl Upstream {
             .cloned()
     }
 
-    /// A connection failed: others are asked first until a check passes.
-    pub fn report_failure(&self, endpoint: &Endpoint, why: impl std::fmt::Display) {
-        endpoint.checked(Err(why.to_string()));
+    /// A connection could not be made: where that is the server's fault, others
+    /// are asked first until a check passes. Nothing else that a request meets
+    /// counts: one caller could bring it about.
+    pub fn could_not_connect(&self, endpoint: &Endpoint, why: Option<Unreachable>) {
+        if let Some(why) = why {
+            endpoint.checked(Err(why.to_string()));
+        }
     }
 
     /// A server has answered a request with this code.
@@ -172,7 +190,7 @@ impl Upstream {
             match self.timed(kind, &endpoint, request()?).await {
                 Ok(response) => return Ok(response),
                 Err(error) => {
-                    self.report_failure(&endpoint, &error);
+                    self.could_not_connect(&endpoint, error.unreachable());
                     last = error;
                 }
             }
@@ -231,6 +249,11 @@ mod tests {
         Upstream::new(&settings, Metrics::new().unwrap().upstream).unwrap()
     }
 
+    fn gone(upstream: &Upstream, endpoint: &Endpoint) {
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        upstream.could_not_connect(endpoint, Unreachable::by_io(&refused));
+    }
+
     /// Answers every request with 200.
     async fn alive() -> SocketAddr {
         use hyper::service::service_fn;
@@ -273,12 +296,12 @@ mod tests {
         };
         let turns: Vec<_> = (0..6).map(|_| picked(&[])).collect();
         assert_eq!(turns, [0, 1, 2, 0, 1, 2].map(Some));
-        upstream.report_failure(&upstream.endpoints[1], "gone");
+        gone(&upstream, &upstream.endpoints[1]);
         assert!((0..6).all(|_| picked(&[]) != Some(1)));
         assert_eq!(picked(&[0, 2]), Some(1));
         assert_eq!(picked(&[0, 1, 2]), None);
         for endpoint in upstream.endpoints() {
-            upstream.report_failure(endpoint, "gone");
+            gone(&upstream, endpoint);
         }
         assert!(!upstream.any_healthy());
         assert!(picked(&[]).is_some());
@@ -297,7 +320,7 @@ mod tests {
             assert_eq!(picks(first), still, "{code}");
         }
         // With nobody else left it is asked all the same.
-        upstream.report_failure(second, "gone");
+        gone(&upstream, second);
         assert!(picks(first) && !picks(second));
         tokio::time::sleep(Duration::from_millis(60)).await;
         upstream.endpoints[1].checked(Ok(()));
@@ -321,7 +344,7 @@ mod tests {
             .collect();
         assert_eq!(healthy, [false, true]);
         // A check finds out that the other is back, or not.
-        upstream.report_failure(&upstream.endpoints[1], "gone");
+        gone(&upstream, &upstream.endpoints[1]);
         assert!(upstream.health_check_pause() <= Duration::from_secs(1));
         upstream.check_health().await;
         let healthy: Vec<_> = upstream

@@ -1,4 +1,5 @@
-//! Ending what waits for an API server that has fallen silent.
+//! The bodies of answers to apifront's own requests: what bounds reading them,
+//! and what ends the wait for an API server that has fallen silent.
 //!
 //! A machine that loses its network, or a process that hangs, closes no
 //! connection: a watch on it would simply never hear of anything again, and the
@@ -6,8 +7,9 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::Stream;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, StreamBody};
@@ -23,17 +25,84 @@ const SILENT_CHECKS: u32 = 2;
 #[error("the API server does not answer its health checks")]
 struct Silent;
 
-/// The body of an answer to a request of apifront's own.
-#[derive(Debug)]
-pub struct ResponseBody(UnsyncBoxBody<Bytes, BoxError>);
+/// How much of an answer is read, and for how long. No server is trusted to end
+/// an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    pub bytes: usize,
+    pub within: Duration,
+}
 
-impl ResponseBody {
-    pub async fn collect_bytes(self) -> Result<Bytes, BoxError> {
-        self.0.collect().await.map(|whole| whole.to_bytes())
+impl Bound {
+    /// One for a document that is not a list of objects: one of discovery, a
+    /// definition, a Table of one row. The largest known are below 1 MiB. Each
+    /// resource that is being filled may hold one.
+    pub const DOCUMENT: Self = Self::new(4 << 20, Duration::from_secs(10));
+
+    pub const fn new(bytes: usize, within: Duration) -> Self {
+        Self { bytes, within }
     }
 }
 
-impl HttpBody for ResponseBody {
+/// Why an answer was not read to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    #[error("longer than {0} bytes")]
+    TooLarge(usize),
+    #[error("not complete after {0:?}")]
+    Late(Duration),
+    #[error(transparent)]
+    BrokeOff(BoxError),
+}
+
+/// The body of an answer to a request of apifront's own. It is no
+/// [`HttpBody`] itself, so that nobody reads it whole without a [`Bound`].
+#[derive(Debug)]
+pub struct ResponseBody(BodyStream);
+
+/// The pieces of a body, as they come. Whoever keeps them bounds what is kept.
+#[derive(Debug)]
+pub struct BodyStream(UnsyncBoxBody<Bytes, BoxError>);
+
+impl ResponseBody {
+    /// Reads the body to its end, into one buffer: pieces of a byte each would
+    /// cost many times their length if they were kept as they come.
+    pub async fn collect_bytes(self, bound: Bound) -> Result<Bytes, BodyError> {
+        let Bound { bytes, within } = bound;
+        let collect = async {
+            let mut stream = self.0;
+            let mut first = Bytes::new();
+            let mut all = BytesMut::new();
+            while let Some(frame) = stream.frame().await {
+                let Ok(data) = frame.map_err(BodyError::BrokeOff)?.into_data() else {
+                    continue;
+                };
+                let length = first.len().saturating_add(all.len());
+                if length.saturating_add(data.len()) > bytes {
+                    return Err(BodyError::TooLarge(bytes));
+                }
+                if length == 0 {
+                    // Most come in one piece.
+                    first = data;
+                } else {
+                    all.extend_from_slice(&std::mem::take(&mut first));
+                    all.extend_from_slice(&data);
+                }
+            }
+            Ok(if all.is_empty() { first } else { all.freeze() })
+        };
+        tokio::time::timeout(within, collect)
+            .await
+            .unwrap_or(Err(BodyError::Late(within)))
+    }
+
+    /// The pieces, without a bound on all of them: a watch has no end.
+    pub fn into_stream(self) -> BodyStream {
+        self.0
+    }
+}
+
+impl HttpBody for BodyStream {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -75,7 +144,8 @@ impl Silence {
         B::Error: Into<BoxError>,
     {
         let silent = self.0.subscribe();
-        ResponseBody(StreamBody::new(frames(body, silent)).boxed_unsync())
+        let stream = StreamBody::new(frames(body, silent));
+        ResponseBody(BodyStream(stream.boxed_unsync()))
     }
 }
 
@@ -113,7 +183,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_of_a_silent_server_fails() {
         let silence = Silence::default();
-        let mut body = silence.bound(endless());
+        let mut body = silence.bound(endless()).into_stream();
         silence.heard(false);
         silence.heard(true);
         silence.heard(false);
@@ -128,6 +198,36 @@ mod tests {
     async fn other_bodies_are_as_they_were() {
         let silence = Silence::default();
         let body = silence.bound(kube::client::Body::from(b"text".to_vec()));
-        assert_eq!(body.collect_bytes().await.unwrap(), "text");
+        let text = body.collect_bytes(Bound::DOCUMENT).await;
+        assert_eq!(text.unwrap(), "text");
+    }
+
+    fn pieces(silence: &Silence, pieces: Vec<&'static str>) -> ResponseBody {
+        let pieces = pieces
+            .into_iter()
+            .map(|p| Ok::<_, BoxError>(Frame::data(Bytes::from(p))));
+        silence.bound(StreamBody::new(futures::stream::iter(pieces)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_is_read_within_its_bound() {
+        let bound = Bound::new(4, Duration::from_secs(1));
+        let silence = Silence::default();
+        for (given, expected) in [
+            (vec![], Some("")),
+            (vec!["abcd"], Some("abcd")),
+            (vec!["a", "", "bc", "d"], Some("abcd")),
+            (vec!["abcde"], None),
+            (vec!["ab", "c", "de"], None),
+        ] {
+            let read = pieces(&silence, given.clone()).collect_bytes(bound).await;
+            match (read, expected) {
+                (Ok(read), Some(expected)) => assert_eq!(read, expected),
+                (Err(BodyError::TooLarge(4)), None) => {}
+                (read, _) => panic!("{given:?}: {read:?}"),
+            }
+        }
+        let late = silence.bound(endless()).collect_bytes(bound).await;
+        assert!(matches!(late, Err(BodyError::Late(_))), "{late:?}");
     }
 }

@@ -3,9 +3,12 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::Upstream;
 use super::review::{REVIEW_TIMEOUT, ReviewClient, ReviewError};
+use super::{Bound, Upstream};
 use crate::metrics::UpstreamKind;
+
+/// A review is a few kilobytes: a user, his groups, a reason.
+const ANSWER: Bound = Bound::new(1 << 20, REVIEW_TIMEOUT);
 
 #[async_trait]
 impl ReviewClient for Upstream {
@@ -27,7 +30,7 @@ impl ReviewClient for Upstream {
             let status = response.status();
             let body = response
                 .into_body()
-                .collect_bytes()
+                .collect_bytes(ANSWER)
                 .await
                 .map_err(|e| e.to_string())?;
             Ok((status, body))

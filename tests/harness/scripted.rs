@@ -124,6 +124,13 @@ impl Connection {
         }
     }
 
+    /// As [`Connection::write`], and whether apifront still listens.
+    pub async fn try_write(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
+        let stream = self.stream.get_mut();
+        stream.write_all(bytes.as_ref()).await?;
+        stream.flush().await
+    }
+
     pub async fn answer(&mut self, status: &str, body: &str) {
         let length = body.len();
         self.write(format!(

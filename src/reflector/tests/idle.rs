@@ -12,7 +12,7 @@ fn config() -> config::Cache {
         max_staleness: Duration::from_secs(30),
         self_check_interval: Duration::ZERO,
         idle_timeout: HALF_AN_HOUR,
-        memory_limit: None,
+        memory_limit: config::MemoryLimit::Unlimited,
         include: vec![ResourcePattern::All],
         exclude: vec![],
         preload: vec![],

@@ -11,8 +11,6 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use chrono::{TimeDelta, Utc};
 
-use http_body_util::{BodyExt, Limited};
-
 use super::newest::Newest;
 use super::watch;
 use crate::aggregation::{Aggregation, view};
@@ -24,6 +22,7 @@ use crate::representation::Encoding;
 use crate::server::forward;
 use crate::server::front::Front;
 use crate::store::{Change, Cursor, MalformedObject, Scope, Store, StoredObject};
+use crate::upstream::Bound;
 use crate::watch::Watch;
 
 /// A list of APIServices. Each is a kilobyte, and one more for its authority.
@@ -116,8 +115,9 @@ async fn listed(cache: &Cache, query: &str) -> Result<view::Upstreams, Box<Statu
         let upstream = cache.upstream();
         let response = upstream.get(UpstreamKind::List, &path).await.ok()?;
         let code = response.status();
-        let body = Limited::new(response.into_body(), MAX_LIST_BYTES);
-        Some((code, body.collect().await.ok()?.to_bytes()))
+        let bound = Bound::new(MAX_LIST_BYTES, LIST_TIMEOUT);
+        let body = response.into_body().collect_bytes(bound);
+        Some((code, body.await.ok()?))
     };
     let answer = tokio::time::timeout(LIST_TIMEOUT, ask).await.ok().flatten();
     let unreachable = || Box::new(forward::unreachable());

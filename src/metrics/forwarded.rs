@@ -1,0 +1,38 @@
+//! Forwarded requests that stay open.
+
+use prometheus::{IntCounterVec, IntGauge, Registry};
+
+use super::registered;
+
+#[derive(Clone)]
+pub struct ForwardedMetrics {
+    pub open: IntGauge,
+    rejected: IntCounterVec,
+}
+
+impl ForwardedMetrics {
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let open = IntGauge::new(
+            "apifront_forwarded_long_running_requests",
+            "Forwarded watches, logs, exec, attach, port-forward and proxy requests open now.",
+        )?;
+        registry.register(Box::new(open.clone()))?;
+        let rejected = registered!(
+            registry,
+            IntCounterVec,
+            "apifront_forwarded_long_running_rejected_total",
+            "Such requests that were refused, by the limit they would have exceeded.",
+            &["limit"]
+        );
+        // From 0, so that the first time can be seen.
+        for limit in ["user", "total"] {
+            let _ = rejected.with_label_values(&[limit]);
+        }
+        Ok(Self { open, rejected })
+    }
+
+    /// `limit` is `user` or `total`.
+    pub fn rejected(&self, limit: &'static str) {
+        self.rejected.with_label_values(&[limit]).inc();
+    }
+}

@@ -1,0 +1,167 @@
+//! Servers that send without end, or nonsense: what apifront itself reads of them
+//! takes no more than a bounded part of its memory, and the others are served.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use http::Method;
+use serde_json::json;
+
+use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::client::Client;
+use crate::harness::cluster::Cluster;
+use crate::harness::eventually;
+use crate::harness::hostile::{HONEST, HOSTILE, Hostile};
+
+const MEGABYTE: u64 = 1 << 20;
+const SOON: Duration = Duration::from_secs(30);
+
+/// What `cache.memoryLimit` is in these tests, in MiB.
+const LIMIT: u64 = 48;
+
+/// Above the limit: a page being parsed, buffers of sockets, what the allocator
+/// keeps, and that this is no release build. A server without end has sent more
+/// long before.
+const SLACK: u64 = 160;
+
+/// The highest resident size while `attack` goes on.
+async fn highest(front: &Apifront, attack: impl Future<Output = ()>) -> u64 {
+    let mut most = 0;
+    tokio::pin!(attack);
+    loop {
+        tokio::select! {
+            () = &mut attack => return most.max(front.process.resident_bytes()),
+            () = tokio::time::sleep(Duration::from_millis(20)) => {
+                most = most.max(front.process.resident_bytes());
+            }
+        }
+    }
+}
+
+async fn read(client: &Client, resource: &str) -> (u16, bool, Duration) {
+    let path = format!("{}?resourceVersion=0", Hostile::path(resource));
+    let began = Instant::now();
+    let debug = [("x-apifront-debug", "cache")];
+    let answer = client.send(Method::GET, &path, &debug, "").await;
+    (answer.status.as_u16(), answer.is_hit(), began.elapsed())
+}
+
+/// Reads every hostile resource, so that apifront lists it, and goes on for a
+/// while; the honest one must be answered from memory all the time.
+async fn attack(client: &Client, during: Duration) {
+    for resource in HOSTILE {
+        let (code, ..) = read(client, resource).await;
+        assert_eq!(code, 200, "{resource}");
+    }
+    let until = Instant::now() + during;
+    while Instant::now() < until {
+        let (code, hit, took) = read(client, HONEST).await;
+        assert_eq!((code, hit), (200, true));
+        assert!(took < Duration::from_secs(2), "{took:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for resource in HOSTILE {
+        let (code, ..) = read(client, resource).await;
+        assert_eq!(code, 200, "{resource}");
+    }
+}
+
+async fn front_of(hostile: &Hostile) -> Apifront {
+    let cluster = Cluster::shared();
+    let front = Apifront::start(cluster, |config| {
+        config["upstream"] = json!({
+            "servers": [hostile.server.url()], "caFile": cluster.ca(),
+        });
+        config["cache"]["memoryLimit"] = json!(format!("{LIMIT}Mi"));
+    })
+    .await;
+    let path = format!("{}?resourceVersion=0", Hostile::path(HONEST));
+    front.warm(&front.admin_client(), &path).await;
+    front
+}
+
+/// Endless events, pages, lines and bodies filled memory until the process was
+/// killed, with all that it served.
+#[tokio::test]
+async fn an_api_server_without_end_takes_bounded_memory() {
+    if oracle() {
+        return;
+    }
+    let hostile = Hostile::start().await;
+    let front = front_of(&hostile).await;
+    let client = front.admin_client();
+    let before = front.process.resident_bytes();
+    let most = highest(&front, attack(&client, Duration::from_secs(20))).await;
+    let sent = hostile.sent.load(Ordering::Relaxed) as u64;
+    println!(
+        "| {} hostile resources | limit {LIMIT} MiB | sent {} MiB | resident {} -> {} MiB |",
+        HOSTILE.len(),
+        sent / MEGABYTE,
+        before / MEGABYTE,
+        most / MEGABYTE
+    );
+    assert!(sent > 2 * LIMIT * MEGABYTE, "only {sent} bytes were sent");
+    assert!(
+        most < before + (LIMIT + SLACK) * MEGABYTE,
+        "from {before} to {most} bytes"
+    );
+    let reading = front.metric("apifront_cache_reading_bytes", &[]).await;
+    assert!(reading <= (LIMIT * MEGABYTE) as f64, "{reading}");
+    let log = front.process.log();
+    assert!(!log.contains("panicked"), "{}", front.process.log_tail());
+    front.stop().await;
+}
+
+/// A list that has no room is refused by name, and counted; nothing else is.
+#[tokio::test]
+async fn a_list_without_end_is_refused_for_want_of_memory() {
+    if oracle() {
+        return;
+    }
+    let hostile = Hostile::start().await;
+    let front = front_of(&hostile).await;
+    let client = front.admin_client();
+    for resource in ["endless-events", "list-endless-body", "list-endless-pages"] {
+        let path = format!("{}?resourceVersion=0", Hostile::path(resource));
+        eventually("there is no room", SOON, || async {
+            let debug = [("x-apifront-debug", "cache")];
+            let answer = client.send(Method::GET, &path, &debug, "").await;
+            answer.header("x-apifront-cache") == "bypass; reason=memory_limit"
+        })
+        .await;
+        let (code, hit, _) = read(&client, HONEST).await;
+        assert_eq!((code, hit), (200, true), "{resource}");
+    }
+    let refused = [("what", "refused")];
+    assert!(front.metric("apifront_cache_shed_total", &refused).await >= 3.0);
+    let nothing = || async { front.metric("apifront_cache_reading_bytes", &[]).await == 0.0 };
+    eventually("nothing is being read", SOON, nothing).await;
+    front.stop().await;
+}
+
+/// Without `cache.memoryLimit` there was no limit.
+#[tokio::test]
+async fn the_memory_limit_is_never_forgotten() {
+    if oracle() {
+        return;
+    }
+    const METRIC: &str = "apifront_cache_memory_limit_bytes";
+    let cluster = Cluster::shared();
+    let front = Apifront::start(cluster, |_| {}).await;
+    let limit = front.metric(METRIC, &[]).await;
+    let machine = std::fs::read_to_string("/proc/meminfo").expect("meminfo");
+    let total = machine.split_whitespace().nth(1).expect("MemTotal");
+    let total = total.parse::<f64>().expect("kB") * 1024.0;
+    assert!(limit > 0.0 && limit <= total * 0.4, "{limit} of {total}");
+    // An explicit value wins.
+    for (written, expected) in [("1Gi", f64::from(1 << 30)), ("0", 0.0)] {
+        let mut config = front.read_config();
+        config["cache"]["memoryLimit"] = json!(written);
+        front.write_config(&config);
+        eventually("the limit is taken up", SOON, || async {
+            front.metric(METRIC, &[]).await == expected
+        })
+        .await;
+    }
+    front.stop().await;
+}

@@ -1,0 +1,320 @@
+//! What callers share on the way upstream: connections, and the verdict whether
+//! an API server is well.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Empty;
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::json;
+
+use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::client::{Client, Protocol};
+use crate::harness::cluster::{Cluster, unique};
+use crate::harness::eventually;
+use crate::harness::objects::{cluster_role_binding, config_map};
+use crate::harness::scripted::Scripted;
+
+/// Whatever a busy machine does to single requests, no honest one takes longer.
+/// Without isolation the attacked ones took more than 20 s.
+const FLOOR: Duration = Duration::from_secs(2);
+
+/// How a user fares: the sorted times of requests, and those that failed.
+pub(super) struct Fares {
+    times: Vec<Duration>,
+    errors: usize,
+}
+
+impl Fares {
+    pub(super) fn quantile(&self, q: f64) -> Duration {
+        let last = self.times.len().saturating_sub(1);
+        let at = (last as f64 * q).round() as usize;
+        self.times.get(at).copied().unwrap_or_default()
+    }
+
+    pub(super) fn print(&self, what: &str, when: &str) {
+        println!(
+            "| {what} | {when} | {} | {:.1?} | {:.1?} | {} |",
+            self.times.len(),
+            self.quantile(0.5),
+            self.quantile(0.99),
+            self.errors
+        );
+    }
+
+    /// Fails if the attack made a difference.
+    #[track_caller]
+    pub(super) fn assert_as(&self, quiet: &Self) {
+        assert_eq!(self.errors, 0);
+        let bound = (quiet.quantile(0.99) * 3).max(FLOOR);
+        let p99 = self.quantile(0.99);
+        assert!(p99 <= bound, "p99 is {p99:?}, allowed are {bound:?}");
+    }
+}
+
+/// Merge patches of one object, one after the other.
+async fn patches(client: &Client, path: &str, times: usize) -> Fares {
+    let mut fares = Fares {
+        times: Vec::new(),
+        errors: 0,
+    };
+    for n in 0..times {
+        let began = Instant::now();
+        let body = json!({ "data": { "n": n.to_string() } });
+        let patch = client.try_send(
+            http::Method::PATCH,
+            path,
+            &[("content-type", "application/merge-patch+json")],
+            body.to_string(),
+        );
+        // Long enough to see that it hangs.
+        match tokio::time::timeout(Duration::from_secs(20), patch).await {
+            Ok(Ok(answer)) if answer.status == 200 => {}
+            _ => fares.errors += 1,
+        }
+        fares.times.push(began.elapsed());
+        if fares.errors > 2 {
+            break;
+        }
+    }
+    fares.times.sort();
+    fares
+}
+
+/// An HTTP/2 client that lets `window` bytes of each answer come and reads none.
+struct Unread {
+    sender: http2::SendRequest<Empty<Bytes>>,
+    authority: String,
+    /// Answers that have begun, kept so that they stay open.
+    answers: Vec<http::Response<Incoming>>,
+}
+
+impl Unread {
+    async fn connect(client: &Client, window: u32) -> Self {
+        let stream = client.tls_stream(b"h2").await.expect("a connection");
+        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .initial_stream_window_size(window)
+            .handshake(TokioIo::new(stream))
+            .await
+            .expect("HTTP/2");
+        tokio::spawn(connection);
+        Self {
+            sender,
+            authority: client.address().to_string(),
+            answers: Vec::new(),
+        }
+    }
+
+    /// The code of an answer that begins in time.
+    async fn get(&mut self, path: &str) -> Option<u16> {
+        let uri = format!("https://{}{path}", self.authority);
+        let request = Request::get(uri).body(Empty::new()).expect("a request");
+        let answer = self.sender.send_request(request);
+        let answer = tokio::time::timeout(Duration::from_secs(10), answer).await;
+        let answer = answer.ok()?.ok()?;
+        let code = answer.status().as_u16();
+        self.answers.push(answer);
+        Some(code)
+    }
+}
+
+/// The windows of a shared connection were as large as those of each of its
+/// streams: a few answers that one caller did not read filled them, and nobody
+/// else's answer came.
+#[tokio::test]
+async fn unread_answers_of_one_caller_stop_nobody_else() {
+    if oracle() {
+        return;
+    }
+    let cluster = Cluster::shared();
+    let admin = cluster.admin_client();
+    let ns = cluster.namespace("unread").await;
+    let maps = format!("/api/v1/namespaces/{ns}/configmaps");
+    let big = config_map("big", json!({}), json!({ "text": "x".repeat(950_000) }));
+    admin.post(&maps, &big).await.expect(201);
+    let small = config_map("small", json!({}), json!({}));
+    admin.post(&maps, &small).await.expect(201);
+    let front = Apifront::start(cluster, |_| {}).await;
+    let user = |name: &str| {
+        let pair = cluster.certificates.client(name, &["system:masters"]);
+        front.client(Some(&pair))
+    };
+    let (other, small) = (user("other"), format!("{maps}/small"));
+    patches(&other, &small, 5).await;
+    let quiet = patches(&other, &small, 100).await;
+    let mut greedy = Unread::connect(&user("greedy"), 1024).await;
+    // Each connection upstream has room for 100.
+    for _ in 0..40 {
+        greedy.get(&format!("{maps}/big/")).await;
+    }
+    let attacked = patches(&other, &small, 100).await;
+    quiet.print("40 unread answers of 950 KB", "quiet");
+    attacked.print("40 unread answers of 950 KB", "attacked");
+    attacked.assert_as(&quiet);
+    drop(greedy);
+    front.stop().await;
+}
+
+/// Sockets that a process has open.
+fn sockets(pid: u32) -> usize {
+    let Ok(files) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return 0;
+    };
+    files
+        .flatten()
+        .filter_map(|file| std::fs::read_link(file.path()).ok())
+        .filter(|target| target.to_string_lossy().starts_with("socket:"))
+        .count()
+}
+
+/// Each forwarded watch had a connection of its own to the API server, without
+/// end: ports and file descriptors ran out.
+#[tokio::test]
+async fn forwarded_watches_share_few_connections() {
+    if oracle() {
+        return;
+    }
+    const WATCHES: usize = 600;
+    let cluster = Cluster::shared();
+    let ns = cluster.namespace("watchers").await;
+    let maps = format!("/api/v1/namespaces/{ns}/configmaps");
+    let small = config_map("small", json!({}), json!({}));
+    cluster.admin_client().post(&maps, &small).await.expect(201);
+    let front = Apifront::start(cluster, |_| {}).await;
+    let user = |name: &str| {
+        let pair = cluster.certificates.client(name, &["system:masters"]);
+        front.client(Some(&pair))
+    };
+    let (other, small) = (user("other"), format!("{maps}/small"));
+    patches(&other, &small, 5).await;
+    let quiet = patches(&other, &small, 100).await;
+    let before = sockets(front.process.pid());
+    let mut greedy = Unread::connect(&user("greedy"), 65_535).await;
+    // Events are not cached.
+    let path = format!("/api/v1/namespaces/{ns}/events?watch=1&timeoutSeconds=600");
+    for n in 0..WATCHES {
+        assert_eq!(greedy.get(&path).await, Some(200), "watch {n}");
+    }
+    let more = sockets(front.process.pid()).saturating_sub(before);
+    println!("{WATCHES} forwarded watches: {more} more sockets");
+    let attacked = patches(&other, &small, 100).await;
+    quiet.print("600 forwarded watches", "quiet");
+    attacked.print("600 forwarded watches", "attacked");
+    assert!(more <= WATCHES / 100 + 10, "{more}");
+    attacked.assert_as(&quiet);
+    drop(greedy);
+    front.stop().await;
+}
+
+/// Forwarded watches of one user took all that there may be.
+#[tokio::test]
+async fn forwarded_streams_of_one_user_leave_some_for_others() {
+    if oracle() {
+        return;
+    }
+    const OPEN: &str = "apifront_forwarded_long_running_requests";
+    const REJECTED: &str = "apifront_forwarded_long_running_rejected_total";
+    let cluster = Cluster::shared();
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    let name = unique("streamers");
+    let binding = cluster_role_binding(&name, "cluster-admin", "Group", &name);
+    let admin = cluster.admin_client();
+    admin.post(bindings, &binding).await.expect(201);
+    let front = Apifront::start(cluster, |config| {
+        config["flow"] = json!({ "longRunningLimit": 30, "userLongRunningLimit": 20 });
+    })
+    .await;
+    let user = |user: &str, group: &str| {
+        let pair = cluster.certificates.client(user, &[group]);
+        front.client(Some(&pair))
+    };
+    let (greedy, meek) = (user("greedy-streamer", &name), user("meek-streamer", &name));
+    let path = "/api/v1/events?watch=1&timeoutSeconds=600";
+    let watches = async |client: &Client, times: usize| {
+        let mut streams = Unread::connect(client, 65_535).await;
+        for n in 0..times {
+            // The grant may take a moment.
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while streams.get(path).await != Some(200) {
+                assert!(Instant::now() < deadline, "watch {n}");
+            }
+        }
+        streams
+    };
+    let greedy_streams = watches(&greedy, 20).await;
+    let refused = async |client: &Client| {
+        let answer = client.get(path).await;
+        assert_eq!(answer.status, 429, "{}", answer.text());
+        assert_eq!(answer.header("retry-after"), "1");
+        let words = "Too many requests, please try again later.\n";
+        assert_eq!(answer.text(), words);
+    };
+    refused(&greedy).await;
+    // Only what stays open counts.
+    greedy.get("/api/v1/events?limit=1").await.expect(200);
+    let meek_streams = watches(&meek, 5).await;
+    let admins = watches(&front.admin_client(), 5).await;
+    // All 30 are taken, and that is for administrators, too.
+    refused(&front.admin_client()).await;
+    refused(&meek).await;
+    assert_eq!(front.metric(OPEN, &[]).await, 30.0);
+    for (limit, count) in [("user", 1.0), ("total", 2.0)] {
+        let rejected = front.metric(REJECTED, &[("limit", limit)]).await;
+        assert_eq!(rejected, count, "{limit}");
+    }
+    drop((greedy_streams, admins));
+    let closed = || async { front.metric(OPEN, &[]).await == 5.0 };
+    eventually("the others are closed", Duration::from_secs(30), closed).await;
+    let more = watches(&meek, 5).await;
+    drop((meek_streams, more));
+    admin
+        .delete(&format!("{bindings}/{name}"))
+        .await
+        .expect(200);
+    front.stop().await;
+}
+
+/// An answer with more headers than the HTTP client takes, to a request that one
+/// caller may send at any time, made API servers count as unhealthy.
+#[tokio::test]
+async fn an_odd_answer_to_one_caller_says_nothing_of_a_servers_health() {
+    if oracle() {
+        return;
+    }
+    let scripted = Scripted::start(|mut connection| async move {
+        while let Some(request) = connection.next().await {
+            let count = request.line.rsplit('/').next().and_then(|n| n.parse().ok());
+            let mut head = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n".to_owned();
+            for n in 0..count.unwrap_or(0) {
+                head += &format!("x-{n}: y\r\n");
+            }
+            connection.write(head + "\r\nok").await;
+        }
+    })
+    .await;
+    let cluster = Cluster::shared();
+    let front = Apifront::start(cluster, |config| {
+        config["upstream"] = json!({
+            "servers": [scripted.url()], "caFile": cluster.ca(), "healthCheckInterval": "1h",
+        });
+    })
+    .await;
+    let client = front.admin_client();
+    for (headers, expected) in [(150, "200"), (2000, "503"), (1, "200")] {
+        let mut raw = client.over(Protocol::Http1).raw().await.expect("connects");
+        let request = format!("GET /headers/{headers} HTTP/1.0\r\nhost: x\r\n\r\n");
+        raw.write(request.as_bytes()).await.expect("written");
+        let answer = raw.read_until_quiet(Duration::from_secs(1)).await;
+        let text = String::from_utf8_lossy(&answer);
+        let code = text.split(' ').nth(1).unwrap_or_default();
+        assert_eq!(code, expected, "{headers} headers: {text}");
+        let ready = client.get("/readyz").await;
+        assert_eq!(ready.status, 200, "{headers} headers: {}", ready.text());
+        let healthy = front.metric("apifront_upstream_healthy", &[]).await;
+        assert_eq!(healthy, 1.0, "{headers} headers");
+    }
+    front.stop().await;
+}
