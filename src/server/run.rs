@@ -375,7 +375,8 @@ fn connection_limits(config: &Config) -> Limits {
         per_client: config.serving.max_connections_per_client,
     };
     let limits = configured.within_open_files(connections::open_files_limit());
-    if limits != configured {
+    // For oneself, half of the usual 1,024 is plenty.
+    if limits != configured && config.mode() == config::Mode::Front {
         tracing::warn!(
             configured = configured.total,
             limit = limits.total,
@@ -394,6 +395,7 @@ fn connection_settings(
     let serving = &front.config.serving;
     let mut h2 = default_h2_options();
     h2.max_concurrent_streams(serving.http2_max_streams_per_connection);
+    h2.max_local_error_reset_streams(Some(STREAM_ERRORS));
     let header_bytes = serving.max_request_header_bytes;
     h2.max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
     ConnectionSettings {
@@ -409,6 +411,11 @@ fn connection_settings(
         },
     }
 }
+
+/// Streams that the server has to reset in a connection's life, because of what the
+/// client sends on them: none of a proper client, whereas each may have begun work
+/// (CVE-2025-8671). h2's default is 1024.
+const STREAM_ERRORS: usize = 100;
 
 /// Prometheus keeps one connection for each of its servers; a person's tools come
 /// and go.

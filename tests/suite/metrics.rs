@@ -51,6 +51,8 @@ async fn the_list_of_metrics_is_true() {
         "apiserver_watch_events_sizes",
         "apiserver_watch_list_duration_seconds",
         "apifront_cache_self_check_total",
+        "apifront_connections_closed_total",
+        "apifront_connections_refused_total",
         "apifront_fresh_late_events_total",
         "apifront_reflector_restarts_total",
         "apifront_subject_access_review_cache_total",

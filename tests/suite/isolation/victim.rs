@@ -58,6 +58,6 @@ pub fn unharmed(what: &str, quiet: &Times, attacked: &Times) {
     }
     let bound = (quiet.p99 * TIMES_QUIET).max(FLOOR);
     assert_eq!(attacked.errors, 0, "{what}");
-    assert!(attacked.requests > 10, "{what}: hardly anything was asked");
+    assert!(attacked.requests > 2, "{what}: hardly anything was asked");
     assert!(attacked.p99 <= bound, "{what}: p99 above {bound:?}");
 }
