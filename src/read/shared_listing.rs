@@ -132,7 +132,7 @@ impl Decoder {
                 let Some((number, length, head)) = delimited(&self.buffer)? else {
                     return Ok(false);
                 };
-                let Some(left) = left.checked_sub(head as u64 + length) else {
+                let Some(left) = left.checked_sub((head as u64).saturating_add(length)) else {
                     return Err(Malformed.into());
                 };
                 let Some(message) = self.take(head, length, MAX_ITEM_BYTES)? else {
@@ -160,7 +160,7 @@ impl Decoder {
             .ok()
             .filter(|length| *length <= most)
             .ok_or(ListingError::TooLong(most))?;
-        if self.buffer.len() < head + length {
+        if self.buffer.len() < head.saturating_add(length) {
             return Ok(None);
         }
         self.buffer.advance(head);
