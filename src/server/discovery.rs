@@ -12,7 +12,7 @@ use http::header::{
 use http::{HeaderMap, Method, StatusCode};
 use pingora_proxy::Session;
 
-use super::aside;
+use super::aside::Behalf;
 use super::audit::refuse_unauthorized;
 use super::context::{CacheResult, RequestContext};
 use super::respond::Answer;
@@ -76,7 +76,9 @@ pub(super) async fn answer(session: &Session, ctx: &mut RequestContext) -> Optio
     match ctx.front.discovery.find(&path, everything).await {
         Found::Document(rendition) => {
             let answer = match representation {
-                Some(representation) => write(&rendition, representation, headers).await?,
+                Some(representation) => {
+                    write(&rendition, representation, headers, Behalf::of(ctx)).await?
+                }
                 None => {
                     let status = negotiation::not_acceptable(false);
                     Answer::from_status(&status, headers, &ctx.query)
@@ -149,6 +151,7 @@ async fn write(
     rendition: &Arc<Rendition>,
     wanted: DiscoveryRepresentation,
     headers: &HeaderMap,
+    by: Behalf<'_>,
 ) -> Option<Answer> {
     let content_type = content_type(wanted);
     let etag = rendition.etag().map(HeaderValue::from_str);
@@ -175,7 +178,7 @@ async fn write(
             make(rendition)
         } else {
             let rendition = rendition.clone();
-            aside::run(move || make(&rendition)).await?
+            by.run(move || make(&rendition)).await.ok()??
         };
     let mut answer = Answer::new(StatusCode::OK, content_type, vec![body?]);
     if let Some(etag) = &etag {

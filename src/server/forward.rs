@@ -7,13 +7,14 @@ use http::{Method, StatusCode, Version};
 use pingora_core::ErrorSource;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorType, Result};
-use pingora_http::RequestHeader;
+use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, Session};
 
 use super::context::RequestContext;
 use super::record::Finished;
 use super::respond::{self, AUDIT_ID, Answer};
-use super::{aggregate, relay};
+use super::stream::WRITE_TIMEOUT;
+use super::{aggregate, pace, relay};
 use crate::api::Status;
 use crate::identity;
 use crate::upstream::Purpose;
@@ -32,13 +33,30 @@ pub(super) fn begin(session: &Session, ctx: &mut RequestContext) {
 }
 
 /// A client that waits to be told before it sends its body is told: upstream's
-/// own word does not come through HTTP/2.
-pub(super) async fn go_on(session: &mut Session) -> Result<()> {
+/// own word does not come through HTTP/2. From here on it must keep pace.
+pub(super) async fn go_on(session: &mut Session, ctx: &RequestContext) -> Result<()> {
     let request = session.req_header();
     if request.version == Version::HTTP_11 && request.headers.contains_key(EXPECT) {
         session.as_mut().write_continue_response().await?;
     }
+    session.set_write_timeout(Some(WRITE_TIMEOUT));
+    let session = session.as_mut();
+    session.set_total_drain_timeout(Some(respond::DRAIN_WITHIN));
+    if !ctx.forward.long_running && !session.is_body_empty() {
+        pace::receiving();
+    }
     Ok(())
+}
+
+/// Upstream has made the answer, or makes it as fast as the client reads: that
+/// takes no seat.
+pub(super) fn answer_begins(response: &ResponseHeader, ctx: &mut RequestContext) {
+    if response.status.is_informational() || ctx.forward.long_running {
+        return;
+    }
+    pace::answering();
+    let limits = &ctx.front.limits;
+    limits.answer_begins(&mut ctx.guards.in_flight, ctx.user.as_ref());
 }
 
 /// The next API server to try.
@@ -206,6 +224,10 @@ pub(super) async fn failed(
         can_reuse_downstream: false,
     };
     if answered(session) {
+        if ctx.forward.asked.is_some() && error.etype() == &ErrorType::WriteTimedout {
+            ctx.front.limits.too_slow(pace::FORWARDED_ANSWER);
+            Finished::new(session, ctx).aborted();
+        }
         tracing::warn!(%error, "answer broke off");
         return no_answer;
     }

@@ -22,11 +22,9 @@ pub(super) fn health(session: &Session, ctx: &RequestContext) -> Option<Answer> 
 
 pub(super) fn answer_health(front: &Front, path: &str, query: &str) -> Option<Answer> {
     let response = front.health.respond(path, query, Instant::now())?;
-    Some(Answer {
-        status: response.status,
-        headers: response.headers().collect(),
-        body: vec![response.body],
-    })
+    let headers = response.headers().collect();
+    let body = vec![response.body];
+    Some(Answer::of_parts(response.status, headers, body))
 }
 
 /// `/metrics` and `/debug/cache`, for whom upstream allows to get that path.

@@ -32,11 +32,8 @@ pub(super) async fn answer(session: &Session, ctx: &mut RequestContext) -> Optio
     match ctx.front.openapi.answer(&request).await {
         Outcome::Reply(reply) => {
             ctx.cache = CacheResult::Document;
-            Some(Answer {
-                status: reply.status,
-                headers: reply.headers,
-                body: vec![reply.body],
-            })
+            let body = vec![reply.body];
+            Some(Answer::of_parts(reply.status, reply.headers, body))
         }
         Outcome::Unavailable(error) => {
             let status = Status::service_unavailable(error);

@@ -19,7 +19,7 @@ use super::front::Front;
 use super::header_deadline::HeaderRead;
 use super::respond::Answer;
 use super::{
-    aggregate, deprecation, discovery, forward, framing, local, openapi, own_write, record,
+    aggregate, deprecation, discovery, forward, framing, local, openapi, own_write, pace, record,
     respond, seats, stream, upgrade, watch_stream, websocket_watch,
 };
 use crate::api::Status;
@@ -134,7 +134,7 @@ impl ProxyHttp for Proxy {
                 None => Ok(true),
             };
         }
-        forward::go_on(session).await?;
+        forward::go_on(session, ctx).await?;
         Ok(false)
     }
 
@@ -167,6 +167,7 @@ impl ProxyHttp for Proxy {
         if let (Some(trail), Some(piece)) = (&mut ctx.audit, body.as_ref()) {
             trail.request_piece(piece);
         }
+        pace::received(body.as_ref().map_or(0, Bytes::len), end_of_stream);
         if end_of_stream && body.as_ref().is_some_and(Bytes::is_empty) {
             *body = None;
         }
@@ -181,6 +182,7 @@ impl ProxyHttp for Proxy {
     ) -> Result<()> {
         ctx.code = response.status.as_u16();
         ctx.forward.answered = Some(Instant::now());
+        forward::answer_begins(response, ctx);
         aggregate::answered(response, ctx)?;
         let status = response.status;
         if let Some(warnings) = deprecation::of_forwarded(ctx, status, &response.headers).await {
@@ -201,6 +203,7 @@ impl ProxyHttp for Proxy {
         end_of_stream: bool,
         ctx: &mut RequestContext,
     ) -> Result<Option<Duration>> {
+        pace::answered(body.as_ref().map_or(0, Bytes::len));
         own_write::learn(body.as_deref().unwrap_or_default(), end_of_stream, ctx);
         if let (Some(trail), Some(piece)) = (&mut ctx.audit, body.as_ref()) {
             trail.response_piece(piece);

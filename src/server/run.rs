@@ -21,6 +21,7 @@ use super::front::{Front, Gate};
 use super::header_deadline::HeaderDeadline;
 use super::listen::{self, ListenError, Listener};
 use super::observe::Observe;
+use super::pace::Paced;
 use super::proxy::Proxy;
 use super::record::KnownResources;
 use super::self_check;
@@ -339,7 +340,7 @@ fn tls_settings(
 fn proxy_app(
     front: &Arc<ArcSwap<Front>>,
     config: &Config,
-) -> HeaderDeadline<pingora_proxy::HttpProxy<Proxy>> {
+) -> HeaderDeadline<Paced<pingora_proxy::HttpProxy<Proxy>>> {
     let conf = ServerConf {
         // Connections to a few API servers carry everything.
         upstream_keepalive_pool_size: UPSTREAM_POOL,
@@ -356,7 +357,7 @@ fn proxy_app(
     let header_bytes = config.serving.max_request_header_bytes;
     h2.max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
     HeaderDeadline::new(
-        proxy,
+        Paced::new(proxy, front.load().metrics.flow.clone()),
         config.serving.request_header_timeout,
         h2,
         listen::server_options(),

@@ -69,10 +69,8 @@ pub(super) async fn forward(
     let content_type = response.headers().get(CONTENT_TYPE).cloned();
     session.set_write_timeout(Some(WRITE_TIMEOUT));
     let mut body = send_head(session, ctx, response).await?;
-    if ctx.info.as_ref().is_some_and(|info| info.verb == "watch") {
-        // Upstream paces the initial events.
-        seats::give_back(&mut ctx.guards.in_flight);
-    }
+    // Upstream paces what follows, the initial events of a watch too.
+    seats::give_back(&mut ctx.guards.in_flight);
     let mut frames = Frames::of(content_type.as_ref());
     let mut finished = Finished::new(session, ctx);
     let guards = std::mem::take(&mut ctx.guards);

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, TRANSFER_ENCODING, WARNING};
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
+use parking_lot::Mutex;
 use pingora_core::ErrorType::WriteTimedout;
 use pingora_core::Result;
 use pingora_core::protocols::http::ServerSession;
@@ -42,12 +43,14 @@ impl StreamEnd {
 
 /// Writes batches until the watch, the client or apifront ends, and ends the
 /// stream in order where there is still somebody to tell. `sent` hears of each
-/// batch, its bytes and events, and whether all initial events are out.
+/// batch, its bytes and events, and whether all initial events are out; `waits`
+/// of each that the client lets wait.
 pub(super) async fn run(
     session: &mut ServerSession,
     watch: &mut Watch,
     stopping: &mut Receiver<bool>,
     mut sent: impl FnMut(usize, usize, bool),
+    waits: impl Fn(),
 ) -> StreamEnd {
     // Waits through all batches: to begin anew with each would cost more than
     // the batch.
@@ -64,7 +67,7 @@ pub(super) async fn run(
         match batch {
             Ok((frames, events)) => {
                 sent(frames.len(), events, watch.has_begun());
-                match session.write_response_body(frames, false).await {
+                match seats::write(session.write_response_body(frames, false), &waits).await {
                     Ok(()) => {}
                     Err(e) if *e.etype() == WriteTimedout => break StreamEnd::TooSlow,
                     Err(_) => break StreamEnd::ClientGone,
@@ -111,8 +114,9 @@ pub(super) async fn start(
     let mut finished = Finished::new(session, ctx);
     let watching = finished.watching();
     let mut guards = std::mem::take(&mut ctx.guards);
+    let seat = Mutex::new(std::mem::take(&mut guards.in_flight));
     if !initial {
-        seats::give_back(&mut guards.in_flight);
+        seats::give_back(&mut seat.lock());
     }
     let mut stopping = ctx.front.drain.stopping();
     let mut taken = take_session(session);
@@ -132,9 +136,10 @@ pub(super) async fn start(
                 watching.sent(sent, events);
                 if begun && std::mem::take(&mut initial) {
                     watching.initial_events_sent();
-                    seats::give_back(&mut guards.in_flight);
+                    seats::give_back(&mut seat.lock());
                 }
             },
+            || seats::give_back(&mut seat.lock()),
         )
         .await;
         watching.ended(end.as_str());

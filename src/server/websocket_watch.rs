@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use futures::{SinkExt, StreamExt};
 use http::HeaderMap;
+use parking_lot::Mutex;
 use pingora_core::protocols::Stream;
 use pingora_core::{Error, ErrorType, Result};
 use pingora_proxy::Session;
@@ -66,8 +67,9 @@ pub(super) async fn start(
     ctx.detached = true;
     tokio::spawn(async move {
         let mut initial = !watch.has_begun();
+        let seat = Mutex::new(std::mem::take(&mut guards.in_flight));
         if !initial {
-            seats::give_back(&mut guards.in_flight);
+            seats::give_back(&mut seat.lock());
         }
         let mut bytes = 0;
         let count = |sent: usize, events, begun| {
@@ -75,11 +77,12 @@ pub(super) async fn start(
             watching.sent(sent, events);
             if begun && std::mem::take(&mut initial) {
                 watching.initial_events_sent();
-                seats::give_back(&mut guards.in_flight);
+                seats::give_back(&mut seat.lock());
             }
         };
+        let waits = || seats::give_back(&mut seat.lock());
         let end = match timeout(WRITE_TIMEOUT, write_head(&mut client, &head)).await {
-            Ok(Ok(())) => run(client, &mut watch, &mut stopping, count).await,
+            Ok(Ok(())) => run(client, &mut watch, &mut stopping, count, waits).await,
             Ok(Err(_)) | Err(_) => StreamEnd::ClientGone,
         };
         watching.ended(end.as_str());
@@ -104,6 +107,7 @@ async fn run(
     watch: &mut Watch,
     stopping: &mut Receiver<bool>,
     mut sent: impl FnMut(usize, usize, bool),
+    waits: impl Fn(),
 ) -> StreamEnd {
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER)
@@ -133,7 +137,8 @@ async fn run(
                 sent(frames.len(), events, watch.has_begun());
                 // After a failure perhaps in the middle of a frame: nothing can
                 // follow.
-                match timeout(WRITE_TIMEOUT, write(&mut socket, cut, frames)).await {
+                let write = seats::write(write(&mut socket, cut, frames), &waits);
+                match timeout(WRITE_TIMEOUT, write).await {
                     Ok(Ok(())) => {}
                     Ok(Err(_)) => break (StreamEnd::ClientGone, None),
                     Err(_) => break (StreamEnd::TooSlow, None),

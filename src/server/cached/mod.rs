@@ -11,12 +11,14 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method};
 
+use super::aside::{Behalf, Unmade};
 use super::audit;
 use super::deprecation;
 use super::front::{Front, Gate};
 use super::respond::Answer;
 use crate::api::{ListOptions, Query, Status, UserInfo};
 use crate::audit::Trail;
+use crate::flow::Held;
 use crate::read::{self, BypassReason, Freshness, WatchPlan, legacy_watch};
 use crate::request::RequestInfo;
 use crate::store::{Filter, Store};
@@ -41,6 +43,15 @@ pub(super) enum Outcome {
     Bypass(BypassReason),
     /// The cache has no part in such requests.
     NotAsked,
+}
+
+impl Unmade {
+    fn outcome(self) -> Result<Outcome, BypassReason> {
+        match self {
+            Self::Bypass(reason) => Err(reason),
+            Self::Overloaded => Ok(Outcome::Overloaded),
+        }
+    }
 }
 
 /// What the request wants its connection to become.
@@ -203,6 +214,7 @@ async fn serve(
     };
     let newest = overlay::apply(front, &store, newest);
     let warnings = deprecation::of_cached(front, info, &entry, &store).await;
+    let by = Behalf::new(front, user);
     match plan {
         Plan::Get(_) => {
             let version = newest.resource_version(&store);
@@ -212,15 +224,28 @@ async fn serve(
                 return Ok(Outcome::NotFound(status, warnings, version));
             };
             let body = vec![read::get_body(&store, &object, &shape)?];
-            let answer = shape::answer(body, representation, headers, &warnings).await?;
-            Ok(Outcome::Answer(answer, version))
+            let body = (body, Held::default());
+            match shape::answer(body, representation, headers, &warnings, by).await {
+                Ok(answer) => Ok(Outcome::Answer(answer, version)),
+                Err(unmade) => unmade.outcome(),
+            }
         }
         Plan::List(options, plan) => {
-            let gzip = shape::stitches(representation, headers);
-            let (body, version) =
-                list::list(namespace, options, &plan, &store, newest, &shape, gzip)?;
-            let answer = shape::list(body, representation, headers, &warnings).await?;
-            Ok(Outcome::Answer(answer, version))
+            let wanted = list::Wanted {
+                namespace: namespace.to_owned(),
+                options,
+                plan,
+                shape,
+                gzip: shape::stitches(representation, headers),
+            };
+            let (body, version) = match list::make(wanted, &store, newest, by).await {
+                Ok(made) => made,
+                Err(unmade) => return unmade.outcome(),
+            };
+            match shape::list(body, representation, headers, &warnings, by).await {
+                Ok(answer) => Ok(Outcome::Answer(answer, version)),
+                Err(unmade) => unmade.outcome(),
+            }
         }
         Plan::Watch(options, plan) if overlay::is_for(front, &info.gvr) => {
             let opened = overlay_watch::open(front, store, newest, options, plan, shape).await?;
