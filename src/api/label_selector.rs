@@ -41,6 +41,12 @@ impl LabelSelector {
         self.requirements.is_empty()
     }
 
+    /// Requirements and their values: what it takes to hold it.
+    pub fn terms(&self) -> usize {
+        let values = |r: &LabelRequirement| r.values.len().max(1);
+        self.requirements.iter().map(values).sum()
+    }
+
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements.iter().all(|r| r.matches(labels))
     }
@@ -52,11 +58,15 @@ impl LabelRequirement {
         match self.operator {
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),
-            Operator::In => value.is_some_and(|v| self.values.contains(v)),
-            Operator::NotIn => value.is_none_or(|v| !self.values.contains(v)),
+            Operator::In => value.is_some_and(|v| self.has(v)),
+            Operator::NotIn => value.is_none_or(|v| !self.has(v)),
             Operator::GreaterThan => self.compares(value, |a, b| a > b),
             Operator::LessThan => self.compares(value, |a, b| a < b),
         }
+    }
+
+    fn has(&self, value: &String) -> bool {
+        self.values.binary_search(value).is_ok()
     }
 
     fn compares(&self, value: Option<&String>, holds: fn(i64, i64) -> bool) -> bool {

@@ -25,8 +25,16 @@ pub struct Flow {
 /// More than there may be in flight anyway.
 const MOST: i64 = 1 << 20;
 
-/// That of kube-apiserver's priority levels.
-const QUEUE_LENGTH: usize = 50;
+/// A quarter of `serving.maxRequestsInflight` and half of
+/// `serving.maxMutatingRequestsInflight`: one user leaves room for others of
+/// both kinds. A seat is held while an answer is made, for milliseconds, so that
+/// the busiest controllers seldom have a tenth of it.
+const USER_LIMIT: usize = 100;
+
+/// With a user's own limit, as many as there are seats for reads: a herd of
+/// agents with one service account waits where it would not have been refused
+/// without that limit.
+const QUEUE_LENGTH: usize = 300;
 
 /// What kube-apiserver makes a request wait that gave no time of its own: a
 /// quarter of `--request-timeout`.
@@ -42,7 +50,7 @@ const USER_LONG_RUNNING: usize = 1_000;
 impl Default for Flow {
     fn default() -> Self {
         Self {
-            user_concurrency_limit: 0,
+            user_concurrency_limit: USER_LIMIT,
             group_concurrency_limits: BTreeMap::new(),
             queue_length_limit: QUEUE_LENGTH,
             queue_wait: QUEUE_WAIT,
@@ -59,7 +67,7 @@ impl Flow {
             user_concurrency_limit: check.count(
                 "flow.userConcurrencyLimit",
                 raw.user_concurrency_limit,
-                0,
+                USER_LIMIT,
                 0..=MOST as usize,
             ),
             group_concurrency_limits: groups

@@ -307,12 +307,12 @@ pub struct SelfCheck {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Flow {
-    /// Requests of one user at a time, 0 for no limit. Default 0.
+    /// Requests of one user at a time, 0 for no limit. Default 100.
     pub user_concurrency_limit: Option<i64>,
     /// Requests of all members of a group together, by its name. Default none.
     pub group_concurrency_limits: Option<BTreeMap<String, i64>>,
     /// Requests of one user that may wait for each of these limits; more are
-    /// refused. Watches may all wait. Default 50.
+    /// refused. Watches may all wait. Default 300.
     pub queue_length_limit: Option<i64>,
     /// How long they wait before they are refused. Duration, default `15s`.
     pub queue_wait: Option<String>,

@@ -10,14 +10,20 @@
 //! The start of a watch waits in a pool of its own, and gives its seats back
 //! when the client has the initial events: what follows costs little.
 //!
+//! A seat is for making an answer. What waits for its reader then holds bytes
+//! (`answers.rs`), and work that would hold up a thread goes aside, users in
+//! turns.
+//!
 //! Upstreams protect themselves.
 
+mod answers;
 mod forwarded;
 mod pool;
 mod users;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -28,8 +34,11 @@ use crate::config;
 use crate::metrics::FlowMetrics;
 use crate::request::RequestInfo;
 pub use forwarded::{Exceeded, Forwarded, OpenForwarded};
-use pool::{Patience, Pool, Seat};
+use pool::{Patience, Pool};
 use users::Users;
+
+pub use answers::{Answers, Held};
+pub use pool::Seat;
 
 /// The answer to a request over the limit. It is not a Status.
 pub const TOO_MANY_REQUESTS_BODY: &str = "Too many requests, please try again later.\n";
@@ -43,9 +52,14 @@ const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 
 /// Watches that wait to begin, of one user. A herd is most often of one: the
 /// agents of all nodes with one service account. A watch that waits costs no
-/// more than it will when it has begun, so that all of them may; the pool has a
-/// bound of its own.
+/// more than it will when it has begun, so that all of them may, as far as the
+/// pool's own bound goes; there one user's last watch gives way to another's
+/// first.
 const WAITING_WATCHES: usize = usize::MAX;
+
+/// How long work may wait for its turn aside: kube-apiserver's
+/// `--request-timeout`. Those who wait are no more than requests in flight.
+const TURN_WAIT: Duration = Duration::from_secs(60);
 
 /// Which limit a request counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,9 +108,20 @@ impl Rejected {
 
 /// A request's seats, given back when dropped. Exempt requests hold none.
 #[derive(Debug, Default)]
+#[expect(dead_code, reason = "held until dropped")]
 pub struct Admitted {
-    #[expect(dead_code, reason = "held until dropped")]
     seats: (Option<Seat>, Vec<Seat>, Option<Seat>),
+    /// What takes their place once the answer has begun.
+    answer: Held,
+}
+
+impl Admitted {
+    fn of(seats: (Option<Seat>, Vec<Seat>, Option<Seat>)) -> Self {
+        Self {
+            seats,
+            answer: Held::default(),
+        }
+    }
 }
 
 /// What limits a group: of several members' requests together.
@@ -116,12 +141,22 @@ pub struct Flow {
     groups: RwLock<Arc<[Group]>>,
     patience: RwLock<Patience>,
     forwarded: Arc<Forwarded>,
+    answers: Answers,
+    /// Work aside: one thing for each core.
+    aside: Arc<Pool>,
     metrics: FlowMetrics,
 }
 
 impl Flow {
     pub fn new(config: &config::Config, metrics: FlowMetrics) -> Self {
-        let this = Self {
+        let this = Self::unlimited(metrics);
+        this.reload(config);
+        this
+    }
+
+    fn unlimited(metrics: FlowMetrics) -> Self {
+        let cores = available_parallelism().map_or(1, usize::from);
+        Self {
             read_only: Pool::new(0, metrics.pool("readOnly")),
             mutating: Pool::new(0, metrics.pool("mutating")),
             watch_starts: Pool::new(0, metrics.pool("watchStart")),
@@ -129,10 +164,10 @@ impl Flow {
             groups: RwLock::new(Arc::from([])),
             patience: RwLock::new(Patience::NONE),
             forwarded: Forwarded::new(metrics.forwarded.clone()),
+            answers: Answers::new(metrics.pool("answer")),
+            aside: Pool::new(cores, metrics.pool("aside")),
             metrics,
-        };
-        this.reload(config);
-        this
+        }
     }
 
     /// Takes the configuration's limits on. What is in flight stays, and who
@@ -204,8 +239,7 @@ impl Flow {
             }
         };
         if user.groups.iter().any(|g| g == MASTERS) {
-            let seats = (None, Vec::new(), lane.try_seat());
-            return Ok(Admitted { seats });
+            return Ok(Admitted::of((None, Vec::new(), lane.try_seat())));
         }
         let patience = match kind {
             RequestKind::WatchStart => lanes_patience,
@@ -223,8 +257,54 @@ impl Flow {
             }
         }
         let lane = lane.seat(&user.name, lanes_patience).await?;
-        let seats = (own, groups, Some(lane));
-        Ok(Admitted { seats })
+        Ok(Admitted::of((own, groups, Some(lane))))
+    }
+
+    /// Room for an answer that is about to be made, of about so many bytes that
+    /// the store does not share. Waits for it as for a seat. Cancel-safe.
+    pub async fn hold(&self, user: Option<&UserInfo>, bytes: usize) -> Result<Held, Rejected> {
+        let patience = *self.patience.read();
+        match limited(user) {
+            Some(user) => self.answers.hold(&user.name, bytes, patience).await,
+            None => Ok(Held::default()),
+        }
+    }
+
+    /// Room for an answer that waits for its reader; `None` if the user has too
+    /// many of them.
+    pub fn hold_waiting(&self, user: Option<&UserInfo>) -> Option<Held> {
+        match limited(user) {
+            Some(user) => self.answers.try_hold(&user.name, answers::WAITING_ANSWER),
+            None => Some(Held::default()),
+        }
+    }
+
+    /// A forwarded answer begins: its request gives the seats back and holds
+    /// bytes instead. Where there is no room for these it keeps the seats, so
+    /// that no more such answers wait than there are seats and bytes for.
+    pub fn answer_begins(&self, admitted: &mut Admitted, user: Option<&UserInfo>) {
+        if let Some(held) = self.hold_waiting(user) {
+            *admitted = Admitted {
+                answer: held,
+                ..Admitted::default()
+            };
+        }
+    }
+
+    /// A turn for work aside, which goes round among the users who want one.
+    /// Cancel-safe.
+    pub async fn turn(&self, user: Option<&UserInfo>) -> Result<Seat, Rejected> {
+        let name = user.map_or("", |user| user.name.as_str());
+        let patience = Patience {
+            queue_length: usize::MAX,
+            wait: TURN_WAIT,
+        };
+        self.aside.seat(name, patience).await
+    }
+
+    /// A client was given up because it took, or gave, too little.
+    pub fn too_slow(&self, what: &'static str) {
+        self.metrics.too_slow(what);
     }
 
     /// Publishes how many requests execute, and the most in flight since the
@@ -243,6 +323,9 @@ impl Flow {
             }
         }
         self.metrics.executing("user", number(self.users.sweep()));
+        self.metrics
+            .executing("aside", number(self.aside.executing().0));
+        self.metrics.answer_bytes.set(number(self.answers.sweep()));
         for group in self.groups.read().iter() {
             let (executing, _) = group.pool.executing();
             self.metrics.executing(&group.name, number(executing));
@@ -258,6 +341,12 @@ impl Flow {
             self.publish();
         }
     }
+}
+
+/// Whose answers count. `None`: apifront's own user, who is whoever started it,
+/// and `system:masters`, who are not held up.
+fn limited(user: Option<&UserInfo>) -> Option<&UserInfo> {
+    user.filter(|user| !user.groups.iter().any(|g| g == MASTERS))
 }
 
 #[cfg(test)]
@@ -277,16 +366,7 @@ mod tests {
 
     fn flow(reads: usize, writes: usize, limits: &config::Flow) -> Flow {
         let metrics = FlowMetrics::register(&Registry::new()).unwrap();
-        let flow = Flow {
-            read_only: Pool::new(0, metrics.pool("readOnly")),
-            mutating: Pool::new(0, metrics.pool("mutating")),
-            watch_starts: Pool::new(0, metrics.pool("watchStart")),
-            users: Users::new(metrics.pool("user")),
-            groups: RwLock::new(Arc::from([])),
-            patience: RwLock::new(Patience::NONE),
-            forwarded: Forwarded::new(metrics.forwarded.clone()),
-            metrics,
-        };
+        let flow = Flow::unlimited(metrics);
         flow.set_limits(reads, writes, limits);
         flow
     }
@@ -389,6 +469,57 @@ mod tests {
         assert!((&mut waiting).now_or_never().is_some());
         flow.set_limits(0, 0, &config(0, &[("staff", 1)]));
         assert!(admit(&flow, ReadOnly, &staff).unwrap().is_ok());
+    }
+
+    /// Its seat is another's as soon as the answer begins; who has too many
+    /// answers waiting keeps the seats of the others.
+    #[tokio::test]
+    async fn an_answer_that_waits_holds_bytes_instead_of_a_seat() {
+        let flow = flow(1, 1, &config(0, &[]));
+        let (slow, other) = (user("slow", &[]), user("other", &[]));
+        let mut waiting = Vec::new();
+        let kept = loop {
+            let mut admitted = admit(&flow, ReadOnly, &slow).unwrap().unwrap();
+            flow.answer_begins(&mut admitted, Some(&slow));
+            if flow.read_only.executing().0 > 0 {
+                break admitted;
+            }
+            waiting.push(admitted);
+        };
+        assert_eq!(waiting.len(), answers::USER_BYTES / answers::WAITING_ANSWER);
+        assert!(flow.hold_waiting(Some(&slow)).is_none());
+        assert!(flow.hold_waiting(Some(&other)).is_some());
+        flow.publish();
+        let bytes = i64::try_from(answers::USER_BYTES).unwrap();
+        assert_eq!(flow.metrics.answer_bytes.get(), bytes);
+        drop((kept, waiting));
+        assert!(flow.hold_waiting(Some(&slow)).is_some());
+        flow.publish();
+        assert_eq!(flow.metrics.answer_bytes.get(), 0);
+        // Administrators are not held up.
+        let admin = user("root", &[MASTERS]);
+        let all = (0..10_000).map(|_| flow.hold_waiting(Some(&admin)));
+        assert!(all.collect::<Vec<_>>().iter().all(Option::is_some));
+    }
+
+    #[tokio::test]
+    async fn turns_aside_go_round_among_users() {
+        let flow = flow(0, 0, &config(0, &[]));
+        let (greedy, other) = (user("greedy", &[]), user("other", &[]));
+        let cores = available_parallelism().map_or(1, usize::from);
+        let mut turns: Vec<_> = (0..cores)
+            .map(|_| flow.turn(Some(&greedy)).now_or_never().unwrap().unwrap())
+            .collect();
+        let mut waiting: Vec<_> = (0..100).map(|_| flow.turn(Some(&greedy)).boxed()).collect();
+        assert!(waiting.iter_mut().all(|turn| turn.now_or_never().is_none()));
+        let mut late = flow.turn(Some(&other)).boxed();
+        assert!((&mut late).now_or_never().is_none());
+        // One of the others first, as it came first.
+        turns.pop();
+        assert!((&mut late).now_or_never().is_none());
+        let taken = waiting.iter_mut().find_map(|turn| turn.now_or_never());
+        drop(taken);
+        assert!((&mut late).now_or_never().is_some());
     }
 
     #[tokio::test]

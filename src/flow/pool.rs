@@ -7,6 +7,13 @@
 //! requests delays one of a single request by one seat. Taking, waiting and
 //! giving back are O(1), whoever else waits; leaving the queue is O(length of
 //! the own flow's queue).
+//!
+//! The queues of a pool have a bound together. At it the longest queue loses
+//! its last request to whoever comes with a shorter one: a flow that fills the
+//! queues takes no place from the others.
+//!
+//! A place may count for several seats: answers count by their bytes
+//! (`answers.rs`).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,8 +26,8 @@ use tokio::time::{Instant, timeout};
 use super::Rejected;
 use crate::metrics::PoolMetrics;
 
-/// Requests that wait in one pool, of all flows: what they hold is a few KB
-/// each. More are refused.
+/// Requests that wait in one pool, of all flows: what they hold is some KB
+/// each. Beyond it the last request of the longest queue is refused.
 const MOST_WAITING: usize = 16_384;
 
 /// How long one may wait, and in how long a queue.
@@ -45,11 +52,13 @@ pub struct Pool {
     metrics: PoolMetrics,
 }
 
-/// While there is a free seat nobody waits.
+/// Nobody waits while the first in turn would find its seats free.
 #[derive(Debug, Default)]
 struct State {
     /// 0: none.
     limit: usize,
+    /// Requests that wait at most.
+    most_waiting: usize,
     executing: usize,
     /// The most executing since it was last read.
     high: usize,
@@ -63,25 +72,48 @@ struct State {
 #[derive(Debug)]
 struct Waiter {
     id: u64,
+    seats: usize,
+    /// Dropped when the waiter loses its place.
     go: oneshot::Sender<()>,
 }
 
 impl State {
-    fn has_room(&self) -> bool {
-        self.limit == 0 || self.executing < self.limit
+    /// Whether so many seats are free. What is larger than the pool goes alone.
+    fn has_room(&self, seats: usize) -> bool {
+        self.limit == 0 || self.executing == 0 || self.executing.saturating_add(seats) <= self.limit
     }
 
-    fn take(&mut self) {
-        self.executing += 1;
+    fn take(&mut self, seats: usize) {
+        self.executing = self.executing.saturating_add(seats);
         self.high = self.high.max(self.executing);
     }
 
-    fn wait(&mut self, flow: &str) -> (Arc<str>, u64, oneshot::Receiver<()>) {
+    fn waiting_of(&self, flow: &str) -> usize {
+        self.flows.get(flow).map_or(0, VecDeque::len)
+    }
+
+    /// Takes the last place of the longest queue away, unless that of `flow` is
+    /// as long.
+    fn displace(&mut self, flow: &str) -> bool {
+        let own = self.waiting_of(flow);
+        let longest = self.flows.values_mut().max_by_key(|queue| queue.len());
+        match longest {
+            // More than one waits there: the flow keeps its turn.
+            Some(queue) if queue.len() > own.saturating_add(1) => {
+                queue.pop_back();
+                self.waiting -= 1;
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    fn wait(&mut self, flow: &str, seats: usize) -> (Arc<str>, u64, oneshot::Receiver<()>) {
         let (go, gone) = oneshot::channel();
         let id = self.next_id;
         self.next_id += 1;
         self.waiting += 1;
-        let waiter = Waiter { id, go };
+        let waiter = Waiter { id, seats, go };
         let flow: Arc<str> = match self.flows.get_key_value(flow) {
             Some((flow, _)) => flow.clone(),
             None => {
@@ -99,10 +131,17 @@ impl State {
 
     /// Gives free seats to whose turn it is.
     fn dispatch(&mut self) {
-        while self.waiting > 0 && self.has_room() {
-            let Some(flow) = self.turns.pop_front() else {
-                return;
+        while let Some(flow) = self.turns.front().cloned() {
+            let first = self.flows.get(&flow).and_then(VecDeque::front);
+            let Some(seats) = first.map(|waiter| waiter.seats) else {
+                self.turns.pop_front();
+                continue;
             };
+            // Smaller ones do not go ahead: the first would wait for ever.
+            if !self.has_room(seats) {
+                return;
+            }
+            self.turns.pop_front();
             let Some(queue) = self.flows.get_mut(&flow) else {
                 continue;
             };
@@ -114,7 +153,7 @@ impl State {
             }
             if let Some(waiter) = first {
                 self.waiting -= 1;
-                self.take();
+                self.take(waiter.seats);
                 // Who leaves the queue takes himself out of it first: see
                 // `Waiting::drop`, which gives the seat back if it is late.
                 let _ = waiter.go.send(());
@@ -122,7 +161,8 @@ impl State {
         }
     }
 
-    /// False if it waits no more: it has been given a seat.
+    /// False if it waits no more: it has been given its seats, or has lost its
+    /// place.
     fn leave(&mut self, flow: &Arc<str>, id: u64) -> bool {
         let Some(queue) = self.flows.get_mut(flow) else {
             return false;
@@ -141,11 +181,25 @@ impl State {
 
 /// A place among those that execute, given back when dropped.
 #[derive(Debug)]
-pub struct Seat(Arc<Pool>);
+pub struct Seat {
+    pool: Arc<Pool>,
+    seats: usize,
+}
+
+impl Seat {
+    /// Counts for so many seats from now on, free or not.
+    pub fn resize(&mut self, seats: usize) {
+        let mut state = self.pool.state.lock();
+        state.executing = state.executing.saturating_sub(self.seats);
+        state.take(seats);
+        state.dispatch();
+        self.seats = seats;
+    }
+}
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.give_back();
+        self.pool.give_back(self.seats);
     }
 }
 
@@ -154,8 +208,9 @@ struct Waiting {
     pool: Arc<Pool>,
     flow: Arc<str>,
     id: u64,
+    seats: usize,
     go: oneshot::Receiver<()>,
-    /// The seat is somebody's now.
+    /// The seats are somebody's now.
     seated: bool,
 }
 
@@ -166,8 +221,9 @@ impl Drop for Waiting {
             return;
         }
         let left = self.pool.state.lock().leave(&self.flow, self.id);
-        if !left {
-            self.pool.give_back();
+        // It may have been given seats that it never learnt of.
+        if !left && self.go.try_recv().is_ok() {
+            self.pool.give_back(self.seats);
         }
     }
 }
@@ -176,6 +232,7 @@ impl Pool {
     pub fn new(limit: usize, metrics: PoolMetrics) -> Arc<Self> {
         let state = State {
             limit,
+            most_waiting: MOST_WAITING,
             ..State::default()
         };
         Arc::new(Self {
@@ -193,29 +250,52 @@ impl Pool {
 
     /// A seat, if one is free.
     pub fn try_seat(self: &Arc<Self>) -> Option<Seat> {
+        self.try_seats(1)
+    }
+
+    /// So many seats, if they are free and nobody waits.
+    pub fn try_seats(self: &Arc<Self>, seats: usize) -> Option<Seat> {
         let mut state = self.state.lock();
-        state.has_room().then(|| {
-            state.take();
-            Seat(self.clone())
+        let free = state.waiting == 0 && state.has_room(seats);
+        free.then(|| {
+            state.take(seats);
+            Seat {
+                pool: self.clone(),
+                seats,
+            }
         })
     }
 
     /// A seat, for one of this flow. Cancel-safe: who stops waiting has left
     /// the queue.
     pub async fn seat(self: &Arc<Self>, flow: &str, patience: Patience) -> Result<Seat, Rejected> {
+        self.seats(flow, 1, patience).await
+    }
+
+    /// The same, of so many seats at once.
+    pub async fn seats(
+        self: &Arc<Self>,
+        flow: &str,
+        seats: usize,
+        patience: Patience,
+    ) -> Result<Seat, Rejected> {
         let queued = {
             let mut state = self.state.lock();
-            if state.has_room() {
-                state.take();
-                return Ok(Seat(self.clone()));
+            if state.waiting == 0 && state.has_room(seats) {
+                state.take(seats);
+                return Ok(Seat {
+                    pool: self.clone(),
+                    seats,
+                });
             }
-            let in_flow = state.flows.get(flow).map_or(0, VecDeque::len);
             if patience.queue_length == 0 {
                 Err(Rejected::ConcurrencyLimit)
-            } else if in_flow >= patience.queue_length || state.waiting >= MOST_WAITING {
+            } else if state.waiting_of(flow) >= patience.queue_length
+                || state.waiting >= state.most_waiting && !state.displace(flow)
+            {
                 Err(Rejected::QueueFull)
             } else {
-                Ok(state.wait(flow))
+                Ok(state.wait(flow, seats))
             }
         };
         let (flow, id, go) = match queued {
@@ -227,6 +307,7 @@ impl Pool {
             pool: self.clone(),
             flow,
             id,
+            seats,
             go,
             seated: false,
         };
@@ -234,11 +315,17 @@ impl Pool {
         let waited = timeout(patience.wait, &mut waiting.go).await;
         let seated = matches!(waited, Ok(Ok(())));
         self.metrics.waited(began.elapsed(), seated);
-        if !seated {
-            return Err(self.reject(Rejected::TimeOut));
+        match waited {
+            Ok(Ok(())) => {
+                waiting.seated = true;
+                Ok(Seat {
+                    pool: self.clone(),
+                    seats,
+                })
+            }
+            Ok(Err(_)) => Err(self.reject(Rejected::QueueFull)),
+            Err(_) => Err(self.reject(Rejected::TimeOut)),
         }
-        waiting.seated = true;
-        Ok(Seat(self.clone()))
     }
 
     /// How many execute; and the most since the last call.
@@ -258,9 +345,9 @@ impl Pool {
         rejected
     }
 
-    fn give_back(&self) {
+    fn give_back(&self, seats: usize) {
         let mut state = self.state.lock();
-        state.executing -= 1;
+        state.executing = state.executing.saturating_sub(seats);
         state.dispatch();
     }
 }
@@ -381,5 +468,88 @@ mod tests {
         pool.set_limit(0);
         let _second = (&mut waiting[1]).now_or_never().unwrap();
         assert_eq!(pool.executing().1, 3);
+    }
+
+    /// One flow has filled all queues: others come in for its last ones, and
+    /// their own turn comes first.
+    #[tokio::test]
+    async fn a_full_queue_has_room_for_whoever_has_less_in_it() {
+        let pool = pool(1);
+        pool.state.lock().most_waiting = 10;
+        let endless = Patience {
+            queue_length: usize::MAX,
+            ..PATIENT
+        };
+        let mut seat = ask(&pool, "greedy", endless).ok();
+        let greedy: Vec<Asked> = (0..10)
+            .map(|_| ask(&pool, "greedy", endless).unwrap_err())
+            .collect();
+        let full = pool.seat("greedy", endless).now_or_never().unwrap();
+        assert_eq!(full.unwrap_err(), Rejected::QueueFull);
+        let mut others: Vec<Asked> = ["a", "b", "a"]
+            .map(|flow| ask(&pool, flow, endless).unwrap_err())
+            .into();
+        assert_eq!(state(&pool), (1, 10, 3, 3));
+        // Its newest have lost their places, and take nothing with them.
+        let mut told: Vec<Option<Rejected>> = Vec::new();
+        let mut kept = Vec::new();
+        for mut asked in greedy {
+            match (&mut asked).now_or_never() {
+                Some(answer) => told.push(answer.err()),
+                None => kept.push(asked),
+            }
+        }
+        assert_eq!(told, [Some(Rejected::QueueFull); 3]);
+        assert_eq!((kept.len(), state(&pool)), (7, (1, 10, 3, 3)));
+        // The first of the greedy one, then the others, whoever came before.
+        drop(seat.take());
+        drop((&mut kept[0]).now_or_never().unwrap().unwrap());
+        let first = (&mut others[0]).now_or_never().unwrap().unwrap();
+        drop(first);
+        assert!((&mut others[1]).now_or_never().is_some());
+        drop((kept, others));
+        assert_eq!(state(&pool), (0, 0, 0, 0));
+        assert!(pool.is_idle());
+    }
+
+    #[tokio::test]
+    async fn the_queues_of_many_flows_are_bounded_together() {
+        let pool = pool(1);
+        pool.state.lock().most_waiting = 3;
+        let _seat = ask(&pool, "a", PATIENT).ok();
+        let _waiting: Vec<Asked> = ["a", "b", "c"]
+            .map(|flow| ask(&pool, flow, PATIENT).unwrap_err())
+            .into();
+        let full = pool.seat("d", PATIENT).now_or_never().unwrap();
+        assert_eq!(full.unwrap_err(), Rejected::QueueFull);
+    }
+
+    #[tokio::test]
+    async fn places_of_several_seats() {
+        let pool = pool(10);
+        let seats = |flow: &'static str, seats| {
+            let pool = pool.clone();
+            async move { pool.seats(flow, seats, PATIENT).await }.boxed()
+        };
+        let mut six = seats("a", 6).now_or_never().unwrap().unwrap();
+        let mut five = seats("a", 5);
+        assert!((&mut five).now_or_never().is_none());
+        // There is room for it, but it is not its turn.
+        let mut two = seats("b", 2);
+        assert!((&mut two).now_or_never().is_none());
+        assert!(pool.try_seats(1).is_none());
+        six.resize(5);
+        let five = (&mut five).now_or_never().unwrap().unwrap();
+        assert!((&mut two).now_or_never().is_none());
+        six.resize(20);
+        assert_eq!(pool.executing().0, 25);
+        drop((six, five));
+        let _two = (&mut two).now_or_never().unwrap().unwrap();
+        // What is larger than all goes alone.
+        let mut large = seats("c", 50);
+        assert!((&mut large).now_or_never().is_none());
+        drop(_two);
+        assert!((&mut large).now_or_never().unwrap().is_ok());
+        assert!(pool.is_idle());
     }
 }

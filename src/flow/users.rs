@@ -1,4 +1,4 @@
-//! A pool of seats for each user who has requests.
+//! A pool of seats for each user who has requests, or answers.
 
 use std::collections::HashMap;
 use std::sync::Arc;

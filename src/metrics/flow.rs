@@ -23,6 +23,9 @@ pub struct FlowMetrics {
     rejected: IntCounterVec,
     waited: HistogramVec,
     pub forwarded: ForwardedMetrics,
+    /// Bytes of answers that are being made, or wait for their readers.
+    pub answer_bytes: IntGauge,
+    slow: IntCounterVec,
 }
 
 /// The series of one pool of seats.
@@ -99,7 +102,29 @@ impl FlowMetrics {
                 WAIT_BUCKETS.to_vec()
             ),
             forwarded: ForwardedMetrics::register(registry)?,
+            answer_bytes: {
+                let gauge = IntGauge::new(
+                    "apifront_answer_bytes",
+                    "Bytes of answers that are being made or wait for their readers, as far as \
+                     the cache does not share them.",
+                )?;
+                registry.register(Box::new(gauge.clone()))?;
+                gauge
+            },
+            slow: registered!(
+                registry,
+                IntCounterVec,
+                "apifront_slow_clients_total",
+                "Requests that ended because their client sent its body, or read its answer, too \
+                 slowly.",
+                &["what"]
+            ),
         })
+    }
+
+    /// A client was given up; `what` is one of few fixed words.
+    pub fn too_slow(&self, what: &'static str) {
+        self.slow.with_label_values(&[what]).inc();
     }
 
     /// `name` is a fixed word or a configured group.

@@ -41,6 +41,8 @@ pub enum BypassReason {
     MemoryLimit,
     /// Upstream was lost longer ago than `cache.maxStaleness`.
     Stale,
+    /// An answer too large to be made for one caller.
+    TooCostly,
 }
 
 impl BypassReason {
@@ -63,6 +65,7 @@ impl BypassReason {
             Self::TooManyResources => "too_many_resources",
             Self::MemoryLimit => "memory_limit",
             Self::Stale => "stale",
+            Self::TooCostly => "too_costly",
         }
     }
 }
@@ -83,7 +86,7 @@ impl From<Unavailable> for BypassReason {
 mod tests {
     use super::*;
 
-    const ALL: [BypassReason; 17] = [
+    const ALL: [BypassReason; 18] = [
         BypassReason::UnusualRequest,
         BypassReason::InvalidOptions,
         BypassReason::MostRecent,
@@ -101,6 +104,7 @@ mod tests {
         BypassReason::TooManyResources,
         BypassReason::MemoryLimit,
         BypassReason::Stale,
+        BypassReason::TooCostly,
     ];
 
     #[test]

@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::StreamExt;
 use parking_lot::Mutex;
 
 use super::BypassReason;
-use super::shared_batch::{Batches, NoAnswer};
+use super::shared_batch::{Asked, Batches, NoAnswer};
 use super::shared_plan::{ListQuery, Question, plan};
 use super::shared_state::{SharedState, resolve};
 use super::shared_upstream::{self, Exact, Failure};
@@ -20,6 +21,10 @@ use crate::store::{ObjectKey, Store, StoredObject};
 /// How long a server that cannot list metadata alone is not asked for it
 /// again: it may be upgraded.
 const REFUSAL: Duration = Duration::from_secs(600);
+
+/// Different reads of one resource that upstream is asked for at a time: who
+/// waits for a small one does not wait for a large one before it.
+const READS_AT_A_TIME: usize = 4;
 
 /// Why a shared read has no answer.
 #[derive(Clone, Debug)]
@@ -65,6 +70,7 @@ impl From<Failure> for Unanswered {
 
 type StateAnswer = Result<SharedState, Unanswered>;
 type ObjectAnswer = Result<Option<Arc<StoredObject>>, Unanswered>;
+type Batch = Vec<Asked<Question, StateAnswer>>;
 type Refused = Arc<Mutex<HashMap<GroupVersionResource, Instant>>>;
 
 /// The shared reads of a process.
@@ -96,7 +102,7 @@ impl SharedReads {
             refused: self.refused.clone(),
             patience,
         };
-        let ask = move |questions| lists.clone().answer(questions);
+        let ask = move |batch| lists.clone().answer(batch);
         let answer = self.lists.join(gvr.clone(), question, ask);
         let state = within(patience, answer).await?;
         is_current(entry, store)?;
@@ -113,7 +119,7 @@ impl SharedReads {
     ) -> ObjectAnswer {
         let key = ObjectKey::new(namespace, name);
         let (owner, asked, of) = (entry.clone(), key.clone(), store.clone());
-        let ask = move |questions: Vec<()>| {
+        let ask = move |batch: Vec<Asked<(), ObjectAnswer>>| {
             let (upstream, key, store) = (owner.upstream(), asked.clone(), of.clone());
             async move {
                 let asked = shared_upstream::object(&upstream, &store, key.namespace(), key.name());
@@ -122,7 +128,9 @@ impl SharedReads {
                     Ok(Err(failure)) => Err(failure.into()),
                     Err(_) => Err(Unanswered::Timeout),
                 };
-                vec![answer; questions.len()]
+                for asked in batch {
+                    asked.answer(answer.clone());
+                }
             }
         };
         let answer = self.objects.join((entry.gvr.clone(), key), (), ask);
@@ -159,25 +167,40 @@ struct Lists {
 }
 
 impl Lists {
-    async fn answer(self, questions: Vec<Question>) -> Vec<StateAnswer> {
+    async fn answer(self, batch: Batch) {
         // Those who wait may know a later store than the first of them did.
         let Some(store) = self.entry.store() else {
-            let none = Err(BypassReason::Filling.into());
-            return vec![none; questions.len()];
+            for asked in batch {
+                asked.answer(Err(BypassReason::Filling.into()));
+            }
+            return;
         };
         let snapshot = store.snapshot();
+        let questions: Vec<_> = batch.iter().map(|a| a.question.clone()).collect();
         let (reads, answered_by) = plan(&questions, |scope| snapshot.count_from(scope, ""));
         drop(snapshot);
-        let mut answers = Vec::with_capacity(reads.len());
-        for read in &reads {
-            let answer = tokio::time::timeout(self.patience, self.read(&store, read)).await;
-            answers.push(answer.unwrap_or(Err(Unanswered::Timeout)));
+        let mut waiting: Vec<Batch> = reads.iter().map(|_| Vec::new()).collect();
+        for (asked, read) in batch.into_iter().zip(answered_by) {
+            match waiting.get_mut(read) {
+                Some(waiting) => waiting.push(asked),
+                None => asked.answer(Err(Unanswered::Timeout)),
+            }
         }
-        let answer = |at| answers.get(at).cloned();
-        answered_by
+        let store = &*store;
+        let asked = reads
             .into_iter()
-            .map(|at| answer(at).unwrap_or(Err(Unanswered::Timeout)))
-            .collect()
+            .zip(waiting)
+            .map(|(read, waiting)| self.answer_all(store, read, waiting));
+        let mut answered = futures::stream::iter(asked).buffer_unordered(READS_AT_A_TIME);
+        while answered.next().await.is_some() {}
+    }
+
+    async fn answer_all(&self, store: &Store, read: ListQuery, waiting: Batch) {
+        let answer = tokio::time::timeout(self.patience, self.read(store, &read)).await;
+        let answer = answer.unwrap_or(Err(Unanswered::Timeout));
+        for asked in waiting {
+            asked.answer(answer.clone());
+        }
     }
 
     async fn read(&self, store: &Store, read: &ListQuery) -> StateAnswer {

@@ -27,7 +27,21 @@ pub(super) enum NoAnswer {
     Lost,
 }
 
-type Waiting<Q, R> = Vec<(Q, oneshot::Sender<R>)>;
+/// One question, and who waits for its answer: dropped without one, he is told
+/// that it was lost.
+pub(super) struct Asked<Q, R> {
+    pub(super) question: Q,
+    answer: oneshot::Sender<R>,
+}
+
+impl<Q, R> Asked<Q, R> {
+    pub(super) fn answer(self, answer: R) {
+        // He may have gone away meanwhile.
+        let _ = self.answer.send(answer);
+    }
+}
+
+type Waiting<Q, R> = Vec<Asked<Q, R>>;
 
 /// By key, what waits for the question under way to be answered.
 pub(super) struct Batches<K, Q, R> {
@@ -49,25 +63,27 @@ where
     R: Send + 'static,
 {
     /// The answer of a call of `ask` that began after this one. `ask` gets all
-    /// questions that wait, and answers them in their order. It runs in a task
-    /// of its own: who goes away takes nothing from the others.
+    /// questions that wait, and answers each as soon as it can: none waits for
+    /// another's. It runs in a task of its own: who goes away takes nothing from
+    /// the others.
     pub(super) async fn join<F, Fut>(&self, key: K, question: Q, ask: F) -> Result<R, NoAnswer>
     where
-        F: Fn(Vec<Q>) -> Fut + Send + 'static,
-        Fut: Future<Output = Vec<R>> + Send + 'static,
+        F: Fn(Vec<Asked<Q, R>>) -> Fut + Send + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
     {
-        let (sender, receiver) = oneshot::channel();
+        let (answer, receiver) = oneshot::channel();
+        let asked = Asked { question, answer };
         let first = {
             let mut asking = self.asking.lock();
             match asking.get_mut(&key) {
                 Some(waiting) if waiting.len() >= MAX_WAITING => return Err(NoAnswer::TooMany),
                 Some(waiting) => {
-                    waiting.push((question, sender));
+                    waiting.push(asked);
                     None
                 }
                 None => {
                     asking.insert(key.clone(), Vec::new());
-                    Some(vec![(question, sender)])
+                    Some(vec![asked])
                 }
             }
         };
@@ -99,19 +115,15 @@ struct Turn<K: Eq + Hash, Q, R> {
 impl<K: Eq + Hash, Q, R> Turn<K, Q, R> {
     async fn run<F, Fut>(mut self, first: Waiting<Q, R>, ask: F)
     where
-        F: Fn(Vec<Q>) -> Fut,
-        Fut: Future<Output = Vec<R>>,
+        F: Fn(Vec<Asked<Q, R>>) -> Fut,
+        Fut: Future<Output = ()>,
     {
         let mut batch = first;
         loop {
             // Who went away is not asked for.
-            batch.retain(|(_, sender)| !sender.is_closed());
-            let (questions, senders): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-            if !questions.is_empty() {
-                for (sender, answer) in senders.into_iter().zip(ask(questions).await) {
-                    // It may have gone away meanwhile.
-                    let _ = sender.send(answer);
-                }
+            batch.retain(|asked| !asked.answer.is_closed());
+            if !batch.is_empty() {
+                ask(batch).await;
             }
             batch = {
                 let mut asking = self.asking.lock();
@@ -148,14 +160,17 @@ mod tests {
     /// Answers each question after 5 s with its double.
     fn slow(
         log: &Log,
-    ) -> impl Fn(Vec<u32>) -> futures::future::BoxFuture<'static, Vec<u32>> + use<> {
+    ) -> impl Fn(Vec<Asked<u32, u32>>) -> futures::future::BoxFuture<'static, ()> + use<> {
         let log = log.clone();
-        move |questions| {
+        move |batch| {
             let log = log.clone();
             Box::pin(async move {
-                log.lock().push(questions.clone());
+                log.lock().push(batch.iter().map(|a| a.question).collect());
                 tokio::time::sleep(Duration::from_secs(5)).await;
-                questions.into_iter().map(|q| q * 2).collect()
+                for asked in batch {
+                    let double = asked.question * 2;
+                    asked.answer(double);
+                }
             })
         }
     }
@@ -210,10 +225,35 @@ mod tests {
         assert_eq!(*log.lock(), [vec![1], vec![3]]);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_anothers_answer() {
+        let batches = Arc::new(Batches::<&str, u64, u64>::default());
+        let each = |batch: Vec<Asked<u64, u64>>| async {
+            let answers = batch.into_iter().map(|asked| async {
+                let seconds = asked.question;
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                asked.answer(seconds);
+            });
+            futures::future::join_all(answers).await;
+        };
+        let began = tokio::time::Instant::now();
+        let ask = |seconds| {
+            let batches = batches.clone();
+            tokio::spawn(async move { batches.join("pods", seconds, each).await })
+        };
+        let first = ask(1);
+        tokio::task::yield_now().await;
+        let (slow, quick) = (ask(60), ask(2));
+        assert_eq!(first.await.unwrap(), Ok(1));
+        assert_eq!(quick.await.unwrap(), Ok(2));
+        assert_eq!(began.elapsed(), Duration::from_secs(3));
+        assert_eq!(slow.await.unwrap(), Ok(60));
+    }
+
     #[tokio::test]
     async fn a_panic_leaves_nobody_waiting() {
         let batches = Batches::<&str, u32, u32>::default();
-        let fails = |_: Vec<u32>| async { panic!("for the test") };
+        let fails = |_: Vec<Asked<u32, u32>>| async { panic!("for the test") };
         assert_eq!(batches.join("pods", 1, fails).await, Err(NoAnswer::Lost));
         let log = Log::default();
         tokio::time::pause();

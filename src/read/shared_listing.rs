@@ -168,7 +168,7 @@ impl Decoder {
             .ok()
             .filter(|length| *length <= most)
             .ok_or(ListingError::TooLong(most))?;
-        if self.buffer.len() < head + length {
+        if self.buffer.len() < head.saturating_add(length) {
             return Ok(None);
         }
         self.buffer.advance(head);

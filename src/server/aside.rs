@@ -1,26 +1,69 @@
-//! Work of milliseconds and more: not on a thread that serves others.
+//! Work of milliseconds and more: not on a thread that serves others, and not
+//! ahead of others' work.
+//!
+//! As much is done at a time as there are cores. Who comes later waits for a
+//! turn and holds no thread; of those that want one list compressed, it then
+//! finds most of it done. Turns go round among users: one user's thousand
+//! requests delay another's by one.
 
-use std::sync::LazyLock;
-use std::thread::available_parallelism;
+use super::stage::Identified;
+use crate::api::UserInfo;
+use crate::flow::{Flow, Held, Rejected};
+use crate::read::BypassReason;
 
-use tokio::sync::Semaphore;
+/// Who wants an answer to be made.
+#[derive(Clone, Copy)]
+pub(super) struct Behalf<'a> {
+    limits: &'a Flow,
+    /// `None`: apifront's own user.
+    user: Option<&'a UserInfo>,
+}
 
-/// How much is done at a time: one thing for each core. Who comes later waits
-/// here, and holds no thread; of those that want one list compressed, it then
-/// finds most of it done. They are no more than requests in flight may be.
-static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
-    let cores = available_parallelism().map_or(1, usize::from);
-    Semaphore::new(cores)
-});
+/// Why an answer is not made here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unmade {
+    Bypass(BypassReason),
+    /// The user has too much under way: 429.
+    Overloaded,
+}
 
-/// What has begun is brought to its end, whether or not somebody waits for it.
-/// `None` if it panics.
-pub(super) async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let turn = TURNS.acquire().await.ok()?;
-    let work = move || {
-        let done = work();
-        drop(turn);
-        done
-    };
-    tokio::task::spawn_blocking(work).await.ok()
+impl From<BypassReason> for Unmade {
+    fn from(reason: BypassReason) -> Self {
+        Self::Bypass(reason)
+    }
+}
+
+impl From<Rejected> for Unmade {
+    fn from(_: Rejected) -> Self {
+        Self::Overloaded
+    }
+}
+
+impl<'a> Behalf<'a> {
+    pub(super) fn new(identified: &'a Identified) -> Self {
+        Self {
+            limits: &identified.front().limits,
+            user: identified.user(),
+        }
+    }
+
+    /// What has begun is brought to its end, whether or not somebody waits for
+    /// it. `None` if it panics.
+    pub(super) async fn run<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Option<T>, Rejected> {
+        let turn = self.limits.turn(self.user).await?;
+        let work = move || {
+            let done = work();
+            drop(turn);
+            done
+        };
+        Ok(tokio::task::spawn_blocking(work).await.ok())
+    }
+
+    /// Room for an answer of about so many bytes of its own.
+    pub(super) async fn hold(self, bytes: usize) -> Result<Held, Rejected> {
+        self.limits.hold(self.user, bytes).await
+    }
 }

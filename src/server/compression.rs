@@ -4,23 +4,42 @@
 
 use bytes::Bytes;
 
-use super::aside;
-use crate::read::GzipList;
+use super::aside::{Behalf, Unmade};
+use crate::flow::Held;
+use crate::read::{BypassReason, GzipList};
 use crate::representation::deflate;
 
 /// Bodies of more bytes are compressed.
 pub(super) const ABOVE: usize = 128 << 10;
 
-/// `None` if it cannot be compressed.
-pub(super) async fn body(pieces: Vec<Bytes>) -> Option<Vec<Bytes>> {
-    let compressed = aside::run(move || deflate::gzip(&pieces)).await??;
-    Some(vec![compressed.into()])
+/// What JSON of Kubernetes shrinks to, at most and roughly: a third.
+const SHRINKS: usize = 3;
+
+/// Uncompressed is an answer too: `None` if it cannot be compressed.
+pub(super) async fn body(
+    pieces: &[Bytes],
+    by: Behalf<'_>,
+) -> Result<Option<(Vec<Bytes>, Held)>, Unmade> {
+    let length: usize = pieces.iter().map(Bytes::len).sum();
+    let mut held = by.hold(length / SHRINKS).await?;
+    let pieces = pieces.to_vec();
+    let compressed = by.run(move || deflate::gzip(&pieces)).await?;
+    let Some(compressed) = compressed.flatten() else {
+        return Ok(None);
+    };
+    held.settle(compressed.len());
+    Ok(Some((vec![compressed.into()], held)))
 }
 
-/// `None` if it cannot be compressed.
-pub(super) async fn list(list: GzipList) -> Option<Vec<Bytes>> {
-    if let Some(ready) = list.from_kept() {
-        return Some(ready);
-    }
-    aside::run(move || list.deflate().ok()).await?
+pub(super) async fn list(list: GzipList, by: Behalf<'_>) -> Result<(Vec<Bytes>, Held), Unmade> {
+    let mut held = by.hold(ABOVE).await?;
+    let body = match list.from_kept() {
+        Some(ready) => ready,
+        None => {
+            let deflated = by.run(move || list.deflate().ok()).await?;
+            deflated.flatten().ok_or(BypassReason::Representation)?
+        }
+    };
+    held.settle(body.iter().map(Bytes::len).sum());
+    Ok((body, held))
 }

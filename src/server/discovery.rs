@@ -12,7 +12,7 @@ use http::header::{
 use http::{HeaderMap, Method, StatusCode};
 use pingora_http::RequestHeader;
 
-use super::aside;
+use super::aside::Behalf;
 use super::context::CacheResult;
 use super::respond::Answer;
 use super::stage::{Leave, Received, Ungranted};
@@ -80,7 +80,9 @@ pub(super) async fn answer(request: &RequestHeader, leave: &mut Leave<'_>) -> Op
     match known.find(&path, everything).await {
         Found::Document(rendition) => {
             let answer = match representation {
-                Some(representation) => write(&rendition, representation, headers).await?,
+                Some(representation) => {
+                    write(&rendition, representation, headers, Behalf::new(&granted)).await?
+                }
                 None => {
                     let status = negotiation::not_acceptable(false);
                     Answer::from_status(&status, headers, granted.query())
@@ -156,6 +158,7 @@ async fn write(
     rendition: &Arc<Rendition>,
     wanted: DiscoveryRepresentation,
     headers: &HeaderMap,
+    by: Behalf<'_>,
 ) -> Option<Answer> {
     let content_type = content_type(wanted);
     let etag = rendition.etag().map(HeaderValue::from_str);
@@ -182,7 +185,7 @@ async fn write(
             make(rendition)
         } else {
             let rendition = rendition.clone();
-            aside::run(move || make(&rendition)).await?
+            by.run(move || make(&rendition)).await.ok()??
         };
     let mut answer = Answer::new(StatusCode::OK, content_type, vec![body?]);
     if let Some(etag) = &etag {

@@ -9,17 +9,19 @@ use http::{Method, StatusCode, Version};
 use pingora_core::ErrorSource;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, ErrorType, Result};
-use pingora_http::RequestHeader;
+use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, Session};
 
 use super::context::RequestContext;
 use super::record::Finished;
 use super::respond::{self, AUDIT_ID, Answer};
 use super::stage::{Granted, Identified};
-use super::{aggregate, audit, relay};
+use super::stream::WRITE_TIMEOUT;
+use super::{aggregate, audit, pace, relay};
 use crate::aggregation::InFlight;
 use crate::api::{Query, Status};
 use crate::audit::Trail;
+use crate::flow::Admitted;
 use crate::identity;
 use crate::read::{OpenWrite, WrittenVersion};
 use crate::upstream::{self, Endpoint, Purpose, Unreachable, Upstream};
@@ -122,13 +124,34 @@ pub(super) fn not_forwarded<T>() -> Result<T> {
 }
 
 /// A client that waits to be told before it sends its body is told: upstream's
-/// own word does not come through HTTP/2.
-pub(super) async fn go_on(session: &mut Session) -> Result<()> {
+/// own word does not come through HTTP/2. From here on it must keep pace.
+pub(super) async fn go_on(session: &mut Session, forward: &Forward) -> Result<()> {
     let request = session.req_header();
     if request.version == Version::HTTP_11 && request.headers.contains_key(EXPECT) {
         session.as_mut().write_continue_response().await?;
     }
+    session.set_write_timeout(Some(WRITE_TIMEOUT));
+    let session = session.as_mut();
+    session.set_total_drain_timeout(Some(respond::DRAIN_WITHIN));
+    if !forward.long_running && !session.is_body_empty() {
+        pace::receiving();
+    }
     Ok(())
+}
+
+/// Upstream has made the answer, or makes it as fast as the client reads: that
+/// takes no seat.
+pub(super) fn answer_begins(
+    response: &ResponseHeader,
+    forward: &Forward,
+    in_flight: &mut Admitted,
+) {
+    if response.status.is_informational() || forward.long_running {
+        return;
+    }
+    pace::answering();
+    let limits = &forward.front().limits;
+    limits.answer_begins(in_flight, forward.user());
 }
 
 /// The next API server to try.
@@ -302,6 +325,11 @@ pub(super) async fn failed(
         can_reuse_downstream: false,
     };
     if answered(session) {
+        let forwarded = ctx.forward.as_ref().is_some_and(|f| f.asked.is_some());
+        if forwarded && error.etype() == &ErrorType::WriteTimedout {
+            ctx.front.limits.too_slow(pace::FORWARDED_ANSWER);
+            Finished::new(session, ctx).aborted();
+        }
         tracing::warn!(%error, "answer broke off");
         return no_answer;
     }

@@ -20,10 +20,9 @@ pub(super) fn health(front: &Front, request: &RequestHeader) -> Option<Answer> {
 
 pub(super) fn answer_health(front: &Front, path: &str, query: &str) -> Option<Answer> {
     let response = front.health.respond(path, query, Instant::now())?;
-    Some(Answer {
-        headers: response.headers().collect(),
-        ..Answer::bare(response.status, vec![response.body])
-    })
+    let headers = response.headers().collect();
+    let body = vec![response.body];
+    Some(Answer::of_parts(response.status, headers, body))
 }
 
 /// `/metrics` and `/debug/cache`, for callers whom upstream allows to get that

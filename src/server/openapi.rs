@@ -32,10 +32,8 @@ pub(super) async fn answer(header: &RequestHeader, leave: &mut Leave<'_>) -> Opt
     };
     match granted.front().openapi.answer(&request).await {
         Outcome::Reply(reply) => {
-            let answer = Answer {
-                headers: reply.headers,
-                ..Answer::bare(reply.status, vec![reply.body])
-            };
+            let body = vec![reply.body];
+            let answer = Answer::of_parts(reply.status, reply.headers, body);
             Some(answer.out_of(CacheResult::Document))
         }
         Outcome::Unavailable(error) => {

@@ -20,7 +20,7 @@ use super::header_deadline::HeaderRead;
 use super::respond::Answer;
 use super::{
     aggregate, audit, deprecation, discovery, forward, framing, http2, local, long_running,
-    openapi, own_write, personal, record, respond, seats, stream, upgrade, watch_stream,
+    openapi, own_write, pace, personal, record, respond, seats, stream, upgrade, watch_stream,
     websocket_watch,
 };
 
@@ -134,7 +134,10 @@ impl ProxyHttp for Proxy {
                 None => Ok(true),
             };
         }
-        forward::go_on(session).await?;
+        match &ctx.forward {
+            Some(forward) => forward::go_on(session, forward).await?,
+            None => return forward::not_forwarded(),
+        }
         Ok(false)
     }
 
@@ -173,6 +176,7 @@ impl ProxyHttp for Proxy {
         if let (Some(trail), Some(piece)) = (&mut ctx.audit, body.as_ref()) {
             trail.request_piece(piece);
         }
+        pace::received(body.as_ref().map_or(0, Bytes::len), end_of_stream);
         if end_of_stream && body.as_ref().is_some_and(Bytes::is_empty) {
             *body = None;
         }
@@ -188,6 +192,7 @@ impl ProxyHttp for Proxy {
         ctx.reply.code = response.status.as_u16();
         if let Some(forward) = &mut ctx.forward {
             forward.answered = Some(Instant::now());
+            forward::answer_begins(response, forward, &mut ctx.guards.in_flight);
             aggregate::answered(response, forward)?;
         }
         personal::sandbox(&ctx.front, response)?;
@@ -212,6 +217,7 @@ impl ProxyHttp for Proxy {
         end_of_stream: bool,
         ctx: &mut RequestContext,
     ) -> Result<Option<Duration>> {
+        pace::answered(body.as_ref().map_or(0, Bytes::len));
         if let Some(forward) = &mut ctx.forward {
             own_write::learn(body.as_deref().unwrap_or_default(), end_of_stream, forward);
         }

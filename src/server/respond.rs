@@ -1,4 +1,8 @@
 //! Writing the answers that apifront makes itself.
+//!
+//! A request gives its seat back when its answer is ready: what a reader then
+//! takes its time for is bounded by time (`pace.rs`) and by bytes
+//! (`crate::flow`).
 
 use std::time::Duration;
 
@@ -8,15 +12,19 @@ use http::header::{
     RETRY_AFTER, VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, StatusCode};
-use pingora_core::Result;
+use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::compression;
+use super::aside::{Behalf, Unmade};
 use super::context::{CacheResult, RequestContext};
+use super::record::Finished;
+use super::stream::WRITE_TIMEOUT;
 use super::writes::Writes;
+use super::{compression, pace, seats};
 use crate::api::{Query, Status};
-use crate::flow;
+use crate::flow::{self, Held};
 use crate::negotiation;
 use crate::representation::error::encode_status;
 
@@ -26,8 +34,12 @@ pub(super) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 /// connection can live on: as much as Go's server reads. A client that sends
 /// more, or slowly, is answered, and its connection closed.
 const MAX_DRAINED: usize = 256 << 10;
-const DRAIN_WITHIN: Duration = Duration::from_millis(500);
+pub(super) const DRAIN_WITHIN: Duration = Duration::from_millis(500);
 const LINGER: Duration = Duration::from_millis(500);
+
+/// As in `apifront_slow_clients_total`.
+const SLOW_READER: &str = "answer";
+const TOO_MANY_WAIT: &str = "answer_budget";
 
 pub(super) const NOT_CACHED: &str = "no-cache, private";
 
@@ -40,29 +52,35 @@ pub(super) struct Answer {
     pub(super) body: Vec<Bytes>,
     /// How the cache took part in it.
     pub(super) cache: CacheResult,
+    /// The bytes that nobody else has, until it is written.
+    held: Held,
 }
 
 impl Answer {
     pub(super) fn new(status: StatusCode, content_type: &'static str, body: Vec<Bytes>) -> Self {
-        let mut answer = Self::bare(status, body);
-        let content_type = HeaderValue::from_static(content_type);
-        answer.headers.insert(CONTENT_TYPE, content_type);
-        answer
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        Self::of_parts(status, headers, body)
     }
 
-    /// One without headers of its own.
-    pub(super) fn bare(status: StatusCode, body: Vec<Bytes>) -> Self {
+    pub(super) fn of_parts(status: StatusCode, headers: HeaderMap, body: Vec<Bytes>) -> Self {
         Self {
             status,
-            headers: HeaderMap::new(),
+            headers,
             body,
             cache: CacheResult::NotAsked,
+            held: Held::default(),
         }
     }
 
     /// The same, made of this of the cache.
     pub(super) fn out_of(self, cache: CacheResult) -> Self {
         Self { cache, ..self }
+    }
+
+    pub(super) fn holding(mut self, held: Held) -> Self {
+        self.held = held;
+        self
     }
 
     /// A Status in the encoding its reader negotiated.
@@ -108,14 +126,14 @@ impl Answer {
     }
 
     /// Compresses a large body, as kube-apiserver does for clients that let it.
-    pub(super) async fn compress(&mut self) {
-        if self.length() <= compression::ABOVE {
-            return;
+    pub(super) async fn compress(&mut self, by: Behalf<'_>) -> std::result::Result<(), Unmade> {
+        if self.length() > compression::ABOVE
+            && let Some((body, held)) = compression::body(&self.body, by).await?
+        {
+            self.set_compressed(body);
+            self.held = held;
         }
-        // Uncompressed is an answer too.
-        if let Some(compressed) = compression::body(self.body.clone()).await {
-            self.set_compressed(compressed);
-        }
+        Ok(())
     }
 
     /// The body from here on, as gzip.
@@ -181,8 +199,9 @@ pub(super) fn debug_value(request: &RequestHeader, cache: CacheResult) -> Option
 pub(super) async fn send(
     session: &mut Session,
     answer: Answer,
-    ctx: &RequestContext,
+    ctx: &mut RequestContext,
 ) -> Result<usize> {
+    seats::give_back(&mut ctx.guards.in_flight);
     let length = answer.length();
     let mut header = ResponseHeader::build(answer.status, Some(answer.headers.len() + 3))?;
     for (name, value) in &answer.headers {
@@ -199,22 +218,63 @@ pub(super) async fn send(
         session.set_keepalive(None);
     }
     let head_only = session.req_header().method == http::Method::HEAD || length == 0;
+    session.set_write_timeout(Some(WRITE_TIMEOUT));
     session
         .write_response_header(Box::new(header), head_only)
         .await?;
     if head_only {
         return Ok(0);
     }
-    let mut writes = Writes::new(answer.body);
-    while let Some(write) = writes.next() {
-        let last = writes.is_done();
-        session.write_response_body(Some(write), last).await?;
+    if let Err(slow) = write(session, answer.body, ctx).await? {
+        ctx.front.limits.too_slow(slow);
+        Finished::new(session, ctx).aborted();
+        let error = Error::explain(ErrorType::WriteTimedout, slow);
+        return Err(error.into_down());
     }
     if !waits {
         // Closing on a client that still sends would take the answer from it.
         drain(session, usize::MAX, LINGER).await;
     }
     Ok(length)
+}
+
+/// Writes as fast as the client reads, and not slower than it may. `Ok(Err)`
+/// says why it is given up.
+async fn write(
+    session: &mut Session,
+    body: Vec<Bytes>,
+    ctx: &RequestContext,
+) -> Result<std::result::Result<(), &'static str>> {
+    let user = ctx.stage().identified().and_then(|i| i.user());
+    let began = Instant::now();
+    let mut writes = Writes::new(body);
+    let mut written = 0usize;
+    // Of an answer that waits for its reader.
+    let mut held: Option<Held> = None;
+    while let Some(piece) = writes.next() {
+        written = written.saturating_add(piece.len());
+        let last = writes.is_done();
+        let mut write = std::pin::pin!(session.write_response_body(Some(piece), last));
+        if held.is_none() {
+            match timeout(seats::PROMPT, &mut write).await {
+                Ok(done) => {
+                    done?;
+                    continue;
+                }
+                // It waits from here on.
+                Err(_) => held = ctx.front.limits.hold_waiting(user),
+            }
+            if held.is_none() {
+                return Ok(Err(TOO_MANY_WAIT));
+            }
+        }
+        match timeout_at(began + pace::allowed(written), write).await {
+            Ok(Err(e)) if *e.etype() == ErrorType::WriteTimedout => return Ok(Err(SLOW_READER)),
+            Ok(done) => done?,
+            Err(_) => return Ok(Err(SLOW_READER)),
+        }
+    }
+    Ok(Ok(()))
 }
 
 /// False for a body that is long or slow.

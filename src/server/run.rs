@@ -22,6 +22,7 @@ use super::front::Front;
 use super::http2::Http2Options;
 use super::listen::{ConnectionSettings, Deadlines, ListenError, Listener};
 use super::observe::Observe;
+use super::pace::Paced;
 use super::proxy::Proxy;
 use super::self_check;
 use super::tls::{self, AnyClientCertificate, ServerCertificates};
@@ -355,18 +356,19 @@ fn tls_settings(
     tls::settings(certificates, clients).map_err(|e| StartError::Tls(e.to_string()))
 }
 
-fn proxy_app(front: &Arc<ArcSwap<Front>>) -> pingora_proxy::HttpProxy<Proxy> {
+fn proxy_app(front: &Arc<ArcSwap<Front>>) -> Paced<pingora_proxy::HttpProxy<Proxy>> {
     let conf = ServerConf {
         // Connections to a few API servers carry everything.
         upstream_keepalive_pool_size: UPSTREAM_POOL,
         ..ServerConf::default()
     };
-    http_proxy(
+    let proxy = http_proxy(
         &Arc::new(conf),
         Proxy {
             front: front.clone(),
         },
-    )
+    );
+    Paced::new(proxy, front.load().metrics.flow.clone())
 }
 
 fn connection_limits(config: &Config) -> Limits {

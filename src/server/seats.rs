@@ -1,8 +1,11 @@
 //! A request's seats among those in flight: waited for while its client is
 //! there.
 
+use std::time::Duration;
+
 use pingora_core::Result;
 use pingora_proxy::Session;
+use tokio::time::timeout;
 
 use super::context::RequestContext;
 use super::record::Finished;
@@ -60,7 +63,24 @@ async fn client_gone(session: &mut Session) {
     std::future::pending().await
 }
 
-/// The initial events of a watch are sent, or there are none.
+/// A reader that lets a piece wait for longer is a slow one: what is made for it
+/// takes no seat from others meanwhile.
+pub(super) const PROMPT: Duration = Duration::from_secs(1);
+
+/// Waits for a write, and tells if it is not prompt.
+pub(super) async fn write<T>(write: impl Future<Output = T>, waits: impl FnOnce()) -> T {
+    let mut write = std::pin::pin!(write);
+    match timeout(PROMPT, &mut write).await {
+        Ok(written) => written,
+        Err(_) => {
+            waits();
+            write.await
+        }
+    }
+}
+
+/// The answer is ready; the initial events of a watch are sent, or wait for its
+/// reader.
 pub(super) fn give_back(in_flight: &mut Admitted) {
     drop(std::mem::take(in_flight));
 }

@@ -67,12 +67,9 @@ pub(super) async fn forward(
     let mut body = send_head(session, ctx, response).await?;
     let mut frames = Frames::of(content_type.as_ref());
     let stop = stop(ctx);
-    let is_watch = forwarded(ctx)?.info().verb == "watch";
     let (mut client, mut detached) = detach(session, ctx);
-    if is_watch {
-        // Upstream paces the initial events.
-        detached.release_seats();
-    }
+    // Upstream paces what follows, the initial events of a watch too.
+    detached.release_seats();
     tokio::spawn(async move {
         let ending = pump(&mut client, &mut body, &mut frames, &mut detached, stop).await;
         if ending.why == BROKE_OFF {
@@ -81,13 +78,6 @@ pub(super) async fn forward(
         detached.end_with(client, ending).await;
     });
     Ok(None)
-}
-
-fn forwarded(ctx: &RequestContext) -> Result<&Forward> {
-    match &ctx.forward {
-        Some(forward) => Ok(forward),
-        None => forward::not_forwarded(),
-    }
 }
 
 /// Sends the request upstream; an answer in its place says why that failed.

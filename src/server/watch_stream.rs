@@ -13,6 +13,7 @@ use tokio::sync::watch::Receiver;
 use super::context::RequestContext;
 use super::detached::{Detached, Ending, detach};
 use super::respond::common_headers;
+use super::seats;
 use super::stream::WRITE_TIMEOUT;
 use crate::watch::Watch;
 
@@ -61,7 +62,8 @@ async fn run(
         match batch {
             Ok((frames, events)) => {
                 detached.sent(frames.len(), events, watch.has_begun());
-                match session.write_response_body(frames, false).await {
+                let write = session.write_response_body(frames, false);
+                match seats::write(write, || detached.release_seats()).await {
                     Ok(()) => {}
                     Err(e) if *e.etype() == WriteTimedout => break StreamEnd::TooSlow,
                     Err(_) => break StreamEnd::ClientGone,

@@ -20,6 +20,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use super::context::RequestContext;
 use super::detached::{Detached, detach_stream};
 use super::respond::debug_value;
+use super::seats;
 use super::stream::WRITE_TIMEOUT;
 use super::watch_stream::StreamEnd;
 use super::websocket::Handshake;
@@ -104,7 +105,9 @@ async fn run(
                 detached.sent(frames.len(), events, watch.has_begun());
                 // After a failure perhaps in the middle of a frame: nothing can
                 // follow.
-                match timeout(WRITE_TIMEOUT, write(&mut socket, cut, frames)).await {
+                let written = write(&mut socket, cut, frames);
+                let write = seats::write(written, || detached.release_seats());
+                match timeout(WRITE_TIMEOUT, write).await {
                     Ok(Ok(())) => {}
                     Ok(Err(_)) => break (StreamEnd::ClientGone, None),
                     Err(_) => break (StreamEnd::TooSlow, None),

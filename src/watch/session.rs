@@ -35,6 +35,9 @@ const INITIAL_BATCH_BYTES: usize = 128 << 10;
 /// a selector that matches nothing.
 const INITIAL_OBJECTS: usize = 10_000;
 
+/// A moment that never comes, for a watch that lasts longer than clocks count.
+const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
 /// How events become bytes, for one watcher.
 pub trait FrameWriter: Send {
     /// A whole frame. `None` if the object cannot be written in this
@@ -163,7 +166,7 @@ impl Watch {
         frames: Box<dyn FrameWriter>,
     ) -> Self {
         let now = Instant::now();
-        let deadline = now + options.lasts;
+        let deadline = after(now, options.lasts);
         Self {
             subscription: store.subscribe_to(Topic::of(&options.filter)),
             store,
@@ -340,8 +343,13 @@ impl Watch {
     }
 }
 
+/// Durations come from clients, and may be longer than an `Instant` can hold.
+fn after(now: Instant, time: Duration) -> Instant {
+    now + time.min(FAR)
+}
+
 fn next_bookmark(now: Instant, deadline: Instant, period: Duration) -> Instant {
-    let regular = now + period;
+    let regular = after(now, period);
     match deadline.checked_sub(BOOKMARK_BEFORE_END) {
         Some(last) if last > now => regular.min(last),
         Some(_) | None => regular,

@@ -108,7 +108,8 @@ async fn a_greedy_user_delays_others_by_one_request() {
         return;
     }
     let bench = Bench::start(json!({
-        "groupConcurrencyLimits": { "people": 2 }, "queueLengthLimit": 200, "queueWait": "60s",
+        "userConcurrencyLimit": 0, "groupConcurrencyLimits": { "people": 2 },
+        "queueLengthLimit": 200, "queueWait": "60s",
     }))
     .await;
     let greedy = ask(&bench.client("greedy", &["people"]), "greedy", 150);

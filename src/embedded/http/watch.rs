@@ -40,6 +40,9 @@ use crate::{
 /// Events turned into one chunk at most: bounds what a slow reader holds.
 const BATCH: usize = 100;
 
+/// Longer than anybody watches, and not too long for a clock.
+const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// A watch without timeoutSeconds ends after this long, or up to twice as long
 /// (`--min-request-timeout`).
 const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
@@ -61,7 +64,7 @@ pub async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Bod
         .map_err(|text| Status::failure(500, Reason::Unknown, text))?;
     let now = Instant::now();
     let timeout = match options.timeout_seconds {
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()).min(FAR),
         _ => MIN_REQUEST_TIMEOUT.mul_f64(rand::rng().random_range(1.0..2.0)),
     };
     let keyspace = call.storage().keyspace(&call.group_resource());

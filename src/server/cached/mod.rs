@@ -12,11 +12,13 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, Method};
 use pingora_http::RequestHeader;
 
+use super::aside::{Behalf, Unmade};
 use super::context::CacheResult;
 use super::deprecation;
 use super::respond::Answer;
 use super::stage::{Granted, Identified, Leave, Received, Ungranted};
 use crate::api::{ListOptions, Reason, Status};
+use crate::flow::Held;
 use crate::read::{self, BypassReason, Freshness, Shape, WatchPlan, legacy_watch, parameters};
 use crate::representation::Form;
 use crate::request::{Deadline, Scope};
@@ -47,6 +49,15 @@ enum Served {
     /// 429 as the in-flight filter says it: no Status.
     Overloaded,
     Watch(Box<Watch>, Vec<HeaderValue>),
+}
+
+impl Unmade {
+    fn served(self) -> Result<Served, BypassReason> {
+        match self {
+            Self::Bypass(reason) => Err(reason),
+            Self::Overloaded => Ok(Served::Overloaded),
+        }
+    }
 }
 
 /// What the request wants its connection to become.
@@ -295,6 +306,7 @@ async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Ser
     };
     let newest = overlay::apply(front, &store, newest);
     let warnings = deprecation::of_cached(front, gvr, &entry, &store).await;
+    let by = Behalf::new(granted);
     match plan {
         Plan::Get(_) => {
             let version = newest.resource_version(&store);
@@ -303,16 +315,28 @@ async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Ser
                 return Ok(Served::Status(status, warnings, Some(version)));
             };
             let body = vec![read::get_body(&store, &object, &shape)?];
-            let answer = shape::answer(body, representation, headers, &warnings).await?;
-            Ok(Served::Answer(answer.out_of(CacheResult::Hit(version))))
+            let body = (body, Held::default());
+            match shape::answer(body, representation, headers, &warnings, by).await {
+                Ok(answer) => Ok(Served::Answer(answer.out_of(CacheResult::Hit(version)))),
+                Err(unmade) => unmade.served(),
+            }
         }
         Plan::List(options, plan) => {
-            let gzip = shape::stitches(representation, headers);
-            let namespace = scope.namespace;
-            let (body, version) =
-                list::list(namespace, options, &plan, &store, newest, &shape, gzip)?;
-            let answer = shape::list(body, representation, headers, &warnings).await?;
-            Ok(Served::Answer(answer.out_of(CacheResult::Hit(version))))
+            let wanted = list::Wanted {
+                namespace: scope.namespace.to_owned(),
+                options,
+                plan,
+                shape,
+                gzip: shape::stitches(representation, headers),
+            };
+            let (body, version) = match list::make(wanted, &store, newest, by).await {
+                Ok(made) => made,
+                Err(unmade) => return unmade.served(),
+            };
+            match shape::list(body, representation, headers, &warnings, by).await {
+                Ok(answer) => Ok(Served::Answer(answer.out_of(CacheResult::Hit(version)))),
+                Err(unmade) => unmade.served(),
+            }
         }
         Plan::Watch(options, plan) if overlay::is_for(front, gvr) => {
             let opened = overlay_watch::open(front, store, newest, options, plan, shape).await?;

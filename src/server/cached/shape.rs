@@ -5,19 +5,17 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::{Plan, list};
 use crate::api::Query;
+use crate::flow::Held;
 use crate::negotiation::{
     self, IncludeObject, MediaType, Negotiation, Offer, Representation, Transform,
 };
 use crate::read::{BypassReason, Shape};
 use crate::representation::table::TableOptions;
-use crate::representation::{Encoding, Form, pretty, yaml};
+use crate::representation::{Encoding, Form};
+use crate::server::aside::{Behalf, Unmade};
 use crate::server::respond::Answer;
-use crate::server::{aside, compression};
+use crate::server::{compression, convert};
 use crate::store::Store;
-
-/// Longer JSON is made into YAML on a thread that serves nobody meanwhile: this
-/// much takes about a millisecond.
-const YAML_AT_ONCE: usize = 64 << 10;
 
 pub(super) fn representation(
     headers: &HeaderMap,
@@ -82,36 +80,26 @@ fn shape(
 }
 
 /// JSON on its way out: as YAML, indented, and compressed where the client
-/// wants that.
+/// wants that. `held` is what the body holds already.
 pub(super) async fn answer(
-    body: Vec<Bytes>,
+    body: (Vec<Bytes>, Held),
     representation: Representation,
     headers: &HeaderMap,
     warnings: &[HeaderValue],
-) -> Result<Answer, BypassReason> {
-    let body = match representation.media_type {
-        MediaType::Yaml => yaml(body).await?,
-        _ if representation.pretty => vec![pretty::indent(&body.concat()).into()],
+    by: Behalf<'_>,
+) -> Result<Answer, Unmade> {
+    let (body, held) = match representation.media_type {
+        MediaType::Yaml => convert::to_yaml(body.0, by).await?,
+        _ if representation.pretty => convert::indented(body.0, by).await?,
         _ => body,
     };
     let content_type = representation.media_type.as_str();
-    let mut answer = Answer::new(StatusCode::OK, content_type, body);
+    let mut answer = Answer::new(StatusCode::OK, content_type, body).holding(held);
     answer.warn(warnings);
     if negotiation::accepts_gzip(headers) {
-        answer.compress().await;
+        answer.compress(by).await?;
     }
     Ok(answer)
-}
-
-async fn yaml(json: Vec<Bytes>) -> Result<Vec<Bytes>, BypassReason> {
-    let length: usize = json.iter().map(Bytes::len).sum();
-    let convert = move || yaml::from_json(&json.concat());
-    let yaml = if length <= YAML_AT_ONCE {
-        convert().ok()
-    } else {
-        aside::run(convert).await.and_then(Result::ok)
-    };
-    Ok(vec![yaml.ok_or(BypassReason::Representation)?.into()])
 }
 
 /// Whether a list, if it is long, goes out as gzip of the very bytes it has in
@@ -128,15 +116,17 @@ pub(super) async fn list(
     representation: Representation,
     headers: &HeaderMap,
     warnings: &[HeaderValue],
-) -> Result<Answer, BypassReason> {
+    by: Behalf<'_>,
+) -> Result<Answer, Unmade> {
     let list = match body {
-        list::Body::Plain(body) => return answer(body, representation, headers, warnings).await,
+        list::Body::Plain(body, held) => {
+            return answer((body, held), representation, headers, warnings, by).await;
+        }
         list::Body::Gzip(list) => list,
     };
-    let compressed = compression::list(*list).await;
-    let compressed = compressed.ok_or(BypassReason::Representation)?;
+    let (compressed, held) = compression::list(*list, by).await?;
     let content_type = representation.media_type.as_str();
-    let mut answer = Answer::new(StatusCode::OK, content_type, Vec::new());
+    let mut answer = Answer::new(StatusCode::OK, content_type, Vec::new()).holding(held);
     answer.warn(warnings);
     answer.set_compressed(compressed);
     Ok(answer)

@@ -22,8 +22,24 @@ pub(super) enum Start {
     Version(u64),
 }
 
+/// Requirements and values of a watch's selector: what is held as long as the
+/// watch lasts, at some 100 bytes each. Longer ones are forwarded.
+const MAX_TERMS: usize = 1_000;
+
+/// Go counts time in nanoseconds: `timeoutSeconds` beyond this wraps around, and
+/// upstream knows what becomes of it.
+const MAX_SECONDS: i64 = i64::MAX / 1_000_000_000;
+
 /// Whether the store can serve such a watch at all.
 pub(super) fn check(options: &ListOptions, store: &Store) -> Result<(), BypassReason> {
+    let lasts = options.timeout_seconds.unwrap_or_default();
+    if !(0..=MAX_SECONDS).contains(&lasts) {
+        return Err(BypassReason::UnusualRequest);
+    }
+    let fields = options.field_selector.requirements.len();
+    if options.label_selector.terms().saturating_add(fields) > MAX_TERMS {
+        return Err(BypassReason::TooCostly);
+    }
     if options.allow_watch_bookmarks && store.resource.bookmark.get().is_none() {
         return Err(BypassReason::NoBookmark);
     }

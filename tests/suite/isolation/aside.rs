@@ -1,0 +1,109 @@
+//! Work of much CPU that one user asks for again and again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use http::Method;
+
+use super::neighbour::{Sample, namespace};
+use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::client::Client;
+use crate::harness::cluster::Cluster;
+
+/// Asks for all paths, again and again, `at_a_time` at a time.
+struct Flood {
+    over: Arc<AtomicBool>,
+    asked: Arc<AtomicUsize>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Flood {
+    fn start(client: &Client, requests: Vec<(String, &'static str)>, at_a_time: usize) -> Self {
+        let (over, asked) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicUsize::new(0)),
+        );
+        let tasks = (0..at_a_time).map(|n| {
+            let client = if n % 20 == 0 {
+                client.separate()
+            } else {
+                client.clone()
+            };
+            let (requests, over, asked) = (requests.clone(), over.clone(), asked.clone());
+            tokio::spawn(async move {
+                for (path, accept) in requests.iter().cycle().skip(n) {
+                    if over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let headers = [("accept", *accept), ("accept-encoding", "gzip")];
+                    let answer = client.try_send(Method::GET, path, &headers, "").await;
+                    let fine = answer.is_ok_and(|a| a.status == 200);
+                    asked.fetch_add(usize::from(fine), Ordering::Relaxed);
+                }
+            })
+        });
+        let tasks = tasks.collect();
+        Self { over, asked, tasks }
+    }
+
+    async fn end(self) -> usize {
+        self.over.store(true, Ordering::Relaxed);
+        for task in self.tasks {
+            task.abort();
+        }
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+/// Floods of bodies to be indented, compressed and made YAML of, and of
+/// selectors as long as a URL, beside another user's reads.
+#[tokio::test]
+async fn a_flood_of_dear_answers_delays_others_by_a_turn() {
+    if oracle() {
+        return;
+    }
+    let cluster = Cluster::shared();
+    let (own, others) = tokio::join!(
+        namespace("dear", 400, 1_500),
+        namespace("dear-other", 400, 1_500)
+    );
+    let front = Apifront::start(cluster, |_| {}).await;
+    let client =
+        |name: &str, ns: &str| front.client(Some(&cluster.certificates.client(name, &[ns])));
+    let (greedy, other) = (client("greedy", &own), client("other", &others));
+    let list = |ns: &str| format!("/api/v1/namespaces/{ns}/configmaps?resourceVersion=0");
+    front.warm(&greedy, &list(&own)).await;
+
+    let selector = (0..5_000).map(|n| format!("!k{n:04}")).collect::<Vec<_>>();
+    let long = format!("{}&labelSelector={}", list(&own), selector.join("%2C"));
+    let requests = vec![
+        (format!("{}&pretty=true", list(&own)), "application/json"),
+        (list(&own), "application/yaml"),
+        (
+            format!("{}&labelSelector=n%21%3D1", list(&own)),
+            "application/json",
+        ),
+        (long, "application/json"),
+    ];
+    let object = format!("/api/v1/namespaces/{others}/configmaps/c0001?resourceVersion=0");
+    let dear = format!("{}&labelSelector=n%21%3D2", list(&others));
+    let gzip = [("accept-encoding", "gzip")];
+    let quiet = (
+        Sample::of(&other, &object, &[], 200).await,
+        Sample::of(&other, &dear, &gzip, 30).await,
+    );
+    let flood = Flood::start(&greedy, requests, 60);
+    let attacked = (
+        Sample::of(&other, &object, &[], 200).await,
+        Sample::of(&other, &dear, &gzip, 30).await,
+    );
+    let asked = flood.end().await;
+    println!("{asked} dear answers meanwhile");
+    Sample::assert_unnoticed(&quiet.0, &attacked.0, "GETs beside dear answers");
+    Sample::assert_unnoticed(
+        &quiet.1,
+        &attacked.1,
+        "compressed LISTs beside dear answers",
+    );
+    front.stop().await;
+}
