@@ -28,6 +28,7 @@ mod gzip;
 mod health;
 mod herd;
 mod identity;
+mod isolation;
 mod kubectl;
 mod kubectl_output;
 mod legacy_watch;
