@@ -111,6 +111,12 @@ enum Failure {
     Review(ReviewError),
 }
 
+impl Failure {
+    fn is_crowded(&self) -> bool {
+        matches!(self, Self::Review(ReviewError::Crowded))
+    }
+}
+
 type Opinion = Result<Option<UserInfo>, Failure>;
 
 pub struct Authenticator {
@@ -202,7 +208,12 @@ impl Authenticator {
             _ => None,
         });
         let why: Vec<_> = failures.iter().map(ToString::to_string).collect();
-        tracing::info!(why = why.join("; "), "unable to authenticate the request");
+        // A flood is counted, and fills no disk.
+        if failures.iter().any(Failure::is_crowded) {
+            tracing::debug!(why = why.join("; "), "unable to authenticate the request");
+        } else {
+            tracing::info!(why = why.join("; "), "unable to authenticate the request");
+        }
         (
             Attempt::Error,
             Err(status.unwrap_or_else(Status::unauthorized)),

@@ -189,8 +189,13 @@ impl Authorizer {
         let result = self.decide_unmeasured(user, attributes).await;
         let label = result.as_ref().map_or("error", |v| v.decision.as_str());
         self.metrics.attempt(label, started.elapsed());
-        if let Err(error) = &result {
-            tracing::warn!(%error, "unable to authorize a request");
+        match &result {
+            // A flood is counted, and fills no disk.
+            Err(error @ ReviewError::Crowded) => {
+                tracing::debug!(%error, "unable to authorize a request");
+            }
+            Err(error) => tracing::warn!(%error, "unable to authorize a request"),
+            Ok(_) => {}
         }
         result
     }

@@ -95,14 +95,15 @@ impl ResourceMetrics {
 
     /// A request has ended; watches too. Until one with the same verb, scope and
     /// dry run was more than refused, refusals are counted and not measured:
-    /// they cost their caller nothing, and histograms much here.
+    /// they cost their caller nothing, and histograms much here. Health checks
+    /// have no component, and are always measured.
     pub fn observe(&self, verb: Verb, scope: Scope, dry_run: DryRun, outcome: Outcome) {
         let index =
             (verb as usize * Scope::COUNT + scope as usize) * DryRun::COUNT + dry_run as usize;
         let Some(cell) = self.cells.get(index) else {
             return;
         };
-        if is_refusal(outcome.code) && !self.resource.is_empty() && cell.get().is_none() {
+        if is_refusal(outcome.code) && !self.component.is_empty() && cell.get().is_none() {
             self.total(verb, scope, dry_run, outcome.code).inc();
             return;
         }

@@ -88,6 +88,8 @@ pub struct Client {
     protocol: Protocol,
     headers: HeaderMap,
     connection: Arc<tokio::sync::Mutex<Option<http2::SendRequest<Full<Bytes>>>>>,
+    /// The address it connects from; any, if there is none.
+    from: Option<IpAddr>,
 }
 
 impl Client {
@@ -99,7 +101,29 @@ impl Client {
             protocol: Protocol::Http1,
             headers: HeaderMap::new(),
             connection: Arc::default(),
+            from: None,
         }
+    }
+
+    /// From another address of this host, such as 127.0.0.2.
+    pub fn connecting_from(self, address: IpAddr) -> Self {
+        Self {
+            from: Some(address),
+            connection: Arc::default(),
+            ..self
+        }
+    }
+
+    async fn tcp(&self) -> std::io::Result<TcpStream> {
+        let Some(from) = self.from else {
+            return TcpStream::connect(self.address).await;
+        };
+        let socket = match from {
+            IpAddr::V4(_) => TcpSocket::new_v4()?,
+            IpAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        socket.bind(SocketAddr::new(from, 0))?;
+        socket.connect(self.address).await
     }
 
     /// TLS and HTTP/2, as client-go does.
@@ -257,7 +281,7 @@ impl Client {
     }
 
     async fn connect_http1(&self) -> anyhow::Result<http1::SendRequest<Full<Bytes>>> {
-        let stream = TcpStream::connect(self.address).await?;
+        let stream = self.tcp().await?;
         stream.set_nodelay(true)?;
         Ok(match &self.tls {
             None => {
@@ -280,7 +304,7 @@ impl Client {
             return Ok(sender.clone());
         }
         let tls = self.tls.as_ref().expect("HTTP/2 goes over TLS here");
-        let stream = TcpStream::connect(self.address).await?;
+        let stream = self.tcp().await?;
         stream.set_nodelay(true)?;
         let stream = handshake(tls, stream, b"h2").await?;
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())

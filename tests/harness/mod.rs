@@ -31,6 +31,7 @@ pub mod raw;
 pub mod sample;
 pub mod sample_rarer;
 pub mod scripted;
+pub mod slow_link;
 pub mod subject;
 pub mod twins;
 pub mod volume;

@@ -1,8 +1,10 @@
 //! No caller's rights, slowness or flood becomes another's.
 
 mod aside;
+mod audit_flood;
 mod connection_reuse;
 mod connections;
+mod credentials;
 mod endless_watches;
 mod frames;
 mod fuzz_server;
@@ -11,6 +13,7 @@ mod http1_bytes;
 mod http2_floods;
 mod http2_frames;
 mod matrix;
+mod metric_labels;
 mod nasty;
 mod neighbour;
 mod parameters;
@@ -21,6 +24,7 @@ mod scope;
 mod shared_reads;
 mod shown;
 mod tenants;
+mod two_users;
 mod upstream;
 mod victim;
 mod vocabulary;

@@ -1,0 +1,187 @@
+//! Questions to the API server about callers: who waits for whose.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::two_users::{Flood, Times, unharmed};
+use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::client::Client;
+use crate::harness::cluster::Cluster;
+use crate::harness::eventually;
+use crate::harness::objects::{config_map, role, role_binding};
+use crate::harness::process::temporary_folder;
+use crate::harness::slow_link::SlowLink;
+
+/// Everybody who is known may read it.
+const VERSION: &str = "/version";
+
+/// So many at a time, over so many connections: few enough that none of them is
+/// refused, and so many that one queue for all would be much longer than a
+/// review takes.
+const CONNECTIONS: usize = 4;
+const AT_A_TIME: usize = 500;
+
+/// How much later the API server's answers come: a flood takes turns, not the
+/// processor.
+const DELAY: Duration = Duration::from_millis(300);
+
+const COUNT: usize = 15;
+
+/// Before the shared cluster, which is far away.
+async fn start_far_away(change: impl FnOnce(&mut Value)) -> (SlowLink, Apifront) {
+    let cluster = Cluster::shared();
+    let link = SlowLink::to(cluster.apiserver.address(), DELAY).await;
+    let near = std::fs::read_to_string(&cluster.front_kubeconfig).expect("a kubeconfig");
+    let far = near.replace(
+        &cluster.apiserver.address().to_string(),
+        &link.address.to_string(),
+    );
+    assert_ne!(near, far);
+    let file = temporary_folder("far-away").join("far.kubeconfig");
+    std::fs::write(&file, far).expect("a kubeconfig");
+    let front = Apifront::start(cluster, |config| {
+        config["upstream"]["kubeconfig"] = json!(file);
+        change(config);
+    })
+    .await;
+    (link, front)
+}
+
+async fn tokens(cluster: &Cluster, count: usize) -> Vec<String> {
+    let admin = cluster.admin_client();
+    let ns = cluster.namespace("tokens").await;
+    let accounts = format!("/api/v1/namespaces/{ns}/serviceaccounts");
+    let account = json!({ "metadata": { "name": "jane" } });
+    admin.post(&accounts, &account).await.expect(201);
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {},
+    });
+    let mut tokens = Vec::new();
+    for _ in 0..count {
+        let path = format!("{accounts}/jane/token");
+        let answer = admin.post(&path, &request).await.expect(201);
+        tokens.push(
+            answer["status"]["token"]
+                .as_str()
+                .expect("a token")
+                .to_owned(),
+        );
+    }
+    tokens
+}
+
+async fn reads(client: &Client, path: &str) -> bool {
+    let answer = client.try_send(Method::GET, path, &[], "").await;
+    answer.is_ok_and(|answer| answer.status == 200)
+}
+
+/// Random tokens waited in one queue with everybody's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_random_tokens_does_not_delay_good_ones() {
+    if oracle() {
+        return;
+    }
+    let cluster = Cluster::shared();
+    // Nothing is believed: each request has its review.
+    let (_link, front) = start_far_away(|config| {
+        config["authentication"]["tokenReview"] =
+            json!({ "enabled": true, "successTTL": "0s", "failureTTL": "0s" });
+    })
+    .await;
+    let mut tokens = tokens(cluster, 2 * COUNT + 1).await;
+    let known = front.client(None).token(&tokens.pop().expect("a token"));
+    let elsewhere = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+    let stranger = front.client(None).connecting_from(elsewhere);
+    let tokens = &tokens;
+    let strange = async |n: usize| {
+        let token = format!("Bearer {}", tokens[n]);
+        let headers = [("authorization", token.as_str())];
+        let answer = stranger.try_send(Method::GET, VERSION, &headers, "").await;
+        answer.is_ok_and(|answer| answer.status == 200)
+    };
+    let known = async |_| reads(&known, VERSION).await;
+    let quiet = (
+        Times::of(COUNT, known).await,
+        Times::of(COUNT, strange).await,
+    );
+
+    let clients: Vec<Client> = (0..CONNECTIONS).map(|_| front.client(None)).collect();
+    let flood = Flood::start(AT_A_TIME, move |n| {
+        let client = clients[n % CONNECTIONS].clone();
+        async move {
+            let token = format!("Bearer random-{n}");
+            let headers = [("authorization", token.as_str())];
+            let _ = client.try_send(Method::GET, VERSION, &headers, "").await;
+        }
+    })
+    .await;
+    let attacked = (
+        Times::of(COUNT, known).await,
+        Times::of(COUNT, async |n| strange(COUNT + n).await).await,
+    );
+    println!("{} random tokens", flood.end());
+    unharmed("a token that was good before", &quiet.0, &attacked.0);
+    unharmed("a new token from elsewhere", &quiet.1, &attacked.1);
+    front.stop().await;
+}
+
+/// One user's questions waited in one queue with everybody's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_access_reviews_does_not_delay_another_users() {
+    if oracle() {
+        return;
+    }
+    let cluster = Cluster::shared();
+    let (_link, front) = start_far_away(|config| {
+        config["authorization"] =
+            json!({ "subjectAccessReview": { "allowTTL": "0s", "denyTTL": "0s" } });
+        // Seats are not what is looked at here.
+        config["serving"]["maxRequestsInflight"] = json!(0);
+        config["flow"] = json!({ "userConcurrencyLimit": 0 });
+    })
+    .await;
+    let admin = cluster.admin_client();
+    let ns = cluster.namespace("reviews").await;
+    let list = format!("/api/v1/namespaces/{ns}/configmaps");
+    admin
+        .post(&list, &config_map("a", json!({}), json!({})))
+        .await
+        .expect(201);
+    let (jane, flood) = (format!("jane-of-{ns}"), format!("flood-of-{ns}"));
+    let rbac = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}");
+    let may = role("reader", &[""], &["configmaps"], &["get", "list"]);
+    admin.post(&format!("{rbac}/roles"), &may).await.expect(201);
+    let bound = role_binding("reader", "reader", "User", &jane);
+    admin
+        .post(&format!("{rbac}/rolebindings"), &bound)
+        .await
+        .expect(201);
+    let jane = front.client(Some(&cluster.certificates.client(&jane, &[])));
+    let flood = cluster.certificates.client(&flood, &[]);
+    let path = format!("{list}/a?resourceVersion=0");
+    eventually("jane may", Duration::from_secs(10), || async {
+        jane.get(&path).await.status == 200
+    })
+    .await;
+    front.warm(&jane, &path).await;
+    let reading = async |_| reads(&jane, &path).await;
+    let quiet = Times::of(COUNT, reading).await;
+    let clients: Vec<Client> = (0..CONNECTIONS)
+        .map(|_| front.client(Some(&flood)))
+        .collect();
+    let flood = Flood::start(AT_A_TIME, move |n| {
+        let client = clients[n % CONNECTIONS].clone();
+        let path = format!("{list}/random-{n}?resourceVersion=0");
+        async move {
+            let _ = client.try_send(Method::GET, &path, &[], "").await;
+        }
+    })
+    .await;
+    let attacked = Times::of(COUNT, reading).await;
+    println!("{} questions", flood.end());
+    unharmed("another user's question", &quiet, &attacked);
+    front.stop().await;
+}
