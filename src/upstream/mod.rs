@@ -15,6 +15,8 @@ pub mod review;
 mod reviews;
 mod settings;
 mod streams;
+#[cfg(test)]
+mod tests;
 mod token_file;
 mod transport;
 mod unreachable;

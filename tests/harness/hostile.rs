@@ -47,9 +47,15 @@ const CHUNKED: &str =
 
 impl Hostile {
     pub async fn start() -> Self {
+        Self::with_documents(false).await
+    }
+
+    /// One whose discovery of groups and OpenAPI documents have no end, either.
+    pub async fn with_documents(endless: bool) -> Self {
         let sent = Arc::new(AtomicUsize::new(0));
         let all = sent.clone();
-        let server = Scripted::start(move |connection| serve(connection, all.clone())).await;
+        let server =
+            Scripted::start(move |connection| serve(connection, all.clone(), endless)).await;
         Self { server, sent }
     }
 
@@ -59,11 +65,12 @@ impl Hostile {
     }
 }
 
-async fn serve(mut connection: Connection, sent: Arc<AtomicUsize>) {
+async fn serve(mut connection: Connection, sent: Arc<AtomicUsize>, endless: bool) {
     while let Some(request) = connection.next_of_any().await {
         let mut attack = Attack {
             connection: &mut connection,
             sent: &sent,
+            endless,
         };
         if attack.answer(&request).await.is_none() {
             return;
@@ -74,6 +81,8 @@ async fn serve(mut connection: Connection, sent: Arc<AtomicUsize>) {
 struct Attack<'a> {
     connection: &'a mut Connection,
     sent: &'a AtomicUsize,
+    /// Of documents.
+    endless: bool,
 }
 
 impl Attack<'_> {
@@ -86,6 +95,13 @@ impl Attack<'_> {
         }
         if path == format!("/apis/{GROUP}/v1") {
             return self.reply(200, &resources()).await;
+        }
+        if self.endless && (path == "/apis" || path.starts_with("/openapi")) {
+            self.write(CHUNKED).await?;
+            self.chunk("{\"kind\":\"").await?;
+            loop {
+                self.much(&"x".repeat(MEGABYTE)).await?;
+            }
         }
         let Some(name) = path.strip_prefix(&Hostile::path("")) else {
             return self.reply(404, "no").await;

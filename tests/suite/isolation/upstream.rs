@@ -4,9 +4,10 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::StreamExt;
 use http::Request;
-use http_body_util::Empty;
-use hyper::body::Incoming;
+use http_body_util::{Empty, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
@@ -56,7 +57,7 @@ impl Fares {
 }
 
 /// Merge patches of one object, one after the other.
-async fn patches(client: &Client, path: &str, times: usize) -> Fares {
+pub(super) async fn patches(client: &Client, path: &str, times: usize) -> Fares {
     let mut fares = Fares {
         times: Vec::new(),
         errors: 0,
@@ -155,6 +156,54 @@ async fn unread_answers_of_one_caller_stop_nobody_else() {
     attacked.print("40 unread answers of 950 KB", "attacked");
     attacked.assert_as(&quiet);
     drop(greedy);
+    front.stop().await;
+}
+
+/// The other direction: bodies that one caller begins to send and does not go on
+/// with hold streams of the shared connections, and nothing else of them.
+#[tokio::test]
+async fn half_sent_bodies_of_one_caller_stop_nobody_else() {
+    if oracle() {
+        return;
+    }
+    let cluster = Cluster::shared();
+    let ns = cluster.namespace("half-sent").await;
+    let maps = format!("/api/v1/namespaces/{ns}/configmaps");
+    let small = config_map("small", json!({}), json!({}));
+    cluster.admin_client().post(&maps, &small).await.expect(201);
+    let front = Apifront::start(cluster, |_| {}).await;
+    let user = |name: &str| {
+        let pair = cluster.certificates.client(name, &["system:masters"]);
+        front.client(Some(&pair))
+    };
+    let (other, small) = (user("other"), format!("{maps}/small"));
+    patches(&other, &small, 5).await;
+    let quiet = patches(&other, &small, 100).await;
+    let slow = user("slow-writer");
+    let stream = slow.tls_stream(b"h2").await.expect("a connection");
+    let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .handshake(TokioIo::new(stream))
+        .await
+        .expect("HTTP/2");
+    tokio::spawn(connection);
+    let mut waiting = Vec::new();
+    for _ in 0..120 {
+        let half = Bytes::from(vec![b' '; 100_000]);
+        let half = futures::stream::iter([Ok::<_, std::io::Error>(Frame::data(half))]);
+        let body = StreamBody::new(half.chain(futures::stream::pending()));
+        let request = Request::post(format!("https://{}{maps}", front.address))
+            .header("content-type", "application/json")
+            .body(body)
+            .expect("a request");
+        waiting.push(tokio::spawn(sender.send_request(request)));
+    }
+    let attacked = patches(&other, &small, 100).await;
+    quiet.print("120 half-sent bodies", "quiet");
+    attacked.print("120 half-sent bodies", "attacked");
+    attacked.assert_as(&quiet);
+    for request in waiting {
+        request.abort();
+    }
     front.stop().await;
 }
 
