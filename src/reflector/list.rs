@@ -352,14 +352,23 @@ pub(super) fn code_of(body: &[u8]) -> u16 {
     serde_json::from_slice::<Code>(body).map_or(0, |s| s.code)
 }
 
-/// The message of a Status, or the start of whatever came.
+/// A server's words in one line of a log.
+const MAX_MESSAGE_CHARS: usize = 500;
+
+/// The message of a Status, or the start of whatever came, without control
+/// characters: who writes a server's answers does not write our log.
 pub(super) fn message(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Message {
         message: String,
     }
-    match serde_json::from_slice::<Message>(body) {
+    let text = match serde_json::from_slice::<Message>(body) {
         Ok(status) => status.message,
-        Err(_) => String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned(),
-    }
+        Err(_) => String::from_utf8_lossy(body).trim_end().to_owned(),
+    };
+    let printable = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    text.chars()
+        .take(MAX_MESSAGE_CHARS)
+        .map(printable)
+        .collect()
 }
