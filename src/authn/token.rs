@@ -120,7 +120,7 @@ impl TokenAuthenticator {
                 rejected: Remembered::new(MAX_REJECTED, now),
                 metrics,
             }),
-            together: Together::new(),
+            together: Together::default(),
         }
     }
 

@@ -127,7 +127,7 @@ impl Authorizer {
                 heard: Mutex::default(),
                 metrics: metrics.clone(),
             }),
-            together: Together::new(),
+            together: Together::default(),
             settings: ArcSwap::from_pointee(settings),
             metrics,
             always: Arc::new(Verdict {

@@ -38,14 +38,16 @@ impl<K: Eq + Hash, V: Clone> Drop for Entry<K, V> {
     }
 }
 
-impl<K: Copy + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Together<K, V> {
-    pub fn new() -> Self {
+impl<K, V: Clone> Default for Together<K, V> {
+    fn default() -> Self {
         Self {
             asked: Arc::default(),
-            next_id: Mutex::new(0),
+            next_id: Mutex::default(),
         }
     }
+}
 
+impl<K: Copy + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> Together<K, V> {
     /// The answer to the question with this key: one that is on its way, or
     /// that of `ask`.
     pub fn ask(&self, key: K, ask: impl Future<Output = V> + Send + 'static) -> Asked<V> {
@@ -85,7 +87,7 @@ mod tests {
 
     #[tokio::test]
     async fn equal_questions_share_an_answer_while_it_is_on_its_way() {
-        let together = Together::new();
+        let together = Together::default();
         let count = Arc::new(AtomicUsize::new(0));
         let ask = |key: u8| {
             let count = count.clone();
@@ -103,7 +105,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_goes_on_while_somebody_waits() {
-        let together = Together::new();
+        let together = Together::default();
         let (answer, answered) = tokio::sync::oneshot::channel::<u8>();
         let first = together.ask(1, async move { answered.await.ok() });
         let second = together.ask(1, async { None });
