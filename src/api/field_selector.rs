@@ -57,30 +57,22 @@ impl FieldSelector {
 }
 
 fn split_unescaped(text: &str) -> Vec<&str> {
-    let mut terms = Vec::new();
-    let (mut start, mut escaped) = (0, false);
-    for (i, c) in text.char_indices() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            ',' => {
-                terms.push(&text[start..i]);
-                start = i + 1;
-            }
-            _ => {}
-        }
-    }
-    terms.push(&text[start..]);
-    terms
+    let mut escaped = false;
+    let ends_a_term = |c: char| {
+        let separates = c == ',' && !escaped;
+        escaped = c == '\\' && !escaped;
+        separates
+    };
+    text.split(ends_a_term).collect()
 }
 
 /// The first operator in the term splits it; `!=` and `==` before `=`.
 fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     for (i, _) in term.char_indices() {
-        let rest = &term[i..];
+        let (field, rest) = term.split_at_checked(i)?;
         for (operator, equal) in [("!=", false), ("==", true), ("=", true)] {
             if let Some(value) = rest.strip_prefix(operator) {
-                return Some((&term[..i], equal, value));
+                return Some((field, equal, value));
             }
         }
     }

@@ -81,6 +81,19 @@ impl LabelRequirement {
 /// Marks the errors that the API server does not prefix.
 const NO_PREFIX: &str = "unable to parse requirement: \u{0}";
 
+const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
+/// These end an identifier.
+const SPECIAL: [char; 11] = [' ', '\t', '\r', '\n', '(', ')', ',', '=', '!', '<', '>'];
+
+/// Bytes of the token at the start of `text`, which begins with no space.
+fn token_length(text: &str) -> usize {
+    match text.as_bytes() {
+        [b'=' | b'!', b'=', ..] => 2,
+        [b'(' | b')' | b',' | b'<' | b'>' | b'=' | b'!', ..] => 1,
+        _ => text.find(SPECIAL).unwrap_or(text.len()),
+    }
+}
+
 struct Parser<'a> {
     tokens: Vec<&'a str>,
     at: usize,
@@ -89,30 +102,14 @@ struct Parser<'a> {
 impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Self {
         let mut tokens = Vec::new();
-        let bytes = text.as_bytes();
-        let mut i = 0;
-        while i < bytes.len() {
-            let start = i;
-            match bytes[i] {
-                b' ' | b'\t' | b'\r' | b'\n' => {
-                    i += 1;
-                    continue;
-                }
-                b'(' | b')' | b',' => i += 1,
-                b'<' | b'>' => i += 1,
-                b'=' | b'!' => {
-                    i += 1;
-                    if bytes.get(i) == Some(&b'=') {
-                        i += 1;
-                    }
-                }
-                _ => {
-                    while i < bytes.len() && !b" \t\r\n(),=!<>".contains(&bytes[i]) {
-                        i += 1;
-                    }
-                }
-            }
-            tokens.push(&text[start..i]);
+        let mut rest = text.trim_start_matches(SPACES);
+        while !rest.is_empty() {
+            let length = token_length(rest);
+            let Some((token, after)) = rest.split_at_checked(length) else {
+                break;
+            };
+            tokens.push(token);
+            rest = after.trim_start_matches(SPACES);
         }
         Self { tokens, at: 0 }
     }
@@ -123,7 +120,7 @@ impl<'a> Parser<'a> {
 
     fn next(&mut self) -> &'a str {
         let token = self.peek();
-        self.at += 1;
+        self.at = self.at.saturating_add(1);
         token
     }
 

@@ -1,6 +1,17 @@
 //! The wire vocabulary of the Kubernetes API, as types that cannot hold
 //! nonsense. No I/O here.
 
+// What is read here comes from the wire: nothing of it may overflow a number or
+// be looked for where it is not.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::indexing_slicing,
+        clippy::string_slice
+    )
+)]
+
 pub mod attributes;
 pub mod continue_token;
 pub mod duration;

@@ -29,15 +29,16 @@ pub struct Malformed;
 /// its end is not there.
 pub fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, Malformed> {
     let mut value = 0u64;
-    for (i, byte) in bytes.iter().take(MAX_VARINT_BYTES).enumerate() {
+    // The last shift is by 63, within the number's width.
+    for ((taken, shift), byte) in (1..).zip((0..64u32).step_by(7)).zip(bytes) {
         let bits = u64::from(byte & 0x7f);
-        let shifted = bits << (7 * i);
-        if shifted >> (7 * i) != bits {
+        let shifted = bits << shift;
+        if shifted >> shift != bits {
             return Err(Malformed);
         }
         value |= shifted;
         if byte & 0x80 == 0 {
-            return Ok(Some((value, i + 1)));
+            return Ok(Some((value, taken)));
         }
     }
     if bytes.len() >= MAX_VARINT_BYTES {
@@ -78,7 +79,7 @@ impl<'a> Fields<'a> {
                     let length = usize::try_from(length).map_err(|_| Malformed)?;
                     let content = rest.get(taken..).unwrap_or_default();
                     match content.get(..length) {
-                        Some(bytes) => (Value::Bytes(bytes), taken + length),
+                        Some(bytes) => (Value::Bytes(bytes), taken.saturating_add(length)),
                         None => (Value::Cut(content), rest.len()),
                     }
                 }
@@ -112,7 +113,7 @@ impl<'a> Iterator for Fields<'a> {
 
 /// Bytes of a varint.
 pub fn varint_len(value: usize) -> usize {
-    let bits = usize::BITS - value.leading_zeros();
+    let bits = usize::BITS.saturating_sub(value.leading_zeros());
     usize::try_from(bits.div_ceil(7).max(1)).unwrap_or(MAX_VARINT_BYTES)
 }
 
@@ -138,7 +139,7 @@ pub fn put_bytes(number: u8, value: &[u8], out: &mut impl BufMut) {
 
 /// Bytes that [`put_prefix`] puts.
 pub fn prefix_len(length: usize) -> usize {
-    1 + varint_len(length)
+    varint_len(length).saturating_add(1)
 }
 
 #[cfg(test)]

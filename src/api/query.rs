@@ -85,17 +85,11 @@ fn escape(text: &str, out: &mut String) {
 /// `url.QueryUnescape`: `+` is a space; a bad escape is an error, here `None`.
 /// Bytes that are not UTF-8 become U+FFFD: no valid name holds either.
 pub fn unescape(text: &str) -> Option<String> {
-    let bytes = text.as_bytes();
-    let mut i = 0;
-    while i < bytes.len() {
-        if bytes[i] == b'%' {
-            let hex = bytes.get(i + 1..i + 3)?;
-            if !hex.iter().all(u8::is_ascii_hexdigit) {
-                return None;
-            }
-            i += 3;
-        } else {
-            i += 1;
+    // What an escape takes is no escape's beginning: hex digits are no `%`.
+    for after in text.split('%').skip(1) {
+        let hex = after.as_bytes().get(..2)?;
+        if !hex.iter().all(u8::is_ascii_hexdigit) {
+            return None;
         }
     }
     let spaced = text.replace('+', " ");
@@ -104,7 +98,7 @@ pub fn unescape(text: &str) -> Option<String> {
 
 /// `strconv.Quote`: how Go prints a string with `%q`.
 pub fn go_quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
+    let mut out = String::with_capacity(text.len().saturating_add(2));
     out.push('"');
     for c in text.chars() {
         match c {

@@ -52,7 +52,7 @@ pub fn parse(header: &str) -> Option<Vec<Clause<'_>>> {
             match before.last_mut() {
                 Some(previous) if last.precedes(previous) => {
                     std::mem::swap(previous, last);
-                    j -= 1;
+                    j = j.saturating_sub(1);
                 }
                 _ => break,
             }

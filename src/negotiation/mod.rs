@@ -2,6 +2,17 @@
 //! k8s.io/apiserver `endpoints/handlers/negotiation` and go-restful read them.
 //! Every rule here was tried against kube-apiserver; see the tests.
 
+// What is read here comes from the wire: nothing of it may overflow a number or
+// be looked for where it is not.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::indexing_slicing,
+        clippy::string_slice
+    )
+)]
+
 mod accept;
 mod content;
 mod discovery;
