@@ -31,9 +31,11 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         let (number, tail) = rest.split_at(digits);
         // `f64` reads "1." and ".5" as Go does, and refuses "." and "1.2.3".
         let number: f64 = number.parse().ok()?;
-        let (unit, scale) = UNITS.iter().find(|(unit, _)| tail.starts_with(unit))?;
+        let mut units = UNITS.iter();
+        let (after, scale) =
+            units.find_map(|(unit, scale)| Some((tail.strip_prefix(unit)?, scale)))?;
         nanos += number * scale;
-        rest = &tail[unit.len()..];
+        rest = after;
     }
     (!text.is_empty() && nanos < MAX_NANOS).then(|| Duration::from_nanos(nanos.round() as u64))
 }

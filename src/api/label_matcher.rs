@@ -101,13 +101,13 @@ impl Many {
     }
 
     fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let mut found = 0;
+        let mut found = 0usize;
         for (key, value) in labels {
             if let Some(key) = self.keys.get(key) {
                 if !key.holds(value) {
                     return false;
                 }
-                found += usize::from(key.required);
+                found = found.saturating_add(usize::from(key.required));
             }
         }
         !self.never && found == self.required
