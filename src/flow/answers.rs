@@ -43,6 +43,11 @@ pub struct Answers {
 pub struct Held(Option<(Seat, Seat)>);
 
 impl Held {
+    /// Whether there are bytes that count.
+    pub fn counts(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// The answer is made, and has so many bytes.
     pub fn settle(&mut self, bytes: usize) {
         if let Some((own, all)) = &mut self.0 {

@@ -225,7 +225,7 @@ pub(super) async fn send(
     if head_only {
         return Ok(0);
     }
-    if let Err(slow) = write(session, answer.body, ctx).await? {
+    if let Err(slow) = write(session, answer.body, answer.held, ctx).await? {
         ctx.front.limits.too_slow(slow);
         Finished::new(session, ctx).aborted();
         let error = Error::explain(ErrorType::WriteTimedout, slow);
@@ -243,14 +243,15 @@ pub(super) async fn send(
 async fn write(
     session: &mut Session,
     body: Vec<Bytes>,
+    held: Held,
     ctx: &RequestContext,
 ) -> Result<std::result::Result<(), &'static str>> {
     let user = ctx.stage().identified().and_then(|i| i.user());
     let began = Instant::now();
     let mut writes = Writes::new(body);
     let mut written = 0usize;
-    // Of an answer that waits for its reader.
-    let mut held: Option<Held> = None;
+    // An answer that counts already may wait for its reader.
+    let mut held = Some(held).filter(Held::counts);
     while let Some(piece) = writes.next() {
         written = written.saturating_add(piece.len());
         let last = writes.is_done();

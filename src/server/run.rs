@@ -379,7 +379,7 @@ fn connection_limits(config: &Config) -> Limits {
     let limits = configured.within_open_files(connections::open_files_limit());
     // For oneself, half of the usual 1,024 is plenty.
     if limits != configured && config.mode() == config::Mode::Front {
-        tracing::warn!(
+        tracing::info!(
             configured = configured.total,
             limit = limits.total,
             "serving.maxConnections is more than half of the files this process may have open"

@@ -2,7 +2,7 @@
 //! misses, repeats or reorders a change.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Method;
@@ -15,6 +15,8 @@ use crate::harness::objects::config_map;
 use crate::harness::watch::{Event, Watch};
 
 const WATCHERS: usize = 5;
+/// The object that is written last.
+const LAST: &str = "last";
 const NAMES: usize = 12;
 /// Writing goes on this long before the kill, without a server, and after.
 const PHASE: Duration = Duration::from_millis(1500);
@@ -99,7 +101,14 @@ impl Replay {
     }
 
     /// Follows until `done` and everything of `done`'s list has arrived.
-    async fn follow(mut self, client: Client, list: String, stop: &AtomicBool) -> Self {
+    async fn follow(
+        mut self,
+        client: Client,
+        list: String,
+        stop: &AtomicBool,
+        arrived: &AtomicUsize,
+    ) -> Self {
+        let mut has_last = false;
         while self.list(&client, &list).await.is_err() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -114,6 +123,10 @@ impl Replay {
             };
             self.streams += 1;
             while !stop.load(Ordering::Relaxed) {
+                if !has_last && self.objects.contains_key(LAST) {
+                    has_last = true;
+                    arrived.fetch_add(1, Ordering::Relaxed);
+                }
                 match watch.next_within(Duration::from_millis(100)).await {
                     None => {}
                     Some(Err(_)) => break,
@@ -168,9 +181,11 @@ async fn no_event_is_lost(cluster: &mut Cluster, watched: Client) -> Vec<Replay>
     let ns = cluster.namespace("restart").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");
     let (stop_writing, stop_watching) = (AtomicBool::new(false), AtomicBool::new(false));
+    let arrived = AtomicUsize::new(0);
     let direct = cluster.admin_client();
-    let watchers = (0..WATCHERS)
-        .map(|_| Replay::default().follow(watched.separate(), list.clone(), &stop_watching));
+    let watchers = (0..WATCHERS).map(|_| {
+        Replay::default().follow(watched.separate(), list.clone(), &stop_watching, &arrived)
+    });
     let writer = write(direct.clone(), &list, &stop_writing);
     let disturb = async {
         tokio::time::sleep(PHASE).await;
@@ -185,9 +200,14 @@ async fn no_event_is_lost(cluster: &mut Cluster, watched: Client) -> Vec<Replay>
         let (acknowledged, ()) = tokio::join!(writer, disturb);
         assert!(acknowledged > 2 * NAMES, "only {acknowledged} writes");
         // A last write that everybody must see.
-        let last = config_map("last", json!({}), json!({}));
+        let last = config_map(LAST, json!({}), json!({}));
         direct.post(&list, &last).await.expect(201);
-        tokio::time::sleep(Duration::from_secs(3)).await;
+        // Whoever watches a server that was down tries again after a pause. A
+        // watcher that does not hear of it is found out below.
+        let deadline = tokio::time::Instant::now() + ARRIVES_WITHIN;
+        while arrived.load(Ordering::Relaxed) < WATCHERS && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
         stop_watching.store(true, Ordering::Relaxed);
     };
     let both = async { tokio::join!(futures::future::join_all(watchers), finish) };

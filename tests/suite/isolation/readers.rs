@@ -149,7 +149,8 @@ async fn given_up_after(answer: Unread, drips: bool) -> Duration {
     let mut body = answer.into_body();
     while began.elapsed() < GIVEN_UP_WITHIN * 2 {
         if drips {
-            // Makes room for as much as was read.
+            // Makes room for as much as was read, at the pace of a byte a second.
+            tokio::time::sleep(Duration::from_secs(1)).await;
             let _ = body.flow_control().release_capacity(1);
         }
         match tokio::time::timeout(Duration::from_secs(1), body.data()).await {

@@ -98,11 +98,11 @@ impl Tenant {
         match self {
             Self::Nobody | Self::Stranger | Self::Parts => None,
             // Few paths lead to what they may read.
-            Self::Named | Self::Finder => Some(10),
-            Self::Watcher => Some(50),
-            Self::Surveyor => Some(200),
-            Self::Viewer | Self::Owner | Self::Odd => Some(400),
-            Self::Admin => Some(800),
+            Self::Named | Self::Finder => Some(1),
+            Self::Watcher => Some(25),
+            Self::Surveyor => Some(80),
+            Self::Viewer | Self::Owner | Self::Odd => Some(80),
+            Self::Admin => Some(400),
         }
     }
 }
