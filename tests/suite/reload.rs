@@ -105,6 +105,44 @@ async fn sighup_reads_the_file_again() {
     front.stop().await;
 }
 
+/// A certificate was shown though another part of its configuration could not
+/// be used.
+#[tokio::test]
+async fn a_configuration_is_taken_as_a_whole_or_not_at_all() {
+    if oracle() {
+        return;
+    }
+    let cluster = Cluster::shared();
+    let front = Apifront::start(cluster, |_| {}).await;
+    let client = front.admin_client();
+    let shown = client.served_certificate().await.expect("a handshake");
+    let other = cluster.certificates.another_serving("whole");
+    let mut config = front.read_config();
+    config["serving"]["tlsCertFile"] = json!(other.cert);
+    config["serving"]["tlsPrivateKeyFile"] = json!(other.key);
+    let policy = front.folder.join("policy.yaml");
+    std::fs::write(&policy, "no policy").expect("a file");
+    config["observability"]["auditPolicyFile"] = json!(policy);
+    front.write_config(&config);
+    eventually("the bad file is noticed", SOON, || async {
+        reloads(&front, "failure").await >= 1.0
+    })
+    .await;
+    let still = client.served_certificate().await.expect("a handshake");
+    assert_eq!(still, shown);
+    // Without the mistake it is shown.
+    config["observability"]
+        .as_object_mut()
+        .expect("a section")
+        .remove("auditPolicyFile");
+    front.write_config(&config);
+    eventually("the certificate is shown", SOON, || async {
+        client.served_certificate().await.expect("a handshake") != shown
+    })
+    .await;
+    front.stop().await;
+}
+
 /// New handshakes show the new certificate; open connections go on.
 #[tokio::test]
 async fn a_renewed_certificate_is_served() {
