@@ -55,7 +55,7 @@ pub struct Serving {
     /// Connections that clients may have open, 0 for no limit but that of files.
     /// Default 20000.
     pub max_connections: Option<i64>,
-    /// Those of one client address, 0 for no limit. Default 2000.
+    /// Open connections of one client address, 0 for no limit. Default 2000.
     pub max_connections_per_client: Option<i64>,
     /// Requests and watches at a time on one HTTP/2 connection. Default 1000.
     pub http2_max_streams_per_connection: Option<i64>,

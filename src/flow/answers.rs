@@ -32,7 +32,7 @@ const ALL_BYTES: usize = 512 << 20;
 /// hold of it, and the task.
 pub(super) const WAITING_ANSWER: usize = 256 << 10;
 
-/// What answers hold.
+/// The bytes that answers hold.
 pub struct Answers {
     users: Users,
     all: Arc<Pool>,

@@ -111,7 +111,7 @@ impl Rejected {
 #[expect(dead_code, reason = "held until dropped")]
 pub struct Admitted {
     seats: (Option<Seat>, Vec<Seat>, Option<Seat>),
-    /// What takes their place once the answer has begun.
+    /// Bytes that take their place once the answer has begun.
     answer: Held,
 }
 

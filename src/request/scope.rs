@@ -97,7 +97,7 @@ fn is_legacy_watch(gvr: &GroupVersionResource, path: &str) -> bool {
     under(gvr, path).is_some_and(|rest| rest.starts_with("/watch/"))
 }
 
-/// What follows the group version in a path.
+/// The rest of a path after its group version.
 fn under<'p>(gvr: &GroupVersionResource, path: &'p str) -> Option<&'p str> {
     let rest = match gvr.group.as_str() {
         "" => path.strip_prefix("/api")?,
@@ -106,7 +106,7 @@ fn under<'p>(gvr: &GroupVersionResource, path: &'p str) -> Option<&'p str> {
     segment(rest, &gvr.version)
 }
 
-/// What follows `/segment`.
+/// The rest of a path after `/segment`.
 fn segment<'p>(path: &'p str, segment: &str) -> Option<&'p str> {
     let rest = path.strip_prefix('/')?.strip_prefix(segment)?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)

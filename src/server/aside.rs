@@ -11,7 +11,7 @@ use crate::api::UserInfo;
 use crate::flow::{Flow, Held, Rejected};
 use crate::read::BypassReason;
 
-/// Who wants an answer to be made.
+/// The user for whom an answer is made.
 #[derive(Clone, Copy)]
 pub(super) struct Behalf<'a> {
     limits: &'a Flow,
@@ -47,7 +47,7 @@ impl<'a> Behalf<'a> {
         }
     }
 
-    /// What has begun is brought to its end, whether or not somebody waits for
+    /// Work that has begun is brought to its end, whether or not somebody waits for
     /// it. `None` if it panics.
     pub(super) async fn run<T: Send + 'static>(
         self,

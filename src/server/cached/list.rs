@@ -19,7 +19,7 @@ use crate::store::{Part, Scope, Store};
 const SELECTED_AT_ONCE: usize = 10_000;
 const WRITTEN_AT_ONCE: usize = 500;
 
-/// What an object's row or metadata takes, roughly: those of pods are 2 to 5 KB
+/// The size of an object's row or metadata, roughly: those of pods are 2 to 5 KB
 /// with the metadata that Tables have by default.
 const WRITTEN_BYTES: usize = 3 << 10;
 
@@ -39,7 +39,7 @@ pub(super) struct Wanted {
     pub(super) gzip: bool,
 }
 
-/// What making a list costs, in objects.
+/// The cost of making a list, in objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cost {
     /// Held against a selector.

@@ -23,7 +23,7 @@ pub(super) struct Resource<'a> {
     pub(super) entry: &'a Arc<Entry>,
     pub(super) store: &'a Arc<Store>,
     pub(super) user: Option<&'a UserInfo>,
-    /// What of it, as it was granted.
+    /// The part of it that was granted.
     pub(super) scope: &'a Scope<'a>,
 }
 
