@@ -1,8 +1,8 @@
 //! The wire vocabulary of the Kubernetes API, as types that cannot hold
 //! nonsense. No I/O here.
 
-// What is read here comes from the wire: nothing of it may overflow a number or
-// be looked for where it is not.
+// These modules read values from the wire: none of them may overflow a number,
+// or be looked for where it is not.
 #![cfg_attr(
     not(test),
     deny(

@@ -79,7 +79,7 @@ impl CaBundle {
             let authority =
                 Authority::new(certificate).map_err(|cause| CaBundleError::Certificate {
                     origin: origin.to_owned(),
-                    number: at + 1,
+                    number: at.saturating_add(1),
                     cause,
                 })?;
             authorities.push(authority);

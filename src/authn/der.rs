@@ -78,6 +78,6 @@ fn read(input: &[u8], tag: u8) -> Option<(Element<'_>, &[u8])> {
         rest = after;
     }
     let (content, after) = rest.split_at_checked(length)?;
-    let whole = input.get(..input.len() - after.len())?;
+    let whole = input.get(..input.len().checked_sub(after.len())?)?;
     Some((Element { whole, content }, after))
 }

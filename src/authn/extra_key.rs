@@ -34,13 +34,14 @@ pub fn encode(key: &str) -> String {
 fn has_valid_escapes(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     while let Some(at) = rest.iter().position(|b| *b == b'%') {
-        let Some(digits) = rest.get(at + 1..at + 3) else {
+        let escape = rest.get(at..).unwrap_or_default();
+        let Some(([_, digits @ ..], after)) = escape.split_first_chunk::<3>() else {
             return false;
         };
         if !digits.iter().all(u8::is_ascii_hexdigit) {
             return false;
         }
-        rest = rest.get(at + 3..).unwrap_or_default();
+        rest = after;
     }
     true
 }

@@ -97,7 +97,7 @@ impl Peer {
             if change <= now {
                 from = from.max(change);
             } else {
-                until = until.min(change - 1);
+                until = until.min(change.saturating_sub(1));
             }
         };
         for certificate in &self.certificates {

@@ -2,8 +2,8 @@
 //! k8s.io/apiserver `endpoints/handlers/negotiation` and go-restful read them.
 //! Every rule here was tried against kube-apiserver; see the tests.
 
-// What is read here comes from the wire: nothing of it may overflow a number or
-// be looked for where it is not.
+// These modules read values from the wire: none of them may overflow a number,
+// or be looked for where it is not.
 #![cfg_attr(
     not(test),
     deny(

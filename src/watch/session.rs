@@ -345,7 +345,8 @@ impl Watch {
 
 /// Durations come from clients, and may be longer than an `Instant` can hold.
 fn after(now: Instant, time: Duration) -> Instant {
-    now + time.min(FAR)
+    let time = time.min(FAR);
+    now.checked_add(time).unwrap_or(now)
 }
 
 fn next_bookmark(now: Instant, deadline: Instant, period: Duration) -> Instant {
@@ -376,7 +377,7 @@ impl Batch {
 
     /// Where to write one more frame.
     fn add(&mut self) -> &mut BytesMut {
-        self.events += 1;
+        self.events = self.events.saturating_add(1);
         if let Some(first) = self.first.take() {
             self.joined.extend_from_slice(&first);
         }
