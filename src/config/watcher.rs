@@ -26,7 +26,8 @@ const POLL: Duration = Duration::from_secs(60);
 
 /// What a path leads to: file, inode, size, modification and change time.
 /// `None` while it leads nowhere.
-type Fingerprint = Vec<Option<(PathBuf, u64, u64, i64, i64, i64, i64)>>;
+type Fingerprint = Vec<FileFingerprint>;
+type FileFingerprint = Option<(PathBuf, u64, u64, i64, i64, i64, i64)>;
 
 pub struct Watcher {
     files: Vec<PathBuf>,
@@ -87,7 +88,16 @@ impl Watcher {
             }
         }
         self.directories = wanted;
-        self.seen = fingerprint(&files);
+        // A file that is watched already may have changed since it was read: that
+        // is still to be reported.
+        let known = |file: &PathBuf| {
+            let at = self.files.iter().position(|known| known == file);
+            at.and_then(|at| self.seen.get(at).cloned())
+        };
+        self.seen = files
+            .iter()
+            .map(|file| known(file).unwrap_or_else(|| fingerprint_of(file)))
+            .collect();
         self.files = files;
     }
 
@@ -148,13 +158,31 @@ fn directories_of(file: &Path) -> Vec<PathBuf> {
 }
 
 fn fingerprint(files: &[PathBuf]) -> Fingerprint {
-    files
-        .iter()
-        .map(|file| {
-            let target = fs::canonicalize(file).ok()?;
-            let m = fs::metadata(&target).ok()?;
-            let times = (m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec());
-            Some((target, m.ino(), m.len(), times.0, times.1, times.2, times.3))
-        })
-        .collect()
+    files.iter().map(|file| fingerprint_of(file)).collect()
+}
+
+fn fingerprint_of(file: &Path) -> FileFingerprint {
+    let target = fs::canonicalize(file).ok()?;
+    let m = fs::metadata(&target).ok()?;
+    let times = (m.mtime(), m.mtime_nsec(), m.ctime(), m.ctime_nsec());
+    Some((target, m.ino(), m.len(), times.0, times.1, times.2, times.3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A change during a reload was taken for the state that had been read.
+    #[tokio::test]
+    async fn a_change_while_files_are_read_is_reported() {
+        let folder = tempfile::tempdir().unwrap();
+        let [old, new] = ["old", "new"].map(|name| folder.path().join(name));
+        fs::write(&old, "1").unwrap();
+        fs::write(&new, "1").unwrap();
+        let mut watcher = Watcher::new(vec![old.clone()]).unwrap();
+        fs::write(&old, "22").unwrap();
+        watcher.watch(vec![old, new]);
+        let changed = tokio::time::timeout(Duration::from_secs(20), watcher.changed());
+        changed.await.expect("a change");
+    }
 }
