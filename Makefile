@@ -51,8 +51,8 @@ lint: ## Checks format, clippy, scripts, Go files and, if installed, dependencie
 
 .PHONY: schema
 schema: ## Writes the schema and the deprecations of built-in kinds anew from the Go types (Go)
-	cd tools/schema && go run . > ../../src/schema/kubernetes.txt.new
-	mv src/schema/kubernetes.txt.new src/schema/kubernetes.txt
+	cd tools/schema && go run . > ../../crates/wire/src/schema/kubernetes.txt.new
+	mv crates/wire/src/schema/kubernetes.txt.new crates/wire/src/schema/kubernetes.txt
 	cd tools/schema && go run . deprecations > ../../src/deprecation/kubernetes.txt.new
 	mv src/deprecation/kubernetes.txt.new src/deprecation/kubernetes.txt
 

@@ -11,14 +11,13 @@ mod support;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use apifront::api::GroupVersionResource;
-use apifront::negotiation::{IncludeObject, MetaVersion};
-use apifront::read::{Page, Shape, list_body};
-use apifront::representation::{Encoding, Envelope, Form, ListMeta, Printer, TableOptions};
-use apifront::store::{Resource, Scope, Store, StoredObject, field_table};
+use apifront_watch_cache::read::{Page, Shape, list_body};
+use apifront_watch_cache::store::{Resource, Scope, Store, StoredObject, field_table};
 use bytes::Bytes;
-use support::report;
-use support::{count, usage};
+use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::negotiation::{IncludeObject, MetaVersion};
+use kubernetes_wire::representation::{Encoding, Envelope, Form, ListMeta, Printer, TableOptions};
+use support::{count, report, usage};
 
 /// As the program has it.
 #[global_allocator]

@@ -10,11 +10,11 @@ mod support;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use apifront::api::{FieldSelector, GroupVersionResource, LabelSelector};
-use apifront::representation::{Encoding, Envelope, EventType, Form};
-use apifront::store::{Filter, Resource, Scope, Store, StoredObject, field_table};
-use apifront::watch::{Watch, WatchOptions, WholeFrames};
+use apifront_watch_cache::store::{Filter, Resource, Scope, Store, StoredObject, field_table};
+use apifront_watch_cache::watch::{Watch, WatchOptions, WholeFrames};
 use bytes::Bytes;
+use kubernetes_wire::api::{FieldSelector, GroupVersionResource, LabelSelector};
+use kubernetes_wire::representation::{Encoding, Envelope, EventType, Form};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use support::report::{self, Goal, percentile};

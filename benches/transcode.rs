@@ -15,11 +15,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use apifront::representation::transcode::{to_json, to_protobuf};
-use apifront::schema::Schema;
 use harness::cluster::Cluster;
 use harness::encodings::{self, Encoding, Oracle, Question, Said};
 use harness::process;
+use kubernetes_wire::representation::transcode::{to_json, to_protobuf};
+use kubernetes_wire::schema::Schema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use support::report::{self, Goal};

@@ -7,7 +7,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use apifront::embedded::EmbeddedServer;
+use apifront_embedded::EmbeddedServer;
 use clap::Parser;
 
 /// Serves the in-memory Kubernetes API server on plain HTTP, without any

@@ -26,7 +26,7 @@
 
 use std::{convert::Infallible, net::SocketAddr};
 
-use apifront::embedded::{EmbeddedServer, Handle};
+use apifront_embedded::{EmbeddedServer, Handle};
 use bytes::Bytes;
 use clap::Parser;
 use http::{Request, Response, StatusCode, Uri, header};

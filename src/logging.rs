@@ -61,6 +61,7 @@ fn targets(verbosity: u8) -> Targets {
         4..=5 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
+    // A target is a prefix: the crates of this project begin with its name.
     // Libraries log each connection that a client drops; that is our job, in
     // our words. At debug they say what they decided, and only at trace each
     // frame and poll.
@@ -103,12 +104,12 @@ mod tests {
     #[test]
     fn verbosity_opens_targets_in_turn() {
         for (verbosity, target, level, expected) in [
-            (0, "apifront::reflector", Level::INFO, true),
-            (0, "apifront::reflector", Level::DEBUG, false),
+            (0, "apifront_watch_cache", Level::INFO, true),
+            (0, "apifront_watch_cache", Level::DEBUG, false),
             (0, ACCESS, Level::INFO, false),
             (2, ACCESS, Level::INFO, true),
-            (4, "apifront::reflector", Level::DEBUG, true),
-            (6, "apifront::watch", Level::TRACE, true),
+            (4, "apifront_watch_cache", Level::DEBUG, true),
+            (6, "apifront_upstream", Level::TRACE, true),
             (0, "hyper_util::client", Level::INFO, false),
             (0, "rustls::conn", Level::WARN, true),
             (0, "pingora_proxy", Level::ERROR, false),

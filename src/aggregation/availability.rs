@@ -5,17 +5,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use apifront_upstream::{Upstream, UpstreamKind};
 use arc_swap::ArcSwap;
 use chrono::{DateTime, Utc};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use kubernetes_wire::api::GroupVersion;
 use tokio::sync::{Notify, watch};
 
 use super::condition::{Condition, Reason};
 use super::metrics::AvailabilityMetrics;
-use crate::api::GroupVersion;
-use crate::metrics::UpstreamKind;
-use crate::upstream::Upstream;
 
 /// GETs of one check, at the same time: with several servers behind a name one
 /// that works is enough.
@@ -186,10 +185,11 @@ async fn attempt(upstream: &Upstream, path: String) -> Result<(), String> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use apifront_upstream::{Credentials, Server, Settings};
+
     use super::*;
     use crate::aggregation::condition::ConditionStatus;
     use crate::metrics::Metrics;
-    use crate::upstream::{Credentials, Server, Settings};
 
     /// Answers the n-th request with the n-th status, the last one for ever.
     async fn backend(statuses: &'static [u16]) -> (Availability, Metrics) {

@@ -5,13 +5,14 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use apifront_upstream::{
+    OutlierDetection, Server, Settings, SettingsError, Upstream, UpstreamMetrics,
+};
 use arc_swap::ArcSwap;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::config::upstream::ClientCert;
 use crate::config::{self, ApiService, ServiceReference};
-use crate::metrics::UpstreamMetrics;
-use crate::upstream::{self, OutlierDetection, Server, Settings, SettingsError, Upstream};
 
 /// What makes two APIServices share connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -70,7 +71,7 @@ pub(super) fn connect(
     metrics: &UpstreamMetrics,
 ) -> Result<Upstream, SettingsError> {
     let service_name = key.service.server_name();
-    let trust = upstream::Backend {
+    let trust = apifront_upstream::Backend {
         server_name: config.server_name.as_ref().unwrap_or(&service_name),
         ca_bundle: &key.ca_bundle,
         insecure_skip_tls_verify: key.insecure_skip_tls_verify,
@@ -103,7 +104,7 @@ impl Backend {
     /// Must be called in a tokio runtime: its servers' health is looked after.
     pub(super) fn new(key: Key, upstream: Upstream, limit: usize) -> Self {
         let servers = Arc::new(ArcSwap::from_pointee(upstream));
-        let health = tokio::spawn(upstream::check_health(servers.clone()));
+        let health = tokio::spawn(apifront_upstream::check_health(servers.clone()));
         Self {
             name: format!("{}/{}", key.service.namespace, key.service.name),
             key,

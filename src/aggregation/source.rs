@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use apifront_upstream::Upstream;
 use arc_swap::ArcSwap;
-
-use crate::api::GroupVersion;
-use crate::upstream::Upstream;
+use kubernetes_wire::api::GroupVersion;
 
 /// A backend as discovery and OpenAPI see it. Requests made with its `upstream`
 /// carry apifront's own identity there.

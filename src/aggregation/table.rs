@@ -7,8 +7,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use apifront_upstream::{SettingsError, Upstream, UpstreamMetrics};
 use arc_swap::ArcSwap;
 use chrono::{DateTime, Utc};
+use kubernetes_wire::api::GroupVersion;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::availability::Availability;
@@ -16,11 +18,8 @@ use super::backend::{self, Backend, Key};
 use super::condition::Condition;
 use super::metrics::AvailabilityMetrics;
 use super::source::{Source, SourceVersion};
-use crate::api::GroupVersion;
 use crate::config::ApiService;
 use crate::config::aggregation::Aggregation as Settings;
-use crate::metrics::UpstreamMetrics;
-use crate::upstream::{SettingsError, Upstream};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AggregationError {

@@ -9,16 +9,16 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
+use kubernetes_wire::api::status::{self, Details};
+use kubernetes_wire::api::{GroupResource, Status, go_json};
+use kubernetes_wire::representation::scan;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::condition::{Condition, Reason};
-use crate::api::status::{self, Details};
-use crate::api::{GroupResource, Status, go_json};
 use crate::config::ApiService;
-use crate::representation::scan;
 
 pub const GROUP: &str = "apiregistration.k8s.io";
 pub const VERSION: &str = "v1";
@@ -244,10 +244,10 @@ pub fn read_only(api_service: &ApiService) -> Status {
 mod tests {
     use std::path::PathBuf;
 
+    use kubernetes_wire::api::GroupVersion;
     use serde_json::json;
 
     use super::*;
-    use crate::api::GroupVersion;
     use crate::config::ServiceReference;
 
     fn wardle() -> ApiService {

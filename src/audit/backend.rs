@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
+use apifront_upstream::{SettingsError, WebhookClient};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::log;
 use super::metrics::AuditMetrics;
 use super::queue::Queue;
-use super::webhook;
+use super::{log, webhook};
 use crate::config::audit::{AuditLog, AuditWebhook};
-use crate::upstream::{SettingsError, WebhookClient};
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {

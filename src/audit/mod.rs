@@ -49,15 +49,15 @@ pub use record::Request;
 pub use rule::Policy;
 pub use trail::Trail;
 
+use apifront_upstream::WebhookClient;
 use backend::Backend;
 use body::Room;
 use event::Unfinished;
+use kubernetes_wire::api::UserInfo;
 use losses::Losses;
 use shares::Owner;
 
-use crate::api::UserInfo;
 use crate::config::{self, ConfigErrors};
-use crate::upstream::WebhookClient;
 
 /// How long events may take to be written when apifront stops.
 const FLUSH_WITHIN: Duration = Duration::from_secs(10);

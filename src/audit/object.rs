@@ -1,13 +1,13 @@
 //! The JSON of an object as it stands in an event, from the bytes of a body.
 
+use kubernetes_wire::api::protobuf::MAGIC;
+use kubernetes_wire::api::protobuf_wire::{self, Fields};
+use kubernetes_wire::representation::{scan, transcode};
+use kubernetes_wire::schema::Schema;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::text::{Object, string};
-use crate::api::protobuf::MAGIC;
-use crate::api::protobuf_wire::{self, Fields};
-use crate::representation::{scan, transcode};
-use crate::schema::Schema;
 
 const MANAGED_FIELDS: &[u8] = b"managedFields";
 
@@ -76,7 +76,7 @@ pub(super) fn json(body: &[u8]) -> Option<Vec<u8>> {
     let value: Value = serde_saphyr::from_str(text).ok()?;
     value
         .is_object()
-        .then(|| crate::api::go_json::to_vec(&value))
+        .then(|| kubernetes_wire::api::go_json::to_vec(&value))
 }
 
 fn from_protobuf(body: &[u8], envelope: &[u8]) -> Option<Vec<u8>> {
@@ -259,8 +259,8 @@ mod tests {
 
     #[test]
     fn the_first_bytes_tell_a_status_from_an_object() {
-        let status = crate::api::Status::unauthorized();
-        let protobuf = crate::api::protobuf::encode_status(&status);
+        let status = kubernetes_wire::api::Status::unauthorized();
+        let protobuf = kubernetes_wire::api::protobuf::encode_status(&status);
         for (first, expected) in [
             (&br#"{"kind":"Status","apiVersion":"v1""#[..], Kind::Status),
             (b"{\n  \"kind\": \"Status\",\n", Kind::Status),
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn protobuf_becomes_json_and_what_is_not_known_is_named() {
         let envelope = |kind: &str, raw: &[u8]| {
-            use crate::api::protobuf_wire::put_bytes;
+            use kubernetes_wire::api::protobuf_wire::put_bytes;
             let (mut meta, mut out) = (Vec::new(), MAGIC.to_vec());
             put_bytes(1, b"v1", &mut meta);
             put_bytes(2, kind.as_bytes(), &mut meta);

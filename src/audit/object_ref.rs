@@ -1,9 +1,10 @@
 //! What object a request is about: `audit.k8s.io/v1` ObjectReference.
 
+use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::representation::scan;
+use kubernetes_wire::request::RequestInfo;
+
 use super::text::Object;
-use crate::api::GroupVersionResource;
-use crate::representation::scan;
-use crate::request::RequestInfo;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ObjectRef {

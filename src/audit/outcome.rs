@@ -3,10 +3,11 @@
 
 use std::sync::OnceLock;
 
+use kubernetes_wire::representation::scan;
+
 use super::body::Body;
 use super::object;
 use super::object_ref::ObjectRef;
-use crate::representation::scan;
 
 /// Fields of a Status that an event has, in their order. `code` is written from
 /// what the client got, and its ListMeta is left out.

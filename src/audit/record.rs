@@ -14,14 +14,14 @@ use std::time::SystemTime;
 
 use http::HeaderMap;
 use http::header::USER_AGENT;
+use kubernetes_wire::api::UserInfo;
+use kubernetes_wire::request::RequestInfo;
 
 use super::level::{Level, Stage};
 use super::object_ref::ObjectRef;
 use super::outcome::Outcome;
 use super::source_ips;
 use super::text::{self, Object, string};
-use crate::api::UserInfo;
-use crate::request::RequestInfo;
 
 /// What is before an event in a log, and not in a list of events.
 pub(super) const TYPE: &[u8] = br#""kind":"Event","apiVersion":"audit.k8s.io/v1","#;

@@ -2,9 +2,10 @@
 //! k8s.io/apiserver `audit/policy/checker.go`, which decides even where the
 //! documentation of the fields says less.
 
+use kubernetes_wire::api::UserInfo;
+use kubernetes_wire::request::RequestInfo;
+
 use super::level::{Decision, Level, Stages};
-use crate::api::UserInfo;
-use crate::request::RequestInfo;
 
 /// Rules in their order: the first that matches decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,9 +186,10 @@ impl PathPattern {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::api::Query;
     use http::Method;
+    use kubernetes_wire::api::Query;
+
+    use super::*;
 
     fn level(rule: &str, method: Method, uri: &str, user: Option<&UserInfo>) -> bool {
         let text = format!(

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::api::UserInfo;
-use crate::representation::transcode::text;
+use kubernetes_wire::api::UserInfo;
+use kubernetes_wire::representation::transcode::text;
 
 /// A JSON object that is being written.
 pub(super) struct Object<'o> {

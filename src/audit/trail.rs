@@ -8,6 +8,9 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_ENCODING, HeaderValue};
+use kubernetes_wire::api::UserInfo;
+use kubernetes_wire::negotiation;
+use kubernetes_wire::request::RequestInfo;
 
 use super::Audit;
 use super::body::Body;
@@ -17,9 +20,6 @@ use super::object::{self, Kind};
 use super::outcome::{Bodies, Wants};
 use super::record::{Record, Request};
 use super::shares::Owner;
-use crate::api::UserInfo;
-use crate::negotiation;
-use crate::request::RequestInfo;
 
 /// Subresources whose bodies are a stream, or a backend's own.
 const STREAMS: [&str; 5] = ["log", "exec", "attach", "portforward", "proxy"];
@@ -281,10 +281,10 @@ mod tests {
     use std::time::Duration;
 
     use http::Method;
+    use kubernetes_wire::api::Query;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::api::Query;
     use crate::audit::backend::Backend;
     use crate::audit::body::MAX_BODY_BYTES;
     use crate::audit::queue::{Batch, Item, Queue};

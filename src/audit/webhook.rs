@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use apifront_upstream::WebhookClient;
 use bytes::Bytes;
 use rand::Rng;
 use tokio::runtime::Handle;
@@ -15,7 +16,6 @@ use super::metrics::{AuditMetrics, Plugin};
 use super::queue::{Batch, Item, Queue};
 use super::record::TYPE;
 use crate::config::audit::{AuditWebhook, Throttle, Truncate};
-use crate::upstream::WebhookClient;
 
 /// Batches on their way, retries included. A webhook that does not answer holds
 /// so many, and what comes after them waits in the queue. kube-apiserver has no

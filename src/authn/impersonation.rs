@@ -1,9 +1,8 @@
 //! The `Impersonate-*` headers: whom a caller wants to be.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-
-use crate::api::query::go_quote;
-use crate::api::{Status, UserInfo};
+use kubernetes_wire::api::query::go_quote;
+use kubernetes_wire::api::{Status, UserInfo};
 
 use super::extra_key;
 

@@ -35,12 +35,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use apifront_upstream::review::{ReviewClient, ReviewError};
 use arc_swap::ArcSwap;
 use http::HeaderMap;
+use kubernetes_wire::api::{Status, UserInfo};
 use rustls::pki_types::UnixTime;
-
-use crate::api::{Status, UserInfo};
-use crate::upstream::review::{ReviewClient, ReviewError};
 
 pub use ca_bundle::{CaBundle, CaBundleError, ChainError};
 pub use impersonation::Impersonation;

@@ -1,8 +1,7 @@
 //! The headers by which a trusted front proxy names a user.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-
-use crate::api::UserInfo;
+use kubernetes_wire::api::UserInfo;
 
 use super::extra_key;
 

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use kubernetes_wire::api::UserInfo;
 use sha2::{Digest, Sha256};
 use x509_parser::asn1_rs::{Any, Tag};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::oid_registry::{Oid, asn1_rs::oid};
 use x509_parser::prelude::FromDer;
-
-use crate::api::UserInfo;
 
 use super::ca_bundle::ChainError;
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use apifront_upstream::review::{ReviewClient, ReviewError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, StatusCode};
@@ -11,8 +12,6 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 use rustls::pki_types::CertificateDer;
-
-use crate::upstream::review::{ReviewClient, ReviewError};
 
 use super::{CaBundle, Peer};
 

@@ -10,13 +10,12 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use sha2::{Digest, Sha256};
-use tokio::time::Instant;
-
-use crate::api::UserInfo;
-use crate::upstream::review::{
+use apifront_upstream::review::{
     self, Key, Limits, Remembered, ReviewClient, ReviewError, Together, Turns,
 };
+use kubernetes_wire::api::UserInfo;
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 
 use super::address::Address;
 use super::claims;

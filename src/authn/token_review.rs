@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use kubernetes_wire::api::UserInfo;
 use serde::{Deserialize, Serialize};
-
-use crate::api::UserInfo;
 
 pub const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 

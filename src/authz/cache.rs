@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use apifront_upstream::review::{Key, Remembered};
+use kubernetes_wire::api::{Attributes, UserInfo};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
-
-use crate::api::{Attributes, UserInfo};
-use crate::upstream::review::{Key, Remembered};
 
 use super::{AuthzSettings, Decision, Verdict};
 

@@ -1,8 +1,8 @@
 //! The text of a 403: `responsewriters.ForbiddenStatusError` of k8s.io/apiserver.
 
-use crate::api::query::go_quote;
-use crate::api::status::Details;
-use crate::api::{Attributes, Reason, Status, UserInfo};
+use kubernetes_wire::api::query::go_quote;
+use kubernetes_wire::api::status::Details;
+use kubernetes_wire::api::{Attributes, Reason, Status, UserInfo};
 
 /// What a caller is told who may not. `reason` is the authorizer's, and may be
 /// empty.
@@ -70,8 +70,9 @@ fn sanitize(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kubernetes_wire::api::GroupVersionResource;
+
     use super::*;
-    use crate::api::GroupVersionResource;
 
     #[test]
     fn texts_are_those_of_kube_apiserver() {

@@ -12,15 +12,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use kubernetes_wire::api::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
+use kubernetes_wire::api::{Attributes, GroupVersionResource, Status, UserInfo};
 use moka::future::Cache;
-
-use crate::api::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
-use crate::api::{Attributes, GroupVersionResource, Status, UserInfo};
-use crate::authn::Impersonation;
-use crate::config::access::ConstrainedImpersonation;
 
 use super::usernames::{node_name, service_account};
 use super::{Authorizer, Decision, forbidden, wanted_checks};
+use crate::authn::Impersonation;
+use crate::config::access::ConstrainedImpersonation;
 
 /// Callers whose last mode is remembered; a forgotten one costs a few more
 /// reviews. The API server's number.

@@ -13,20 +13,18 @@ mod wanted_checks;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use bytes::Bytes;
-use parking_lot::Mutex;
-use tokio::time::Instant;
-
-use crate::api::user::MASTERS;
-use crate::api::{Attributes, Status, UserInfo};
-use crate::upstream::review::{
+use apifront_upstream::review::{
     self as upstream, Key, Limits, ReviewClient, ReviewError, Together, Turns,
 };
-
+use arc_swap::ArcSwap;
+use bytes::Bytes;
 use forbidden::forbidden;
 pub use impersonation::{Impersonated, Impersonator};
+use kubernetes_wire::api::user::MASTERS;
+use kubernetes_wire::api::{Attributes, Status, UserInfo};
 pub use metrics::AuthzMetrics;
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
 /// Paths of health checks, which must answer even while nobody can be asked:
 /// `--authorization-always-allow-paths` of delegating API servers.

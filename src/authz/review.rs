@@ -1,10 +1,10 @@
 //! SubjectAccessReview: the question and the answer.
 
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-use crate::api::label_selector::Operator;
-use crate::api::{Attributes, FieldSelector, LabelSelector, UserInfo};
+use kubernetes_wire::api::label_selector::Operator;
+use kubernetes_wire::api::{Attributes, FieldSelector, LabelSelector, UserInfo};
+use serde::{Deserialize, Serialize};
 
 pub const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
@@ -172,8 +172,9 @@ pub struct AnswerStatus {
 
 #[cfg(test)]
 mod tests {
+    use kubernetes_wire::api::GroupVersionResource;
+
     use super::*;
-    use crate::api::GroupVersionResource;
 
     #[test]
     fn the_question_has_every_attribute() {

@@ -1,10 +1,10 @@
+use kubernetes_wire::api::GroupVersionResource;
 use prometheus::Registry;
 use serde_json::{Value, json};
 use tokio::time::advance;
 
 use super::impersonation::Mode;
 use super::*;
-use crate::api::GroupVersionResource;
 use crate::authn::Impersonation;
 use crate::authn::testing::FakeApiServer;
 use crate::config::access::ConstrainedImpersonation;

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::query::go_quote;
-use crate::api::user::MASTERS;
-use crate::api::{Attributes, GroupVersionResource};
+use kubernetes_wire::api::query::go_quote;
+use kubernetes_wire::api::user::MASTERS;
+use kubernetes_wire::api::{Attributes, GroupVersionResource};
 
 use super::impersonation::{Mode, on_field};
 use super::usernames::{is_dns_subdomain, node_name, service_account};

@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use apifront_upstream::Timing;
+use kubernetes_wire::api::GroupVersion;
 use url::Url;
 
 use super::api_service::{self, ApiService, ServiceReference};
 use super::check::Check;
 use super::raw;
 use super::runtime_config::RuntimeConfig;
-use super::upstream::{ClientCert, Timing, check_servers};
-use crate::api::GroupVersion;
+use super::upstream::{ClientCert, check_servers};
 
 /// Checked `aggregation`.
 #[derive(Clone, Debug, Default, PartialEq)]

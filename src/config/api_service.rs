@@ -10,11 +10,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
+use kubernetes_wire::api::GroupVersion;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::check::Check;
-use crate::api::GroupVersion;
 
 /// Bytes of one file. A ConfigMap holds at most 1 MiB.
 const MAX_FILE_BYTES: u64 = 1 << 20;

@@ -6,13 +6,14 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use apifront_watch_cache::Consistency;
+
 use super::access::{Access, Delegated};
 use super::aggregation::{Aggregation, Apis};
-use super::cache::{self, Consistency};
 use super::quantity::{Quantity, parse_bytes};
 use super::serving::DefaultPorts;
 use super::{
-    Cache, Config, FieldError, Flow, Logging, Observability, Serving, Upstream, parse_duration, raw,
+    Config, FieldError, Flow, Logging, Observability, Serving, Upstream, cache, parse_duration, raw,
 };
 
 /// Ports of a front. 6443 and 9443 are the contract.
@@ -94,7 +95,7 @@ impl Config {
                 preload: &[],
             },
         };
-        let cache = Cache::check(&raw.cache, cache_defaults, &mut check);
+        let cache = cache::check(&raw.cache, cache_defaults, &mut check);
         let flow = Flow::check(&raw.flow, &mut check);
         let proxy_client = access
             .as_ref()

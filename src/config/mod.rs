@@ -14,7 +14,7 @@ pub mod access;
 pub mod aggregation;
 mod api_service;
 pub mod audit;
-pub mod cache;
+mod cache;
 mod check;
 mod error;
 pub mod flags;
@@ -24,7 +24,6 @@ pub mod observability;
 mod parse;
 mod quantity;
 pub mod raw;
-mod resource_pattern;
 mod restart;
 mod runtime_config;
 pub mod serving;
@@ -36,17 +35,18 @@ mod watcher;
 
 use std::path::PathBuf;
 
-pub use crate::api::duration::{format_duration, parse_duration};
+use apifront_watch_cache::Policy;
+use kubernetes_wire::api::GroupVersionResource;
+
 pub use access::{Access, Authentication, Delegated, Identity};
 pub use api_service::{ApiService, ServiceReference};
 pub use audit::Audit;
-pub use cache::{Cache, Consistency, MemoryLimit};
 pub use error::{ConfigErrors, FieldError};
 pub use flags::Flags;
 pub use flow::Flow;
+pub use kubernetes_wire::api::duration::{format_duration, parse_duration};
 pub use live::{Live, ReloadMetrics};
 pub use observability::{LogFormat, Logging, Observability};
-pub use resource_pattern::ResourcePattern;
 pub use restart::restart_required;
 pub use runtime_config::{RuntimeConfig, is_built_in_group};
 pub use serving::{SecureServing, Serving};
@@ -65,7 +65,7 @@ pub struct Config {
     /// together.
     pub access: Access,
     pub flow: Flow,
-    pub cache: Cache,
+    pub cache: apifront_watch_cache::Settings,
     pub aggregation: aggregation::Aggregation,
     pub apis: aggregation::Apis,
 }
@@ -142,5 +142,15 @@ impl Config {
         }
         files.extend(self.aggregation.files.iter().cloned());
         files
+    }
+}
+
+impl Policy for Config {
+    fn settings(&self) -> &apifront_watch_cache::Settings {
+        &self.cache
+    }
+
+    fn serves(&self, gvr: &GroupVersionResource) -> bool {
+        self.apis.runtime_config.is_resource_enabled(gvr)
     }
 }

@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
+
 use super::check::Check;
-use crate::api::{GroupVersion, GroupVersionResource};
 
 /// Keys for many versions at once, and the versions each means. They are applied
 /// in this order, whatever the order they are written in; a key of one version

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use apifront_watch_cache::MemoryLimit;
 use clap::Parser;
 use prometheus::Registry;
 use tempfile::TempDir;
@@ -317,7 +318,7 @@ fn hidden_metrics_are_shown_for_the_previous_release_alone() {
 #[test]
 fn the_flag_takes_the_place_of_the_runtime_config() {
     let text = minimal_with("apis", "  runtimeConfig: {batch/v1: false}");
-    let version = |text: &str| crate::api::GroupVersion::parse(text).unwrap();
+    let version = |text: &str| kubernetes_wire::api::GroupVersion::parse(text).unwrap();
     let config = load_text(&text, &[]).unwrap().apis.runtime_config;
     assert!(!config.is_enabled(&version("batch/v1")));
     let flag = "--runtime-config=apps/v1=false, policy/v1=false,,v1";

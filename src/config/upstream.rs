@@ -1,8 +1,8 @@
 //! `upstream`: the API servers behind.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
+use apifront_upstream::Timing;
 use url::Url;
 
 use super::check::Check;
@@ -41,24 +41,6 @@ pub struct ClientCert {
     pub key_file: PathBuf,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    pub health_check_interval: Duration,
-    pub connect_timeout: Duration,
-    pub request_timeout: Duration,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self {
-            health_check_interval: Duration::from_secs(10),
-            connect_timeout: Duration::from_secs(5),
-            // kube-apiserver's --request-timeout: a longer wait never helps.
-            request_timeout: Duration::from_secs(60),
-        }
-    }
-}
-
 impl Upstream {
     /// The timings, whatever the upstream is.
     pub fn timing(&self) -> Timing {
@@ -70,7 +52,7 @@ impl Upstream {
 
     /// `None` after an error was noted.
     pub(super) fn check(raw: &raw::Upstream, check: &mut Check) -> Option<Self> {
-        let timing = Timing::check(raw, check);
+        let timing = timing(raw, check);
         let servers = check_servers("upstream.servers", &raw.servers, check);
         match (&raw.kubeconfig, servers.is_empty()) {
             (Some(kubeconfig), true) => {
@@ -149,26 +131,24 @@ impl Upstream {
     }
 }
 
-impl Timing {
-    fn check(raw: &raw::Upstream, check: &mut Check) -> Self {
-        let default = Self::default();
-        Self {
-            health_check_interval: check.positive_duration(
-                "upstream.healthCheckInterval",
-                &raw.health_check_interval,
-                default.health_check_interval,
-            ),
-            connect_timeout: check.positive_duration(
-                "upstream.connectTimeout",
-                &raw.connect_timeout,
-                default.connect_timeout,
-            ),
-            request_timeout: check.positive_duration(
-                "upstream.requestTimeout",
-                &raw.request_timeout,
-                default.request_timeout,
-            ),
-        }
+fn timing(raw: &raw::Upstream, check: &mut Check) -> Timing {
+    let default = Timing::default();
+    Timing {
+        health_check_interval: check.positive_duration(
+            "upstream.healthCheckInterval",
+            &raw.health_check_interval,
+            default.health_check_interval,
+        ),
+        connect_timeout: check.positive_duration(
+            "upstream.connectTimeout",
+            &raw.connect_timeout,
+            default.connect_timeout,
+        ),
+        request_timeout: check.positive_duration(
+            "upstream.requestTimeout",
+            &raw.request_timeout,
+            default.request_timeout,
+        ),
     }
 }
 

@@ -3,15 +3,14 @@
 
 use std::collections::HashMap;
 
+use apifront_upstream::{Bound, Upstream, UpstreamKind};
 use http::StatusCode;
+use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use parking_lot::RwLock;
 use serde::Deserialize;
 
 use super::{Lifecycle, Release};
-use crate::api::{GroupVersion, GroupVersionResource};
 use crate::config::aggregation::Deprecation;
-use crate::metrics::UpstreamKind;
-use crate::upstream::{Bound, Upstream};
 
 /// The kinds of the group versions that the configuration names: of resources
 /// (`flunders`) and subresources (`flunders/status`), as discovery has them.

@@ -6,13 +6,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use apifront_upstream::{Bound, Upstream, UpstreamKind};
 use http::StatusCode;
+use kubernetes_wire::api::GroupVersionResource;
 use parking_lot::RwLock;
 use serde::Deserialize;
-
-use crate::api::GroupVersionResource;
-use crate::metrics::UpstreamKind;
-use crate::upstream::{Bound, Upstream};
 
 /// An answer waits for this at most; the metric is not worth more.
 const TIMEOUT: Duration = Duration::from_secs(2);

@@ -24,12 +24,13 @@ pub use lifecycle::{BuiltInWarning, Lifecycle};
 pub use release::Release;
 pub use table::Table;
 
-use crate::api::{GroupVersion, GroupVersionResource};
-use crate::config::aggregation::Deprecation;
-use crate::metrics::{DeprecationMetrics, UpstreamKind};
-use crate::upstream::{Bound, Upstream};
+use apifront_upstream::{Bound, Upstream, UpstreamKind};
 use configured::Kinds;
 use custom::CustomVersions;
+use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
+
+use crate::config::aggregation::Deprecation;
+use crate::metrics::DeprecationMetrics;
 
 /// `/version` and discovery documents are small.
 const TIMEOUT: Duration = Duration::from_secs(10);

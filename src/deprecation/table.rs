@@ -11,8 +11,9 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
+
 use super::{Lifecycle, Release};
-use crate::api::{GroupVersion, GroupVersionResource};
 
 /// The deprecations of one release, past and planned.
 #[derive(Debug, Default)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::StatusCode;
+use kubernetes_wire::api::{GroupVersion, go_json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -14,7 +15,6 @@ use super::document::Version;
 use super::fetch::{self, FetchError, Fetched, MAX_BACKEND_BYTES};
 use super::metrics::{DiscoveryMetrics, Refresh};
 use crate::aggregation::{Source, SourceVersion};
-use crate::api::{GroupVersion, go_json};
 
 /// Time between questions. kube-aggregator takes a minute; one answered with
 /// 304 costs a backend nothing.

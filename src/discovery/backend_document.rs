@@ -230,8 +230,9 @@ impl ResourceList {
 
 #[cfg(test)]
 mod tests {
+    use kubernetes_wire::api::go_json;
+
     use super::*;
-    use crate::api::go_json;
 
     #[test]
     fn a_plain_list_becomes_discovery() {

@@ -4,10 +4,9 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
+use kubernetes_wire::representation::scan;
 use sha2::{Digest, Sha512};
-
-use crate::api::{GroupVersion, GroupVersionResource};
-use crate::representation::scan;
 
 const HEAD: &[u8] = br#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","#;
 
@@ -86,7 +85,7 @@ pub(super) fn write(groups: &[Group]) -> (Bytes, String) {
         body.extend_from_slice(br#"{"metadata":{"#);
         if !group.name.is_empty() {
             body.extend_from_slice(br#""name":"#);
-            body.extend_from_slice(&crate::api::go_json::to_vec(&group.name));
+            body.extend_from_slice(&kubernetes_wire::api::go_json::to_vec(&group.name));
         }
         body.extend_from_slice(br#"},"versions":["#);
         for (i, version) in group.versions.iter().enumerate() {

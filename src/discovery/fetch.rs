@@ -3,12 +3,10 @@
 
 use std::time::Duration;
 
+use apifront_upstream::{BodyError, Bound, Upstream, UpstreamError, UpstreamKind};
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
-
-use crate::metrics::UpstreamKind;
-use crate::upstream::{BodyError, Bound, Upstream, UpstreamError};
 
 /// What kube-aggregator gives a server for its discovery document. Who takes
 /// longer counts as failed, and is asked again later.

@@ -1,9 +1,8 @@
 //! `/apis`, the plain document, and `/apis/G`, which is a part of it.
 
 use bytes::Bytes;
-
-use crate::api::go_json;
-use crate::representation::scan;
+use kubernetes_wire::api::go_json;
+use kubernetes_wire::representation::scan;
 
 /// As the aggregator writes it. A server without one writes no apiVersion, and
 /// its own address, which depends on who asks.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use apifront_upstream::Upstream;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -16,7 +17,6 @@ use tokio::time::Instant;
 
 use super::fetch::{self, Fetched, MAX_UPSTREAM_BYTES};
 use super::metrics::{DiscoveryMetrics, Refresh};
-use crate::upstream::Upstream;
 
 /// How old an answer may be: what upstream shows is shown here within a second,
 /// with a slow question too.

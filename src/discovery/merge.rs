@@ -8,9 +8,10 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
+use kubernetes_wire::api::GroupVersion;
+
 use super::priorities::{Priorities, Priority};
 use super::version_order;
-use crate::api::GroupVersion;
 
 /// Always the first: aggregator's own.
 const FIRST: &str = "apiregistration.k8s.io";

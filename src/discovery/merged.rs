@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
+use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use parking_lot::Mutex;
 
 use super::document::{self, Group, ResourceFacts, Version};
@@ -13,7 +14,6 @@ use super::merge::{self, Entry, Tie};
 use super::priorities::Priorities;
 use super::rendition::Rendition;
 use crate::aggregation::SourceVersion;
-use crate::api::{GroupVersion, GroupVersionResource};
 use crate::config::RuntimeConfig;
 
 /// `/api` or `/apis` as one document of everything.

@@ -36,21 +36,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use apifront_upstream::Upstream;
 use arc_swap::ArcSwap;
+use backend::Backend;
+use document::Version;
+use kept::{Document, Kept, MAX_AGE, Server, UPSTREAM, Wanted};
+use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
+use memo::Memo;
+use merged::{Merged, MergedGroups};
 use parking_lot::Mutex;
+use priorities::{Priorities, Priority};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::aggregation::{Source, SourceVersion};
-use crate::api::{GroupVersion, GroupVersionResource};
 use crate::config::{RuntimeConfig, is_built_in_group};
-use crate::upstream::Upstream;
-use backend::Backend;
-use document::Version;
-use kept::{Document, Kept, MAX_AGE, Server, UPSTREAM, Wanted};
-use memo::Memo;
-use merged::{Merged, MergedGroups};
-use priorities::{Priorities, Priority};
 
 pub use document::ResourceFacts;
 pub use metrics::DiscoveryMetrics;

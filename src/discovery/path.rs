@@ -1,6 +1,6 @@
 //! The paths of discovery.
 
-use crate::api::GroupVersion;
+use kubernetes_wire::api::GroupVersion;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiscoveryPath {

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
+use kubernetes_wire::api::GroupVersion;
 use serde::Deserialize;
-
-use crate::api::GroupVersion;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Priority {

@@ -4,11 +4,10 @@
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-
-use crate::negotiation::MediaType;
-use crate::representation::message::Type;
-use crate::representation::{deflate, pretty, scan, transcode, yaml};
-use crate::schema::Schema;
+use kubernetes_wire::negotiation::MediaType;
+use kubernetes_wire::representation::message::Type;
+use kubernetes_wire::representation::{deflate, pretty, scan, transcode, yaml};
+use kubernetes_wire::schema::Schema;
 
 /// kube-apiserver compresses answers of more bytes.
 const COMPRESSED_ABOVE: usize = 128 << 10;

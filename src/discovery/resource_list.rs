@@ -1,8 +1,7 @@
 //! `/apis/G/V`, the plain document of one version, without what is hidden.
 
 use bytes::Bytes;
-
-use crate::representation::scan;
+use kubernetes_wire::representation::scan;
 
 /// The document without the resources that are hidden, and their subresources.
 /// `None` if it does not have the form known here.

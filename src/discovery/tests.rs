@@ -4,17 +4,16 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicUsize;
 
+use apifront_upstream::{Credentials, Server as ApiServer, Settings, Timing};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::service::service_fn;
+use kubernetes_wire::negotiation::MediaType;
 
 use super::*;
-use crate::config::upstream::Timing;
 use crate::metrics::Metrics;
-use crate::negotiation::MediaType;
-use crate::upstream::{Credentials, Server as ApiServer, Settings};
 
 /// What a server answers at a path.
 #[derive(Clone)]

@@ -9,9 +9,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use kubernetes_wire::api::user::{MASTERS, UserInfo};
 use parking_lot::Mutex;
 
-use crate::api::user::{MASTERS, UserInfo};
 use crate::config;
 use crate::metrics::ForwardedMetrics;
 

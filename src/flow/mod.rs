@@ -29,11 +29,11 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::api::user::{MASTERS, UserInfo};
 use crate::config;
 use crate::metrics::FlowMetrics;
-use crate::request::RequestInfo;
 pub use forwarded::{Exceeded, Forwarded, OpenForwarded};
+use kubernetes_wire::api::user::{MASTERS, UserInfo};
+use kubernetes_wire::request::RequestInfo;
 use pool::{Patience, Pool};
 use users::Users;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, header};
+use kubernetes_wire::api::Query;
+use kubernetes_wire::api::query::go_quote;
 
 use super::{Check, Endpoint};
-use crate::api::Query;
-use crate::api::query::go_quote;
 
 /// An answer in plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@ mod strip;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use kubernetes_wire::api::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
+use kubernetes_wire::api::{Reason, Status, UserInfo};
 use serde::Deserialize;
 
-use crate::api::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
-use crate::api::{Reason, Status, UserInfo};
 use crate::authn::impersonation::{
     IMPERSONATE_EXTRA_PREFIX, IMPERSONATE_GROUP, IMPERSONATE_UID, IMPERSONATE_USER,
 };

@@ -1,8 +1,9 @@
 //! Clients' connections: how many are open, and why others are not.
 
-use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Registry};
-
-use super::registered;
+use prometheus::{
+    IntCounterVec, IntGauge, IntGaugeVec, Registry, register_int_counter_vec_with_registry,
+    register_int_gauge_vec_with_registry,
+};
 
 #[derive(Clone)]
 pub struct ConnectionMetrics {
@@ -23,27 +24,24 @@ pub struct ListenerMetrics {
 impl ConnectionMetrics {
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         Ok(Self {
-            open: registered!(
-                registry,
-                IntGaugeVec,
+            open: register_int_gauge_vec_with_registry!(
                 "apifront_connections",
                 "Connections of clients that are open.",
-                &["listener"]
-            ),
-            refused: registered!(
-                registry,
-                IntCounterVec,
+                &["listener"],
+                registry
+            )?,
+            refused: register_int_counter_vec_with_registry!(
                 "apifront_connections_refused_total",
                 "Connections that were closed at once, by the limit they were over.",
-                &["listener", "limit"]
-            ),
-            closed: registered!(
-                registry,
-                IntCounterVec,
+                &["listener", "limit"],
+                registry
+            )?,
+            closed: register_int_counter_vec_with_registry!(
                 "apifront_connections_closed_total",
                 "Connections that apifront ended by itself, by reason.",
-                &["listener", "reason"]
-            ),
+                &["listener", "reason"],
+                registry
+            )?,
         })
     }
 

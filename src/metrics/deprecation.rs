@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use kubernetes_wire::api::GroupVersionResource;
 use parking_lot::Mutex;
-use prometheus::{IntGaugeVec, Registry};
+use prometheus::{IntGaugeVec, Registry, register_int_gauge_vec_with_registry};
 
-use super::{KnownName, KnownNames, registered};
-use crate::api::GroupVersionResource;
+use super::{KnownName, KnownNames};
 
 /// Releases that warnings of one API may name: what it says changes with an
 /// upgrade of its server, and a server may say anything.
@@ -25,9 +25,7 @@ impl DeprecationMetrics {
         Ok(Self {
             known,
             releases: Arc::default(),
-            requested: registered!(
-                registry,
-                IntGaugeVec,
+            requested: register_int_gauge_vec_with_registry!(
                 "apiserver_requested_deprecated_apis",
                 "Gauge of deprecated APIs that have been requested, broken out by API group, version, resource, subresource, and removed_release.",
                 &[
@@ -36,8 +34,9 @@ impl DeprecationMetrics {
                     "resource",
                     "subresource",
                     "removed_release"
-                ]
-            ),
+                ],
+                registry
+            )?,
         })
     }
 

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
-use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+use prometheus::{
+    HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry,
+    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
+    register_int_gauge_vec_with_registry,
+};
 
-use super::{ForwardedMetrics, registered};
+use super::ForwardedMetrics;
 
 /// kube-apiserver's.
 const WAIT_BUCKETS: [f64; 13] = [
@@ -55,52 +59,46 @@ impl PoolMetrics {
 
 impl FlowMetrics {
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let inflight = registered!(
-            registry,
-            IntGaugeVec,
+        let inflight = register_int_gauge_vec_with_registry!(
             "apiserver_current_inflight_requests",
             "Maximal number of currently used inflight request limit of this apiserver per request kind in last second.",
-            &["request_kind"]
-        );
+            &["request_kind"],
+            registry
+        )?;
         Ok(Self {
             read_only: inflight.with_label_values(&["readOnly"]),
             mutating: inflight.with_label_values(&["mutating"]),
-            waiting: registered!(
-                registry,
-                IntGaugeVec,
+            waiting: register_int_gauge_vec_with_registry!(
                 "apiserver_flowcontrol_current_inqueue_requests",
                 "Number of requests currently pending in queues of the API Priority and Fairness subsystem",
-                &["priority_level"]
-            ),
-            executing: registered!(
-                registry,
-                IntGaugeVec,
+                &["priority_level"],
+                registry
+            )?,
+            executing: register_int_gauge_vec_with_registry!(
                 "apiserver_flowcontrol_current_executing_requests",
                 "Number of requests in initial (for a WATCH) or any (for a non-WATCH) execution stage in the API Priority and Fairness subsystem",
-                &["priority_level"]
-            ),
-            in_use: registered!(
-                registry,
-                IntGaugeVec,
+                &["priority_level"],
+                registry
+            )?,
+            in_use: register_int_gauge_vec_with_registry!(
                 "apiserver_flowcontrol_request_concurrency_in_use",
                 "Concurrency (number of seats) occupied by the currently executing (initial stage for a WATCH, any stage otherwise) requests in the API Priority and Fairness subsystem",
-                &["priority_level"]
-            ),
-            rejected: registered!(
-                registry,
-                IntCounterVec,
+                &["priority_level"],
+                registry
+            )?,
+            rejected: register_int_counter_vec_with_registry!(
                 "apiserver_flowcontrol_rejected_requests_total",
                 "Number of requests rejected by API Priority and Fairness subsystem",
-                &["priority_level", "reason"]
-            ),
-            waited: registered!(
-                registry,
-                HistogramVec,
+                &["priority_level", "reason"],
+                registry
+            )?,
+            waited: register_histogram_vec_with_registry!(
                 "apiserver_flowcontrol_request_wait_duration_seconds",
                 "Length of time a request spent waiting in its queue",
                 &["priority_level", "execute"],
-                WAIT_BUCKETS.to_vec()
-            ),
+                WAIT_BUCKETS.to_vec(),
+                registry
+            )?,
             forwarded: ForwardedMetrics::register(registry)?,
             answer_bytes: {
                 let gauge = IntGauge::new(
@@ -111,14 +109,13 @@ impl FlowMetrics {
                 registry.register(Box::new(gauge.clone()))?;
                 gauge
             },
-            slow: registered!(
-                registry,
-                IntCounterVec,
+            slow: register_int_counter_vec_with_registry!(
                 "apifront_slow_clients_total",
                 "Requests that ended because their client sent its body, or read its answer, too \
                  slowly.",
-                &["what"]
-            ),
+                &["what"],
+                registry
+            )?,
         })
     }
 

@@ -1,8 +1,6 @@
 //! Forwarded requests that stay open.
 
-use prometheus::{IntCounterVec, IntGauge, Registry};
-
-use super::registered;
+use prometheus::{IntCounterVec, IntGauge, Registry, register_int_counter_vec_with_registry};
 
 #[derive(Clone)]
 pub struct ForwardedMetrics {
@@ -17,13 +15,12 @@ impl ForwardedMetrics {
             "Forwarded watches, logs, exec, attach, port-forward and proxy requests open now.",
         )?;
         registry.register(Box::new(open.clone()))?;
-        let rejected = registered!(
-            registry,
-            IntCounterVec,
+        let rejected = register_int_counter_vec_with_registry!(
             "apifront_forwarded_long_running_rejected_total",
             "Such requests that were refused, by the limit they would have exceeded.",
-            &["limit"]
-        );
+            &["limit"],
+            registry
+        )?;
         // From 0, so that the first time can be seen.
         for limit in ["user", "total"] {
             let _ = rejected.with_label_values(&[limit]);

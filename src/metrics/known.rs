@@ -10,10 +10,10 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
+use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use parking_lot::RwLock;
 
 use super::ResourceMetrics;
-use crate::api::{GroupVersion, GroupVersionResource};
 
 /// Names with series of their own. A large cluster with many CRDs has 2,000.
 const MAX_NAMES: usize = 8192;

@@ -5,35 +5,29 @@
 //! an answer proved ([`KnownName`]); never from a URL alone, a user or an
 //! object.
 
-mod cache;
 mod connections;
 mod deprecation;
 mod flow;
 mod forwarded;
 mod known;
-mod memory;
 mod request;
 mod resource;
 mod stability;
-mod upstream;
-mod verb;
 
-pub use cache::{BYTES, CacheMetrics, CacheResult, CacheState, CachedResource, SelfCheckResult};
 pub use connections::{ConnectionMetrics, ListenerMetrics};
 pub use deprecation::DeprecationMetrics;
 pub use flow::{FlowMetrics, PoolMetrics};
 pub use forwarded::ForwardedMetrics;
 pub use known::{KnownName, KnownNames};
-pub use memory::{MemoryMetrics, Shed};
 pub use request::RequestMetrics;
 pub use resource::{LongRunning, Outcome, ResourceMetrics, WatchEvents};
 pub use stability::{KUBERNETES, Promise, Stability};
-pub use upstream::{UpstreamKind, UpstreamMetrics};
-pub use verb::{DryRun, Scope, Verb};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use apifront_upstream::UpstreamMetrics;
+use apifront_watch_cache::metrics::{CacheMetrics, MemoryMetrics};
 use bytes::Bytes;
 use prometheus::{Encoder, IntGauge, Opts, Registry, TextEncoder};
 
@@ -47,8 +41,8 @@ pub struct Metrics {
     shows_hidden: AtomicBool,
     pub known: Arc<KnownNames>,
     pub requests: RequestMetrics,
-    pub cache: CacheMetrics,
-    pub memory: MemoryMetrics,
+    pub cache: Arc<CacheMetrics>,
+    pub memory: Arc<MemoryMetrics>,
     pub upstream: UpstreamMetrics,
     pub flow: FlowMetrics,
     pub deprecation: DeprecationMetrics,
@@ -72,10 +66,12 @@ impl Metrics {
         build.set(1);
         registry.register(Box::new(build))?;
         let known = Arc::<KnownNames>::default();
+        let names = known.clone();
+        let takes_name = Box::new(move |gvr: &_| names.prove(gvr, "").is_some());
         Ok(Self {
             requests: RequestMetrics::register(&registry)?,
-            cache: CacheMetrics::register(&registry, known.clone())?,
-            memory: MemoryMetrics::register(&registry)?,
+            cache: Arc::new(CacheMetrics::register(&registry, takes_name)?),
+            memory: Arc::new(MemoryMetrics::register(&registry)?),
             upstream: UpstreamMetrics::register(&registry)?,
             flow: FlowMetrics::register(&registry)?,
             deprecation: DeprecationMetrics::register(&registry, known.clone())?,
@@ -84,6 +80,14 @@ impl Metrics {
             registry,
             shows_hidden: AtomicBool::new(false),
         })
+    }
+
+    /// Those that the cache counts in.
+    pub fn of_cache(&self) -> apifront_watch_cache::metrics::Metrics {
+        apifront_watch_cache::metrics::Metrics {
+            cache: self.cache.clone(),
+            memory: self.memory.clone(),
+        }
     }
 
     /// Whether metrics that are deprecated for long are shown.
@@ -101,28 +105,14 @@ impl Metrics {
     }
 }
 
-/// Creates a vector and registers it.
-macro_rules! registered {
-    ($registry:expr, $type:ident, $name:expr, $help:expr, $labels:expr) => {{
-        let metric = prometheus::$type::new(prometheus::Opts::new($name, $help), $labels)?;
-        $registry.register(Box::new(metric.clone()))?;
-        metric
-    }};
-    ($registry:expr, HistogramVec, $name:expr, $help:expr, $labels:expr, $buckets:expr) => {{
-        let options = prometheus::HistogramOpts::new($name, $help).buckets($buckets);
-        let metric = prometheus::HistogramVec::new(options, $labels)?;
-        $registry.register(Box::new(metric.clone()))?;
-        metric
-    }};
-}
-use registered;
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use kubernetes_wire::api::GroupVersionResource;
+    use kubernetes_wire::request::labels::{DryRun, Scope, Verb};
+
     use super::*;
-    use crate::api::GroupVersionResource;
 
     #[test]
     fn a_request_appears_as_in_kube_apiserver() {

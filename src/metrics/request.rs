@@ -3,9 +3,12 @@
 
 use std::sync::Arc;
 
-use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec, Registry};
+use prometheus::{
+    HistogramVec, IntCounterVec, IntGaugeVec, Registry, register_histogram_vec_with_registry,
+    register_int_counter_vec_with_registry, register_int_gauge_vec_with_registry,
+};
 
-use super::{KnownName, ResourceMetrics, registered};
+use super::{KnownName, ResourceMetrics};
 
 const DURATION_BUCKETS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,
@@ -49,81 +52,71 @@ impl RequestMetrics {
             (0..count).map(|n| first * factor.powi(n)).collect()
         };
         let vectors = Vectors {
-            total: registered!(
-                registry,
-                IntCounterVec,
+            total: register_int_counter_vec_with_registry!(
                 "apiserver_request_total",
                 "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.",
-                &with(&["dry_run", "code"])
-            ),
-            duration: registered!(
-                registry,
-                HistogramVec,
+                &with(&["dry_run", "code"]),
+                registry
+            )?,
+            duration: register_histogram_vec_with_registry!(
                 "apiserver_request_duration_seconds",
                 "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component.",
                 &with(&["dry_run"]),
-                DURATION_BUCKETS.to_vec()
-            ),
-            sli_duration: registered!(
-                registry,
-                HistogramVec,
+                DURATION_BUCKETS.to_vec(),
+                registry
+            )?,
+            sli_duration: register_histogram_vec_with_registry!(
                 "apiserver_request_sli_duration_seconds",
                 "Response latency distribution (not counting webhook duration and priority & fairness queue wait times) in seconds for each verb, group, version, resource, subresource, scope and component.",
                 &seven,
-                DURATION_BUCKETS[2..].to_vec()
-            ),
-            sizes: registered!(
-                registry,
-                HistogramVec,
+                DURATION_BUCKETS[2..].to_vec(),
+                registry
+            )?,
+            sizes: register_histogram_vec_with_registry!(
                 "apiserver_response_sizes",
                 "Response size distribution in bytes for each group, version, verb, resource, subresource, scope and component.",
                 &seven,
-                doubling(1000.0, 10.0, 7)
-            ),
-            long_running: registered!(
-                registry,
-                IntGaugeVec,
+                doubling(1000.0, 10.0, 7),
+                registry
+            )?,
+            long_running: register_int_gauge_vec_with_registry!(
                 "apiserver_longrunning_requests",
                 "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component. Not all requests are tracked this way.",
-                &seven
-            ),
-            terminations: registered!(
-                registry,
-                IntCounterVec,
+                &seven,
+                registry
+            )?,
+            terminations: register_int_counter_vec_with_registry!(
                 "apiserver_request_terminations_total",
                 "Number of requests which apiserver terminated in self-defense.",
-                &with(&["code"])
-            ),
-            aborts: registered!(
-                registry,
-                IntCounterVec,
+                &with(&["code"]),
+                registry
+            )?,
+            aborts: register_int_counter_vec_with_registry!(
                 "apiserver_request_aborts_total",
                 "Number of requests which apiserver aborted possibly due to a timeout, for each group, version, verb, resource, subresource and scope",
-                &seven[..6]
-            ),
-            watch_events: registered!(
-                registry,
-                IntCounterVec,
+                &seven[..6],
+                registry
+            )?,
+            watch_events: register_int_counter_vec_with_registry!(
                 "apiserver_watch_events_total",
                 "Number of events sent in watch clients",
-                &gvr
-            ),
-            watch_event_sizes: registered!(
-                registry,
-                HistogramVec,
+                &gvr,
+                registry
+            )?,
+            watch_event_sizes: register_histogram_vec_with_registry!(
                 "apiserver_watch_events_sizes",
                 "Watch event size distribution in bytes",
                 &gvr,
-                doubling(1024.0, 2.0, 8)
-            ),
-            watch_list_duration: registered!(
-                registry,
-                HistogramVec,
+                doubling(1024.0, 2.0, 8),
+                registry
+            )?,
+            watch_list_duration: register_histogram_vec_with_registry!(
                 "apiserver_watch_list_duration_seconds",
                 "Response latency distribution in seconds for watch list requests broken by group, version, resource and scope.",
                 &["group", "version", "resource", "scope"],
-                [&DURATION_BUCKETS[2..], &[90.0, 120.0, 180.0, 300.0]].concat()
-            ),
+                [&DURATION_BUCKETS[2..], &[90.0, 120.0, 180.0, 300.0]].concat(),
+                registry
+            )?,
         };
         Ok(Self {
             unknown: Arc::new(ResourceMetrics::new(vectors.clone(), None)),

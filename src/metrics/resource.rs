@@ -7,11 +7,12 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use kubernetes_wire::request::labels::{DryRun, Scope, Verb};
 use parking_lot::RwLock;
 use prometheus::{Histogram, IntCounter, IntGauge};
 
+use super::KnownName;
 use super::request::Vectors;
-use super::{DryRun, KnownName, Scope, Verb};
 
 const CELLS: usize = Verb::COUNT * Scope::COUNT * DryRun::COUNT;
 

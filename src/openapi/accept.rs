@@ -3,8 +3,7 @@
 
 use http::HeaderMap;
 use http::header::{ACCEPT, ACCEPT_ENCODING};
-
-use crate::negotiation::parse_accept;
+use kubernetes_wire::negotiation::parse_accept;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {

@@ -9,10 +9,9 @@ use http::header::{
     IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE, LAST_MODIFIED,
 };
 use http::{HeaderMap, StatusCode};
+use kubernetes_wire::representation::deflate;
 use sha2::{Digest, Sha512};
 use tokio::sync::OnceCell;
-
-use crate::representation::deflate;
 
 /// RFC 9110 §5.6.7; the first is the one that is written.
 const DATES: [&str; 3] = [

@@ -3,12 +3,10 @@
 
 use std::time::Duration;
 
+use apifront_upstream::{Bound, Upstream, UpstreamError, UpstreamKind};
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::{HeaderMap, StatusCode};
-
-use crate::metrics::UpstreamKind;
-use crate::upstream::{Bound, Upstream, UpstreamError};
 
 /// The merged document of kube-apiserver 1.36 has 2.2 MB, that of a cluster
 /// with a thousand CustomResourceDefinitions some 60. A larger one is an error

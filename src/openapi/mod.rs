@@ -33,18 +33,18 @@ pub use metrics::OpenApiMetrics;
 
 use std::sync::Arc;
 
+use apifront_upstream::Upstream;
 use arc_swap::{ArcSwap, ArcSwapOption};
+use kept::Kept;
+use merged_root::MergedRoot;
 use parking_lot::Mutex;
+use server::Server;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
+use view::{Backend, View};
 
 use crate::aggregation::Source;
 use crate::config::RuntimeConfig;
-use crate::upstream::Upstream;
-use kept::Kept;
-use merged_root::MergedRoot;
-use server::Server;
-use view::{Backend, View};
 
 pub struct OpenApi {
     main: Arc<Server>,

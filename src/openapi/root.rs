@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::HeaderValue;
+use kubernetes_wire::api::{GroupVersion, go_json};
 use serde::{Deserialize, Serialize};
 
 use super::document::Document;
 use super::fetch::FetchError;
-use crate::api::{GroupVersion, go_json};
 
 pub(super) const PATH: &str = "/openapi/v3";
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use apifront_upstream::Upstream;
 use arc_swap::ArcSwap;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, IF_NONE_MATCH};
@@ -15,7 +16,6 @@ use super::fetch::{self, FetchError, Fetched, MAX_DOCUMENT, MAX_ROOT};
 use super::metrics::{Check, Kind, OpenApiMetrics};
 use super::root::{self, Root};
 use super::watched::{Found, Watched};
-use crate::upstream::Upstream;
 
 /// How long a request waits for upstream: longer than it takes to build a
 /// merged document anew.

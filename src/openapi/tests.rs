@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;
 
+use apifront_upstream::{Credentials, OutlierDetection, Server as ApiServer, Settings, Timing};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION};
@@ -11,14 +12,12 @@ use http::{HeaderMap, Method, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use kubernetes_wire::api::GroupVersion;
 use tokio::time::Instant;
 
 use super::*;
 use crate::aggregation::SourceVersion;
-use crate::api::GroupVersion;
-use crate::config::upstream::Timing;
 use crate::metrics::Metrics;
-use crate::upstream::{Credentials, OutlierDetection, Server as ApiServer, Settings};
 
 #[derive(Clone)]
 enum Mood {

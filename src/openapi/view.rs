@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use kubernetes_wire::api::GroupVersion;
+
 use super::server::Server;
 use crate::aggregation::SourceVersion;
-use crate::api::GroupVersion;
 use crate::config::RuntimeConfig;
 
 /// Replaced as a whole when the configuration changes.

@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use apifront_upstream::alone::AloneBody;
 use bytes::Bytes;
 use http::header::LOCATION;
 use http::{HeaderMap, Method, StatusCode};
 use hyper::Response;
+use kubernetes_wire::api::{Reason, Status};
 use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 
@@ -15,8 +17,6 @@ use super::relay;
 use super::respond::Answer;
 use super::stage::{Identified, Leave, Received, Ungranted};
 use crate::aggregation::{InFlight, view};
-use crate::api::{Reason, Status};
-use crate::upstream::alone::AloneBody;
 
 /// A backend that is asked what it serves answers within this.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);

@@ -6,10 +6,11 @@
 //! finds most of it done. Turns go round among users: one user's thousand
 //! requests delay another's by one.
 
+use apifront_watch_cache::read::BypassReason;
+use kubernetes_wire::api::UserInfo;
+
 use super::stage::Identified;
-use crate::api::UserInfo;
 use crate::flow::{Flow, Held, Rejected};
-use crate::read::BypassReason;
 
 /// The user for whom an answer is made.
 #[derive(Clone, Copy)]

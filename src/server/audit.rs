@@ -4,11 +4,11 @@
 use std::time::SystemTime;
 
 use http::header::AUTHORIZATION;
+use kubernetes_wire::api::{Query, UserInfo};
 use pingora_proxy::Session;
 
 use super::respond::Answer;
 use super::stage::{Identified, Received, Refused};
-use crate::api::{Query, UserInfo};
 use crate::audit::{Request, Trail};
 use crate::authn::Peer;
 

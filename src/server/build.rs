@@ -4,10 +4,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use apifront_upstream::review::ReviewClient;
+use apifront_upstream::{Credentials, Server, Settings, SettingsError};
+use kubernetes_wire::api::GroupVersion;
+use kubernetes_wire::schema::Schema;
+
 use super::front::{Delegated, Gate};
 use super::tls::{CertificateError, CertificateFiles};
 use crate::aggregation::{AggregationError, Prepared};
-use crate::api::GroupVersion;
 use crate::authn::{
     Authenticator, AuthnMetrics, AuthnSettings, CaBundle, CaBundleError, RequestHeaderNames,
     RequestHeaderSettings, TokenReviewSettings,
@@ -18,9 +22,6 @@ use crate::config::serving::SecureServing;
 use crate::config::{self, Config};
 use crate::identity;
 use crate::metrics::Metrics;
-use crate::schema::Schema;
-use crate::upstream::review::ReviewClient;
-use crate::upstream::{Credentials, Server, Settings, SettingsError};
 
 /// Why the parts cannot be made from this configuration.
 #[derive(Debug, thiserror::Error)]

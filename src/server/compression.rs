@@ -2,12 +2,12 @@
 //! (k8s.io/apiserver `endpoints/handlers/responsewriters`): GETs and LISTs of
 //! more than 128 KiB. Of watches it compresses none, in 1.36; nor do we.
 
+use apifront_watch_cache::read::{BypassReason, GzipList};
 use bytes::Bytes;
+use kubernetes_wire::representation::deflate;
 
 use super::aside::{Behalf, Unmade};
 use crate::flow::Held;
-use crate::read::{BypassReason, GzipList};
-use crate::representation::deflate;
 
 /// Bodies of more bytes are compressed.
 pub(super) const ABOVE: usize = 128 << 10;

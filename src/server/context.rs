@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use apifront_watch_cache::read::BypassReason;
 use http::header::HeaderValue;
+use kubernetes_wire::api::Query;
 use pingora_proxy::Session;
 
 use super::audit;
@@ -15,12 +17,10 @@ use super::respond::Answer;
 use super::reuse::NextRequest;
 use super::stage::{Identified, Leave, Received, Refused, Stage};
 use crate::aggregation;
-use crate::api::Query;
 use crate::audit::Trail;
 use crate::deprecation::Requested;
 use crate::flow::{Admitted, OpenForwarded};
 use crate::metrics::LongRunning;
-use crate::read::BypassReason;
 
 /// How the cache took part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! JSON on its way out made into what people read: YAML, or indented.
 
+use apifront_watch_cache::read::BypassReason;
 use bytes::Bytes;
+use kubernetes_wire::representation::{pretty, yaml};
 
 use super::aside::{Behalf, Unmade};
 use crate::flow::Held;
-use crate::read::BypassReason;
-use crate::representation::{pretty, yaml};
 
 /// Longer JSON is converted on a thread that serves nobody meanwhile: this much
 /// takes about a millisecond.

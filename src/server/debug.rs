@@ -3,18 +3,19 @@
 
 use std::time::{Duration, Instant};
 
+use apifront_watch_cache::metrics::BYTES;
+use apifront_watch_cache::reflector::Entry;
+use apifront_watch_cache::store::{HISTORY_AGE, Scope, Store};
+use apifront_watch_cache::{Consistency, ResourcePattern};
 use http::StatusCode;
+use kubernetes_wire::api::{Query, Status};
+use kubernetes_wire::representation::Encoding;
 use serde::Serialize;
 
 use super::front::{self, Front};
 use super::respond::Answer;
 use super::self_check::Checked;
-use crate::api::{Query, Status};
-use crate::config::{Consistency, Mode, ResourcePattern};
-use crate::metrics::BYTES;
-use crate::reflector::Entry;
-use crate::representation::Encoding;
-use crate::store::{HISTORY_AGE, Scope, Store};
+use crate::config::Mode;
 
 pub(super) const CACHE_PATH: &str = "/debug/cache";
 

@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apifront_watch_cache::reflector::Entry;
+use apifront_watch_cache::store::Store;
 use arc_swap::ArcSwap;
 use http::header::WARNING;
 use http::{HeaderMap, HeaderValue, StatusCode};
+use kubernetes_wire::api::GroupVersionResource;
 use pingora_core::Result;
 use pingora_http::ResponseHeader;
 
 use super::context::RequestContext;
 use super::front::Front;
-use crate::api::GroupVersionResource;
 use crate::deprecation::warning;
-use crate::reflector::Entry;
-use crate::store::Store;
 
 /// Between questions for upstream's release: an upgrade of API servers takes
 /// minutes.

@@ -10,20 +10,20 @@ use http::header::{
     CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, VARY,
 };
 use http::{HeaderMap, Method, StatusCode};
+use kubernetes_wire::api::status::Details;
+use kubernetes_wire::api::{Query, Reason, Status};
+use kubernetes_wire::negotiation::{
+    self, DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, MediaType, accepts_gzip,
+    negotiate_discovery,
+};
+use kubernetes_wire::request::Deadline;
 use pingora_http::RequestHeader;
 
 use super::aside::Behalf;
 use super::context::CacheResult;
 use super::respond::Answer;
 use super::stage::{Leave, Received, Ungranted};
-use crate::api::status::Details;
-use crate::api::{Query, Reason, Status};
 use crate::discovery::{DiscoveryPath, Found, Missing, Peers, Rendition};
-use crate::negotiation::{
-    self, DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, MediaType, accepts_gzip,
-    negotiate_discovery,
-};
-use crate::request::Deadline;
 
 /// `/api` names the address to use by that of the client, for which these are
 /// believed (`utilnet.GetClientIP`).

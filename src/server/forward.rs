@@ -4,11 +4,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use apifront_upstream::{Endpoint, Purpose, Unreachable, Upstream};
+use apifront_watch_cache::read::{OpenWrite, WrittenVersion};
 use http::header::{EXPECT, HOST};
 use http::{Method, StatusCode, Version};
-use pingora_core::ErrorSource;
+use kubernetes_wire::api::{Query, Status};
 use pingora_core::upstreams::peer::HttpPeer;
-use pingora_core::{Error, ErrorType, Result};
+use pingora_core::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, Session};
 
@@ -19,12 +21,9 @@ use super::stage::{Granted, Identified};
 use super::stream::WRITE_TIMEOUT;
 use super::{aggregate, audit, pace, relay};
 use crate::aggregation::InFlight;
-use crate::api::{Query, Status};
 use crate::audit::Trail;
 use crate::flow::Admitted;
 use crate::identity;
-use crate::read::{OpenWrite, WrittenVersion};
-use crate::upstream::{self, Endpoint, Purpose, Unreachable, Upstream};
 
 /// kube-apiserver's audit log takes its source addresses from here.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
@@ -286,7 +285,7 @@ pub(super) fn broke_off(
 /// 8.7). API servers with `--goaway-chance` say so now and then.
 fn is_unprocessed(error: &Error) -> bool {
     let cause = error.root_cause().downcast_ref::<h2::Error>();
-    cause.is_some_and(upstream::is_unprocessed)
+    cause.is_some_and(apifront_upstream::is_unprocessed)
 }
 
 /// Whether the client has an answer; a 100 is none.
@@ -382,7 +381,7 @@ fn status(error: &Error) -> Status {
                 .ok()
                 .and_then(|c| c.canonical_reason())
                 .unwrap_or("request failed");
-            Status::failure(*code, crate::api::Reason::Unknown, text)
+            Status::failure(*code, kubernetes_wire::api::Reason::Unknown, text)
         }
         ErrorType::InternalError => Status::internal_error("the request could not be forwarded"),
         _ => unreachable(),

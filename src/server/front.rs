@@ -3,12 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use apifront_watch_cache::metrics::CacheState;
+use apifront_watch_cache::read::{OwnWrites, Shards, SharedReads};
+use apifront_watch_cache::reflector::{Cache, Entry, Selection};
+use apifront_watch_cache::store::Store;
 use arc_swap::ArcSwap;
+use kubernetes_wire::api::GroupVersionResource;
 
 use super::drain::Drain;
 use super::self_check::SelfChecks;
 use crate::aggregation::Aggregation;
-use crate::api::GroupVersionResource;
 use crate::audit::Audit;
 use crate::authn::{Authenticator, RequestHeaderNames};
 use crate::authz::{Authorizer, Impersonator};
@@ -18,11 +22,8 @@ use crate::discovery::Discovery;
 use crate::flow::Flow;
 use crate::health::Health;
 use crate::identity;
-use crate::metrics::{CacheState, Metrics};
+use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
-use crate::read::{OwnWrites, Shards, SharedReads};
-use crate::reflector::{Cache, Entry, Selection};
-use crate::store::Store;
 
 pub struct Front {
     pub config: Arc<Config>,

@@ -12,6 +12,8 @@ use std::time::Duration;
 use h2::Reason;
 use h2::server::Connection as H2;
 use http::StatusCode;
+use kubernetes_wire::api::UserInfo;
+use kubernetes_wire::api::user::ANONYMOUS;
 use pingora_core::apps::HttpServerApp;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::http::v2::server::{self, H2Accept, H2Options, HttpSession};
@@ -25,8 +27,6 @@ use tokio::time::{Instant, sleep, timeout};
 use super::frame_meter::Http2State;
 use super::listen::{Deadlines, Ended};
 use super::respond::Answer;
-use crate::api::UserInfo;
-use crate::api::user::ANONYMOUS;
 
 /// How long a client may take to see GOAWAY and to say what it sent before. Go's
 /// `goAwayTimeout`.

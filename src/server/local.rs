@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use http::{Method, StatusCode};
+use kubernetes_wire::api::Query;
 use pingora_http::RequestHeader;
 
 use super::debug::{self, CACHE_PATH};
 use super::front::Front;
 use super::respond::Answer;
 use super::stage::Leave;
-use crate::api::Query;
 use crate::metrics::CONTENT_TYPE;
 
 /// `/livez`, `/readyz`, `/healthz` and their checks, for everybody.

@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use http::header::ALLOW;
 use http::{HeaderValue, Method, Response, StatusCode};
+use kubernetes_wire::api::Query;
 use pingora_core::apps::http_app::ServeHttp;
 use pingora_core::protocols::http::ServerSession;
 use pingora_http::RequestHeader;
@@ -16,7 +17,6 @@ use super::browser::{self, Port};
 use super::front::Front;
 use super::local;
 use super::respond::Answer;
-use crate::api::Query;
 
 const ALLOWED: HeaderValue = HeaderValue::from_static("GET, HEAD");
 

@@ -1,14 +1,14 @@
 //! OpenAPI documents, for whom upstream allows to get their path.
 
 use http::Method;
+use kubernetes_wire::api::Status;
+use kubernetes_wire::request::Deadline;
 use pingora_http::RequestHeader;
 
 use super::context::CacheResult;
 use super::respond::Answer;
 use super::stage::Leave;
-use crate::api::Status;
 use crate::openapi::{Outcome, Request};
-use crate::request::Deadline;
 
 /// `None`: it is forwarded, or has nothing to do with OpenAPI.
 pub(super) async fn answer(header: &RequestHeader, leave: &mut Leave<'_>) -> Option<Answer> {

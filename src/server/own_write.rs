@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
+use apifront_watch_cache::Consistency;
+use apifront_watch_cache::read::WrittenVersion;
 use http::Method;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use pingora_http::{RequestHeader, ResponseHeader};
 
 use super::forward::Forward;
-use crate::config::Consistency;
-use crate::read::WrittenVersion;
 
 /// The answer has begun: with a success, there was a write.
 pub(super) fn begin(request: &RequestHeader, response: &ResponseHeader, forward: &mut Forward) {

@@ -5,18 +5,19 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use apifront_upstream::UpstreamKind;
+use apifront_watch_cache::metrics::{CacheResult as CountedResult, CachedResource};
 use http::header::CONTENT_TYPE;
 use http::{Method, Uri};
+use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::request::RequestInfo;
+use kubernetes_wire::request::labels::{DryRun, Scope, Verb};
 use pingora_core::{Error, ErrorSource};
 use pingora_proxy::Session;
 
 use super::context::{CacheResult, Reply, RequestContext};
-use crate::api::GroupVersionResource;
 use crate::deprecation::{Deprecations, Requested};
-use crate::metrics::{
-    self, CachedResource, DryRun, KnownName, Outcome, ResourceMetrics, Scope, UpstreamKind, Verb,
-};
-use crate::request::RequestInfo;
+use crate::metrics::{self, KnownName, Outcome, ResourceMetrics};
 
 /// kube-apiserver counts these, alone among what is no resource, by their path.
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
@@ -228,8 +229,8 @@ impl Finished {
         }
         let (result, reason) = match self.cache {
             CacheResult::NotAsked => (None, ""),
-            CacheResult::Hit(_) | CacheResult::Document => (Some(metrics::CacheResult::Hit), ""),
-            CacheResult::Bypass(reason) => (Some(metrics::CacheResult::Bypass), reason.as_str()),
+            CacheResult::Hit(_) | CacheResult::Document => (Some(CountedResult::Hit), ""),
+            CacheResult::Bypass(reason) => (Some(CountedResult::Bypass), reason.as_str()),
         };
         if let (Some(cached), Some(result)) = (&self.cached, result) {
             cached.request(read, result, reason);
@@ -246,7 +247,7 @@ impl Finished {
             uri = &*short(&self.uri.to_string(), MAX_LOGGED_URI_BYTES),
             user = self.user.as_deref().map(|user| short(user, MAX_LOGGED_WORD_BYTES)).as_deref(),
             code = self.code,
-            cache = result.map(metrics::CacheResult::as_str),
+            cache = result.map(CountedResult::as_str),
             reason = (!reason.is_empty()).then_some(reason),
             end = (!self.end.is_empty()).then_some(self.end),
             bytes = response_bytes,

@@ -12,6 +12,9 @@ use http::header::{
     RETRY_AFTER, VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, StatusCode};
+use kubernetes_wire::api::{Query, Status};
+use kubernetes_wire::negotiation;
+use kubernetes_wire::representation::error::encode_status;
 use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
@@ -23,10 +26,7 @@ use super::record::Finished;
 use super::stream::WRITE_TIMEOUT;
 use super::writes::Writes;
 use super::{compression, pace, seats};
-use crate::api::{Query, Status};
 use crate::flow::{self, Held};
-use crate::negotiation;
-use crate::representation::error::encode_status;
 
 pub(super) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 

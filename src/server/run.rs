@@ -4,6 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use apifront_embedded::EmbeddedServer;
+use apifront_upstream::Upstream;
+use apifront_upstream::review::{ReviewClient, ReviewError};
+use apifront_watch_cache::ResourcePattern;
+use apifront_watch_cache::read::{OwnWrites, SharedReads};
+use apifront_watch_cache::reflector::Cache;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,7 +22,6 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::build::{self, AccessControl, BuildError, PreparedAccess};
 use super::connections::{self, Connections, Limits};
-use super::deprecation;
 use super::drain::Drain;
 use super::front::Front;
 use super::http2::Http2Options;
@@ -24,24 +29,19 @@ use super::listen::{ConnectionSettings, Deadlines, ListenError, Listener};
 use super::observe::Observe;
 use super::pace::Paced;
 use super::proxy::Proxy;
-use super::self_check;
 use super::tls::{self, AnyClientCertificate, ServerCertificates};
+use super::{deprecation, self_check};
 use crate::aggregation::{self, Aggregation, AvailabilityMetrics};
 use crate::audit::{self, Audit, AuditError, AuditMetrics};
 use crate::authn::{AuthnMetrics, CaBundle};
 use crate::authz::AuthzMetrics;
-use crate::config::{self, Config, Live, ResourcePattern};
+use crate::config::{self, Config, Live};
 use crate::deprecation::Deprecations;
 use crate::discovery::{Discovery, DiscoveryMetrics};
-use crate::embedded::EmbeddedServer;
 use crate::flow::Flow;
 use crate::health::{CONFIG, Check, Health, INFORMER_SYNC, UPSTREAM};
 use crate::metrics::Metrics;
 use crate::openapi::{OpenApi, OpenApiMetrics};
-use crate::read::{OwnWrites, SharedReads};
-use crate::reflector::Cache;
-use crate::upstream::review::{ReviewClient, ReviewError};
-use crate::upstream::{self, Upstream};
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -50,7 +50,7 @@ pub enum StartError {
     #[error(transparent)]
     Listen(#[from] ListenError),
     #[error(transparent)]
-    Upstream(#[from] crate::upstream::SettingsError),
+    Upstream(#[from] apifront_upstream::SettingsError),
     #[error(transparent)]
     Metrics(#[from] prometheus::Error),
     #[error("TLS: {0}")]
@@ -69,7 +69,7 @@ pub struct Apifront {
     shutdown: watch::Sender<bool>,
     listeners: Vec<JoinHandle<()>>,
     background: JoinSet<()>,
-    embedded: Option<crate::embedded::Handle>,
+    embedded: Option<apifront_embedded::Handle>,
     pub secure_address: Option<SocketAddr>,
     pub insecure_address: Option<SocketAddr>,
     pub observability_address: Option<SocketAddr>,
@@ -142,7 +142,7 @@ impl Apifront {
         let availability = AvailabilityMetrics::register(&metrics.registry)?;
         let aggregation = build::aggregation(&config, &metrics)?;
         let aggregation = Arc::new(aggregation.apply(&Aggregation::default(), &availability));
-        let cache = Arc::new(Cache::new(upstream.clone(), metrics.clone()));
+        let cache = Arc::new(Cache::new(upstream.clone(), metrics.of_cache()));
         let discovery = Arc::new(Discovery::new(
             upstream.clone(),
             DiscoveryMetrics::register(&metrics.registry)?,
@@ -192,7 +192,7 @@ impl Apifront {
             embedded: embedded_address,
             availability,
         };
-        background.spawn(upstream::check_health(upstream.clone()));
+        background.spawn(apifront_upstream::check_health(upstream.clone()));
         background.spawn(discovery.run());
         background.spawn(limits.run());
         background.spawn(self_check::run(front.clone()));
@@ -329,7 +329,7 @@ impl ReviewClient for CurrentUpstream {
     }
 }
 
-async fn start_embedded(config: &Config) -> Result<Option<crate::embedded::Handle>, StartError> {
+async fn start_embedded(config: &Config) -> Result<Option<apifront_embedded::Handle>, StartError> {
     if config.upstream != config::Upstream::Embedded {
         return Ok(None);
     }

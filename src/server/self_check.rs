@@ -9,8 +9,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use apifront_upstream::{Bound, Upstream, UpstreamError, UpstreamKind};
+use apifront_watch_cache::metrics::SelfCheckResult;
+use apifront_watch_cache::store::{Scope, Snapshot, Store, StoredObject};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::representation::Envelope;
 use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rand::Rng;
@@ -19,11 +24,6 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::front::Front;
-use crate::api::GroupVersionResource;
-use crate::metrics::{SelfCheckResult, UpstreamKind};
-use crate::representation::Envelope;
-use crate::store::{Scope, Snapshot, Store, StoredObject};
-use crate::upstream::{Bound, Upstream, UpstreamError};
 
 /// Objects per page, as the reflector asks for.
 const PAGE_SIZE: usize = 500;
@@ -285,9 +285,10 @@ fn hex(hash: &Hash) -> String {
 mod tests {
     use std::sync::OnceLock;
 
+    use apifront_watch_cache::store::{Resource, field_table};
+    use kubernetes_wire::representation::{Envelope, Form};
+
     use super::*;
-    use crate::representation::{Envelope, Form};
-    use crate::store::{Resource, field_table};
 
     fn item(name: &str, data: &str) -> String {
         format!(

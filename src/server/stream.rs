@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use apifront_upstream::alone::{AloneBody, AloneError};
 use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, TE, TRAILER, TRANSFER_ENCODING,
@@ -11,6 +12,8 @@ use http::header::{
 };
 use http::{Method, Request, Response, Version};
 use http_body_util::BodyExt;
+use kubernetes_wire::api::Status;
+use kubernetes_wire::request::RequestInfo;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
@@ -22,9 +25,6 @@ use super::forward::{self, Forward};
 use super::respond::{self, Answer, debug_header};
 use super::watch_frames::Frames;
 use super::{aggregate, deprecation, personal, relay, upgrade};
-use crate::api::Status;
-use crate::request::RequestInfo;
-use crate::upstream::alone::{AloneBody, AloneError};
 
 /// A client that takes no byte for this long is given up.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use apifront_upstream::alone::{self, AloneBody};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE, WARNING};
 use http::{Response, StatusCode, Version};
 use http_body_util::BodyExt;
@@ -14,7 +15,6 @@ use super::context::RequestContext;
 use super::detached::detach_stream;
 use super::respond::Answer;
 use super::{deprecation, stream};
-use crate::upstream::alone::{self, AloneBody};
 
 /// HTTP/1.1 alone has upgrades.
 pub(super) fn is_upgrade(request: &RequestHeader) -> bool {

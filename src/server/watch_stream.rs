@@ -1,5 +1,6 @@
 //! Writing a watch to its client, in a task of its own.
 
+use apifront_watch_cache::watch::Watch;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, TRANSFER_ENCODING, WARNING};
 use http::{HeaderValue, StatusCode, Version};
@@ -15,13 +16,12 @@ use super::detached::{Detached, Ending, detach};
 use super::respond::common_headers;
 use super::seats;
 use super::stream::WRITE_TIMEOUT;
-use crate::watch::Watch;
 
 /// How a watch's connection came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamEnd {
     /// The watch itself says why.
-    Watch(crate::watch::WatchEnd),
+    Watch(apifront_watch_cache::watch::WatchEnd),
     ClientGone,
     /// The client took longer for a batch than it may.
     TooSlow,

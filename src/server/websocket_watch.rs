@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use apifront_watch_cache::watch::Watch;
 use bytes::{Buf, Bytes};
 use futures::{SinkExt, StreamExt};
+use kubernetes_wire::negotiation::MediaType;
 use pingora_core::Result;
 use pingora_core::protocols::Stream;
 use pingora_proxy::Session;
@@ -24,8 +26,6 @@ use super::seats;
 use super::stream::WRITE_TIMEOUT;
 use super::watch_stream::StreamEnd;
 use super::websocket::Handshake;
-use crate::negotiation::MediaType;
-use crate::watch::Watch;
 
 /// Clients have nothing to say. What one says is read to its end and dropped,
 /// and must be held for that; above this its connection is closed with 1009.

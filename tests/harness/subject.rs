@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
-use apifront::embedded::EmbeddedServer;
+use apifront_embedded::EmbeddedServer;
 
 use super::apifront::Apifront;
 use super::client::Client;

@@ -6,7 +6,7 @@ use std::process::Command;
 
 #[test]
 fn schema_is_current() {
-    is_current(&[], "src/schema/kubernetes.txt");
+    is_current(&[], "crates/wire/src/schema/kubernetes.txt");
 }
 
 #[test]

@@ -1,11 +1,11 @@
 // Command schema writes the description of Kubernetes' built-in types that
-// apifront embeds (src/schema/kubernetes.txt): of every struct its fields in
+// apifront embeds (crates/wire/src/schema/kubernetes.txt): of every struct its fields in
 // Go's order, each with its JSON name, its protobuf number, its type and when
 // JSON leaves it out. Both encodings are described by the tags of the Go
 // types; what this program does not understand in them ends it, so that no
 // release of Kubernetes brings something that is described wrongly.
 //
-// The format is explained in src/schema/parse.rs, which reads it.
+// The format is explained in crates/wire/src/schema/parse.rs, which reads it.
 //
 // With the argument `deprecations` it writes which of those kinds are
 // deprecated since when (src/deprecation/kubernetes.txt).

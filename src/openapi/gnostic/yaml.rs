@@ -1,8 +1,9 @@
 //! YAML as gnostic keeps values of any type in: blocks of go-yaml v3 (indented
 //! by 4, lines of any length), which is not what kube-apiserver answers YAML in.
 
+use kubernetes_wire::representation::yaml::is_number_or_time;
+
 use super::node::Node;
-use crate::representation::yaml::is_number_or_time;
 
 const INDENT: usize = 4;
 

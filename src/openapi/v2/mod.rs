@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::HeaderValue;
+use kubernetes_wire::api::GroupVersion;
+use spec::Spec;
 use tokio::sync::OnceCell;
 
 use super::accept::{Encoding, Version};
 use super::document::Document;
 use super::gnostic;
 use super::view::View;
-use crate::api::GroupVersion;
-use spec::Spec;
 
 /// What a merged document is made of.
 #[derive(Clone)]

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use apifront_watch_cache::read::{
+    self, BypassReason, GzipList, ListPlan, ListVersion, Page, Selection, Shape,
+};
+use apifront_watch_cache::store::{Part, Scope, Store};
 use bytes::Bytes;
+use kubernetes_wire::api::ListOptions;
+use kubernetes_wire::representation::ListMeta;
 
 use super::newest::Newest;
-use crate::api::ListOptions;
 use crate::flow::Held;
-use crate::read::{self, BypassReason, GzipList, ListPlan, ListVersion, Page, Selection, Shape};
-use crate::representation::ListMeta;
 use crate::server::aside::{Behalf, Unmade};
 use crate::server::compression;
-use crate::store::{Part, Scope, Store};
 
 /// Objects that a selector is held against, or that are written anew, on a
 /// thread that serves others: more take milliseconds, and are done aside.

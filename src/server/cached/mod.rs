@@ -9,7 +9,16 @@ mod watch;
 
 use std::time::Duration;
 
+use apifront_watch_cache::read::{
+    self, BypassReason, Freshness, Shape, WatchPlan, legacy_watch, parameters,
+};
+use apifront_watch_cache::store::{Filter, Store};
+use apifront_watch_cache::watch::Watch;
 use http::{HeaderMap, HeaderValue, Method};
+use kubernetes_wire::api::{ListOptions, Reason, Status};
+use kubernetes_wire::representation::Form;
+use kubernetes_wire::request::{Deadline, Scope};
+use newest::Resource;
 use pingora_http::RequestHeader;
 
 use super::aside::{Behalf, Unmade};
@@ -17,14 +26,7 @@ use super::context::CacheResult;
 use super::deprecation;
 use super::respond::Answer;
 use super::stage::{Granted, Identified, Leave, Received, Ungranted};
-use crate::api::{ListOptions, Reason, Status};
 use crate::flow::Held;
-use crate::read::{self, BypassReason, Freshness, Shape, WatchPlan, legacy_watch, parameters};
-use crate::representation::Form;
-use crate::request::{Deadline, Scope};
-use crate::store::{Filter, Store};
-use crate::watch::Watch;
-use newest::Resource;
 
 /// How long a watch waits for its resource to be listed for the first time,
 /// before it is forwarded. kube-apiserver's cache waits 3 s.

@@ -4,17 +4,18 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Plan, Served, overlay};
-use crate::api::{Reason, Status, UserInfo};
-use crate::read::{
+use apifront_watch_cache::read::{
     Basis, BypassReason, Consistent, ListQuery, ListVersion, Question, SharedPage, SharedState,
     Unanswered, WatchPlan,
 };
-use crate::reflector::Entry;
-use crate::request::Scope;
+use apifront_watch_cache::reflector::Entry;
+use apifront_watch_cache::store::{Snapshot, Store, StoredObject};
+use kubernetes_wire::api::{Reason, Status, UserInfo};
+use kubernetes_wire::request::Scope;
+
+use super::{Plan, Served, overlay};
 use crate::server::forward;
 use crate::server::front::Front;
-use crate::store::{Snapshot, Store, StoredObject};
 
 /// A resource to be read.
 #[derive(Clone, Copy)]

@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
+use apifront_watch_cache::store::{Store, StoredObject};
+use kubernetes_wire::api::GroupVersionResource;
+
 use super::newest::Newest;
 use crate::aggregation::view;
-use crate::api::GroupVersionResource;
 use crate::server::front::Front;
-use crate::store::{Store, StoredObject};
 
 pub(super) fn is_for(front: &Front, gvr: &GroupVersionResource) -> bool {
     gvr.resource == view::RESOURCE

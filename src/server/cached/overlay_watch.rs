@@ -7,23 +7,22 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use apifront_upstream::{Bound, UpstreamKind};
+use apifront_watch_cache::read::{BypassReason, Shape, WatchPlan};
+use apifront_watch_cache::reflector::Cache;
+use apifront_watch_cache::store::{Change, Cursor, MalformedObject, Scope, Store, StoredObject};
+use apifront_watch_cache::watch::Watch;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use chrono::{TimeDelta, Utc};
+use kubernetes_wire::api::{ListOptions, Status};
+use kubernetes_wire::representation::Encoding;
 
 use super::newest::Newest;
 use super::watch;
 use crate::aggregation::{Aggregation, view};
-use crate::api::{ListOptions, Status};
-use crate::metrics::UpstreamKind;
-use crate::read::{BypassReason, Shape, WatchPlan};
-use crate::reflector::Cache;
-use crate::representation::Encoding;
 use crate::server::forward;
 use crate::server::front::Front;
-use crate::store::{Change, Cursor, MalformedObject, Scope, Store, StoredObject};
-use crate::upstream::Bound;
-use crate::watch::Watch;
 
 /// A list of APIServices. Each is a kilobyte, and one more for its authority.
 const MAX_LIST_BYTES: usize = 16 << 20;

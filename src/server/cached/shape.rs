@@ -1,21 +1,21 @@
 //! In what representation a cached read is answered.
 
+use apifront_watch_cache::read::{BypassReason, Shape};
+use apifront_watch_cache::store::Store;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
-
-use super::{Plan, list};
-use crate::api::Query;
-use crate::flow::Held;
-use crate::negotiation::{
+use kubernetes_wire::api::Query;
+use kubernetes_wire::negotiation::{
     self, IncludeObject, MediaType, Negotiation, Offer, Representation, Transform,
 };
-use crate::read::{BypassReason, Shape};
-use crate::representation::table::TableOptions;
-use crate::representation::{Encoding, Form};
+use kubernetes_wire::representation::table::TableOptions;
+use kubernetes_wire::representation::{Encoding, Form};
+
+use super::{Plan, list};
+use crate::flow::Held;
 use crate::server::aside::{Behalf, Unmade};
 use crate::server::respond::Answer;
 use crate::server::{compression, convert};
-use crate::store::Store;
 
 pub(super) fn representation(
     headers: &HeaderMap,

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use apifront_watch_cache::read::{BypassReason, Shape};
+use apifront_watch_cache::store::{Snapshot, Store};
+use apifront_watch_cache::watch::{
+    FrameWriter, PartialMessageFrames, TransformedFrames, Watch, WatchOptions, WholeFrames,
+};
+use kubernetes_wire::api::{ListOptions, Status};
+use kubernetes_wire::representation::Encoding;
 use rand::Rng;
 
 use super::filter;
-use crate::api::{ListOptions, Status};
-use crate::read::{BypassReason, Shape};
-use crate::representation::Encoding;
-use crate::store::{Snapshot, Store};
-use crate::watch::{
-    FrameWriter, PartialMessageFrames, TransformedFrames, Watch, WatchOptions, WholeFrames,
-};
 
 /// Where a watch begins.
 pub(super) enum Start {

@@ -8,13 +8,13 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use kubernetes_wire::api::{Attributes, GroupVersionResource, Status};
+use kubernetes_wire::request::Scope;
 use pingora_http::RequestHeader;
 
 use super::identified::{Caller, Identified};
-use crate::api::{Attributes, GroupVersionResource, Status};
 use crate::audit::Trail;
 use crate::authz::{Decision, Verdict};
-use crate::request::Scope;
 use crate::server::front::Gate;
 use crate::server::respond::Answer;
 

@@ -5,10 +5,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use kubernetes_wire::api::{Reason, Status, UserInfo};
 use pingora_proxy::Session;
 
 use super::received::{Received, peer};
-use crate::api::{Reason, Status, UserInfo};
 use crate::authn::{Impersonation, Peer};
 use crate::authz::impersonation::Mode;
 use crate::identity::{self, Caller as Named};

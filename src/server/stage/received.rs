@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use http::HeaderMap;
 use http::header::{HeaderValue, UPGRADE};
+use kubernetes_wire::api::{Query, Reason, Status};
+use kubernetes_wire::request::{Deadline, RequestInfo, RequestInfoError};
 use pingora_proxy::Session;
 
 use crate::aggregation::{Registered, Remote};
-use crate::api::{Query, Reason, Status};
 use crate::authn::Peer;
-use crate::request::{Deadline, RequestInfo, RequestInfoError};
 use crate::server::front::{Front, Gate};
 use crate::server::respond::{AUDIT_ID, Answer};
 use crate::server::websocket::Handshake;

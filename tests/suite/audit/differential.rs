@@ -1,8 +1,8 @@
 //! The same policy and the same requests, before kube-apiserver and behind it.
 
-use apifront::api::protobuf::MAGIC;
-use apifront::api::protobuf_wire::put_bytes;
 use http::Method;
+use kubernetes_wire::api::protobuf::MAGIC;
+use kubernetes_wire::api::protobuf_wire::put_bytes;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};

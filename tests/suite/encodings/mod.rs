@@ -12,12 +12,12 @@ mod tally;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use apifront::representation::transcode::{NotTranscodable, to_json, to_protobuf};
-use apifront::schema::{Message, Schema};
+use kubernetes_wire::representation::transcode::{NotTranscodable, to_json, to_protobuf};
+use kubernetes_wire::schema::{Message, Schema};
+use tally::{Outcome, Tally};
 
 use crate::harness::encodings::{self, Class, Encoding, Record, Said};
 use crate::harness::volume;
-use tally::{Outcome, Tally};
 
 const OBJECTS: &str = "APIFRONT_TEST_OBJECTS";
 const DEFAULT_OBJECTS: usize = 2;

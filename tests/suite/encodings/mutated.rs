@@ -1,11 +1,10 @@
 //! Bytes that nobody wrote: objects with something changed at random. Whatever
 //! the transcoder answers, Go answers too.
 
+use kubernetes_wire::schema::Schema;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
-
-use apifront::schema::Schema;
 
 use super::tally::{Outcome, Tally};
 use super::transcode;

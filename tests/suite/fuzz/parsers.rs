@@ -2,13 +2,12 @@
 //! (Watch frames, which come from upstream, are fuzzed where they are read:
 //! `src/reflector/frames.rs`.)
 
+use apifront_watch_cache::read;
 use http::{HeaderMap, HeaderValue, Method};
+use kubernetes_wire::api::{FieldSelector, LabelSelector, ListOptions, Query};
+use kubernetes_wire::negotiation;
+use kubernetes_wire::request::RequestInfo;
 use proptest::prelude::*;
-
-use apifront::api::{FieldSelector, LabelSelector, ListOptions, Query};
-use apifront::negotiation;
-use apifront::read;
-use apifront::request::RequestInfo;
 
 /// Text of the alphabet of query strings, and anything else now and then.
 fn text() -> impl Strategy<Value = String> {

@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 
 use futures::StreamExt;
+use kubernetes_wire::api::{FieldSelector, LabelSelector};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use serde_json::json;
-
-use apifront::api::{FieldSelector, LabelSelector};
 
 use super::mutate;
 use crate::harness::client::Client;

@@ -3,12 +3,11 @@
 
 use futures::StreamExt;
 use http::StatusCode;
+use kubernetes_wire::api::ContinueToken;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
-
-use apifront::api::ContinueToken;
 
 use super::mutate;
 use crate::harness::cluster::Cluster;

@@ -16,7 +16,7 @@ use crate::harness::{differential, eventually};
 
 /// What the unit tests' recordings were made of, and the kinds beside those.
 const OBJECTS: [&str; 2] = [
-    include_str!("../../../src/representation/table/testdata/objects.json"),
+    include_str!("../../../crates/wire/src/representation/table/testdata/objects.json"),
     include_str!("objects.json"),
 ];
 

@@ -1,0 +1,214 @@
+//! What the server says it serves: versions, groups, resources, aggregated
+//! discovery, OpenAPI and health.
+
+mod aggregated;
+mod health;
+mod openapi;
+
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+pub use health::health;
+pub use openapi::{index as openapi_v3_index, v2 as openapi_v2, v3 as openapi_v3};
+
+use super::{
+    http::{Body, Head, Media, Offer, json, page_not_found, with_type},
+    registry::{Resource, Served},
+};
+use kubernetes_wire::api::{Status, go_json};
+
+/// The version that is imitated, marked as such. Clients parse it.
+pub const GIT_VERSION: &str = "v1.36.3+apifront";
+
+pub fn version() -> Result<Response<Body>, Status> {
+    // In the order of version.Info, indented like the real one.
+    let text = format!(
+        r#"{{
+  "major": "1",
+  "minor": "36",
+  "emulationMajor": "1",
+  "emulationMinor": "36",
+  "minCompatibilityMajor": "1",
+  "minCompatibilityMinor": "35",
+  "gitVersion": "{GIT_VERSION}",
+  "gitCommit": "",
+  "gitTreeState": "clean",
+  "buildDate": "1970-01-01T00:00:00Z",
+  "goVersion": "",
+  "compiler": "rustc",
+  "platform": "{}/{}"
+}}"#,
+        std::env::consts::OS,
+        match std::env::consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            other => other,
+        },
+    );
+    Ok(with_type(StatusCode::OK, "application/json", text))
+}
+
+pub fn root(served: &Served) -> Result<Response<Body>, Status> {
+    let mut paths: Vec<String> = ["/api", "/api/v1", "/apis", "/apis/"]
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    for (group, versions) in served.groups() {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(versions.iter().map(|v| format!("/apis/{group}/{v}")));
+    }
+    paths.sort();
+    for path in [
+        "/healthz",
+        "/livez",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ] {
+        paths.push(path.to_owned());
+    }
+    let text =
+        serde_json::to_vec_pretty(&json!({ "paths": paths })).map_err(Status::internal_error)?;
+    Ok(with_type(StatusCode::OK, "application/json", text))
+}
+
+pub fn core(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
+    if head.negotiate(Offer::Discovery)? == Media::Discovery {
+        return Ok(aggregated::core(served, &head.headers));
+    }
+    // Go order: versions before addresses; serde_json would sort them.
+    let address = go_json::to_vec(&head.host);
+    let text = format!(
+        "{{\"kind\":\"APIVersions\",\"versions\":[\"v1\"],\"serverAddressByClientCIDRs\":[{{\"clientCIDR\":\"0.0.0.0/0\",\"serverAddress\":{}}}]}}\n",
+        String::from_utf8_lossy(&address)
+    );
+    Ok(with_type(StatusCode::OK, "application/json", text))
+}
+
+pub fn groups(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
+    if head.negotiate(Offer::Discovery)? == Media::Discovery {
+        return Ok(aggregated::groups(served, &head.headers));
+    }
+    let groups: Vec<String> = served
+        .groups()
+        .iter()
+        .map(|(group, versions)| group_json(group, versions, ""))
+        .collect();
+    let text = format!(
+        "{{\"kind\":\"APIGroupList\",\"apiVersion\":\"v1\",\"groups\":[{}]}}\n",
+        groups.join(",")
+    );
+    Ok(with_type(StatusCode::OK, "application/json", text))
+}
+
+pub fn group(served: &Served, name: &str) -> Response<Body> {
+    let groups = served.groups();
+    let Some((group, versions)) = groups.iter().find(|(group, _)| group == name) else {
+        return page_not_found();
+    };
+    let text = group_json(
+        group,
+        versions,
+        "\"kind\":\"APIGroup\",\"apiVersion\":\"v1\",",
+    );
+    with_type(StatusCode::OK, "application/json", format!("{text}\n"))
+}
+
+fn group_json(group: &str, versions: &[String], prefix: &str) -> String {
+    let version = |v: &String| format!("{{\"groupVersion\":\"{group}/{v}\",\"version\":\"{v}\"}}");
+    let all: Vec<String> = versions.iter().map(version).collect();
+    let preferred = versions.first().map(version).unwrap_or_default();
+    format!(
+        "{{{prefix}\"name\":\"{group}\",\"versions\":[{}],\"preferredVersion\":{preferred}}}",
+        all.join(",")
+    )
+}
+
+pub fn resources(served: &Served, group: &str, version: &str) -> Result<Response<Body>, Status> {
+    let entries: Vec<String> = served
+        .in_version(group, version)
+        .flat_map(|resource| entries(resource))
+        .map(|entry| String::from_utf8_lossy(&go_json::to_vec(&entry)).into_owned())
+        .collect();
+    if entries.is_empty() {
+        // Unknown versions of known groups get a Status, unknown groups a page.
+        return if served.is_built_in_group(group) {
+            Err(Status::unknown_path())
+        } else {
+            Ok(page_not_found())
+        };
+    }
+    // The core list says no apiVersion of its own.
+    let (api_version, name) = if group.is_empty() {
+        ("", version.to_owned())
+    } else {
+        ("\"apiVersion\":\"v1\",", format!("{group}/{version}"))
+    };
+    let text = format!(
+        "{{\"kind\":\"APIResourceList\",{api_version}\"groupVersion\":\"{name}\",\"resources\":[{}]}}\n",
+        entries.join(",")
+    );
+    Ok(with_type(StatusCode::OK, "application/json", text))
+}
+
+/// `metav1.APIResource`.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    name: String,
+    singular_name: String,
+    namespaced: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    group: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    version: &'static str,
+    kind: String,
+    verbs: &'static [&'static str],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    short_names: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    categories: Vec<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    storage_version_hash: String,
+}
+
+/// The resource and its subresources, which sort by name.
+fn entries(resource: &Resource) -> Vec<Entry> {
+    let mut out = vec![Entry {
+        name: resource.gvr.resource.clone(),
+        singular_name: resource.singular.clone(),
+        namespaced: resource.namespaced,
+        group: "",
+        version: "",
+        kind: resource.kind.clone(),
+        verbs: resource.verbs.list(resource.custom.is_some()),
+        short_names: resource.short_names.clone(),
+        categories: resource.categories.clone(),
+        storage_version_hash: resource.storage_version_hash.clone(),
+    }];
+    for subresource in &resource.subresources {
+        let (group, version, kind) = match subresource.own_kind() {
+            Some((group, version, kind)) => (group, version, kind.to_owned()),
+            None => ("", "", resource.kind.clone()),
+        };
+        out.push(Entry {
+            name: format!("{}/{}", resource.gvr.resource, subresource.name()),
+            singular_name: String::new(),
+            namespaced: resource.namespaced,
+            group,
+            version,
+            kind,
+            verbs: subresource.verbs(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            storage_version_hash: String::new(),
+        });
+    }
+    out
+}
+
+/// A document that has no order of its own to keep.
+fn document(value: &Value) -> Response<Body> {
+    json(StatusCode::OK, value)
+}

@@ -1,0 +1,187 @@
+//! OpenAPI, as little of it as clients need: every kind is there, as an object
+//! of unknown fields or, for custom resources in version 3, as its definition
+//! describes it, and PATCH names the parameters whose support kubectl
+//! looks up (dryRun, fieldValidation).
+
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha512};
+
+use super::document;
+use crate::{
+    http::{Body, full, with_type},
+    registry::{Resource, Served, Verbs},
+};
+use kubernetes_wire::api::{GroupVersion, Reason, Status};
+
+/// `api/v1`, `apis/apps/v1`.
+fn key(version: &GroupVersion) -> String {
+    version.path().trim_start_matches('/').to_owned()
+}
+
+pub fn index(served: &Served) -> Result<Response<Body>, Status> {
+    let paths: Map<String, Value> = served
+        .versions()
+        .into_iter()
+        .map(|version| {
+            let key = key(&version);
+            let text = kubernetes_wire::api::go_json::to_vec(&describe(served, &version));
+            let hash: String = Sha512::digest(&text)
+                .iter()
+                .map(|byte| format!("{byte:02X}"))
+                .collect();
+            let url = format!("/openapi/v3/{key}?hash={hash}");
+            (key, json!({ "serverRelativeURL": url }))
+        })
+        .collect();
+    let text = kubernetes_wire::api::go_json::to_vec(&json!({ "paths": paths }));
+    Ok(with_type(StatusCode::OK, "text/plain; charset=utf-8", text))
+}
+
+pub fn v3(served: &Served, wanted: &str) -> Result<Response<Body>, Status> {
+    let versions = served.versions();
+    let Some(version) = versions.iter().find(|version| key(version) == wanted) else {
+        let mut response = Response::new(full(Vec::new()));
+        *response.status_mut() = StatusCode::NOT_FOUND;
+        return Ok(response);
+    };
+    Ok(document(&describe(served, version)))
+}
+
+fn describe(served: &Served, version: &GroupVersion) -> Value {
+    let (mut paths, mut schemas) = (Map::new(), Map::new());
+    for resource in served.in_version(&version.group, &version.version) {
+        let reference = format!("#/components/schemas/{}", schema_name(resource));
+        paths.extend(path(resource, &json!({"schema": {"$ref": reference}})));
+        schemas.insert(
+            schema_name(resource),
+            written(resource).unwrap_or_else(|| schema(resource)),
+        );
+    }
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": super::GIT_VERSION},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    })
+}
+
+pub fn v2(served: &Served, headers: &HeaderMap) -> Result<Response<Body>, Status> {
+    let accepted = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .is_none_or(|text| text.contains("json") || text.contains("*/*"));
+    if !accepted {
+        // The protobuf form alone was asked for.
+        return Err(Status::failure(
+            406,
+            Reason::NotAcceptable,
+            "only the following media types are accepted: application/json",
+        ));
+    }
+    let (mut paths, mut definitions) = (Map::new(), Map::new());
+    for resource in served.all() {
+        paths.extend(path(resource, &json!({})));
+        definitions.insert(schema_name(resource), schema(resource));
+    }
+    let mut response = document(&json!({
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": super::GIT_VERSION},
+        "paths": paths,
+        "definitions": definitions,
+    }));
+    response
+        .headers_mut()
+        .insert(header::VARY, HeaderValue::from_static("Accept"));
+    Ok(response)
+}
+
+fn schema_name(resource: &Resource) -> String {
+    let group = match resource.gvr.group.as_str() {
+        "" => "core",
+        group => group,
+    };
+    format!("{group}.{}.{}", resource.gvr.version, resource.kind)
+}
+
+fn kind_of(resource: &Resource) -> Value {
+    json!({
+        "group": resource.gvr.group,
+        "version": resource.gvr.version,
+        "kind": resource.kind,
+    })
+}
+
+fn schema(resource: &Resource) -> Value {
+    json!({
+        "description": format!("{} is served without a description of its fields.", resource.kind),
+        "type": "object",
+        "x-kubernetes-group-version-kind": [kind_of(resource)],
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}
+
+/// The schema of a custom resource as its definition has it, with what every
+/// object has beside it.
+fn written(resource: &Resource) -> Option<Value> {
+    let mut schema = resource.custom.as_ref()?.open_api.as_deref()?.clone();
+    let map = schema.as_object_mut()?;
+    map.insert(
+        "x-kubernetes-group-version-kind".to_owned(),
+        json!([kind_of(resource)]),
+    );
+    let properties = map
+        .entry("properties")
+        .or_insert_with(|| json!({}))
+        .as_object_mut()?;
+    for (name, kind) in [
+        ("apiVersion", "string"),
+        ("kind", "string"),
+        ("metadata", "object"),
+    ] {
+        properties
+            .entry(name)
+            .or_insert_with(|| json!({ "type": kind }));
+    }
+    Some(schema)
+}
+
+/// GET and PATCH of one object.
+fn path(resource: &Resource, media: &Value) -> Option<(String, Value)> {
+    if resource.verbs == Verbs::CreateOnly {
+        return None;
+    }
+    let gv = resource.gvr.group_version().path();
+    let scope = if resource.namespaced {
+        "/namespaces/{namespace}"
+    } else {
+        ""
+    };
+    let path = format!("{gv}{scope}/{}/{{name}}", resource.gvr.resource);
+    let response = if media.get("schema").is_some() {
+        json!({"200": {"description": "OK", "content": {"application/json": media}}})
+    } else {
+        json!({"200": {"description": "OK"}})
+    };
+    let parameter = |name: &str| json!({"name": name, "in": "query", "type": "string"});
+    Some((
+        path,
+        json!({
+            "get": {
+                "responses": response,
+                "x-kubernetes-action": "get",
+                "x-kubernetes-group-version-kind": kind_of(resource),
+            },
+            "patch": {
+                "parameters": [
+                    parameter("dryRun"),
+                    parameter("fieldManager"),
+                    parameter("fieldValidation"),
+                ],
+                "responses": response,
+                "x-kubernetes-action": "patch",
+                "x-kubernetes-group-version-kind": kind_of(resource),
+            },
+        }),
+    ))
+}

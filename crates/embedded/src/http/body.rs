@@ -1,0 +1,290 @@
+//! Request bodies: size, media type, and what must be in an object.
+
+use bytes::Bytes;
+use http::{HeaderMap, header::CONTENT_TYPE};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use serde_json::Value;
+
+use super::{call::Call, encode, errors, go_error};
+use kubernetes_wire::api::{GroupVersion, Status};
+
+/// kube-apiserver's `MaxRequestBodyBytes`.
+const LIMIT: usize = 3 * 1024 * 1024;
+
+pub const ACCEPTED: &str =
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+pub async fn read(incoming: Incoming) -> Result<Bytes, Status> {
+    match Limited::new(incoming, LIMIT).collect().await {
+        Ok(whole) => Ok(whole.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Status::too_large(format!(
+            "Request entity too large: limit is {LIMIT}"
+        ))),
+        Err(error) => Err(Status::bad_request(error.to_string())),
+    }
+}
+
+/// The media type of the body without its parameters; JSON if none is named.
+pub fn media_type(headers: &HeaderMap) -> &str {
+    headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.split(';').next())
+        .map_or("application/json", str::trim)
+}
+
+/// How a body is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Json,
+    Yaml,
+    Protobuf,
+}
+
+impl Format {
+    /// `None` for what is not read here.
+    pub fn of(headers: &HeaderMap) -> Option<Self> {
+        match media_type(headers) {
+            "application/json" => Some(Self::Json),
+            "application/yaml" => Some(Self::Yaml),
+            "application/vnd.kubernetes.protobuf" => Some(Self::Protobuf),
+            _ => None,
+        }
+    }
+
+    /// Any value; the error is the parser's own.
+    pub fn decode(self, bytes: &[u8]) -> Result<Value, String> {
+        match self {
+            Self::Json => serde_json::from_slice(bytes).map_err(|error| error.to_string()),
+            Self::Yaml => yaml(bytes),
+            Self::Protobuf => protobuf(bytes),
+        }
+    }
+}
+
+/// A built-in object, kind and apiVersion with it.
+fn protobuf(bytes: &[u8]) -> Result<Value, String> {
+    let json = encode::json(bytes).ok_or("proto: wrong kind, or a field that is not known")?;
+    serde_json::from_slice(&json).map_err(|error| error.to_string())
+}
+
+/// The first document of a YAML stream; what follows it is not read, as in the
+/// real server. JSON is YAML, and its reader is the faster one.
+pub fn yaml(bytes: &[u8]) -> Result<Value, String> {
+    if let Ok(value) = serde_json::from_slice(bytes) {
+        return Ok(value);
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid UTF-8".to_owned())?;
+    // Of a repeated key the last counts, as it does in JSON.
+    let options = serde_saphyr::options! {
+        duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
+        with_snippet: false,
+    };
+    let mut reader = text.as_bytes();
+    match serde_saphyr::read_with_options::<_, Value>(&mut reader, options).next() {
+        None => Ok(Value::Null),
+        Some(Ok(value)) => Ok(value),
+        Some(Err(error)) => Err(format!("yaml: {error}")),
+    }
+}
+
+/// An object of the resource, or of `kind` and `api_version` if it is one of a
+/// subresource. Errors are those of the real decoder.
+pub async fn object(
+    call: &Call<'_>,
+    incoming: Incoming,
+    kind: &str,
+    api_version: &str,
+) -> Result<Value, Status> {
+    object_of(call, incoming, kind, &[api_version]).await
+}
+
+/// The same for a kind that is read in several versions, best first.
+pub async fn object_of(
+    call: &Call<'_>,
+    incoming: Incoming,
+    kind: &str,
+    api_versions: &[&str],
+) -> Result<Value, Status> {
+    let format =
+        Format::of(&call.head.headers).ok_or_else(|| errors::unsupported_media_type(ACCEPTED))?;
+    let bytes = read(incoming).await?;
+    let unrecognized = |why: &str| {
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+            excerpt(&bytes)
+        ))
+    };
+    let value = match format {
+        Format::Json => serde_json::from_slice(&bytes).map_err(|error| {
+            unrecognized(&format!(
+                "couldn't get version/kind; json parse error: {}",
+                go_error::syntax(&bytes, &error)
+            ))
+        })?,
+        Format::Yaml => yaml(&bytes).map_err(|why| unrecognized(&why))?,
+        Format::Protobuf if call.resource.custom.is_some() => {
+            return Err(errors::unsupported_media_type(ACCEPTED));
+        }
+        Format::Protobuf => protobuf(&bytes).map_err(|why| unrecognized(&why))?,
+    };
+    // An empty document of YAML is an object without fields.
+    let value = if value.is_null() && format == Format::Yaml {
+        Value::Object(serde_json::Map::new())
+    } else {
+        value
+    };
+    if !value.is_object() {
+        return Err(unrecognized(&format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            go_error::type_name(&value)
+        )));
+    }
+    let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (given_kind, given_version) = (text("kind"), text("apiVersion"));
+    let api_version = api_versions
+        .iter()
+        .find(|known| **known == given_version)
+        .or(api_versions.first())
+        .copied()
+        .unwrap_or_default();
+    if call.resource.custom.is_some() {
+        check_metadata(&value, "").map_err(|why| cannot_handle(kind, api_version, &why))?;
+        if given_kind.is_empty() {
+            let body = String::from_utf8_lossy(&bytes);
+            return Err(unrecognized(&format!(
+                "Object 'Kind' is missing in '{body}'"
+            )));
+        }
+        if given_version != api_version {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
+            )));
+        }
+    } else {
+        check_type(call, (kind, api_version), (given_kind, given_version))?;
+        check_metadata(&value, kind).map_err(|why| cannot_handle(kind, api_version, &why))?;
+    }
+    Ok(value)
+}
+
+/// What of metadata cannot be decoded into its Go type. `kind` is empty for
+/// custom resources, whose metadata is decoded by itself.
+fn check_metadata(object: &Value, kind: &str) -> Result<(), String> {
+    let Some(metadata) = object.get("metadata").filter(|m| !m.is_null()) else {
+        return Ok(());
+    };
+    let cannot = |value: &Value, into: &str| {
+        Err(format!(
+            "json: cannot unmarshal {} into Go {into}",
+            go_error::type_name(value)
+        ))
+    };
+    let Some(metadata) = metadata.as_object() else {
+        return match kind {
+            "" => cannot(metadata, "value of type v1.ObjectMeta"),
+            kind => cannot(
+                metadata,
+                &format!("struct field {kind}.metadata of type v1.ObjectMeta"),
+            ),
+        };
+    };
+    let path = if kind.is_empty() { "" } else { "metadata." };
+    for key in ["name", "generateName", "namespace"] {
+        if let Some(value) = metadata.get(key).filter(|v| !v.is_string() && !v.is_null()) {
+            let into = format!("struct field ObjectMeta.{path}{key} of type string");
+            return cannot(value, &into);
+        }
+    }
+    for key in ["labels", "annotations"] {
+        let Some(values) = metadata.get(key).filter(|v| !v.is_null()) else {
+            continue;
+        };
+        let field = format!("struct field ObjectMeta.{path}{key} of type");
+        let Some(values) = values.as_object() else {
+            return cannot(values, &format!("{field} map[string]string"));
+        };
+        if let Some(value) = values.values().find(|v| !v.is_string() && !v.is_null()) {
+            return cannot(value, &format!("{field} string"));
+        }
+    }
+    Ok(())
+}
+
+fn cannot_handle(kind: &str, api_version: &str, why: &str) -> Status {
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    Status::bad_request(format!(
+        "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+    ))
+}
+
+/// Built-in kinds may leave their type out; a wrong one is refused as the scheme
+/// of the real server would refuse to convert it.
+fn check_type(
+    call: &Call<'_>,
+    (kind, api_version): (&str, &str),
+    (given_kind, given_version): (&str, &str),
+) -> Result<(), Status> {
+    let same_version = given_version.is_empty() || given_version == api_version;
+    if same_version && (given_kind.is_empty() || given_kind == kind) {
+        return Ok(());
+    }
+    let short = given_version.rsplit('/').next().unwrap_or_default();
+    let group = api_version
+        .split_once('/')
+        .map_or("core", |(group, _)| group);
+    let package = group.split('.').next().unwrap_or_default();
+    let registered = GroupVersion::parse(given_version).is_some_and(|gv| {
+        let served = call.server.served();
+        served
+            .in_version(&gv.group, &gv.version)
+            .any(|resource| resource.kind == given_kind)
+    });
+    let why = if registered {
+        format!("converting ({short}.{given_kind}) to ({package}.{kind}): unknown conversion")
+    } else {
+        format!(
+            "no kind {given_kind:?} is registered for version {given_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )
+    };
+    Err(Status::bad_request(format!(
+        "{given_kind} in version {short:?} cannot be handled as a {kind}: {why}"
+    )))
+}
+
+/// Bytes of a body that an error shows (apimachinery `runtime summarizeData`).
+const EXCERPT: usize = 30;
+
+fn excerpt(bytes: &[u8]) -> String {
+    let (head, dots) = match bytes.get(..EXCERPT) {
+        Some(head) if bytes.len() > EXCERPT => (head, " ..."),
+        _ => (bytes, ""),
+    };
+    match head {
+        [] => "<empty>".to_owned(),
+        [b'{', ..] => format!("{}{dots}", String::from_utf8_lossy(head)),
+        // Data of no known form is shown in hexadecimal.
+        _ => {
+            let digits: String = head.iter().map(|b| format!("{b:02x}")).collect();
+            format!("{digits}{dots}")
+        }
+    }
+}
+
+/// Whether the request only asks what would happen.
+pub fn dry_run(call: &Call<'_>, options: &str) -> Result<bool, Status> {
+    let given: Vec<&str> = call.head.query.all("dryRun").collect();
+    if given.iter().all(|&value| value == "All") {
+        return Ok(!given.is_empty());
+    }
+    let list: Vec<String> = given.iter().map(|v| format!("{v:?}")).collect();
+    let message = format!(
+        "Unsupported value: [{}]: supported values: \"All\"",
+        list.join(",")
+    );
+    Err(errors::invalid_options(
+        options,
+        vec![errors::cause("FieldValueNotSupported", "dryRun", message)],
+    ))
+}

@@ -1,0 +1,393 @@
+//! DELETE of an object and of a collection; two-phase deletion.
+
+use std::{sync::Arc, time::Duration};
+
+use chrono::Utc;
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    Body, answer,
+    body::{self, Format},
+    call::Call,
+    create::is_definition,
+    errors,
+    list::{self, Selection},
+    list_options, ready,
+    update::ATTEMPTS,
+};
+use crate::{
+    meta,
+    storage::{CommitError, Expect, Stored},
+    view,
+};
+use kubernetes_wire::api::{GroupResource, Reason, Status, status::Details};
+
+/// There is no kubelet: a pod that terminates gracefully is gone after this
+/// long, so that `kubectl delete` shows it terminating and returns.
+const TERMINATION: Duration = Duration::from_secs(1);
+
+/// There is no garbage collector either: what it would wait for is over after
+/// this long, and watchers see the object marked before they see it go.
+const COLLECTION: Duration = Duration::from_millis(100);
+
+/// Finalizers through which propagationPolicy speaks to the garbage collector.
+pub const GARBAGE_COLLECTION: [&str; 2] = ["foregroundDeletion", "orphan"];
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Options {
+    grace_period_seconds: Option<i64>,
+    propagation_policy: Option<String>,
+    pub dry_run: Vec<String>,
+    preconditions: Option<Preconditions>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Preconditions {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+pub async fn delete(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
+    call.media()?;
+    let options = options(call, incoming).await?;
+    let stored = call.find()?;
+    check(call, &options, &stored)?;
+    let before = stored.clone();
+    match begin(call, &options)? {
+        Outcome::Object(stored) => call.object(StatusCode::OK, &stored),
+        Outcome::Gone(stored) if call.resource.returns_deleted => {
+            call.object(StatusCode::OK, &stored)
+        }
+        Outcome::Gone(_) => {
+            let gvr = &call.resource.gvr;
+            let uid = meta::uid(&before.value);
+            Ok(answer::deleted(
+                &call.target.name,
+                &gvr.group,
+                &gvr.resource,
+                uid,
+            ))
+        }
+    }
+}
+
+/// DELETE of what the selectors choose; the answer lists it as it was.
+pub async fn collection(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
+    call.media()?;
+    let options = options(call, incoming).await?;
+    let list_options = list_options::decode(&call.head.query, false)?;
+    call.resource.check_fields(&list_options.field_selector)?;
+    let selection = Selection::of(call, list_options);
+    let (items, meta) = list::page(call, &selection).await?;
+    for item in &items {
+        let mut one = Call::new(
+            call.server,
+            call.resource.clone(),
+            call.target.clone(),
+            call.head,
+        );
+        one.target.name = meta::name(&item.value).to_owned();
+        match begin(&one, &options) {
+            Err(status) if status.code != 404 => return Err(status),
+            _ => {}
+        }
+    }
+    Ok(ready(view::list(&call.resource, &items, &meta)))
+}
+
+/// The body wins over the query, as in the real server.
+async fn options(call: &Call<'_>, incoming: Incoming) -> Result<Options, Status> {
+    let bytes = body::read(incoming).await?;
+    let mut options = if bytes.is_empty() {
+        let query = &call.head.query;
+        Options {
+            grace_period_seconds: query
+                .get("gracePeriodSeconds")
+                .and_then(|text| text.parse().ok()),
+            propagation_policy: query.get("propagationPolicy").map(str::to_owned),
+            ..Options::default()
+        }
+    } else {
+        let format = Format::of(&call.head.headers)
+            .ok_or_else(|| errors::unsupported_media_type(body::ACCEPTED))?;
+        let value = format.decode(&bytes).map_err(Status::bad_request)?;
+        Options::deserialize(&value).map_err(|error| Status::bad_request(error.to_string()))?
+    };
+    if body::dry_run(call, "DeleteOptions")? && options.dry_run.is_empty() {
+        options.dry_run.push("All".to_owned());
+    }
+    if let Some(policy) = &options.propagation_policy
+        && !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan")
+    {
+        let message = format!(
+            "Unsupported value: {policy:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+        );
+        return Err(errors::invalid_options(
+            "DeleteOptions",
+            vec![errors::cause(
+                "FieldValueNotSupported",
+                "propagationPolicy",
+                message,
+            )],
+        ));
+    }
+    Ok(options)
+}
+
+fn check(call: &Call<'_>, options: &Options, stored: &Stored) -> Result<(), Status> {
+    let Some(preconditions) = &options.preconditions else {
+        return Ok(());
+    };
+    let kind = call.resource.kind_resource();
+    let name = &call.target.name;
+    let uid = meta::uid(&stored.value);
+    if let Some(wanted) = &preconditions.uid
+        && wanted != uid
+    {
+        let why = format!(
+            "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been deleted and then recreated"
+        );
+        return Err(Status::conflict(&kind, name, &why));
+    }
+    if let Some(wanted) = &preconditions.resource_version
+        && *wanted != stored.revision.to_string()
+    {
+        let why = format!(
+            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({}). The object might have been modified",
+            stored.revision
+        );
+        return Err(Status::conflict(&kind, name, &why));
+    }
+    Ok(())
+}
+
+pub enum Outcome {
+    /// Deletion has begun; the object is still there.
+    Object(Arc<Stored>),
+    Gone(Arc<Stored>),
+}
+
+/// Deletes, or lets deletion begin where something must happen first.
+pub fn begin(call: &Call<'_>, options: &Options) -> Result<Outcome, Status> {
+    refuse_system_namespaces(call)?;
+    let resource = call.group_resource();
+    for _ in 0..ATTEMPTS {
+        let stored = call.find()?;
+        check(call, options, &stored)?;
+        let grace = grace_period(call, options, &stored.value);
+        let namespace = is_namespace(call);
+        // A pod's deletion always has two phases, however short the first.
+        let waits = !finalizers(call, options, &stored.value).is_empty()
+            || is_pod(call)
+            || namespace
+            || is_definition(call);
+        if !options.dry_run.is_empty() {
+            return Ok(Outcome::Gone(stored));
+        }
+        if !waits {
+            match call.storage().remove(
+                &resource,
+                &call.key(&call.target.name),
+                Expect::Revision(stored.revision),
+            ) {
+                Ok(removed) => {
+                    call.server
+                        .namespace_content_removed(&call.target.namespace);
+                    return Ok(Outcome::Gone(removed));
+                }
+                Err(CommitError::Changed) => continue,
+                Err(_) => return Err(Status::not_found(&resource, &call.target.name)),
+            }
+        }
+        if let Some(outcome) = mark(call, options, &stored, grace)? {
+            return Ok(outcome);
+        }
+    }
+    Err(errors::modified(&resource, &call.target.name))
+}
+
+/// Sets deletionTimestamp and lets what must happen before the end happen.
+fn mark(
+    call: &Call<'_>,
+    options: &Options,
+    stored: &Arc<Stored>,
+    grace: i64,
+) -> Result<Option<Outcome>, Status> {
+    let mut value = stored.value.clone();
+    let already = meta::is_deleting(&value);
+    let known_grace = value
+        .pointer("/metadata/deletionGracePeriodSeconds")
+        .and_then(Value::as_i64)
+        .unwrap_or(0);
+    let mut marked = stored.clone();
+    let finalizers: Vec<String> = finalizers(call, options, &stored.value)
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    if !already || grace < known_grace || finalizers != meta::finalizers(&value) {
+        let end = Utc::now() + chrono::Duration::seconds(grace);
+        let metadata = meta::metadata_mut(&mut value);
+        metadata.insert("finalizers".into(), finalizers.into());
+        meta::drop_empty(metadata);
+        metadata.insert("deletionTimestamp".into(), meta::timestamp(end).into());
+        if is_definition(call) {
+            let cleanup = json!(["customresourcecleanup.apiextensions.k8s.io"]);
+            metadata.insert("finalizers".into(), cleanup);
+        }
+        let own_way = is_namespace(call) || is_definition(call);
+        if !own_way {
+            metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+        }
+        if !own_way
+            && !already
+            && let Some(generation) = metadata.get("generation").and_then(Value::as_i64)
+        {
+            metadata.insert("generation".into(), (generation + 1).into());
+        }
+        if is_namespace(call)
+            && let Some(status) = value.get_mut("status").and_then(Value::as_object_mut)
+        {
+            status.insert("phase".into(), "Terminating".into());
+        }
+        let result = call.storage().put(
+            &call.group_resource(),
+            &call.key(&call.target.name),
+            Expect::Revision(stored.revision),
+            value,
+        );
+        match result {
+            Ok(stored) => marked = stored,
+            Err(CommitError::Changed) => return Ok(None),
+            Err(_) => {
+                return Err(Status::not_found(&call.group_resource(), &call.target.name));
+            }
+        }
+    }
+    let collected = meta::finalizers(&marked.value)
+        .into_iter()
+        .any(|finalizer| GARBAGE_COLLECTION.contains(&finalizer));
+    if collected {
+        let server = call.server.clone();
+        let (resource, key) = (call.group_resource(), call.key(&call.target.name));
+        let uid = meta::uid(&marked.value).to_owned();
+        tokio::spawn(async move {
+            tokio::time::sleep(COLLECTION).await;
+            server.finish_collection(&resource, &key, &uid);
+        });
+    }
+    if is_namespace(call) {
+        call.server.empty_namespace(&call.target.name);
+    } else if is_definition(call) {
+        call.server.remove_definition(&call.target.name);
+    } else if grace > 0 {
+        let server = call.server.clone();
+        let (resource, key) = (call.group_resource(), call.key(&call.target.name));
+        let uid = meta::uid(&marked.value).to_owned();
+        tokio::spawn(async move {
+            tokio::time::sleep(TERMINATION).await;
+            server.finish_termination(&resource, &key, &uid);
+        });
+    } else if !meta::has_finalizers(&marked.value) {
+        return Ok(Some(Outcome::Gone(remove(call, &marked)?)));
+    }
+    Ok(Some(Outcome::Object(marked)))
+}
+
+/// The finalizers of an object whose deletion is asked for (apiserver
+/// `registry/generic/registry deletionFinalizersForGarbageCollection`).
+fn finalizers<'a>(call: &Call<'_>, options: &Options, object: &'a Value) -> Vec<&'a str> {
+    let mut out = meta::finalizers(object);
+    let Some(policy) = &options.propagation_policy else {
+        return out;
+    };
+    if is_namespace(call) || is_definition(call) {
+        return out;
+    }
+    out.retain(|finalizer| !GARBAGE_COLLECTION.contains(finalizer));
+    match policy.as_str() {
+        "Foreground" => out.push("foregroundDeletion"),
+        "Orphan" => out.push("orphan"),
+        _ => {}
+    }
+    out
+}
+
+/// Whether nothing keeps an object that is being deleted.
+pub fn is_complete(call: &Call<'_>, object: &Value) -> bool {
+    let grace = object
+        .pointer("/metadata/deletionGracePeriodSeconds")
+        .and_then(Value::as_i64)
+        .unwrap_or(0);
+    !meta::has_finalizers(object) && grace == 0 && !is_namespace(call) && !is_definition(call)
+}
+
+pub fn remove(call: &Call<'_>, stored: &Stored) -> Result<Arc<Stored>, Status> {
+    let resource = call.group_resource();
+    let name = &call.target.name;
+    let removed = call
+        .storage()
+        .remove(
+            &resource,
+            &call.key(name),
+            Expect::Revision(stored.revision),
+        )
+        .map_err(|error| match error {
+            CommitError::Changed => errors::modified(&resource, name),
+            _ => Status::not_found(&resource, name),
+        })?;
+    call.server
+        .namespace_content_removed(&call.target.namespace);
+    Ok(removed)
+}
+
+/// Only pods that run somewhere take their time.
+fn grace_period(call: &Call<'_>, options: &Options, object: &Value) -> i64 {
+    let runs = object
+        .pointer("/spec/nodeName")
+        .and_then(Value::as_str)
+        .is_some_and(|node| !node.is_empty());
+    let phase = object.pointer("/status/phase").and_then(Value::as_str);
+    if !is_pod(call) || !runs || matches!(phase, Some("Succeeded" | "Failed")) {
+        return 0;
+    }
+    options
+        .grace_period_seconds
+        .or_else(|| {
+            object
+                .pointer("/spec/terminationGracePeriodSeconds")
+                .and_then(Value::as_i64)
+        })
+        .unwrap_or(30)
+        .max(0)
+}
+
+fn is_pod(call: &Call<'_>) -> bool {
+    call.resource.kind == "Pod" && call.resource.gvr.group.is_empty()
+}
+
+fn is_namespace(call: &Call<'_>) -> bool {
+    call.resource.kind == "Namespace" && call.resource.gvr.group.is_empty()
+}
+
+/// NamespaceLifecycle keeps the namespaces the system lives in.
+fn refuse_system_namespaces(call: &Call<'_>) -> Result<(), Status> {
+    let name = call.target.name.as_str();
+    if !is_namespace(call) || !matches!(name, "default" | "kube-system" | "kube-public") {
+        return Ok(());
+    }
+    let namespaces = GroupResource {
+        group: String::new(),
+        resource: "namespaces".to_owned(),
+    };
+    Err(Status::failure(
+        403,
+        Reason::Forbidden,
+        format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted"),
+    )
+    .with_details(Details::named(&namespaces, name)))
+}

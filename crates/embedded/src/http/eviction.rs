@@ -1,0 +1,38 @@
+//! The eviction subresource: a deletion under another name. There is no
+//! controller that keeps PodDisruptionBudgets, so none is asked.
+
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
+use serde::Deserialize;
+
+use super::{
+    Body, answer, body,
+    call::Call,
+    delete::{self, Options},
+};
+use crate::meta;
+use kubernetes_wire::api::Status;
+
+/// Both versions are read, as in the real server.
+const API_VERSIONS: [&str; 2] = ["policy/v1", "policy/v1beta1"];
+
+pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
+    call.media()?;
+    let eviction = body::object_of(call, incoming, "Eviction", &API_VERSIONS).await?;
+    if meta::name(&eviction) != call.target.name {
+        return Err(Status::bad_request(
+            "name in URL does not match name in Eviction object",
+        ));
+    }
+    let mut options = match eviction.get("deleteOptions") {
+        Some(options) if !options.is_null() => {
+            Options::deserialize(options).map_err(|error| Status::bad_request(error.to_string()))?
+        }
+        _ => Options::default(),
+    };
+    if body::dry_run(call, "CreateOptions")? && options.dry_run.is_empty() {
+        options.dry_run.push("All".to_owned());
+    }
+    delete::begin(call, &options)?;
+    Ok(answer::done(StatusCode::CREATED))
+}

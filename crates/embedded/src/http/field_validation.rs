@@ -1,0 +1,104 @@
+//! `?fieldValidation=`: what becomes of fields that the schema does not know
+//! (KEP-2885). They are dropped; the client may want to be told, or refused.
+//! Built-in kinds have no schema here, so nothing is unknown in them.
+
+use serde_json::Value;
+
+use super::{call::Call, errors};
+use kubernetes_wire::api::{GroupResource, Reason, Status, go_json, query::go_quote};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FieldValidation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+fn asked(call: &Call<'_>, options: &str) -> Result<FieldValidation, Status> {
+    match call.head.query.get("fieldValidation").unwrap_or_default() {
+        "Ignore" => Ok(FieldValidation::Ignore),
+        "" | "Warn" => Ok(FieldValidation::Warn),
+        "Strict" => Ok(FieldValidation::Strict),
+        other => {
+            let message = format!(
+                "Unsupported value: {}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"",
+                go_quote(other)
+            );
+            let cause = errors::cause("FieldValueNotSupported", "fieldValidation", message);
+            Err(errors::invalid_options(options, vec![cause]))
+        }
+    }
+}
+
+/// For an object as it was sent.
+pub fn of_body(call: &Call<'_>, options: &str, object: &mut Value) -> Result<(), Status> {
+    let Some(why) = settle(call, options, object)? else {
+        return Ok(());
+    };
+    let (kind, version) = (&call.resource.kind, &call.resource.gvr.version);
+    Err(Status::bad_request(format!(
+        "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+    )))
+}
+
+/// For an object as a patch leaves it.
+pub fn of_patched(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
+    let before = call.resource.schema().map(|_| object.clone());
+    let (Some(why), Some(before)) = (settle(call, "PatchOptions", object)?, before) else {
+        return Ok(());
+    };
+    let text = String::from_utf8_lossy(&go_json::to_vec(&before)).into_owned();
+    let message = format!("Invalid value: {}: {why}", go_quote(&text));
+    let nothing = GroupResource {
+        group: String::new(),
+        resource: String::new(),
+    };
+    let cause = errors::cause("FieldValueInvalid", "patch", message);
+    Err(errors::invalid(&nothing, "", vec![cause]))
+}
+
+/// For an applied configuration, which must be of the schema in any case.
+pub fn of_applied(call: &Call<'_>, object: &Value) -> Result<(), Status> {
+    let Some(schema) = call.resource.schema() else {
+        return Ok(());
+    };
+    let unknown = schema.prune(&mut object.clone());
+    let Some(first) = unknown.first() else {
+        return Ok(());
+    };
+    let resource = &call.resource;
+    let namespace = crate::meta::namespace(object);
+    Err(Status::failure(
+        500,
+        Reason::Unknown,
+        format!(
+            "failed to create typed patch object ({namespace}/{}; {}, Kind={}): .{first}: field not declared in schema",
+            call.target.name,
+            resource.api_version(),
+            resource.kind
+        ),
+    ))
+}
+
+/// Drops unknown fields; the answer is the decoder's error where that is wanted.
+fn settle(call: &Call<'_>, options: &str, object: &mut Value) -> Result<Option<String>, Status> {
+    let asked = asked(call, options)?;
+    let Some(schema) = call.resource.schema() else {
+        return Ok(None);
+    };
+    let unknown: Vec<String> = schema
+        .prune(object)
+        .iter()
+        .map(|path| format!("unknown field {}", go_quote(path)))
+        .collect();
+    if asked == FieldValidation::Strict && !unknown.is_empty() {
+        let why = format!("strict decoding error: {}", unknown.join(", "));
+        return Ok(Some(why));
+    }
+    if asked == FieldValidation::Warn {
+        for text in unknown {
+            call.head.warnings.add(text);
+        }
+    }
+    Ok(None)
+}

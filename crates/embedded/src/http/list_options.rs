@@ -1,0 +1,165 @@
+//! Which combinations of list and watch options are allowed: apimachinery
+//! `meta/internalversion/validation`, after the defaulting of
+//! `meta/internalversion/defaults.go`.
+
+use super::errors::{cause, invalid_options};
+use kubernetes_wire::api::{ListOptions, Query, ResourceVersion, Status, query::go_quote};
+
+const NOT_OLDER_THAN: &str = "NotOlderThan";
+
+/// Decodes, defaults and validates.
+pub fn decode(query: &Query, watch: bool) -> Result<ListOptions, Status> {
+    let mut options = ListOptions::from_query(query).map_err(Status::bad_request)?;
+    options.watch |= watch;
+    if options.watch
+        && matches!(options.resource_version.as_str(), "" | "0")
+        && options.resource_version_match.is_empty()
+        && options.send_initial_events.is_none()
+    {
+        // A plain watch has been a watch-list since 1.34 (KEP-3157).
+        options.send_initial_events = Some(true);
+        options.resource_version_match = NOT_OLDER_THAN.to_owned();
+    }
+    validate(&options)?;
+    Ok(options)
+}
+
+fn validate(options: &ListOptions) -> Result<(), Status> {
+    let version_match = options.resource_version_match.as_str();
+    let mut causes = Vec::new();
+    let mut forbid = |field: &str, why: &str| {
+        causes.push(cause(
+            "FieldValueForbidden",
+            field,
+            format!("Forbidden: {why}"),
+        ));
+    };
+    let mut unsupported = None;
+    if options.watch {
+        if options.send_initial_events.is_some() && version_match != NOT_OLDER_THAN {
+            forbid(
+                "resourceVersionMatch",
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            );
+        }
+        if !version_match.is_empty() {
+            if options.send_initial_events.is_none() {
+                forbid(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                );
+            }
+            if version_match != NOT_OLDER_THAN {
+                unsupported = Some("\"NotOlderThan\"");
+            }
+        }
+    } else {
+        if !version_match.is_empty() {
+            if options.resource_version.is_empty() {
+                forbid(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                );
+            }
+            if !options.continue_token.is_empty() {
+                forbid(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden when continue is provided",
+                );
+            }
+            if options.version_match().is_err() {
+                unsupported = Some("\"Exact\", \"NotOlderThan\", \"\"");
+            } else if version_match == "Exact" && options.resource_version == "0" {
+                forbid(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                );
+            }
+        }
+        if options.send_initial_events.is_some() {
+            forbid(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for list",
+            );
+        }
+    }
+    if let Some(supported) = unsupported {
+        let message = format!(
+            "Unsupported value: {}: supported values: {supported}",
+            go_quote(version_match)
+        );
+        causes.push(cause(
+            "FieldValueNotSupported",
+            "resourceVersionMatch",
+            message,
+        ));
+    }
+    if options.watch && !version_match.is_empty() && !options.continue_token.is_empty() {
+        causes.push(cause(
+            "FieldValueForbidden",
+            "resourceVersionMatch",
+            "Forbidden: resourceVersionMatch is forbidden when continue is provided",
+        ));
+    }
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(invalid_options("ListOptions", causes))
+    }
+}
+
+/// The text storage gives for a resourceVersion that is no number.
+pub fn parse_version(text: &str) -> Result<u64, String> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    ResourceVersion::parse(text)
+        .map(|version| version.0)
+        .map_err(|e| format!("resourceVersion: Invalid value: {}: {e}", go_quote(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn combinations() {
+        for (query, expected) in [
+            ("", ""),
+            ("resourceVersion=5&resourceVersionMatch=Exact", ""),
+            ("watch=1", ""),
+            ("watch=1&resourceVersion=5", ""),
+            (
+                "resourceVersionMatch=Exact",
+                "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ),
+            (
+                "resourceVersion=0&resourceVersionMatch=Exact",
+                "resourceVersionMatch: Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            ),
+            (
+                "resourceVersion=1&resourceVersionMatch=foo",
+                "resourceVersionMatch: Unsupported value: \"foo\": supported values: \"Exact\", \"NotOlderThan\", \"\"",
+            ),
+            (
+                "sendInitialEvents=false",
+                "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list",
+            ),
+            (
+                "watch=1&resourceVersionMatch=Exact&resourceVersion=1",
+                "[resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided, resourceVersionMatch: Unsupported value: \"Exact\": supported values: \"NotOlderThan\"]",
+            ),
+        ] {
+            let got = decode(&Query::parse(query), false)
+                .err()
+                .map(|status| status.message)
+                .unwrap_or_default();
+            let expected = if expected.is_empty() {
+                String::new()
+            } else {
+                format!("ListOptions.meta.k8s.io \"\" is invalid: {expected}")
+            };
+            assert_eq!(got, expected, "{query}");
+        }
+    }
+}

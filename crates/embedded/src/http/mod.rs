@@ -1,0 +1,289 @@
+//! The HTTP surface: one function from request to response.
+
+mod accept;
+mod answer;
+mod binding;
+mod body;
+mod call;
+mod create;
+mod delete;
+mod encode;
+mod errors;
+mod eviction;
+mod field_validation;
+mod get;
+mod go_error;
+mod list;
+mod list_options;
+mod logs;
+mod patch;
+mod pretty;
+mod reviews;
+mod route;
+mod scale;
+#[cfg(test)]
+mod tests;
+mod update;
+mod warnings;
+mod watch;
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+
+pub use accept::{Media, Offer, negotiate};
+pub use answer::{Body, full, json, json_bytes, page_not_found, text, with_type};
+pub use delete::GARBAGE_COLLECTION;
+
+use self::{call::Call, encode::Chosen, route::Route, warnings::Warnings};
+use super::{
+    EmbeddedServer, discovery,
+    registry::{Resource, Subresource, Verbs},
+};
+use kubernetes_wire::api::{Query, Status};
+use kubernetes_wire::negotiation::MediaType;
+
+/// Answers one request. Never fails: every error is an answer.
+pub async fn serve(server: EmbeddedServer, request: Request<Incoming>) -> Response<Body> {
+    let (parts, incoming) = request.into_parts();
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let host = parts
+        .headers
+        .get(header::HOST)
+        .and_then(|value| value.to_str().ok())
+        .or(parts.uri.authority().map(|authority| authority.as_str()))
+        .unwrap_or_default()
+        .to_owned();
+    let head = Head {
+        host,
+        method: parts.method,
+        headers: parts.headers,
+        query,
+        warnings: Warnings::default(),
+        chosen: Chosen::default(),
+    };
+    let mut response = dispatch(&server, parts.uri.path(), &head, incoming)
+        .await
+        .unwrap_or_else(|status| answer::failure(&status));
+    // An error that itself cannot be negotiated is written raw, and raw is
+    // indented (apiserver `responsewriters.ErrorNegotiated`).
+    let failed = response.status().is_client_error() || response.status().is_server_error();
+    let raw_error = failed && head.negotiate(Offer::Json).is_err();
+    if raw_error {
+        head.chosen.set(MediaType::Json);
+    }
+    let media_type = head.chosen.get();
+    if raw_error || media_type == MediaType::Json && pretty::wanted(&head.query, &head.headers) {
+        response = prettify(response).await;
+    }
+    response = encode::answer_in(response, media_type).await;
+    let headers = response.headers_mut();
+    for text in head.warnings.take() {
+        if let Some(value) = warning_header(&text) {
+            headers.append(header::WARNING, value);
+        }
+    }
+    let audit_id = head
+        .headers
+        .get("audit-id")
+        .cloned()
+        .or_else(|| HeaderValue::from_str(&uuid::Uuid::new_v4().to_string()).ok());
+    if let Some(id) = audit_id {
+        headers.insert("audit-id", id);
+    }
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// What of a request is not its path or body.
+pub struct Head {
+    /// As the client calls this server.
+    pub host: String,
+    pub method: Method,
+    pub headers: HeaderMap,
+    pub query: Query,
+    /// What the answer warns of.
+    pub warnings: Warnings,
+    /// In what encoding the answer goes out.
+    pub chosen: Chosen,
+}
+
+async fn dispatch(
+    server: &EmbeddedServer,
+    path: &str,
+    head: &Head,
+    incoming: Incoming,
+) -> Result<Response<Body>, Status> {
+    let route = Route::parse(path);
+    if let Route::Resource(target) = route {
+        return resource(server, target, head, incoming).await;
+    }
+    let served = server.registry().served();
+    let readable = matches!(head.method, Method::GET | Method::HEAD);
+    if !readable && !matches!(route, Route::Unknown | Route::Health(..)) {
+        return Err(errors::method_not_allowed());
+    }
+    match route {
+        Route::Root => discovery::root(&served),
+        Route::Version => discovery::version(),
+        Route::Health(probe, check) => Ok(discovery::health(&probe, check.as_deref(), &head.query)),
+        Route::OpenApiV2 => discovery::openapi_v2(&served, &head.headers),
+        Route::OpenApiV3(None) => discovery::openapi_v3_index(&served),
+        Route::OpenApiV3(Some(key)) => discovery::openapi_v3(&served, &key),
+        Route::Core => discovery::core(&served, head),
+        Route::Groups => discovery::groups(&served, head),
+        Route::Group(group) => Ok(discovery::group(&served, &group)),
+        Route::GroupVersion(group, version) => discovery::resources(&served, &group, &version),
+        Route::Resource(_) | Route::Unknown => Ok(page_not_found()),
+    }
+}
+
+async fn resource(
+    server: &EmbeddedServer,
+    target: route::Target,
+    head: &Head,
+    incoming: Incoming,
+) -> Result<Response<Body>, Status> {
+    let registry = server.registry();
+    let Some(resource) = registry.lookup(&target.group, &target.version, &target.resource) else {
+        // Only groups of built-in resources answer with a Status.
+        return if registry.served().is_built_in_group(&target.group) {
+            Err(Status::unknown_path())
+        } else {
+            Ok(page_not_found())
+        };
+    };
+    let warning = resource.warning.clone();
+    let mut response = match route_call(server, resource, target, head, incoming).await {
+        Ok(response) => response,
+        Err(status) => answer::failure(&status),
+    };
+    if let Some(value) = warning.and_then(|text| warning_header(&text)) {
+        response.headers_mut().append(header::WARNING, value);
+    }
+    Ok(response)
+}
+
+/// `299 - "text"`, quoted (apimachinery `util/net NewWarningHeader`).
+fn warning_header(text: &str) -> Option<HeaderValue> {
+    let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
+    HeaderValue::from_str(&format!("299 - \"{quoted}\"")).ok()
+}
+
+async fn route_call(
+    server: &EmbeddedServer,
+    resource: Arc<Resource>,
+    target: route::Target,
+    head: &Head,
+    incoming: Incoming,
+) -> Result<Response<Body>, Status> {
+    let custom = resource.custom.is_some();
+    let method = head.method.as_str();
+    let in_namespace = !target.namespace.is_empty();
+    if in_namespace && !resource.namespaced
+        || (target.name.is_empty() && !target.subresource.is_empty())
+    {
+        return unknown(custom);
+    }
+    if resource.verbs == Verbs::CreateOnly {
+        return match (method, target.name.as_str(), in_namespace) {
+            ("POST", "", true) if resource.kind == "Binding" => {
+                binding::create(&Call::new(server, resource, target, head), incoming).await
+            }
+            ("POST", "", inside) if inside == resource.namespaced => {
+                reviews::create(&Call::new(server, resource, target, head), incoming).await
+            }
+            _ => Err(errors::method_not_allowed()),
+        };
+    }
+    if resource.namespaced && !in_namespace && !target.name.is_empty() {
+        return unknown(custom);
+    }
+    let subresource = match target.subresource.as_str() {
+        "" => None,
+        name => match resource.subresources.iter().find(|s| s.name() == name) {
+            Some(found) => Some(*found),
+            // Custom resources look for the object before they look for this.
+            None if custom => {
+                return Err(Status::not_found(&resource.group_resource(), &target.name));
+            }
+            None => return unknown(false),
+        },
+    };
+    let everywhere = resource.namespaced && !in_namespace;
+    let call = Call::new(server, resource, target, head);
+    let named = !call.target.name.is_empty();
+    match (method, named, subresource) {
+        ("GET", false, _) => list::list_or_watch(&call).await,
+        ("GET", true, None) if call.target.watch => list::list_or_watch(&call).await,
+        ("GET", true, None | Some(Subresource::Status)) => get::get(&call).await,
+        ("GET", true, Some(Subresource::Scale)) => scale::get(&call),
+        ("GET", true, Some(Subresource::Log)) => logs::get(&call),
+        (_, false, _) if everywhere && custom => unknown(true),
+        ("POST", false, None) if !everywhere => create::create(&call, incoming).await,
+        ("DELETE", false, None)
+            if !everywhere && call.resource.verbs != Verbs::NoDeleteCollection =>
+        {
+            delete::collection(&call, incoming).await
+        }
+        ("PUT", true, None | Some(Subresource::Status)) => {
+            update::update(&call, subresource.is_some(), incoming).await
+        }
+        ("PATCH", true, None | Some(Subresource::Status)) => {
+            patch::patch(&call, subresource.is_some(), incoming).await
+        }
+        ("PUT" | "PATCH", true, Some(Subresource::Scale)) => scale::put(&call, incoming).await,
+        ("PUT", true, Some(Subresource::Finalize)) => update::finalize(&call, incoming).await,
+        ("POST", true, Some(Subresource::Binding)) => binding::create(&call, incoming).await,
+        ("POST", true, Some(Subresource::Eviction)) => eviction::create(&call, incoming).await,
+        ("DELETE", true, None) => delete::delete(&call, incoming).await,
+        ("PUT", false, None) if custom => Err(Status::bad_request("name must be provided")),
+        ("GET" | "POST" | "PUT" | "PATCH" | "DELETE", ..) => Err(errors::method_not_allowed()),
+        // A method the request info has no verb for.
+        _ if custom => Err(Status::method_not_allowed(&call.group_resource(), "")),
+        _ => Err(errors::method_not_allowed()),
+    }
+}
+
+fn unknown(custom: bool) -> Result<Response<Body>, Status> {
+    if custom {
+        Ok(page_not_found())
+    } else {
+        Err(Status::unknown_path())
+    }
+}
+
+/// Lays a whole JSON answer out for people; streams pass untouched.
+async fn prettify(response: Response<Body>) -> Response<Body> {
+    use http_body_util::BodyExt;
+    use hyper::body::Body as _;
+
+    let is_json = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value == "application/json");
+    if !is_json || response.body().size_hint().exact().is_none() {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    match body.collect().await {
+        Ok(whole) => Response::from_parts(parts, full(pretty::indent(&whole.to_bytes()))),
+        Err(never) => match never {},
+    }
+}
+
+impl Head {
+    pub fn negotiate(&self, offer: Offer) -> Result<Media, Status> {
+        let (media, media_type) = negotiate(&self.headers, offer, true)?;
+        self.chosen.set(media_type);
+        Ok(media)
+    }
+}
+
+/// 200 with JSON that is ready to send, its newline included.
+fn ready(json: Vec<u8>) -> Response<Body> {
+    with_type(StatusCode::OK, "application/json", json)
+}

@@ -1,0 +1,55 @@
+//! Access and token reviews: created, answered and not kept. Everybody may do
+//! everything here, and no token is known.
+
+use http::{HeaderMap, Response, StatusCode};
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+
+use super::{Body, body, call::Call, json_bytes};
+use crate::{encoding, view};
+use kubernetes_wire::api::{Status, user};
+
+pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
+    call.media()?;
+    let resource = &call.resource;
+    let mut review = body::object(call, incoming, &resource.kind, &resource.api_version()).await?;
+    let status = match resource.kind.as_str() {
+        "TokenReview" => json!({"user": {}, "error": "invalid bearer token"}),
+        "SelfSubjectReview" => json!({"userInfo": user_info(&call.head.headers)}),
+        "SelfSubjectRulesReview" => json!({
+            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+            "incomplete": false,
+        }),
+        _ => json!({"allowed": true}),
+    };
+    view::to_stored(resource, &mut review);
+    if let Some(map) = review.as_object_mut() {
+        map.entry("metadata").or_insert(Value::Null);
+        map.insert("status".to_owned(), status);
+    }
+    crate::meta::metadata_mut(&mut review);
+    let item = encoding::built_in(&review);
+    let object = encoding::with_type(&resource.kind, &resource.api_version(), &item);
+    Ok(json_bytes(StatusCode::CREATED, object.to_vec()))
+}
+
+/// There is no authentication: whoever stands in front says who it is.
+fn user_info(headers: &HeaderMap) -> Value {
+    let text = |name: &str| {
+        headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    };
+    let name = text("x-remote-user");
+    if name.is_empty() {
+        return json!({"username": user::ANONYMOUS, "groups": [user::UNAUTHENTICATED]});
+    }
+    let groups: Vec<&str> = headers
+        .get_all("x-remote-group")
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .collect();
+    json!({"username": name, "groups": groups})
+}

@@ -1,0 +1,312 @@
+//! WATCH: a cursor over a resource's event log, turned into frames.
+//!
+//! ```text
+//! initial events ─▶ end bookmark ─▶ live ─▶ deadline, resource gone, or
+//!   (if asked)        (if asked)     │       history lost: the stream ends
+//!                                    └─ bookmarks every period
+//! ```
+//!
+//! Rules: apiserver `storage/cacher/cache_watcher.go`.
+
+use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures::stream;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use rand::Rng;
+use tokio::{sync::watch::Receiver, time::Instant};
+
+use super::{
+    Body, Media, Offer,
+    call::Call,
+    encode,
+    list::{Selection, wait_for},
+    list_options::parse_version,
+};
+use crate::{
+    EmbeddedServer,
+    registry::Resource,
+    storage::{Event, Keyspace, Stored},
+    table, view,
+};
+use kubernetes_wire::{
+    api::{Reason, Status, go_json},
+    negotiation::{IncludeObject, MediaType},
+    representation::{EventType, envelope::watch_frame},
+};
+
+/// Events turned into one chunk at most: bounds what a slow reader holds.
+const BATCH: usize = 100;
+
+/// Longer than anybody watches, and not too long for a clock.
+const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// A watch without timeoutSeconds ends after this long, or up to twice as long
+/// (`--min-request-timeout`).
+const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// Before a watch ends, a bookmark saves its client a relist.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
+pub async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Body>, Status> {
+    let media = call.negotiate(Offer::Watch)?;
+    let protobuf = call.head.chosen.get() == MediaType::Protobuf;
+    let content_type = if protobuf {
+        "application/vnd.kubernetes.protobuf;stream=watch"
+    } else {
+        MediaType::Json.as_str()
+    };
+    let include_object = call.include_object()?;
+    let options = &selection.options;
+    let requested = parse_version(&options.resource_version)
+        .map_err(|text| Status::failure(500, Reason::Unknown, text))?;
+    let now = Instant::now();
+    let timeout = match options.timeout_seconds {
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()).min(FAR),
+        _ => MIN_REQUEST_TIMEOUT.mul_f64(rand::rng().random_range(1.0..2.0)),
+    };
+    let keyspace = call.storage().keyspace(&call.group_resource());
+    let mut stream = Stream {
+        server: call.server.clone(),
+        changed: keyspace.subscribe(),
+        keyspace,
+        resource: call.resource.clone(),
+        bookmarks: options.allow_watch_bookmarks,
+        media,
+        protobuf,
+        include_object,
+        columns_sent: false,
+        initial: VecDeque::new(),
+        end_bookmark: false,
+        error: None,
+        cursor: requested,
+        bookmarked: 0,
+        resource_gone: false,
+        deadline: now + timeout,
+        next_bookmark: now,
+        selection,
+    };
+    stream.schedule_bookmark(now);
+    stream.position(call, requested).await;
+    let frames = stream::unfold(stream, |mut stream| async move {
+        let bytes = stream.next().await?;
+        Some((Ok::<_, Infallible>(Frame::data(bytes)), stream))
+    });
+    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
+    *response.status_mut() = StatusCode::OK;
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    Ok(response)
+}
+
+struct Stream {
+    server: EmbeddedServer,
+    keyspace: Arc<Keyspace>,
+    changed: Receiver<u64>,
+    resource: Arc<Resource>,
+    selection: Selection,
+    bookmarks: bool,
+    media: Media,
+    protobuf: bool,
+    include_object: IncludeObject,
+    /// Of Tables, only the first event carries the columns.
+    columns_sent: bool,
+    /// Objects of the initial state still to be sent as ADDED.
+    initial: VecDeque<Arc<Stored>>,
+    end_bookmark: bool,
+    /// Sent instead of everything else, then the stream ends.
+    error: Option<Status>,
+    /// Every event up to this revision has been seen.
+    cursor: u64,
+    /// The revision the client knows of from the start or from a bookmark.
+    bookmarked: u64,
+    resource_gone: bool,
+    deadline: Instant,
+    next_bookmark: Instant,
+}
+
+impl Stream {
+    /// Finds where the stream begins.
+    async fn position(&mut self, call: &Call<'_>, requested: u64) {
+        let send_initial = self.selection.options.send_initial_events;
+        if send_initial == Some(true) {
+            if let Err(status) = wait_for(call, requested).await {
+                self.error = Some(status);
+                return;
+            }
+            let snapshot = self.keyspace.snapshot(self.server.storage().revision());
+            self.cursor = snapshot.revision;
+            self.initial = snapshot
+                .objects
+                .iter()
+                .filter(|(key, _)| self.selection.has_key(key))
+                .filter(|(_, object)| self.selection.matches(&self.resource, object))
+                .map(|(_, object)| object.clone())
+                .collect();
+            self.end_bookmark = self.bookmarks;
+        } else if requested == 0 {
+            self.cursor = self.server.storage().revision();
+        } else if let Err(old) = self.keyspace.events_after(requested, 0) {
+            self.error = Some(Status::expired(format!(
+                "too old resource version: {requested} ({})",
+                old.oldest - 1
+            )));
+        }
+        self.bookmarked = self.cursor;
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(status) = self.error.take() {
+            self.resource_gone = true;
+            return Some(self.error_frame(&status));
+        }
+        loop {
+            if !self.initial.is_empty() {
+                return Some(self.initial_frames());
+            }
+            if self.end_bookmark {
+                self.end_bookmark = false;
+                let object = view::bookmark(&self.resource, self.cursor, true);
+                return Some(self.frame(EventType::Bookmark, object));
+            }
+            if Instant::now() >= self.deadline {
+                return None;
+            }
+            let revision = self.server.storage().revision();
+            // History lost while streaming: the client starts again.
+            let events = self.keyspace.events_after(self.cursor, BATCH).ok()?;
+            match events.last() {
+                Some(last) => {
+                    self.cursor = last.revision;
+                    let frames = self.live_frames(&events);
+                    if !frames.is_empty() {
+                        return Some(frames);
+                    }
+                    continue;
+                }
+                None if self.resource_gone => return None,
+                // The cursor may be in the future; it never moves back.
+                None => self.cursor = self.cursor.max(revision),
+            }
+            if let Some(frame) = self.due_bookmark() {
+                return Some(frame);
+            }
+            tokio::select! {
+                changed = self.changed.changed() => self.resource_gone = changed.is_err(),
+                () = tokio::time::sleep_until(self.next_bookmark.min(self.deadline)) => {}
+            }
+        }
+    }
+
+    fn due_bookmark(&mut self) -> Option<Bytes> {
+        let now = Instant::now();
+        if now < self.next_bookmark {
+            return None;
+        }
+        self.schedule_bookmark(now);
+        let known = self.server.storage().revision().min(self.cursor);
+        if !self.bookmarks || known <= self.bookmarked {
+            return None;
+        }
+        self.bookmarked = known;
+        let object = view::bookmark(&self.resource, known, false);
+        Some(self.frame(EventType::Bookmark, object))
+    }
+
+    fn schedule_bookmark(&mut self, now: Instant) {
+        let periodic = now + self.server.options().bookmark_period;
+        let last = self.deadline.checked_sub(LAST_BOOKMARK);
+        self.next_bookmark = match last {
+            Some(last) if last > now && last < periodic => last,
+            _ => periodic,
+        };
+    }
+
+    fn initial_frames(&mut self) -> Bytes {
+        let count = self.initial.len().min(BATCH);
+        let objects: Vec<_> = self.initial.drain(..count).collect();
+        let mut out = Vec::new();
+        for object in objects {
+            let object = view::object(&self.resource, &object);
+            out.extend_from_slice(&self.frame(EventType::Added, object));
+        }
+        out.into()
+    }
+
+    fn live_frames(&mut self, events: &[Event]) -> Bytes {
+        let mut out = Vec::new();
+        for event in events {
+            if let Some((kind, object)) = self.convert(event) {
+                out.extend_from_slice(&self.frame(kind, object));
+            }
+        }
+        out.into()
+    }
+
+    /// An object that leaves the selection is DELETED as it last matched, with
+    /// the revision of the event (`convertToWatchEvent`).
+    fn convert(&self, event: &Event) -> Option<(EventType, Bytes)> {
+        if !self.selection.has_key(&event.key) {
+            return None;
+        }
+        let passes = |object: &Option<Arc<Stored>>| {
+            object
+                .as_ref()
+                .filter(|object| self.selection.matches(&self.resource, object))
+                .cloned()
+        };
+        let (current, previous) = (passes(&event.current), passes(&event.previous));
+        let view = |object: &Stored| view::object(&self.resource, object);
+        match (current, previous) {
+            (Some(current), None) => Some((EventType::Added, view(&current))),
+            (Some(current), Some(_)) => Some((EventType::Modified, view(&current))),
+            (None, Some(previous)) => Some((
+                EventType::Deleted,
+                match &event.removed {
+                    Some(removed) => view(removed),
+                    None => view(&previous.restamped(event.revision)),
+                },
+            )),
+            (None, None) => None,
+        }
+    }
+
+    fn frame(&mut self, event: EventType, object: Bytes) -> Bytes {
+        let object = self.shaped(&object).unwrap_or(object);
+        self.encoded(event, &object)
+    }
+
+    fn error_frame(&self, status: &Status) -> Bytes {
+        self.encoded(EventType::Error, &go_json::to_vec(status))
+    }
+
+    /// In place of an object that protobuf cannot show stands an error.
+    fn encoded(&self, event: EventType, object: &[u8]) -> Bytes {
+        if !self.protobuf {
+            return watch_frame(event, object);
+        }
+        encode::protobuf_frame(event, object).unwrap_or_else(|| {
+            let status = Status::internal_error("the object cannot be written as protobuf");
+            let status = go_json::to_vec(&status);
+            encode::protobuf_frame(EventType::Error, &status).unwrap_or_default()
+        })
+    }
+
+    /// The object in the shape that was asked for; as it is if that fails.
+    fn shaped(&mut self, object: &Bytes) -> Option<Bytes> {
+        match self.media {
+            Media::Table(version) => {
+                let first = !self.columns_sent;
+                let include = self.include_object;
+                let table = table::event(&self.resource, object, version, include, first)?;
+                self.columns_sent = true;
+                Some(table)
+            }
+            Media::Metadata(version) => table::metadata(&self.resource, object, version),
+            Media::Json | Media::MetadataList(_) | Media::Discovery => None,
+        }
+    }
+}

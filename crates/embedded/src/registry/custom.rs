@@ -1,0 +1,416 @@
+//! CustomResourceDefinitions: what they must say, and the resources they make.
+
+use std::{cmp::Ordering, sync::Arc};
+
+use serde_json::{Value, json};
+
+use super::{Custom, Fields, Resource, Scale, Subresource, Verbs};
+use crate::schema::Schema;
+use kubernetes_wire::api::{
+    GroupVersionResource, Status,
+    status::{Cause, Details, Reason},
+};
+use kubernetes_wire::representation::{Printer, table::CustomColumn};
+
+/// Defaults a new definition, checks what serving it needs, and gives it the
+/// status that the controllers of a real server give within milliseconds.
+pub fn accept(definition: &mut Value, now: &str) -> Result<(), Status> {
+    let text = |pointer: &str| {
+        definition
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let (name, group) = (text("/metadata/name"), text("/spec/group"));
+    let (plural, kind) = (text("/spec/names/plural"), text("/spec/names/kind"));
+    let mut causes = Vec::new();
+    for (value, field) in [
+        (&group, "spec.group"),
+        (&plural, "spec.names.plural"),
+        (&kind, "spec.names.kind"),
+    ] {
+        if value.is_empty() {
+            causes.push(cause(
+                "FieldValueRequired",
+                "Required value".to_owned(),
+                field,
+            ));
+        }
+    }
+    if !causes.is_empty() {
+        return Err(invalid(&name, causes));
+    }
+    if name != format!("{plural}.{group}") {
+        let message =
+            format!("Invalid value: \"{name}\": must be spec.names.plural+\".\"+spec.group");
+        causes.push(cause("FieldValueInvalid", message, "metadata.name"));
+    }
+    let scope = text("/spec/scope");
+    if scope != "Namespaced" && scope != "Cluster" {
+        let message = if scope.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Unsupported value: \"{scope}\": supported values: \"Cluster\", \"Namespaced\"")
+        };
+        let reason = if scope.is_empty() {
+            "FieldValueRequired"
+        } else {
+            "FieldValueNotSupported"
+        };
+        causes.push(cause(reason, message, "spec.scope"));
+    }
+    let stored: Vec<String> = versions(definition)
+        .filter(|v| v.get("storage") == Some(&Value::Bool(true)))
+        .map(version_name)
+        .collect();
+    let [storage] = stored.as_slice() else {
+        causes.push(cause(
+            "FieldValueInvalid",
+            "Invalid value: must have exactly one version marked as storage version".to_owned(),
+            "spec.versions",
+        ));
+        return Err(invalid(&name, causes));
+    };
+    if !causes.is_empty() {
+        return Err(invalid(&name, causes));
+    }
+    let storage = storage.clone();
+    let names = definition
+        .pointer_mut("/spec/names")
+        .and_then(Value::as_object_mut);
+    let Some(names) = names else {
+        return Err(invalid(&name, Vec::new()));
+    };
+    names
+        .entry("singular")
+        .or_insert_with(|| kind.to_lowercase().into());
+    names
+        .entry("listKind")
+        .or_insert_with(|| format!("{kind}List").into());
+    let accepted = Value::Object(names.clone());
+    if let Some(spec) = definition.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.entry("conversion")
+            .or_insert_with(|| json!({"strategy": "None"}));
+    }
+    let since = |kind: &str| {
+        definition
+            .pointer("/status/conditions")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .find(|c| c.get("type").and_then(Value::as_str) == Some(kind))
+            .and_then(|c| c.get("lastTransitionTime")?.as_str())
+            .unwrap_or(now)
+            .to_owned()
+    };
+    let conditions = json!([
+        condition(
+            "NamesAccepted",
+            "NoConflicts",
+            "no conflicts found",
+            &since("NamesAccepted")
+        ),
+        condition(
+            "Established",
+            "InitialNamesAccepted",
+            "the initial names have been accepted",
+            &since("Established"),
+        ),
+    ]);
+    let mut versions = definition
+        .pointer("/status/storedVersions")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    if !versions.iter().any(|v| v.as_str() == Some(&storage)) {
+        versions.push(storage.into());
+    }
+    if let Some(object) = definition.as_object_mut() {
+        object.insert(
+            "status".into(),
+            json!({
+                "conditions": conditions,
+                "acceptedNames": accepted,
+                "storedVersions": versions,
+            }),
+        );
+    }
+    Ok(())
+}
+
+fn condition(kind: &str, reason: &str, message: &str, since: &str) -> Value {
+    json!({
+        "type": kind,
+        "status": "True",
+        "lastTransitionTime": since,
+        "reason": reason,
+        "message": message,
+    })
+}
+
+fn cause(reason: &str, message: String, field: &str) -> Cause {
+    Cause {
+        reason: reason.to_owned(),
+        message,
+        field: field.to_owned(),
+    }
+}
+
+fn invalid(name: &str, causes: Vec<Cause>) -> Status {
+    let texts: Vec<String> = causes
+        .iter()
+        .map(|c| format!("{}: {}", c.field, c.message))
+        .collect();
+    let aggregate = match texts.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    };
+    Status::failure(
+        422,
+        Reason::Invalid,
+        format!("CustomResourceDefinition.apiextensions.k8s.io \"{name}\" is invalid: {aggregate}"),
+    )
+    .with_details(Details {
+        name: name.to_owned(),
+        group: "apiextensions.k8s.io".to_owned(),
+        kind: "CustomResourceDefinition".to_owned(),
+        causes,
+        ..Details::default()
+    })
+}
+
+fn versions(definition: &Value) -> impl Iterator<Item = &Value> {
+    definition
+        .pointer("/spec/versions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
+fn version_name(version: &Value) -> String {
+    version
+        .get("name")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// The served resources of an accepted definition.
+pub(super) fn resources(definition: &Value) -> Vec<Resource> {
+    let text = |pointer: &str| {
+        definition
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let list = |pointer: &str| -> Vec<String> {
+        definition
+            .pointer(pointer)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(|v| v.as_str().map(str::to_owned))
+            .collect()
+    };
+    let group = text("/spec/group");
+    let storage_version = versions(definition)
+        .find(|v| v.get("storage") == Some(&Value::Bool(true)))
+        .map(version_name)
+        .unwrap_or_default();
+    versions(definition)
+        .filter(|v| v.get("served") == Some(&Value::Bool(true)))
+        .map(|version| Resource {
+            gvr: GroupVersionResource::new(
+                &group,
+                &version_name(version),
+                &text("/spec/names/plural"),
+            ),
+            kind: text("/spec/names/kind"),
+            list_kind: text("/spec/names/listKind"),
+            singular: text("/spec/names/singular"),
+            namespaced: text("/spec/scope") == "Namespaced",
+            verbs: Verbs::All,
+            short_names: list("/spec/names/shortNames"),
+            categories: list("/spec/names/categories"),
+            storage_version_hash: storage_hash(&group, &storage_version, &text("/spec/names/kind")),
+            subresources: subresources(version),
+            fields: Fields {
+                extra: version
+                    .get("selectableFields")
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|field| field.get("jsonPath")?.as_str())
+                    .map(|path| {
+                        let label = path.trim_start_matches('.');
+                        (label.to_owned(), pointer(path))
+                    })
+                    .collect(),
+                own_error: false,
+            },
+            empty: "{}",
+            generation: true,
+            create_on_update: false,
+            unconditional_update: false,
+            returns_deleted: false,
+            warning: warning(definition, version, &group, &text("/spec/names/kind")),
+            scale: version.pointer("/subresources/scale").map(|scale| {
+                let path = |key: &str| scale.get(key).and_then(Value::as_str).map(pointer);
+                Scale {
+                    spec_replicas: path("specReplicasPath").unwrap_or_default(),
+                    status_replicas: path("statusReplicasPath").unwrap_or_default(),
+                    selector: path("labelSelectorPath"),
+                }
+            }),
+            custom: Some(Custom {
+                storage_version: storage_version.clone(),
+                printer: printer(version),
+                schema: version
+                    .pointer("/schema/openAPIV3Schema")
+                    .map(|schema| Arc::new(Schema::parse(schema))),
+                open_api: version
+                    .pointer("/schema/openAPIV3Schema")
+                    .map(|schema| Arc::new(schema.clone())),
+            }),
+        })
+        .collect()
+}
+
+fn printer(version: &Value) -> Option<Printer> {
+    let columns: Vec<CustomColumn> = match version.get("additionalPrinterColumns") {
+        Some(columns) => serde_json::from_value(columns.clone()).ok()?,
+        None => Vec::new(),
+    };
+    Printer::from_crd_columns(&columns)
+}
+
+fn subresources(version: &Value) -> Vec<Subresource> {
+    let mut out = Vec::new();
+    for (key, subresource) in [
+        ("status", Subresource::Status),
+        ("scale", Subresource::Scale),
+    ] {
+        if version
+            .get("subresources")
+            .is_some_and(|s| s.get(key).is_some())
+        {
+            out.push(subresource);
+        }
+    }
+    out
+}
+
+/// `.spec.replicas` as a JSON pointer; these paths are plain field names.
+fn pointer(path: &str) -> String {
+    path.replace('.', "/")
+}
+
+/// discovery.StorageVersionHash: the first 8 bytes of SHA-256 in base64.
+fn storage_hash(group: &str, version: &str, kind: &str) -> String {
+    use base64::Engine;
+    use sha2::{Digest, Sha256};
+    let digest = Sha256::digest(format!("{group}/{version}/{kind}"));
+    let head: Vec<u8> = digest.iter().copied().take(8).collect();
+    base64::engine::general_purpose::STANDARD.encode(head)
+}
+
+fn warning(definition: &Value, version: &Value, group: &str, kind: &str) -> Option<String> {
+    if version.get("deprecated") != Some(&Value::Bool(true)) {
+        return None;
+    }
+    if let Some(text) = version.get("deprecationWarning").and_then(Value::as_str) {
+        return Some(text.to_owned());
+    }
+    let name = version_name(version);
+    let mut best: Vec<String> = versions(definition)
+        .filter(|v| v.get("served") == Some(&Value::Bool(true)))
+        .filter(|v| v.get("deprecated") != Some(&Value::Bool(true)))
+        .map(version_name)
+        .filter(|other| version_order(other, &name) == Ordering::Less)
+        .collect();
+    best.sort_by(|a, b| version_order(a, b));
+    let instead = best
+        .first()
+        .map(|best| format!("; use {group}/{best} {kind}"))
+        .unwrap_or_default();
+    Some(format!("{group}/{name} {kind} is deprecated{instead}"))
+}
+
+/// Kubernetes' order of versions: GA before beta before alpha, larger first;
+/// names that are none of these last, by the alphabet. Best is least.
+pub(super) fn version_order(a: &str, b: &str) -> Ordering {
+    match (rank(a), rank(b)) {
+        (Some(a), Some(b)) => b.cmp(&a),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => a.cmp(b),
+    }
+}
+
+/// Stability, major, minor.
+fn rank(version: &str) -> Option<(u8, u64, u64)> {
+    let rest = version.strip_prefix('v')?;
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (major, rest) = rest.split_at(digits);
+    let major = major.parse().ok()?;
+    if rest.is_empty() {
+        return Some((2, major, 0));
+    }
+    for (name, stability) in [("beta", 1), ("alpha", 0)] {
+        if let Some(minor) = rest.strip_prefix(name) {
+            return Some((stability, major, minor.parse().ok()?));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_sort_best_first() {
+        let mut versions = ["v1alpha1", "foo1", "v2", "v1beta2", "v1", "v1beta10", "bar"];
+        versions.sort_by(|a, b| version_order(a, b));
+        assert_eq!(
+            versions,
+            ["v2", "v1", "v1beta10", "v1beta2", "v1alpha1", "bar", "foo1"]
+        );
+    }
+
+    #[test]
+    fn definitions_make_resources() {
+        let mut definition = json!({
+            "metadata": {"name": "widgets.example.com"},
+            "spec": {
+                "group": "example.com",
+                "names": {"kind": "Widget", "plural": "widgets"},
+                "scope": "Namespaced",
+                "versions": [
+                    {"name": "v1", "served": true, "storage": true, "subresources": {"status": {}}},
+                    {"name": "v1alpha1", "served": true, "storage": false, "deprecated": true},
+                    {"name": "v0", "served": false, "storage": false},
+                ],
+            },
+        });
+        accept(&mut definition, "2026-01-01T00:00:00Z").unwrap();
+        let made = resources(&definition);
+        assert_eq!(made.len(), 2);
+        assert_eq!(made[0].list_kind, "WidgetList");
+        assert_eq!(made[0].subresources, [Subresource::Status]);
+        // Asked of a real server.
+        assert_eq!(made[0].storage_version_hash, "gIwvi5rymmg=");
+        assert_eq!(
+            made[1].warning.as_deref(),
+            Some("example.com/v1alpha1 Widget is deprecated; use example.com/v1 Widget")
+        );
+        definition["metadata"]["name"] = "wrong".into();
+        assert_eq!(
+            accept(&mut definition, "").unwrap_err().message,
+            "CustomResourceDefinition.apiextensions.k8s.io \"wrong\" is invalid: metadata.name: \
+             Invalid value: \"wrong\": must be spec.names.plural+\".\"+spec.group"
+        );
+    }
+}

@@ -1,0 +1,73 @@
+//! Field selectors: which labels a resource has, and their values.
+
+use serde_json::Value;
+
+use super::Resource;
+use kubernetes_wire::api::{FieldSelector, Status};
+
+impl Resource {
+    /// Refuses labels this resource does not have, as its conversion does.
+    pub fn check_fields(&self, selector: &FieldSelector) -> Result<(), Status> {
+        for requirement in &selector.requirements {
+            let label = requirement.field.as_str();
+            if !self.has_field(label) {
+                return Err(Status::bad_request(self.unknown_field(label)));
+            }
+        }
+        Ok(())
+    }
+
+    fn has_field(&self, label: &str) -> bool {
+        match label {
+            "metadata.name" => true,
+            // Default conversion accepts it even of cluster-scoped built-ins.
+            "metadata.namespace" => {
+                self.namespaced || (self.custom.is_none() && !self.fields.own_error)
+            }
+            _ => self.fields.extra.iter().any(|(known, _)| known == label),
+        }
+    }
+
+    fn unknown_field(&self, label: &str) -> String {
+        if self.kind == "Job" {
+            format!("field label {label:?} not supported for Job")
+        } else if self.fields.own_error || self.custom.is_some() {
+            format!("field label not supported: {label}")
+        } else {
+            format!(
+                "{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            )
+        }
+    }
+
+    pub fn matches_fields(&self, selector: &FieldSelector, object: &Value) -> bool {
+        selector.requirements.iter().all(|requirement| {
+            let value = self.field(&requirement.field, object);
+            (value == requirement.value) == requirement.equal
+        })
+    }
+
+    /// Booleans and numbers compare as Go prints them; an absent boolean is
+    /// false and an absent number 0, an absent string empty.
+    fn field(&self, label: &str, object: &Value) -> String {
+        let pointer = match label {
+            "metadata.name" => "/metadata/name",
+            "metadata.namespace" => "/metadata/namespace",
+            _ => self
+                .fields
+                .extra
+                .iter()
+                .find(|(known, _)| known == label)
+                .map_or("", |(_, pointer)| pointer.as_str()),
+        };
+        match object.pointer(pointer) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Null) | None => match label {
+                "spec.unschedulable" | "spec.hostNetwork" => "false".to_owned(),
+                "status.replicas" | "status.successful" => "0".to_owned(),
+                _ => String::new(),
+            },
+            Some(other) => other.to_string(),
+        }
+    }
+}

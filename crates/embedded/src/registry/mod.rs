@@ -1,0 +1,157 @@
+//! Which resources are served, and how each behaves.
+//!
+//! Built-in resources are a table; custom ones come and go with their
+//! definitions. Readers take the current set as one pointer.
+
+mod built_in;
+mod custom;
+mod defaults;
+mod fields;
+mod names;
+mod resource;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use serde_json::Value;
+
+pub use custom::accept as accept_definition;
+pub use defaults::{prepare_create, prepare_update};
+pub use names::check_name;
+pub use resource::{Custom, Fields, Resource, Scale, Subresource, Verbs};
+
+use kubernetes_wire::api::{GroupResource, GroupVersion};
+
+pub struct Registry {
+    built_in: Arc<[Arc<Resource>]>,
+    served: ArcSwap<Served>,
+}
+
+/// One consistent view of what is served.
+pub struct Served {
+    built_in: Arc<[Arc<Resource>]>,
+    /// By group, version priority, resource.
+    custom: Vec<Arc<Resource>>,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        let built_in: Arc<[_]> = built_in::resources().into_iter().map(Arc::new).collect();
+        Self {
+            served: ArcSwap::from_pointee(Served {
+                built_in: built_in.clone(),
+                custom: Vec::new(),
+            }),
+            built_in,
+        }
+    }
+}
+
+impl Registry {
+    pub fn served(&self) -> Arc<Served> {
+        self.served.load_full()
+    }
+
+    pub fn lookup(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Resource>> {
+        self.served
+            .load()
+            .all()
+            .find(|r| {
+                r.gvr.resource == resource && r.gvr.group == group && r.gvr.version == version
+            })
+            .cloned()
+    }
+
+    /// Serves what `definitions` define from now on, and nothing else custom.
+    pub fn set_definitions<'a>(&self, definitions: impl Iterator<Item = &'a Value>) {
+        let mut custom: Vec<Arc<Resource>> = definitions
+            .flat_map(custom::resources)
+            .map(Arc::new)
+            .collect();
+        custom.sort_by(|a, b| {
+            a.gvr
+                .group
+                .cmp(&b.gvr.group)
+                .then_with(|| custom::version_order(&a.gvr.version, &b.gvr.version))
+                .then_with(|| a.gvr.resource.cmp(&b.gvr.resource))
+        });
+        self.served.store(Arc::new(Served {
+            built_in: self.built_in.clone(),
+            custom,
+        }));
+    }
+}
+
+impl Served {
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.built_in.iter().chain(&self.custom)
+    }
+
+    pub fn in_version<'a>(
+        &'a self,
+        group: &'a str,
+        version: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Resource>> {
+        self.all()
+            .filter(move |r| r.gvr.group == group && r.gvr.version == version)
+    }
+
+    pub fn is_built_in_group(&self, group: &str) -> bool {
+        self.built_in.iter().any(|r| r.gvr.group == group)
+    }
+
+    /// Every group but the core one with its versions, best first.
+    pub fn groups(&self) -> Vec<(String, Vec<String>)> {
+        let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+        for name in built_in::GROUP_ORDER {
+            groups.push(((*name).to_owned(), Vec::new()));
+        }
+        for resource in self.all().filter(|r| !r.gvr.group.is_empty()) {
+            let at = groups
+                .iter()
+                .position(|(name, _)| *name == resource.gvr.group)
+                .unwrap_or_else(|| {
+                    groups.push((resource.gvr.group.clone(), Vec::new()));
+                    groups.len() - 1
+                });
+            if let Some((_, versions)) = groups.get_mut(at)
+                && !versions.contains(&resource.gvr.version)
+            {
+                versions.push(resource.gvr.version.clone());
+            }
+        }
+        groups
+    }
+
+    pub fn versions(&self) -> Vec<GroupVersion> {
+        let core = GroupVersion {
+            group: String::new(),
+            version: "v1".to_owned(),
+        };
+        std::iter::once(core)
+            .chain(self.groups().into_iter().flat_map(|(group, versions)| {
+                versions.into_iter().map(move |version| GroupVersion {
+                    group: group.clone(),
+                    version,
+                })
+            }))
+            .collect()
+    }
+
+    /// Resources that hold namespaced objects, one for each storage.
+    pub fn namespaced(&self) -> Vec<Arc<Resource>> {
+        let mut seen: Vec<GroupResource> = Vec::new();
+        self.all()
+            .filter(|r| r.namespaced && r.verbs != Verbs::CreateOnly)
+            .filter(|r| {
+                let name = r.group_resource();
+                let new = !seen.contains(&name);
+                if new {
+                    seen.push(name);
+                }
+                new
+            })
+            .cloned()
+            .collect()
+    }
+}

@@ -1,0 +1,74 @@
+//! Which names objects may have (apimachinery `util/validation`).
+
+use super::Resource;
+use kubernetes_wire::api::query::go_quote;
+
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+
+/// What is wrong with the name of an object of `resource`; the text follows
+/// `Invalid value: "…": `.
+pub fn check_name(resource: &Resource, name: &str) -> Result<(), String> {
+    let problem = match (resource.gvr.group.as_str(), resource.kind.as_str()) {
+        // RBAC names are path segments: system:node is one.
+        ("rbac.authorization.k8s.io", _) => path_segment_problem(name),
+        // Services too since their names were relaxed (KEP-5311).
+        ("", "Namespace" | "Service") => label_problem(name),
+        _ => dns_subdomain_problem(name),
+    };
+    problem.map_or(Ok(()), |text| {
+        Err(format!("Invalid value: {}: {text}", go_quote(name)))
+    })
+}
+
+pub fn dns_subdomain_problem(name: &str) -> Option<String> {
+    if name.len() > 253 {
+        return Some("must be no more than 253 bytes".to_owned());
+    }
+    (!name.split('.').all(is_label)).then(|| SUBDOMAIN.to_owned())
+}
+
+fn label_problem(name: &str) -> Option<String> {
+    if name.contains('.') {
+        return Some("must not contain dots".to_owned());
+    }
+    if name.len() > 63 {
+        return Some("must be no more than 63 bytes".to_owned());
+    }
+    (!is_label(name)).then(|| LABEL.to_owned())
+}
+
+fn path_segment_problem(name: &str) -> Option<String> {
+    match name {
+        "." | ".." => Some(format!("may not be '{name}'")),
+        _ => ['/', '%']
+            .into_iter()
+            .find(|&c| name.contains(c))
+            .map(|c| format!("may not contain '{c}'")),
+    }
+}
+
+fn is_label(text: &str) -> bool {
+    let edge = |c: Option<u8>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let bytes = text.as_bytes();
+    edge(bytes.first().copied())
+        && edge(bytes.last().copied())
+        && bytes
+            .iter()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subdomains() {
+        for good in ["a", "a-b.c1", "0"] {
+            assert_eq!(dns_subdomain_problem(good), None, "{good}");
+        }
+        for bad in ["", "A", "a_b", "-a", "a-", "a..b", ".a", "a."] {
+            assert!(dns_subdomain_problem(bad).is_some(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Objects for a newcomer to look at: deterministic names, every phase once in
+//! a while, a custom resource with columns, a deprecated version, a second
+//! extension group.
+
+mod custom;
+mod workloads;
+
+use super::EmbeddedServer;
+
+impl EmbeddedServer {
+    /// Adds the samples to what is there.
+    pub fn load_samples(&self) {
+        workloads::load(self);
+        custom::load(self);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kubernetes_wire::api::GroupResource;
+
+    #[test]
+    fn there_is_something_to_look_at() {
+        let server = EmbeddedServer::with_samples();
+        let count = |group: &str, resource: &str| {
+            let resource = GroupResource {
+                group: group.into(),
+                resource: resource.into(),
+            };
+            server.storage().snapshot(&resource).objects.len()
+        };
+        assert_eq!(count("", "pods"), 200);
+        assert_eq!(count("", "nodes"), 5);
+        assert_eq!(count("apps", "deployments"), 10);
+        assert_eq!(count("", "services"), 11);
+        assert_eq!(
+            count("apiextensions.k8s.io", "customresourcedefinitions"),
+            2
+        );
+        assert_eq!(count("stable.example.com", "crontabs"), 6);
+        assert_eq!(count("wardle.example.com", "flunders"), 4);
+    }
+}

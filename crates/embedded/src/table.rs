@@ -1,0 +1,96 @@
+//! Objects in the two shapes a server makes of them: rows of a Table and
+//! PartialObjectMetadata.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chrono::Utc;
+
+use super::{
+    registry::Resource,
+    storage::Stored,
+    view::{envelope, item},
+};
+use kubernetes_wire::{
+    negotiation::{IncludeObject, MetaVersion},
+    representation::{ListMeta, NotPrintable, Printer, TableOptions, partial},
+};
+
+/// Who prints a resource; kinds without a printer show name and age.
+fn printer(resource: &Resource) -> &Printer {
+    resource
+        .custom
+        .as_ref()
+        .and_then(|custom| custom.printer.as_ref())
+        .or_else(|| Printer::builtin(&resource.gvr))
+        .unwrap_or_else(|| Printer::default_columns())
+}
+
+/// The Table of a list.
+pub fn list(
+    resource: &Resource,
+    items: &[Arc<Stored>],
+    meta: &ListMeta,
+    options: TableOptions,
+) -> Result<Vec<u8>, NotPrintable> {
+    let fragments: Vec<Bytes> = items.iter().map(|stored| item(resource, stored)).collect();
+    printer(resource).list(
+        meta,
+        fragments.iter(),
+        &envelope(resource),
+        options,
+        Utc::now(),
+    )
+}
+
+/// The Table of one object, whole or as a list item.
+pub fn single(
+    resource: &Resource,
+    object: &Bytes,
+    options: TableOptions,
+) -> Result<Vec<u8>, NotPrintable> {
+    printer(resource).single(object, &envelope(resource), options, Utc::now())
+}
+
+/// The Table in a watch event; only the `first` tells the columns.
+pub fn event(
+    resource: &Resource,
+    object: &Bytes,
+    version: MetaVersion,
+    include: IncludeObject,
+    first: bool,
+) -> Option<Bytes> {
+    let options = TableOptions { version, include };
+    printer(resource)
+        .event_object(object, &envelope(resource), options, first, Utc::now())
+        .ok()
+        .map(Bytes::from)
+}
+
+/// PartialObjectMetadata of one object.
+pub fn metadata(resource: &Resource, object: &Bytes, version: MetaVersion) -> Option<Bytes> {
+    partial::object(object, &envelope(resource), version)
+}
+
+/// PartialObjectMetadataList.
+pub fn metadata_list(
+    resource: &Resource,
+    items: &[Arc<Stored>],
+    meta: &ListMeta,
+    version: MetaVersion,
+) -> Option<Vec<u8>> {
+    let envelope = envelope(resource);
+    let mut out = partial::list_prefix(meta, version, items.is_empty()).to_vec();
+    for (i, stored) in items.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(&partial::object(
+            &item(resource, stored),
+            &envelope,
+            version,
+        )?);
+    }
+    out.extend_from_slice(&partial::list_suffix(items.is_empty()));
+    Some(out)
+}

@@ -1,0 +1,221 @@
+//! One API server.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use kube::client::Body;
+use parking_lot::Mutex;
+
+use super::response_body::{ResponseBody, Silence};
+use super::streams::Streams;
+use super::transport::certificate_only;
+use super::{
+    HeaderSource, OutlierDetection, Server, SettingsError, Transport, Unreachable, UpstreamError,
+};
+use crate::Timing;
+use crate::metrics::UpstreamMetrics;
+
+/// Of a name's addresses, one that takes longer to accept is passed over.
+const TRY_ADDRESS: Duration = Duration::from_secs(1);
+
+pub struct Endpoint {
+    /// `host:port`.
+    pub name: String,
+    /// For apifront's own requests, HTTP/1.1, a connection per request in
+    /// flight: a watch never shares its connection.
+    client: kube::Client,
+    pub own: Transport,
+    pub forward: Transport,
+    /// Connections that callers' watches and logs share.
+    pub(super) streams: Streams,
+    address: ArcSwapOption<SocketAddr>,
+    healthy: AtomicBool,
+    /// Answers that were errors, since the last that was none.
+    errors: AtomicU32,
+    ejected_until: Mutex<Option<Instant>>,
+    pub(super) silence: Silence,
+}
+
+impl Endpoint {
+    pub(super) fn new(
+        server: &Server,
+        index: u64,
+        timing: Timing,
+        metrics: &UpstreamMetrics,
+    ) -> Result<Self, SettingsError> {
+        let url = &server.own.cluster_url;
+        let host = url.host().unwrap_or_default();
+        let default_port = if url.scheme_str() == Some("http") {
+            80
+        } else {
+            443
+        };
+        let name = format!("{host}:{}", url.port_u16().unwrap_or(default_port));
+        let wrong = |error: String| SettingsError::Transport {
+            server: name.clone(),
+            error,
+        };
+        // kube waits for 30 s by default: as long for each request until the
+        // health check has noticed a server that is off the network.
+        let mut client = certificate_only(&server.own);
+        client.connect_timeout = Some(timing.connect_timeout);
+        // Two purposes for each of the two sets of credentials.
+        let group = index * 4;
+        let headers =
+            |config: &kube::Config| HeaderSource::new(config).map_err(|e| wrong(e.to_string()));
+        let own = headers(&server.own)?;
+        let forward = if server.forwards_as_own {
+            own.clone()
+        } else {
+            headers(&server.forward)?
+        };
+        Ok(Self {
+            client: kube::Client::try_from(client).map_err(|e| wrong(e.to_string()))?,
+            own: Transport::new(&server.own, own, group, timing).map_err(wrong)?,
+            forward: Transport::new(&server.forward, forward, group + 2, timing).map_err(wrong)?,
+            streams: Streams::new(metrics.shared_connections.clone()),
+            address: ArcSwapOption::empty(),
+            // Until a check says otherwise: the first request need not wait.
+            healthy: AtomicBool::new(true),
+            errors: AtomicU32::new(0),
+            ejected_until: Mutex::default(),
+            silence: Silence::default(),
+            name,
+        })
+    }
+
+    pub fn is_healthy(&self) -> bool {
+        self.healthy.load(Ordering::Relaxed)
+    }
+
+    /// Whether others are asked instead, because of its answers.
+    pub fn is_ejected(&self, now: Instant) -> bool {
+        self.ejected_until.lock().is_some_and(|until| until > now)
+    }
+
+    pub(super) fn answered(&self, code: u16, outliers: OutlierDetection, now: Instant) {
+        if code < 500 {
+            self.errors.store(0, Ordering::Relaxed);
+            return;
+        }
+        let errors = self.errors.fetch_add(1, Ordering::Relaxed) + 1;
+        if errors >= outliers.consecutive_errors {
+            self.errors.store(0, Ordering::Relaxed);
+            *self.ejected_until.lock() = Some(now + outliers.ejection_time);
+            tracing::warn!(
+                server = %self.name, errors, code, after = ?outliers.ejection_time,
+                "server answers with errors, others are asked"
+            );
+        }
+    }
+
+    /// Takes a check's result, or the word of a request that failed. What
+    /// changes is logged, with its reason.
+    pub(super) fn checked(&self, result: Result<(), String>) {
+        let healthy = result.is_ok();
+        if self.healthy.swap(healthy, Ordering::Relaxed) == healthy {
+            return;
+        }
+        match result {
+            Ok(()) => tracing::info!(server = %self.name, "API server is healthy"),
+            Err(why) => tracing::warn!(server = %self.name, why, "API server is not healthy"),
+        }
+    }
+
+    /// Where to connect. Names are looked up on first use and again by the
+    /// health check, so that a request rarely waits for DNS.
+    pub async fn address(&self) -> std::io::Result<SocketAddr> {
+        match self.address.load_full() {
+            Some(address) => Ok(*address),
+            None => self.resolve().await,
+        }
+    }
+
+    pub(super) async fn resolve(&self) -> std::io::Result<SocketAddr> {
+        let found = tokio::net::lookup_host(&self.name).await?.collect();
+        let address = first_that_accepts(found).await.ok_or_else(|| {
+            std::io::Error::new(
+                std::io::ErrorKind::NotFound,
+                format!("no address for {}", self.name),
+            )
+        })?;
+        self.address.store(Some(address.into()));
+        Ok(address)
+    }
+
+    /// Sends a request of apifront's own.
+    pub async fn send(
+        &self,
+        mut request: http::Request<Body>,
+    ) -> Result<http::Response<ResponseBody>, UpstreamError> {
+        let own = self.own.headers.headers(request.headers()).await;
+        let own = own.map_err(|error| UpstreamError::Credentials {
+            server: self.name.clone(),
+            error,
+        })?;
+        for (name, value) in &own {
+            request.headers_mut().append(name, value.clone());
+        }
+        let sent = self.client.send(request).await;
+        let response = sent.map_err(|error| UpstreamError::Request {
+            server: self.name.clone(),
+            causes: causes(&error),
+            unreachable: Unreachable::by_client(&error),
+        })?;
+        self.silence.heard(true);
+        Ok(response.map(|body| self.silence.bound(body)))
+    }
+}
+
+/// An error and what caused it, each said once.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// `localhost` is two addresses, and a server may listen on one of them. When
+/// none accepts, the first is as good as any.
+async fn first_that_accepts(addresses: Vec<SocketAddr>) -> Option<SocketAddr> {
+    if addresses.len() > 1 {
+        for address in &addresses {
+            let connect = tokio::net::TcpStream::connect(address);
+            if let Ok(Ok(_)) = tokio::time::timeout(TRY_ADDRESS, connect).await {
+                return Some(*address);
+            }
+        }
+    }
+    addresses.into_iter().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_name_with_a_dead_address_leads_to_the_live_one() {
+        let open = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let live = open.local_addr().unwrap();
+        // Nobody listens on port 1, and no socket is given it by chance.
+        let dead = SocketAddr::from(([127, 0, 0, 1], 1));
+        for (addresses, expected) in [
+            (vec![], None),
+            (vec![dead], Some(dead)),
+            (vec![dead, live], Some(live)),
+            (vec![live, dead], Some(live)),
+            (vec![dead, dead], Some(dead)),
+        ] {
+            assert_eq!(first_that_accepts(addresses).await, expected);
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The API servers behind us: where they are, how we prove who we are, and the
+//! requests apifront makes there itself.
+
+pub mod alone;
+mod alone_body;
+mod connect;
+mod credentials;
+mod endpoint;
+mod exec;
+mod health_check;
+mod kubeconfig;
+mod metrics;
+mod pool;
+mod response_body;
+pub mod review;
+mod reviews;
+mod settings;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod timing;
+mod token_file;
+mod transport;
+mod unreachable;
+mod webhook;
+
+pub use credentials::HeaderSource;
+pub use endpoint::Endpoint;
+pub use health_check::check_health;
+pub use kubeconfig::KubeconfigFieldError;
+pub use metrics::{UpstreamKind, UpstreamMetrics};
+pub use pool::{Upstream, UpstreamError};
+pub use response_body::{BodyError, BodyStream, Bound, ResponseBody};
+pub use settings::{Backend, Credentials, OutlierDetection, Server, Settings, SettingsError};
+pub use streams::is_unprocessed;
+pub use timing::Timing;
+pub use transport::{Purpose, Transport};
+pub use unreachable::Unreachable;
+pub use webhook::WebhookClient;

@@ -1,0 +1,120 @@
+//! Requests this process makes.
+
+use std::time::Duration;
+
+use prometheus::{
+    HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry,
+    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
+    register_int_gauge_vec_with_registry,
+};
+
+/// From a cached discovery document to a slow LIST.
+const BUCKETS: [f64; 13] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0,
+];
+
+/// What a request upstream is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpstreamKind {
+    /// A client's, passed on.
+    Forward,
+    /// A reflector's.
+    List,
+    /// A reflector's; its duration is that until the response began.
+    Watch,
+    /// A question for the server's current version.
+    Probe,
+    /// To be compared with what is cached.
+    SelfCheck,
+    /// A read of the most recent state, for all who wait for it.
+    SharedRead,
+    TokenReview,
+    SubjectAccessReview,
+    Discovery,
+    Health,
+}
+
+impl UpstreamKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Probe => "probe",
+            Self::SelfCheck => "self_check",
+            Self::SharedRead => "shared_read",
+            Self::TokenReview => "token_review",
+            Self::SubjectAccessReview => "subject_access_review",
+            Self::Discovery => "discovery",
+            Self::Health => "health",
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct UpstreamMetrics {
+    requests: IntCounterVec,
+    duration: HistogramVec,
+    healthy: IntGaugeVec,
+    /// Connections that callers' watches and logs share.
+    pub shared_connections: IntGauge,
+}
+
+impl UpstreamMetrics {
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        Ok(Self {
+            requests: register_int_counter_vec_with_registry!(
+                "apifront_upstream_requests_total",
+                "Requests to upstream servers by purpose and class of the response code.",
+                &["kind", "code_class"],
+                registry
+            )?,
+            duration: register_histogram_vec_with_registry!(
+                "apifront_upstream_request_duration_seconds",
+                "Time from the start of an upstream request to its response headers.",
+                &["kind"],
+                BUCKETS.to_vec(),
+                registry
+            )?,
+            healthy: register_int_gauge_vec_with_registry!(
+                "apifront_upstream_healthy",
+                "Whether a configured server passed its last health check.",
+                &["server"],
+                registry
+            )?,
+            shared_connections: {
+                let gauge = IntGauge::new(
+                    "apifront_upstream_shared_connections",
+                    "Open HTTP/2 connections that forwarded watches and logs share.",
+                )?;
+                registry.register(Box::new(gauge.clone()))?;
+                gauge
+            },
+        })
+    }
+
+    /// `code` is `None` when no response came.
+    pub fn observe(&self, kind: UpstreamKind, code: Option<u16>, elapsed: Duration) {
+        let class = match code {
+            Some(100..200) => "1xx",
+            Some(200..300) => "2xx",
+            Some(300..400) => "3xx",
+            Some(400..500) => "4xx",
+            Some(_) => "5xx",
+            None => "error",
+        };
+        self.requests
+            .with_label_values(&[kind.as_str(), class])
+            .inc();
+        self.duration
+            .with_label_values(&[kind.as_str()])
+            .observe(elapsed.as_secs_f64());
+    }
+
+    /// `server` is a configured address.
+    pub fn healthy(&self, server: &str, healthy: bool) {
+        self.healthy
+            .with_label_values(&[server])
+            .set(healthy.into());
+    }
+}

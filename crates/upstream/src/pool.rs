@@ -1,0 +1,380 @@
+//! All API servers: which one a request goes to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use http::header::{ACCEPT, HeaderName};
+use kube::client::Body;
+
+use super::{Endpoint, OutlierDetection, ResponseBody, Settings, SettingsError, Unreachable};
+use crate::Timing;
+use crate::metrics::{UpstreamKind, UpstreamMetrics};
+
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamError {
+    /// `causes` from the outermost in: "client error (Connect)" alone helps
+    /// nobody.
+    #[error("{server}: {causes}")]
+    Request {
+        server: String,
+        causes: String,
+        /// It was not even sent, because of the server.
+        unreachable: Option<Unreachable>,
+    },
+    #[error("no credentials for {server}: {error}")]
+    Credentials {
+        server: String,
+        error: tower::BoxError,
+    },
+    #[error("{server}: no answer within {after:?}")]
+    Timeout { server: String, after: Duration },
+    #[error("no API server is configured")]
+    NoServers,
+    #[error("cannot build the request: {0}")]
+    Build(#[from] http::Error),
+}
+
+impl UpstreamError {
+    fn unreachable(&self) -> Option<Unreachable> {
+        match self {
+            Self::Request { unreachable, .. } => unreachable.clone(),
+            _ => None,
+        }
+    }
+}
+
+pub struct Upstream {
+    endpoints: Vec<Arc<Endpoint>>,
+    turn: AtomicUsize,
+    pub(super) timing: Timing,
+    outliers: OutlierDetection,
+    metrics: UpstreamMetrics,
+}
+
+impl Upstream {
+    pub fn new(settings: &Settings, metrics: UpstreamMetrics) -> Result<Self, SettingsError> {
+        let endpoints = (0..)
+            .zip(&settings.servers)
+            .map(|(index, server)| {
+                let number = settings.group.wrapping_add(index);
+                Endpoint::new(server, number, settings.timing, &metrics).map(Arc::new)
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            endpoints,
+            turn: AtomicUsize::new(0),
+            timing: settings.timing,
+            outliers: settings.outliers,
+            metrics,
+        })
+    }
+
+    pub fn endpoints(&self) -> &[Arc<Endpoint>] {
+        &self.endpoints
+    }
+
+    pub fn any_healthy(&self) -> bool {
+        self.endpoints.iter().any(|e| e.is_healthy())
+    }
+
+    /// The next API server in turn: healthy before ejected before unhealthy,
+    /// untried before tried. `None` when all were tried.
+    pub fn pick(&self, tried: &[Arc<Endpoint>]) -> Option<Arc<Endpoint>> {
+        let start = self.turn.fetch_add(1, Ordering::Relaxed);
+        let candidates = (0..self.endpoints.len())
+            .filter_map(|i| self.endpoints.get((start + i) % self.endpoints.len()))
+            .filter(|e| !tried.iter().any(|t| Arc::ptr_eq(t, e)));
+        let now = Instant::now();
+        candidates
+            .clone()
+            .find(|e| e.is_healthy() && !e.is_ejected(now))
+            .or_else(|| candidates.clone().find(|e| e.is_healthy()))
+            .or_else(|| candidates.clone().next())
+            .cloned()
+    }
+
+    /// A connection could not be made: where that is the server's fault, others
+    /// are asked first until a check passes. Nothing else that a request meets
+    /// counts: one caller could bring it about.
+    pub fn could_not_connect(&self, endpoint: &Endpoint, why: Option<Unreachable>) {
+        if let Some(why) = why {
+            endpoint.checked(Err(why.to_string()));
+        }
+    }
+
+    /// A server has answered a request with this code.
+    pub fn answered(&self, endpoint: &Endpoint, code: u16) {
+        if self.outliers.consecutive_errors > 0 {
+            endpoint.answered(code, self.outliers, Instant::now());
+        }
+    }
+
+    /// GETs `path_and_query` with apifront's own credentials. The answer's
+    /// head is bounded in time, its body is not: it may be a watch.
+    pub async fn get(
+        &self,
+        kind: UpstreamKind,
+        path_and_query: &str,
+    ) -> Result<http::Response<ResponseBody>, UpstreamError> {
+        self.get_as(kind, path_and_query, "application/json").await
+    }
+
+    /// As [`Upstream::get`], in another representation.
+    pub async fn get_as(
+        &self,
+        kind: UpstreamKind,
+        path_and_query: &str,
+        accept: &str,
+    ) -> Result<http::Response<ResponseBody>, UpstreamError> {
+        self.get_with(kind, path_and_query, &[(ACCEPT, accept)])
+            .await
+    }
+
+    /// As [`Upstream::get`], with these headers.
+    pub async fn get_with(
+        &self,
+        kind: UpstreamKind,
+        path_and_query: &str,
+        headers: &[(HeaderName, &str)],
+    ) -> Result<http::Response<ResponseBody>, UpstreamError> {
+        self.send(kind, || {
+            headers
+                .iter()
+                .fold(
+                    http::Request::get(path_and_query),
+                    |request, (name, value)| request.header(name, *value),
+                )
+                .body(Body::empty())
+        })
+        .await
+    }
+
+    /// GETs from this server and no other, with apifront's own credentials.
+    pub async fn get_from(
+        &self,
+        endpoint: &Endpoint,
+        kind: UpstreamKind,
+        path: &str,
+    ) -> Result<http::Response<ResponseBody>, UpstreamError> {
+        let request = http::Request::get(path).body(Body::empty())?;
+        self.timed(kind, endpoint, request).await
+    }
+
+    /// POSTs JSON with apifront's own credentials.
+    pub async fn post(
+        &self,
+        kind: UpstreamKind,
+        path: &str,
+        body: &[u8],
+    ) -> Result<http::Response<ResponseBody>, UpstreamError> {
+        self.send(kind, || {
+            http::Request::post(path)
+                .header(ACCEPT, "application/json")
+                .header(http::header::CONTENT_TYPE, "application/json")
+                .body(Body::from(body.to_vec()))
+        })
+        .await
+    }
+
+    /// Asks one server after the other: what apifront sends itself are reads
+    /// and reviews, which change nothing and may be asked again.
+    async fn send(
+        &self,
+        kind: UpstreamKind,
+        request: impl Fn() -> Result<http::Request<Body>, http::Error>,
+    ) -> Result<http::Response<ResponseBody>, UpstreamError> {
+        let mut tried = Vec::new();
+        let mut last = UpstreamError::NoServers;
+        while let Some(endpoint) = self.pick(&tried) {
+            match self.timed(kind, &endpoint, request()?).await {
+                Ok(response) => return Ok(response),
+                Err(error) => {
+                    self.could_not_connect(&endpoint, error.unreachable());
+                    last = error;
+                }
+            }
+            tried.push(endpoint);
+        }
+        Err(last)
+    }
+
+    pub(super) async fn timed(
+        &self,
+        kind: UpstreamKind,
+        endpoint: &Endpoint,
+        request: http::Request<Body>,
+    ) -> Result<http::Response<ResponseBody>, UpstreamError> {
+        let started = Instant::now();
+        let after = self.timing.request_timeout;
+        let result = tokio::time::timeout(after, endpoint.send(request))
+            .await
+            .unwrap_or_else(|_| {
+                Err(UpstreamError::Timeout {
+                    server: endpoint.name.clone(),
+                    after,
+                })
+            });
+        let code = result.as_ref().ok().map(|r| r.status().as_u16());
+        self.metrics.observe(kind, code, started.elapsed());
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    use crate::{Credentials, Server};
+
+    fn upstream(addresses: &[SocketAddr]) -> Upstream {
+        let server = |address: &SocketAddr| {
+            let url = format!("http://{address}").parse().unwrap();
+            Server::from_files(url, None, None, None, &Credentials::Own).unwrap()
+        };
+        let settings = Settings {
+            servers: addresses.iter().map(server).collect(),
+            timing: Timing {
+                connect_timeout: Duration::from_millis(300),
+                ..Timing::default()
+            },
+            outliers: OutlierDetection {
+                consecutive_errors: 2,
+                ejection_time: Duration::from_millis(50),
+            },
+            ..Settings::default()
+        };
+        Upstream::new(
+            &settings,
+            UpstreamMetrics::register(&prometheus::Registry::new()).unwrap(),
+        )
+        .unwrap()
+    }
+
+    fn gone(upstream: &Upstream, endpoint: &Endpoint) {
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        upstream.could_not_connect(endpoint, Unreachable::by_io(&refused));
+    }
+
+    /// Answers every request with 200.
+    async fn alive() -> SocketAddr {
+        use hyper::service::service_fn;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((tcp, _)) = listener.accept().await {
+                let service = service_fn(|_| async {
+                    Ok::<_, std::convert::Infallible>(http::Response::new("ok".to_owned()))
+                });
+                let io = hyper_util::rt::TokioIo::new(tcp);
+                tokio::spawn(
+                    hyper::server::conn::http1::Builder::new().serve_connection(io, service),
+                );
+            }
+        });
+        address
+    }
+
+    /// Nobody listens there.
+    async fn dead() -> SocketAddr {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.local_addr().unwrap()
+    }
+
+    #[tokio::test]
+    async fn servers_take_turns_and_the_healthy_come_first() {
+        let addresses = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let upstream = upstream(&addresses);
+        let picked = |tried: &[usize]| {
+            let tried: Vec<_> = tried
+                .iter()
+                .map(|n| upstream.endpoints[*n].clone())
+                .collect();
+            let found = upstream.pick(&tried)?;
+            upstream
+                .endpoints
+                .iter()
+                .position(|e| Arc::ptr_eq(e, &found))
+        };
+        let turns: Vec<_> = (0..6).map(|_| picked(&[])).collect();
+        assert_eq!(turns, [0, 1, 2, 0, 1, 2].map(Some));
+        gone(&upstream, &upstream.endpoints[1]);
+        assert!((0..6).all(|_| picked(&[]) != Some(1)));
+        assert_eq!(picked(&[0, 2]), Some(1));
+        assert_eq!(picked(&[0, 1, 2]), None);
+        for endpoint in upstream.endpoints() {
+            gone(&upstream, endpoint);
+        }
+        assert!(!upstream.any_healthy());
+        assert!(picked(&[]).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_server_that_answers_with_errors_is_passed_over_for_a_while() {
+        let addresses = [1, 2].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let upstream = upstream(&addresses);
+        let [first, second] = upstream.endpoints() else {
+            panic!()
+        };
+        let picks = |endpoint| (0..4).any(|_| Arc::ptr_eq(&upstream.pick(&[]).unwrap(), endpoint));
+        for (code, still) in [(503, true), (200, true), (500, true), (503, false)] {
+            upstream.answered(first, code);
+            assert_eq!(picks(first), still, "{code}");
+        }
+        // With nobody else left it is asked all the same.
+        gone(&upstream, second);
+        assert!(picks(first) && !picks(second));
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        upstream.endpoints[1].checked(Ok(()));
+        assert!(picks(first) && picks(second));
+    }
+
+    #[tokio::test]
+    async fn a_read_goes_to_the_next_server_when_one_is_dead() {
+        let upstream = upstream(&[dead().await, alive().await]);
+        for _ in 0..4 {
+            let answer = upstream
+                .get(UpstreamKind::List, "/api/v1/pods")
+                .await
+                .unwrap();
+            assert_eq!(answer.status(), 200);
+        }
+        let healthy: Vec<_> = upstream
+            .endpoints()
+            .iter()
+            .map(|e| e.is_healthy())
+            .collect();
+        assert_eq!(healthy, [false, true]);
+        // A check finds out that the other is back, or not.
+        gone(&upstream, &upstream.endpoints[1]);
+        assert!(upstream.health_check_pause() <= Duration::from_secs(1));
+        upstream.check_health().await;
+        let healthy: Vec<_> = upstream
+            .endpoints()
+            .iter()
+            .map(|e| e.is_healthy())
+            .collect();
+        assert_eq!(healthy, [false, true]);
+        assert_eq!(
+            upstream.health_check_pause(),
+            Timing::default().health_check_interval
+        );
+    }
+
+    #[tokio::test]
+    async fn with_all_servers_dead_each_is_asked_once() {
+        let upstream = upstream(&[dead().await, dead().await]);
+        let began = Instant::now();
+        let error = upstream.get(UpstreamKind::List, "/").await.unwrap_err();
+        assert!(matches!(error, UpstreamError::Request { .. }), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(2));
+        let nobody = upstream_of_none().get(UpstreamKind::List, "/").await;
+        assert!(matches!(nobody, Err(UpstreamError::NoServers)));
+    }
+
+    fn upstream_of_none() -> Upstream {
+        upstream(&[])
+    }
+}

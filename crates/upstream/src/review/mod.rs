@@ -1,0 +1,189 @@
+//! Asking an API server who a token belongs to and what a user may do:
+//! TokenReview and SubjectAccessReview are both "POST an object, read its
+//! status".
+//!
+//! What callers may cost is bounded here, each caller apart: [`turns`] bounds
+//! the questions on their way, [`together`] asks equal ones once, and
+//! [`remembered`] bounds what is kept of the answers.
+
+pub mod remembered;
+pub mod together;
+pub mod turns;
+
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::StatusCode;
+use kubernetes_wire::api::{Reason, Status};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use remembered::{Key, Remembered};
+pub use together::Together;
+pub use turns::{Crowded, Limits, Turns};
+
+/// The timeout of client-go's delegating authenticator and authorizer.
+pub const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How much of an unexpected answer an error quotes.
+const MAX_QUOTED: usize = 256;
+
+/// POSTs review objects to the API server.
+#[async_trait]
+pub trait ReviewClient: Send + Sync {
+    /// Sends `body`, a JSON review object, to `path` and returns the status
+    /// code and the body of the answer, whatever the code.
+    async fn create_review(
+        &self,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), ReviewError>;
+
+    /// Whether some API server is known to answer.
+    fn is_reachable(&self) -> bool {
+        true
+    }
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ReviewError {
+    #[error("no API server could be asked: {0}")]
+    Unavailable(String),
+    #[error("the API server did not answer within {} s", REVIEW_TIMEOUT.as_secs())]
+    Timeout,
+    #[error("the API server answered {code}: {body}")]
+    Refused { code: StatusCode, body: String },
+    #[error("the API server's answer cannot be read: {0}")]
+    Malformed(String),
+    #[error("too many questions about this caller wait for an answer, please try again later")]
+    Crowded,
+}
+
+impl From<Crowded> for ReviewError {
+    fn from(_: Crowded) -> Self {
+        Self::Crowded
+    }
+}
+
+impl ReviewError {
+    /// 429 where the caller asks too much, 503 where trying again may help, 500
+    /// where an administrator must. Never 401: clients throw away credentials
+    /// that are refused, and these may be good.
+    pub fn to_status(&self) -> Status {
+        let transient = match self {
+            Self::Crowded => {
+                return Status::failure(429, Reason::TooManyRequests, self.to_string())
+                    .with_retry_after(1);
+            }
+            Self::Unavailable(_) | Self::Timeout => true,
+            Self::Refused { code, .. } => matches!(code.as_u16(), 429 | 502 | 503 | 504),
+            Self::Malformed(_) => false,
+        };
+        if transient {
+            Status::service_unavailable(self.to_string()).with_retry_after(1)
+        } else {
+            Status::internal_error(self)
+        }
+    }
+}
+
+/// The question as it is sent.
+pub fn body(object: &impl Serialize) -> Result<Bytes, ReviewError> {
+    serde_json::to_vec(object)
+        .map(Bytes::from)
+        .map_err(|e| ReviewError::Malformed(e.to_string()))
+}
+
+/// Creates the object and reads the answer as `T`, within [`REVIEW_TIMEOUT`],
+/// the wait for one of this caller's turns included.
+pub async fn create<T: DeserializeOwned, C: Clone + Eq + Hash>(
+    client: &dyn ReviewClient,
+    turns: &Arc<Turns<C>>,
+    caller: &C,
+    path: &str,
+    body: Bytes,
+) -> Result<T, ReviewError> {
+    let asked = async {
+        let _turn = turns.take(caller).await?;
+        client.create_review(path, body).await
+    };
+    let (code, body) = tokio::time::timeout(REVIEW_TIMEOUT, asked)
+        .await
+        .map_err(|_| ReviewError::Timeout)??;
+    if !code.is_success() {
+        let quoted = body.get(..MAX_QUOTED).unwrap_or(&body);
+        return Err(ReviewError::Refused {
+            code,
+            body: String::from_utf8_lossy(quoted).trim_end().to_owned(),
+        });
+    }
+    serde_json::from_slice(&body).map_err(|e| ReviewError::Malformed(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Answers(u16, &'static str);
+
+    #[async_trait]
+    impl ReviewClient for Answers {
+        async fn create_review(
+            &self,
+            _: &str,
+            _: Bytes,
+        ) -> Result<(StatusCode, Bytes), ReviewError> {
+            match self.0 {
+                0 => std::future::pending().await,
+                1 => Err(ReviewError::Unavailable("connection refused".into())),
+                code => Ok((
+                    StatusCode::from_u16(code).unwrap(),
+                    Bytes::from_static(self.1.as_bytes()),
+                )),
+            }
+        }
+    }
+
+    fn turns(count: usize) -> Arc<Turns<&'static str>> {
+        Turns::new(Limits {
+            at_a_time: count,
+            at_a_time_of_one: count,
+            waiting: 0,
+            waiting_of_one: 0,
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_say_whether_trying_again_helps() {
+        for (client, code, retry_after) in [
+            (Answers(0, ""), 503, 1),
+            (Answers(1, ""), 503, 1),
+            (Answers(429, "slow down"), 503, 1),
+            (Answers(504, ""), 503, 1),
+            (Answers(403, "not you"), 500, 0),
+            (Answers(201, "<html>"), 500, 0),
+        ] {
+            let error =
+                create::<serde_json::Value, _>(&client, &turns(1), &"", "/x", body(&()).unwrap())
+                    .await
+                    .unwrap_err();
+            let status = error.to_status();
+            assert_eq!(
+                (status.code, status.retry_after()),
+                (code, retry_after),
+                "{error}"
+            );
+        }
+        let answer: u8 = create(&Answers(201, "7"), &turns(1), &"", "/x", body(&()).unwrap())
+            .await
+            .unwrap();
+        assert_eq!(answer, 7);
+        let none = turns(0);
+        let refused = create::<u8, _>(&Answers(0, ""), &none, &"", "/x", Bytes::new()).await;
+        let status = refused.unwrap_err().to_status();
+        assert_eq!((status.code, status.retry_after()), (429, 1));
+    }
+}

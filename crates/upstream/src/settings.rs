@@ -1,0 +1,255 @@
+//! Which API servers, with which credentials: from a kubeconfig or a list.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kubernetes_wire::api::user::MASTERS;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+
+use super::exec;
+use super::kubeconfig::{self, KubeconfigFieldError};
+use crate::Timing;
+
+/// The identity shown upstream on connections that carry callers' requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Credentials {
+    /// Those of apifront itself.
+    Own,
+    /// The front-proxy client certificate, which lets us name callers.
+    FrontProxy {
+        cert_file: PathBuf,
+        key_file: PathBuf,
+    },
+    /// None: each request carries its caller's own token.
+    None,
+}
+
+/// One API server.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// For reflectors, reviews and health checks.
+    pub own: kube::Config,
+    /// For callers' requests.
+    pub forward: kube::Config,
+    /// Both show the same credentials.
+    pub(super) forwards_as_own: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    pub servers: Vec<Server>,
+    pub timing: Timing,
+    /// Connections of different groups are never shared, even to one address.
+    pub group: u64,
+    pub outliers: OutlierDetection,
+}
+
+/// When a server that answers with errors is passed over, and for how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutlierDetection {
+    /// In a row; 0 for never.
+    pub consecutive_errors: u32,
+    pub ejection_time: Duration,
+}
+
+/// How a server of an aggregated API is reached, and known.
+#[derive(Clone, Copy, Debug)]
+pub struct Backend<'a> {
+    /// The name its certificate is for.
+    pub server_name: &'a str,
+    /// PEM. Empty: the system's authorities.
+    pub ca_bundle: &'a [u8],
+    pub insecure_skip_tls_verify: bool,
+    /// Certificate and key that let us name callers.
+    pub proxy_client: (&'a Path, &'a Path),
+}
+
+/// Who apifront is to a backend when it asks for itself: the aggregator of
+/// kube-apiserver calls itself so (kube-aggregator, `handler_discovery.go`).
+const AGGREGATOR: [(&str, &str); 2] = [
+    ("x-remote-user", "system:kube-aggregator"),
+    ("x-remote-group", MASTERS),
+];
+
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    #[error("kubeconfig {file:?}: {error}")]
+    Kubeconfig {
+        file: PathBuf,
+        error: Box<kube::config::KubeconfigError>,
+    },
+    #[error(transparent)]
+    KubeconfigField(#[from] KubeconfigFieldError),
+    #[error("kubeconfig {file:?}: exec credential plugin: {error}")]
+    Exec {
+        file: PathBuf,
+        error: exec::ExecError,
+    },
+    #[error("{field}: cannot read {file:?}: {error}")]
+    Read {
+        field: &'static str,
+        file: PathBuf,
+        error: std::io::Error,
+    },
+    #[error("{field}: {file:?} holds no PEM certificate")]
+    NoCertificate { field: &'static str, file: PathBuf },
+    #[error("{field}: {file:?} holds no PEM private key")]
+    NoKey { field: &'static str, file: PathBuf },
+    #[error("upstream server {server:?}: {error}")]
+    Transport { server: String, error: String },
+}
+
+impl Server {
+    /// The server that a kubeconfig's context names, by default its current one.
+    pub async fn from_kubeconfig(
+        file: &Path,
+        context: Option<&str>,
+        forward: &Credentials,
+    ) -> Result<Self, SettingsError> {
+        let wrong = |error| SettingsError::Kubeconfig {
+            file: file.to_owned(),
+            error: Box::new(error),
+        };
+        let kubeconfig = Kubeconfig::read_from(file).map_err(wrong)?;
+        kubeconfig::check(file, &kubeconfig, context)?;
+        let options = KubeConfigOptions {
+            context: context.map(str::to_owned),
+            ..KubeConfigOptions::default()
+        };
+        let mut own = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(wrong)?;
+        exec::resolve_certificate(&mut own.auth_info)
+            .await
+            .map_err(|error| SettingsError::Exec {
+                file: file.to_owned(),
+                error,
+            })?;
+        Self::with_forward(own, forward)
+    }
+
+    /// A server given by its address and files.
+    pub fn from_files(
+        url: http::Uri,
+        ca_file: Option<&Path>,
+        cert_and_key: Option<(&Path, &Path)>,
+        token_file: Option<&Path>,
+        forward: &Credentials,
+    ) -> Result<Self, SettingsError> {
+        let mut own = kube::Config::new(url);
+        if let Some(file) = ca_file {
+            own.root_cert = Some(certificates("upstream.caFile", file)?);
+        }
+        if let Some((cert_file, key_file)) = cert_and_key {
+            certificates("upstream.clientCertFile", cert_file)?;
+            private_key("upstream.clientKeyFile", key_file)?;
+        }
+        if let Some(file) = token_file {
+            read("upstream.tokenFile", file)?;
+        }
+        let text = |p: &Path| p.to_string_lossy().into_owned();
+        own.auth_info = AuthInfo {
+            client_certificate: cert_and_key.map(|(c, _)| text(c)),
+            client_key: cert_and_key.map(|(_, k)| text(k)),
+            token_file: token_file.map(text),
+            ..AuthInfo::default()
+        };
+        Self::with_forward(own, forward)
+    }
+
+    /// A server of an aggregated API: callers and apifront itself are names in
+    /// headers that it believes because of the certificate.
+    pub fn of_backend(url: http::Uri, backend: Backend<'_>) -> Result<Self, SettingsError> {
+        let (cert_file, key_file) = backend.proxy_client;
+        let mut own = kube::Config::new(url);
+        own.tls_server_name = Some(backend.server_name.to_owned());
+        own.accept_invalid_certs = backend.insecure_skip_tls_verify;
+        if !backend.ca_bundle.is_empty() {
+            let found = super::transport::pem_certificates(backend.ca_bundle);
+            if found.is_empty() {
+                return Err(SettingsError::Transport {
+                    server: own.cluster_url.to_string(),
+                    error: "spec.caBundle holds no PEM certificate".to_owned(),
+                });
+            }
+            own.root_cert = Some(found);
+        }
+        let credentials = Credentials::FrontProxy {
+            cert_file: cert_file.to_owned(),
+            key_file: key_file.to_owned(),
+        };
+        let mut server = Self::with_forward(own, &credentials)?;
+        server.own = server.forward.clone();
+        server.own.headers = AGGREGATOR
+            .map(|(name, value)| {
+                let name = http::HeaderName::from_static(name);
+                (name, http::HeaderValue::from_static(value))
+            })
+            .to_vec();
+        Ok(server)
+    }
+
+    fn with_forward(
+        mut own: kube::Config,
+        credentials: &Credentials,
+    ) -> Result<Self, SettingsError> {
+        // Answers pass through as they are; a retry is the caller's business.
+        own.default_retry = false;
+        own.disable_compression = true;
+        let mut forward = own.clone();
+        match credentials {
+            Credentials::Own => {}
+            Credentials::None => forward.auth_info = AuthInfo::default(),
+            Credentials::FrontProxy {
+                cert_file,
+                key_file,
+            } => {
+                certificates("identity.proxyClientCertFile", cert_file)?;
+                private_key("identity.proxyClientKeyFile", key_file)?;
+                forward.auth_info = AuthInfo {
+                    client_certificate: Some(cert_file.to_string_lossy().into_owned()),
+                    client_key: Some(key_file.to_string_lossy().into_owned()),
+                    ..AuthInfo::default()
+                };
+            }
+        }
+        Ok(Self {
+            own,
+            forward,
+            forwards_as_own: *credentials == Credentials::Own,
+        })
+    }
+}
+
+fn certificates(field: &'static str, file: &Path) -> Result<Vec<Vec<u8>>, SettingsError> {
+    let pem = read(field, file)?;
+    let found: Vec<_> = super::transport::pem_certificates(&pem);
+    if found.is_empty() {
+        return Err(SettingsError::NoCertificate {
+            field,
+            file: file.to_owned(),
+        });
+    }
+    Ok(found)
+}
+
+fn private_key(field: &'static str, file: &Path) -> Result<(), SettingsError> {
+    let pem = read(field, file)?;
+    match PrivateKeyDer::from_pem_slice(&pem) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(SettingsError::NoKey {
+            field,
+            file: file.to_owned(),
+        }),
+    }
+}
+
+fn read(field: &'static str, file: &Path) -> Result<Vec<u8>, SettingsError> {
+    std::fs::read(file).map_err(|error| SettingsError::Read {
+        field,
+        file: file.to_owned(),
+        error,
+    })
+}

@@ -1,0 +1,227 @@
+//! How connections to one API server are made, for one set of credentials.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use kube::client::ConfigExt;
+use pingora_core::protocols::ALPN;
+use pingora_core::protocols::tls::CaType;
+use pingora_core::upstreams::peer::HttpPeer;
+use pingora_core::utils::tls::{CertKey, WrappedX509, parse_x509};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use secrecy::ExposeSecret;
+
+use super::HeaderSource;
+use crate::Timing;
+
+/// Requests multiplexed onto one upstream connection. More than kube-apiserver
+/// needs to be busy, few enough that one lost connection hurts few callers.
+const H2_STREAMS_PER_CONNECTION: usize = 100;
+
+/// What one stream may hold that its reader has not taken, and what a connection
+/// may in all. pingora's default is 8 MiB for both: a few answers that one caller
+/// does not read would fill the connection's window, and nobody's answer on it
+/// would go on. With these, all streams that a connection allows, full and
+/// unread, leave a fifth of it open.
+///
+/// The connection's window is also the most memory that its unread answers take:
+/// 32 MiB for each hundred requests in flight. The stream's window bounds how
+/// fast one answer comes, to a window for each round trip: 128 MB/s at 2 ms,
+/// which is far within one cluster, 5 MB/s at 50 ms.
+const H2_STREAM_WINDOW: u32 = 256 << 10;
+const H2_CONNECTION_WINDOW: u32 = 32 << 20;
+const _: () = assert!(
+    H2_STREAMS_PER_CONNECTION as u64 * (H2_STREAM_WINDOW as u64) < H2_CONNECTION_WINDOW as u64
+);
+
+/// Idle upstream connections are dropped before the API server (or a load
+/// balancer on the way) drops them under a request.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A connection shared by many requests is asked this often whether it still
+/// lives, as client-go does: pingora gives up 5 s later, and reads are asked
+/// again elsewhere.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What a connection is for. Different purposes never share connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Short requests, multiplexed.
+    Short,
+    /// Watches, logs: one lost connection must not end many of them.
+    LongRunning,
+}
+
+pub struct Transport {
+    pub headers: HeaderSource,
+    pub tls: Option<Arc<rustls::ClientConfig>>,
+    pub server_name: ServerName<'static>,
+    template: HttpPeer,
+}
+
+impl Transport {
+    pub(super) fn new(
+        config: &kube::Config,
+        headers: HeaderSource,
+        group: u64,
+        timing: Timing,
+    ) -> Result<Self, String> {
+        let host = config
+            .cluster_url
+            .host()
+            .ok_or("the URL has no host")?
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned();
+        let name = config.tls_server_name.clone().unwrap_or(host);
+        let server_name =
+            ServerName::try_from(name.clone()).map_err(|e| format!("{name:?} is no host: {e}"))?;
+        let secure = config.cluster_url.scheme_str() == Some("https");
+        let tls = secure
+            .then(|| certificate_only(config).rustls_client_config())
+            .transpose()
+            .map_err(|e| e.to_string())?
+            .map(Arc::new);
+
+        // The address is set per connection. An empty SNI would switch
+        // certificate verification off: `name` is never empty.
+        let unset = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut template = HttpPeer::new(unset, secure, name);
+        template.group_key = group;
+        if secure {
+            template.options.alpn = ALPN::H2H1;
+            template.options.max_h2_streams = H2_STREAMS_PER_CONNECTION;
+            template.options.h2_stream_window_size = Some(H2_STREAM_WINDOW);
+            template.options.h2_connection_window_size = Some(H2_CONNECTION_WINDOW);
+            template.options.h2_ping_interval = Some(PING_INTERVAL);
+            template.options.ca = authorities(config)?;
+            template.client_cert_key = client_certificate(config)?;
+            if config.accept_invalid_certs {
+                template.options.verify_cert = false;
+                template.options.verify_hostname = false;
+            }
+        }
+        template.options.connection_timeout = Some(timing.connect_timeout);
+        template.options.total_connection_timeout = Some(timing.connect_timeout);
+        template.options.idle_timeout = Some(IDLE_TIMEOUT);
+        template.options.read_timeout = Some(timing.request_timeout);
+        Ok(Self {
+            headers,
+            tls,
+            server_name,
+            template,
+        })
+    }
+
+    pub fn peer(&self, address: SocketAddr, purpose: Purpose) -> HttpPeer {
+        let mut peer = self.template.clone();
+        peer._address = address.into();
+        if purpose == Purpose::LongRunning {
+            peer.options.alpn = ALPN::H1;
+            peer.group_key ^= 1;
+            // It may be silent for as long as it likes.
+            peer.options.read_timeout = None;
+        }
+        peer
+    }
+}
+
+/// Without what [`HeaderSource`] adds to each request. kube would run an exec
+/// plugin again for a certificate; the plugin has been asked.
+pub(super) fn certificate_only(config: &kube::Config) -> kube::Config {
+    let mut config = config.clone();
+    let full = std::mem::take(&mut config.auth_info);
+    config.auth_info.client_certificate = full.client_certificate;
+    config.auth_info.client_certificate_data = full.client_certificate_data;
+    config.auth_info.client_key = full.client_key;
+    config.auth_info.client_key_data = full.client_key_data;
+    config
+}
+
+/// The certificates in a PEM text; anything else in it is passed over.
+pub(super) fn pem_certificates(pem: &[u8]) -> Vec<Vec<u8>> {
+    CertificateDer::pem_slice_iter(pem)
+        .flatten()
+        .map(|der| der.to_vec())
+        .collect()
+}
+
+fn authorities(config: &kube::Config) -> Result<Option<Arc<CaType>>, String> {
+    let from_file;
+    let bundle = match (&config.root_cert, &config.root_cert_file) {
+        (_, Some(file)) => {
+            from_file = pem_certificates(
+                &std::fs::read(file).map_err(|e| format!("cannot read {file:?}: {e}"))?,
+            );
+            &from_file
+        }
+        (Some(bundle), None) => bundle,
+        (None, None) => return Ok(None),
+    };
+    let parsed: Vec<WrappedX509> = bundle
+        .iter()
+        .map(|der| {
+            check_certificate(der)?;
+            Ok(WrappedX509::new(der.clone(), parse_x509))
+        })
+        .collect::<Result<_, String>>()?;
+    Ok(Some(parsed.into()))
+}
+
+/// pingora panics on what does not parse.
+fn check_certificate(der: &[u8]) -> Result<(), String> {
+    x509_parser::parse_x509_certificate(der)
+        .map(|_| ())
+        .map_err(|e| format!("not an X.509 certificate: {e}"))
+}
+
+fn client_certificate(config: &kube::Config) -> Result<Option<Arc<CertKey>>, String> {
+    let auth = &config.auth_info;
+    let key_data = auth
+        .client_key_data
+        .as_ref()
+        .map(|secret| secret.expose_secret().to_owned());
+    let certificate = pem(
+        "client certificate",
+        &auth.client_certificate_data,
+        &auth.client_certificate,
+    )?;
+    let key = pem("client key", &key_data, &auth.client_key)?;
+    let (Some(certificate), Some(key)) = (certificate, key) else {
+        return Ok(None);
+    };
+    let chain = pem_certificates(&certificate);
+    if chain.is_empty() {
+        return Err("the client certificate is not PEM".to_owned());
+    }
+    for der in &chain {
+        check_certificate(der)?;
+    }
+    let key = PrivateKeyDer::from_pem_slice(&key)
+        .map_err(|e| format!("the client key is not PEM: {e:?}"))?;
+    // pingora hands the key to rustls by guessing its kind from the bytes.
+    let key = key.secret_der().to_vec();
+    PrivateKeyDer::try_from(key.clone())
+        .map_err(|e| format!("the client key is of no known kind: {e}"))?;
+    Ok(Some(Arc::new(CertKey::new(chain, key))))
+}
+
+/// Inline data (base64) before a file, as kubectl does.
+fn pem(
+    what: &str,
+    data: &Option<String>,
+    file: &Option<String>,
+) -> Result<Option<Vec<u8>>, String> {
+    if let Some(data) = data {
+        return base64::engine::general_purpose::STANDARD
+            .decode(data.trim())
+            .map(Some)
+            .map_err(|e| format!("{what}: not base64: {e}"));
+    }
+    file.as_ref()
+        .map(|f| std::fs::read(f).map_err(|e| format!("{what}: cannot read {f:?}: {e}")))
+        .transpose()
+}

@@ -1,0 +1,432 @@
+//! What is held in memory and how often it helps.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use kubernetes_wire::api::GroupVersionResource;
+use parking_lot::RwLock;
+use prometheus::{
+    Gauge, GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
+    register_gauge_vec_with_registry, register_int_counter_vec_with_registry,
+    register_int_gauge_vec_with_registry,
+};
+
+/// Who answered a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheResult {
+    /// The cache.
+    Hit,
+    /// The upstream.
+    Bypass,
+}
+
+impl CacheResult {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Bypass => "bypass",
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Vectors {
+    requests: IntCounterVec,
+    restarts: IntCounterVec,
+    state: IntGaugeVec,
+    objects: IntGaugeVec,
+    bytes: IntGaugeVec,
+    resource_version: IntGaugeVec,
+    watchers: IntGaugeVec,
+    watch_ends: IntCounterVec,
+    late_events: IntCounterVec,
+    settle: GaugeVec,
+    suspended: IntGaugeVec,
+    snapshots: IntGaugeVec,
+    staleness: GaugeVec,
+    lag: GaugeVec,
+    history: GaugeVec,
+    self_checks: IntCounterVec,
+}
+
+/// What is measured of a resource when somebody asks.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheState {
+    pub objects: usize,
+    /// Bytes by kind, in the order of [`BYTES`].
+    pub bytes: [usize; BYTES.len()],
+    pub resource_version: u64,
+    pub snapshots: usize,
+    pub staleness: Duration,
+    pub lag: Duration,
+    pub history: Duration,
+}
+
+/// What bytes are held for: the current state, events and what only they hold,
+/// what can be made again, states kept for chunked lists.
+pub const BYTES: [&str; 4] = ["objects", "history", "derived", "retained"];
+
+/// What came of comparing a resource with upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SelfCheckResult {
+    Match,
+    Mismatch,
+    /// It could not be compared.
+    Skipped,
+}
+
+impl SelfCheckResult {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Match => "match",
+            Self::Mismatch => "mismatch",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// Whether a resource that exists may have labels of its own: names that a
+/// server makes up must not fill memory with series.
+pub type TakesName = Box<dyn Fn(&GroupVersionResource) -> bool + Send + Sync>;
+
+pub struct CacheMetrics {
+    vectors: Vectors,
+    takes_name: TakesName,
+    /// Those beyond the bounds of names, together.
+    unnamed: OnceLock<Arc<CachedResource>>,
+    by_resource: RwLock<HashMap<GroupVersionResource, Arc<CachedResource>>>,
+}
+
+/// The series of one resource.
+pub struct CachedResource {
+    gvr: GroupVersionResource,
+    vectors: Vectors,
+    /// Clients watching.
+    pub watchers: IntGauge,
+    /// Seconds to wait after a probe.
+    pub settle: Gauge,
+    /// 1 while probes are not believed.
+    pub suspended: IntGauge,
+    /// By verb, result and reason: few, so a list.
+    requests: RwLock<Vec<([&'static str; 3], IntCounter)>>,
+    state: RwLock<Option<&'static str>>,
+    /// Why upstream's list or watch was last begun anew, and when.
+    restart: RwLock<Option<(&'static str, Instant)>>,
+}
+
+impl CacheMetrics {
+    pub fn register(registry: &Registry, takes_name: TakesName) -> prometheus::Result<Self> {
+        let gvr = ["group", "version", "resource"];
+        let with = |more: &[&'static str]| [&gvr[..], more].concat();
+        let gauge = |name: &str, help: &str| -> prometheus::Result<IntGaugeVec> {
+            Ok(register_int_gauge_vec_with_registry!(
+                name, help, &gvr, registry
+            )?)
+        };
+        let seconds = |name: &str, help: &str| -> prometheus::Result<GaugeVec> {
+            Ok(register_gauge_vec_with_registry!(
+                name, help, &gvr, registry
+            )?)
+        };
+        Ok(Self {
+            vectors: Vectors {
+                requests: register_int_counter_vec_with_registry!(
+                    "apifront_cache_requests_total",
+                    "Reads by who answered them, and why not the cache.",
+                    &with(&["verb", "result", "reason"]),
+                    registry
+                )?,
+                restarts: register_int_counter_vec_with_registry!(
+                    "apifront_reflector_restarts_total",
+                    "Upstream watches begun anew, by reason.",
+                    &with(&["reason"]),
+                    registry
+                )?,
+                state: register_int_gauge_vec_with_registry!(
+                    "apifront_reflector_state",
+                    "1 for the state the reflector is in.",
+                    &with(&["state"]),
+                    registry
+                )?,
+                objects: gauge("apifront_cache_objects", "Objects held in memory.")?,
+                bytes: register_int_gauge_vec_with_registry!(
+                    "apifront_cache_bytes",
+                    "Bytes held in memory, by what for.",
+                    &with(&["kind"]),
+                    registry
+                )?,
+                resource_version: gauge(
+                    "apifront_cache_resource_version",
+                    "Newest resourceVersion seen.",
+                )?,
+                watchers: gauge("apifront_watchers", "Clients watching from the cache.")?,
+                watch_ends: register_int_counter_vec_with_registry!(
+                    "apifront_watch_ends_total",
+                    "Watches served from the cache that ended, by reason.",
+                    &with(&["reason"]),
+                    registry
+                )?,
+                late_events: register_int_counter_vec_with_registry!(
+                    "apifront_fresh_late_events_total",
+                    "Events that arrived after a probe had proven their version.",
+                    &with(&["promise"]),
+                    registry
+                )?,
+                settle: register_gauge_vec_with_registry!(
+                    "apifront_fresh_settle_seconds",
+                    "How long a read waits for late events after a probe.",
+                    &gvr,
+                    registry
+                )?,
+                suspended: gauge(
+                    "apifront_fresh_suspended",
+                    "1 while events have come later than promised, and probes are not believed.",
+                )?,
+                snapshots: gauge(
+                    "apifront_cache_snapshots",
+                    "States kept besides the current one.",
+                )?,
+                staleness: seconds(
+                    "apifront_cache_staleness_seconds",
+                    "Time since upstream last said something of the resource.",
+                )?,
+                lag: seconds(
+                    "apifront_cache_lag_seconds",
+                    "Time since upstream's watch was lost; 0 while it is open.",
+                )?,
+                history: seconds(
+                    "apifront_cache_history_seconds",
+                    "Age of the oldest event a watch can begin with.",
+                )?,
+                self_checks: register_int_counter_vec_with_registry!(
+                    "apifront_cache_self_check_total",
+                    "Comparisons of a resource with upstream's list of the same version.",
+                    &with(&["result"]),
+                    registry
+                )?,
+            },
+            by_resource: RwLock::default(),
+            takes_name,
+            unnamed: OnceLock::new(),
+        })
+    }
+
+    /// The series of a resource that upstream listed or answered for, which
+    /// proves its name. Callers keep the result.
+    pub fn resource(&self, gvr: &GroupVersionResource) -> Arc<CachedResource> {
+        if let Some(found) = self.by_resource.read().get(gvr) {
+            return found.clone();
+        }
+        if !(self.takes_name)(gvr) {
+            let none = GroupVersionResource::new("", "", "");
+            let unnamed = || Arc::new(CachedResource::new(&none, &self.vectors));
+            return self.unnamed.get_or_init(unnamed).clone();
+        }
+        self.by_resource
+            .write()
+            .entry(gvr.clone())
+            .or_insert_with(|| Arc::new(CachedResource::new(gvr, &self.vectors)))
+            .clone()
+    }
+
+    /// A resource is no longer served: its gauges go, its counters stay.
+    pub fn forget(&self, gvr: &GroupVersionResource) {
+        let Some(resource) = self.by_resource.write().remove(gvr) else {
+            return;
+        };
+        let labels = resource.labels();
+        resource.leave_state();
+        let vectors = &self.vectors;
+        // Gone already is gone too.
+        for gauge in [
+            &vectors.objects,
+            &vectors.resource_version,
+            &vectors.watchers,
+            &vectors.snapshots,
+            &vectors.suspended,
+        ] {
+            let _ = gauge.remove_label_values(&labels);
+        }
+        for gauge in [
+            &vectors.staleness,
+            &vectors.lag,
+            &vectors.history,
+            &vectors.settle,
+        ] {
+            let _ = gauge.remove_label_values(&labels);
+        }
+        for kind in BYTES {
+            let labels = [&labels[..], &[kind]].concat();
+            let _ = vectors.bytes.remove_label_values(&labels);
+        }
+    }
+}
+
+impl CachedResource {
+    fn new(gvr: &GroupVersionResource, vectors: &Vectors) -> Self {
+        let labels = [&*gvr.group, &*gvr.version, &*gvr.resource];
+        Self {
+            watchers: vectors.watchers.with_label_values(&labels),
+            settle: vectors.settle.with_label_values(&labels),
+            suspended: vectors.suspended.with_label_values(&labels),
+            requests: RwLock::default(),
+            state: RwLock::new(None),
+            restart: RwLock::new(None),
+            gvr: gvr.clone(),
+            vectors: vectors.clone(),
+        }
+    }
+
+    /// A read was answered. `verb` is get, list or watch; `reason` is empty for
+    /// what the cache answered alone.
+    pub fn request(&self, verb: &'static str, result: CacheResult, reason: &'static str) {
+        let key = [verb, result.as_str(), reason];
+        if let Some((_, counter)) = self.requests.read().iter().find(|(k, _)| *k == key) {
+            counter.inc();
+            return;
+        }
+        let labels = [&self.labels()[..], &key].concat();
+        let counter = self.vectors.requests.with_label_values(&labels);
+        counter.inc();
+        let mut requests = self.requests.write();
+        if !requests.iter().any(|(k, _)| *k == key) {
+            requests.push((key, counter));
+        }
+    }
+
+    /// A watch served from the cache ended.
+    pub fn watch_ended(&self, reason: &'static str) {
+        let labels = [&self.labels()[..], &[reason]].concat();
+        self.vectors.watch_ends.with_label_values(&labels).inc();
+    }
+
+    /// An event came after a probe; `broken` if somebody had been told that it
+    /// would not.
+    pub fn late_event(&self, broken: bool) {
+        let promise = if broken { "broken" } else { "kept" };
+        let labels = [&self.labels()[..], &[promise]].concat();
+        self.vectors.late_events.with_label_values(&labels).inc();
+    }
+
+    /// Brings the gauges up to date.
+    pub fn observe(&self, state: &CacheState) {
+        let labels = self.labels();
+        let vectors = &self.vectors;
+        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let version = i64::try_from(state.resource_version).unwrap_or(i64::MAX);
+        for (gauge, value) in [
+            (&vectors.objects, number(state.objects)),
+            (&vectors.resource_version, version),
+            (&vectors.snapshots, number(state.snapshots)),
+        ] {
+            gauge.with_label_values(&labels).set(value);
+        }
+        for (gauge, value) in [
+            (&vectors.staleness, state.staleness),
+            (&vectors.lag, state.lag),
+            (&vectors.history, state.history),
+        ] {
+            gauge.with_label_values(&labels).set(value.as_secs_f64());
+        }
+        for (kind, bytes) in BYTES.iter().zip(state.bytes) {
+            let labels = [&labels[..], &[*kind]].concat();
+            vectors.bytes.with_label_values(&labels).set(number(bytes));
+        }
+    }
+
+    /// The resource was compared with upstream, or was to be.
+    pub fn self_checked(&self, result: SelfCheckResult) {
+        let labels = [&self.labels()[..], &[result.as_str()]].concat();
+        self.vectors.self_checks.with_label_values(&labels).inc();
+    }
+
+    /// What the reflector is doing.
+    pub fn state(&self) -> Option<&'static str> {
+        *self.state.read()
+    }
+
+    /// Why upstream's list or watch was last begun anew, and when.
+    pub fn last_restart(&self) -> Option<(&'static str, Instant)> {
+        *self.restart.read()
+    }
+
+    pub fn reflector_restarted(&self, reason: &'static str) {
+        *self.restart.write() = Some((reason, Instant::now()));
+        let labels = [&self.labels()[..], &[reason]].concat();
+        self.vectors.restarts.with_label_values(&labels).inc();
+    }
+
+    pub fn reflector_state(&self, state: &'static str) {
+        let old = self.state.write().replace(state);
+        if let Some(old) = old.filter(|old| *old != state) {
+            self.state_gauge(old).set(0);
+        }
+        self.state_gauge(state).set(1);
+    }
+
+    fn leave_state(&self) {
+        if let Some(state) = self.state.write().take() {
+            let labels = [&self.labels()[..], &[state]].concat();
+            let _ = self.vectors.state.remove_label_values(&labels);
+        }
+    }
+
+    fn state_gauge(&self, state: &str) -> IntGauge {
+        let labels = [&self.labels()[..], &[state]].concat();
+        self.vectors.state.with_label_values(&labels)
+    }
+
+    fn labels(&self) -> [&str; 3] {
+        [&self.gvr.group, &self.gvr.version, &self.gvr.resource]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::{Encoder, TextEncoder};
+
+    use super::*;
+
+    #[test]
+    fn a_forgotten_resource_leaves_no_gauge() {
+        let registry = Registry::new();
+        let metrics = CacheMetrics::register(&registry, Box::new(|_| true)).unwrap();
+        let gvr = GroupVersionResource::new("example.com", "v1", "widgets");
+        let widgets = metrics.resource(&gvr);
+        widgets.observe(&CacheState {
+            objects: 3,
+            bytes: [7; BYTES.len()],
+            resource_version: 5,
+            snapshots: 1,
+            staleness: Duration::from_millis(1500),
+            lag: Duration::ZERO,
+            history: Duration::from_secs(60),
+        });
+        widgets.reflector_state("listing");
+        widgets.reflector_state("watching");
+        widgets.request("list", CacheResult::Bypass, "not_ready");
+        let text = || {
+            let mut out = Vec::new();
+            TextEncoder::new()
+                .encode(&registry.gather(), &mut out)
+                .unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert!(text().contains(r#"version="v1"} 3"#));
+        assert!(text().contains(r#"kind="history",resource="widgets",version="v1"} 7"#));
+        assert!(text().contains(r#"resource="widgets",version="v1"} 1.5"#));
+        assert!(text().contains(r#"state="listing",version="v1"} 0"#));
+        assert!(text().contains(r#"state="watching",version="v1"} 1"#));
+        assert!(text().contains(r#"reason="not_ready",resource="widgets",result="bypass""#));
+        metrics.forget(&gvr);
+        for gone in ["objects", "bytes", "staleness_seconds", "snapshots"] {
+            assert!(
+                !text().contains(&format!("apifront_cache_{gone}{{")),
+                "{gone}"
+            );
+        }
+        assert!(!text().contains(r#"state="watching""#));
+        assert!(text().contains("apifront_cache_requests_total{"));
+    }
+}

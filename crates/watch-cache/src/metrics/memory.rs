@@ -1,0 +1,86 @@
+//! The cache's memory, and what was done to keep within it.
+
+use prometheus::{IntCounterVec, IntGauge, Registry, register_int_counter_vec_with_registry};
+
+/// What can be given up, from cheap to dear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shed {
+    /// Encodings that are made again when they are needed.
+    Derived,
+    /// Events that only resuming watchers need.
+    History,
+    /// States that only continue tokens need.
+    Retained,
+    /// A resource that nobody reads at the moment.
+    Idle,
+    /// A resource for which there was no room.
+    Refused,
+}
+
+impl Shed {
+    const ALL: [Self; 5] = [
+        Self::Derived,
+        Self::History,
+        Self::Retained,
+        Self::Idle,
+        Self::Refused,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Derived => "derived",
+            Self::History => "history",
+            Self::Retained => "retained",
+            Self::Idle => "idle",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+pub struct MemoryMetrics {
+    shed: IntCounterVec,
+    /// Bytes of what is being read and is in no store yet.
+    pub reading: IntGauge,
+    limit: IntGauge,
+}
+
+impl MemoryMetrics {
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let shed = register_int_counter_vec_with_registry!(
+            "apifront_cache_shed_total",
+            "Resources that gave up memory to keep within the limit, by what they gave up.",
+            &["what"],
+            registry
+        )?;
+        // From 0, so that the first time can be seen.
+        for what in Shed::ALL {
+            let _ = shed.with_label_values(&[what.as_str()]);
+        }
+        let gauge = |name, help| {
+            let gauge = IntGauge::new(name, help)?;
+            registry.register(Box::new(gauge.clone()))?;
+            prometheus::Result::Ok(gauge)
+        };
+        Ok(Self {
+            shed,
+            reading: gauge(
+                "apifront_cache_reading_bytes",
+                "Bytes of lists and events that are being read and are not cached yet.",
+            )?,
+            limit: gauge(
+                "apifront_cache_memory_limit_bytes",
+                "Bytes that the cache may hold, 0 for no limit.",
+            )?,
+        })
+    }
+
+    /// `None` for no limit.
+    pub fn limit(&self, bytes: Option<usize>) {
+        let bytes = bytes.map_or(0, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+        self.limit.set(bytes);
+    }
+
+    pub fn shed(&self, what: Shed) {
+        self.shed.with_label_values(&[what.as_str()]).inc();
+    }
+}

@@ -1,0 +1,33 @@
+//! Prometheus metrics of the cache.
+//!
+//! Label values come from fixed sets, or are names of resources that an answer
+//! proved and that the owner takes ([`TakesName`]); never from a URL alone, a
+//! user or an object.
+
+mod cache;
+mod memory;
+
+pub use cache::{
+    BYTES, CacheMetrics, CacheResult, CacheState, CachedResource, SelfCheckResult, TakesName,
+};
+pub use memory::{MemoryMetrics, Shed};
+
+use std::sync::Arc;
+
+use prometheus::Registry;
+
+/// Everything that is counted here. Clones count together.
+#[derive(Clone)]
+pub struct Metrics {
+    pub cache: Arc<CacheMetrics>,
+    pub memory: Arc<MemoryMetrics>,
+}
+
+impl Metrics {
+    pub fn register(registry: &Registry, takes_name: TakesName) -> prometheus::Result<Self> {
+        Ok(Self {
+            cache: Arc::new(CacheMetrics::register(registry, takes_name)?),
+            memory: Arc::new(MemoryMetrics::register(registry)?),
+        })
+    }
+}

@@ -1,0 +1,347 @@
+//! A list as one gzip member, stitched of what its leaves were deflated to.
+//!
+//! kube-apiserver deflates every list for every client that asks. Here a leaf
+//! of the current state is deflated once; a later list of the same objects
+//! copies a few megabytes and combines some hundred checksums.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use kubernetes_wire::representation::deflate::{Deflater, Member, Run};
+use kubernetes_wire::representation::{Encoding, Envelope, ListMeta};
+
+use super::pieces::Pieces;
+use crate::read::Page;
+use crate::store::{Derived, Kept, Leaf, Part, Resource, StoredObject};
+
+/// How objects are written as items of a list.
+trait Items: Send + Sync + 'static {
+    const ENCODING: Encoding;
+    /// Between two items.
+    const SEPARATOR: &'static [u8];
+
+    /// What stands before an item of this length, other than a separator.
+    fn prefix(length: usize) -> BytesMut;
+}
+
+enum Json {}
+
+impl Items for Json {
+    const ENCODING: Encoding = Encoding::Json;
+    const SEPARATOR: &'static [u8] = b",";
+
+    fn prefix(_: usize) -> BytesMut {
+        BytesMut::new()
+    }
+}
+
+enum Protobuf {}
+
+impl Items for Protobuf {
+    const ENCODING: Encoding = Encoding::Protobuf;
+    const SEPARATOR: &'static [u8] = b"";
+
+    fn prefix(length: usize) -> BytesMut {
+        let mut prefix = BytesMut::new();
+        Self::ENCODING.put_item_prefix(length, &mut prefix);
+        prefix
+    }
+}
+
+/// The items of a leaf with what separates them, but nothing around them: it
+/// does not matter where in a list they are.
+struct Deflated<I> {
+    run: Run,
+    items: PhantomData<fn() -> I>,
+}
+
+impl<I: Items> Deflated<I> {
+    fn new(
+        objects: &[Arc<StoredObject>],
+        envelope: &Envelope,
+        deflater: &mut Deflater,
+    ) -> Option<Self> {
+        let items = objects.iter().map(|o| o.item(I::ENCODING, envelope));
+        let items = items.collect::<Option<Vec<Bytes>>>()?;
+        let prefixes: Vec<_> = items.iter().map(|item| I::prefix(item.len())).collect();
+        let length = items.iter().map(Bytes::len).sum();
+        let parts = items.iter().zip(&prefixes).enumerate();
+        let parts = parts.flat_map(|(n, (item, prefix))| {
+            let separator = if n > 0 { I::SEPARATOR } else { &[] };
+            [separator, prefix, item]
+        });
+        let run = deflater.run(parts, length)?;
+        let items = PhantomData;
+        Some(Self { run, items })
+    }
+}
+
+impl<I: Items> Derived for Deflated<I> {
+    fn size(&self) -> usize {
+        self.run.size()
+    }
+}
+
+/// Kept by its leaf, or made for one list.
+enum Ready<I: Items> {
+    Kept(Arc<Kept<Deflated<I>>>),
+    Own(Deflated<I>),
+}
+
+impl<I: Items> Ready<I> {
+    fn run(&self) -> &Run {
+        match self {
+            Self::Kept(kept) => &kept.run,
+            Self::Own(own) => &own.run,
+        }
+    }
+}
+
+/// Neighbouring objects of a list.
+enum Objects {
+    Leaf(Arc<Leaf>),
+    /// Not all of a leaf: deflated each time.
+    Some(Vec<Arc<StoredObject>>),
+}
+
+impl Objects {
+    fn all(&self) -> &[Arc<StoredObject>] {
+        match self {
+            Self::Leaf(leaf) => leaf.objects(),
+            Self::Some(objects) => objects,
+        }
+    }
+}
+
+/// A list on its way to be compressed. It holds on to the objects, not to the
+/// state they are of.
+pub struct GzipList {
+    encoding: Encoding,
+    envelope: Envelope,
+    meta: ListMeta,
+    objects: Vec<Objects>,
+}
+
+/// The compressor failed.
+#[derive(Debug, thiserror::Error)]
+#[error("a list could not be deflated")]
+pub struct NotDeflated;
+
+impl GzipList {
+    /// The list as it is without compression.
+    pub fn new(resource: &Resource, page: &Page<'_>, encoding: Encoding) -> Self {
+        let mut objects = Vec::new();
+        for part in &page.parts {
+            match (part, objects.last_mut()) {
+                (Part::Leaf(leaf), _) => objects.push(Objects::Leaf(Arc::clone(leaf))),
+                (Part::Object(object), Some(Objects::Some(run))) => run.push(Arc::clone(object)),
+                (Part::Object(object), _) => objects.push(Objects::Some(vec![Arc::clone(object)])),
+            }
+        }
+        Self {
+            encoding,
+            envelope: resource.envelope.clone(),
+            meta: page.meta.clone(),
+            objects,
+        }
+    }
+
+    /// Whether the uncompressed list has more bytes than this.
+    pub fn is_longer_than(&self, limit: usize) -> bool {
+        match self.encoding {
+            Encoding::Json => self.is_longer::<Json>(limit),
+            Encoding::Protobuf => self.is_longer::<Protobuf>(limit),
+        }
+    }
+
+    /// The compressed list, if nothing of it has to be deflated: copies.
+    pub fn from_kept(&self) -> Option<Vec<Bytes>> {
+        match self.encoding {
+            Encoding::Json => self.kept::<Json>(),
+            Encoding::Protobuf => self.kept::<Protobuf>(),
+        }
+    }
+
+    /// The compressed list. This may take a second of CPU, and waits for
+    /// others that deflate the same leaves: nothing for a thread that serves
+    /// connections.
+    pub fn deflate(&self) -> Result<Vec<Bytes>, NotDeflated> {
+        let deflated = match self.encoding {
+            Encoding::Json => self.deflated::<Json>(),
+            Encoding::Protobuf => self.deflated::<Protobuf>(),
+        };
+        deflated.ok_or(NotDeflated)
+    }
+
+    fn is_longer<I: Items>(&self, limit: usize) -> bool {
+        // Of an empty list; that of a longer one in protobuf is a few bytes
+        // more.
+        let (prefix, suffix) = self.envelope.list(self.encoding, &self.meta, 0);
+        let around = prefix.len() + suffix.len();
+        let mut items = 0;
+        let objects = self.objects.iter().flat_map(Objects::all);
+        for (n, object) in objects.enumerate() {
+            if around + items > limit {
+                return true;
+            }
+            // Lists that cannot be written have no length.
+            let Some(item) = object.item(I::ENCODING, &self.envelope) else {
+                return false;
+            };
+            let separator = if n > 0 { I::SEPARATOR.len() } else { 0 };
+            items += separator + I::prefix(item.len()).len() + item.len();
+        }
+        let (prefix, suffix) = self.envelope.list(self.encoding, &self.meta, items);
+        prefix.len() + items + suffix.len() > limit
+    }
+
+    fn kept<I: Items>(&self) -> Option<Vec<Bytes>> {
+        let kept = |objects: &Objects| match objects {
+            Objects::Leaf(leaf) => leaf.kept::<Deflated<I>>(),
+            Objects::Some(_) => None,
+        };
+        let runs: Option<Vec<_>> = self.objects.iter().map(kept).collect();
+        let runs = runs?;
+        let runs: Vec<&Run> = runs.iter().map(|kept| &kept.run).collect();
+        Some(self.stitch::<I>(&runs))
+    }
+
+    fn deflated<I: Items>(&self) -> Option<Vec<Bytes>> {
+        let mut deflater = Deflater::default();
+        let mut make = |objects: &Objects| match objects {
+            Objects::Leaf(leaf) => leaf
+                .derived(|leaf| Deflated::<I>::new(leaf.objects(), &self.envelope, &mut deflater))
+                .map(Ready::Kept),
+            Objects::Some(some) => {
+                Deflated::new(some, &self.envelope, &mut deflater).map(Ready::Own)
+            }
+        };
+        let runs: Option<Vec<_>> = self.objects.iter().map(&mut make).collect();
+        let runs = runs?;
+        let runs: Vec<&Run> = runs.iter().map(Ready::run).collect();
+        Some(self.stitch::<I>(&runs))
+    }
+
+    fn stitch<I: Items>(&self, runs: &[&Run]) -> Vec<Bytes> {
+        let separators = runs.len().saturating_sub(1) * I::SEPARATOR.len();
+        let items = runs.iter().map(|run| run.length()).sum::<usize>() + separators;
+        let (prefix, suffix) = self.envelope.list(self.encoding, &self.meta, items);
+        let mut pieces = Pieces::new();
+        let mut member = Member::begin(|bytes: &[u8]| pieces.push(bytes));
+        member.stored(&prefix);
+        for (n, run) in runs.iter().enumerate() {
+            if n > 0 {
+                member.stored(I::SEPARATOR);
+            }
+            member.run(run);
+        }
+        member.stored(&suffix);
+        member.end();
+        pieces.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::GzDecoder;
+
+    use super::super::tests::store;
+    use super::*;
+    use crate::read::body::whole;
+    use crate::store::{Scope, Snapshot};
+
+    fn page<'s>(snapshot: &'s Snapshot, start: &str) -> Page<'s> {
+        Page {
+            parts: snapshot.parts(&Scope::All, start).collect(),
+            meta: ListMeta::at(9),
+        }
+    }
+
+    fn unpacked(gzip: &[Bytes]) -> Vec<u8> {
+        let gzip = gzip.concat();
+        let mut plain = Vec::new();
+        GzDecoder::new(&gzip[..]).read_to_end(&mut plain).unwrap();
+        plain
+    }
+
+    #[test]
+    fn holds_what_the_plain_list_is() {
+        for sizes in [&[][..], &[10], &[1_000; 300], &[300_000; 3], &[70_000; 33]] {
+            let store = store(sizes);
+            let snapshot = store.snapshot();
+            // From the middle of a leaf on, too.
+            for start in ["", "n001", "n010", "n299"] {
+                let page = page(&snapshot, start);
+                let plain = whole::list(&store.resource, &page, Encoding::Json)
+                    .unwrap()
+                    .concat();
+                let list = GzipList::new(&store.resource, &page, Encoding::Json);
+                assert!(unpacked(&list.deflate().unwrap()) == plain, "{sizes:?}");
+                assert!(list.is_longer_than(plain.len() - 1));
+                assert!(!list.is_longer_than(plain.len()));
+            }
+        }
+    }
+
+    #[test]
+    fn leaves_are_deflated_once() {
+        let store = store(&[1_000; 300]);
+        let before = store.snapshot();
+        let list = |snapshot: &Snapshot, start| {
+            GzipList::new(&store.resource, &page(snapshot, start), Encoding::Json)
+        };
+        assert!(list(&before, "").from_kept().is_none());
+        let made = list(&before, "").deflate().unwrap();
+        assert_eq!(list(&before, "").from_kept(), Some(made.clone()));
+        // An edge of the list is in no leaf.
+        assert_eq!(list(&before, "n001").from_kept(), None);
+
+        // A change costs its leaf; what was before it is no longer kept.
+        let derived = store.memory().derived;
+        let changed = r#"{"metadata":{"name":"n150","resourceVersion":"10"}}"#;
+        store
+            .apply(
+                false,
+                Bytes::from_static(changed.as_bytes()),
+                std::time::Instant::now(),
+            )
+            .unwrap();
+        let less = store.memory().derived;
+        assert!(
+            less < derived && less > derived * 3 / 4,
+            "{less} of {derived}"
+        );
+        let after = store.snapshot();
+        assert_eq!(list(&after, "").from_kept(), None);
+        let plain = unpacked(&list(&after, "").deflate().unwrap());
+        assert!(list(&after, "").from_kept().is_some());
+        assert!(
+            plain
+                == whole::list(&store.resource, &page(&after, ""), Encoding::Json)
+                    .unwrap()
+                    .concat()
+        );
+        assert!(unpacked(&list(&before, "").deflate().unwrap()) == unpacked(&made));
+        assert_eq!(list(&before, "").from_kept(), None);
+    }
+
+    #[test]
+    fn those_that_come_at_once_deflate_it_once() {
+        let store = store(&[10_000; 300]);
+        let snapshot = store.snapshot();
+        let page = page(&snapshot, "");
+        let list = || GzipList::new(&store.resource, &page, Encoding::Json);
+        let lists: Vec<_> = std::thread::scope(|scope| {
+            let threads = [(); 4].map(|()| scope.spawn(|| list().deflate().unwrap()));
+            threads.map(|thread| thread.join().unwrap()).into()
+        });
+        assert!(lists.windows(2).all(|pair| pair[0] == pair[1]));
+        let one = lists[0].concat().len();
+        let kept = store.memory().derived;
+        assert!(kept < one, "{kept} bytes are kept of a list of {one}");
+        assert_eq!(list().from_kept().as_ref(), lists.first());
+    }
+}

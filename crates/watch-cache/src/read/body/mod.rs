@@ -1,0 +1,155 @@
+//! Bodies of GET and LIST out of stored objects.
+
+mod gzip;
+mod partial;
+mod partial_message;
+mod pieces;
+mod table;
+mod whole;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+pub use gzip::{GzipList, NotDeflated};
+
+use kubernetes_wire::negotiation::MetaVersion;
+use kubernetes_wire::representation::Encoding;
+use kubernetes_wire::representation::table::{Printer, TableOptions};
+
+use super::{BypassReason, Page};
+use crate::store::{Store, StoredObject};
+
+/// How objects are to be shown.
+#[derive(Clone, Debug)]
+pub enum Shape {
+    Whole(Encoding),
+    Table(Arc<Printer>, TableOptions),
+    Partial(MetaVersion, Encoding),
+}
+
+/// The body of a GET.
+pub fn get_body(
+    store: &Store,
+    object: &StoredObject,
+    shape: &Shape,
+) -> Result<Bytes, BypassReason> {
+    let resource = &store.resource;
+    let body = match shape {
+        Shape::Whole(encoding) => whole::single(resource, object, *encoding),
+        Shape::Table(printer, options) => table::single(resource, object, printer, *options).ok(),
+        Shape::Partial(version, Encoding::Json) => partial::single(resource, object, *version),
+        Shape::Partial(version, Encoding::Protobuf) => {
+            partial_message::single(resource, object, *version)
+        }
+    };
+    body.ok_or_else(|| unwritten(store, shape))
+}
+
+fn unwritten(store: &Store, shape: &Shape) -> BypassReason {
+    if let Shape::Whole(encoding) = shape {
+        store.fail_to_write(*encoding);
+    }
+    BypassReason::Representation
+}
+
+/// The body of a LIST, in pieces that are parts of what the store holds where
+/// they can be.
+pub fn list_body(
+    store: &Store,
+    page: &Page<'_>,
+    shape: &Shape,
+) -> Result<Vec<Bytes>, BypassReason> {
+    let resource = &store.resource;
+    let body = match shape {
+        Shape::Whole(encoding) => whole::list(resource, page, *encoding),
+        Shape::Table(printer, options) => table::list(resource, page, printer, *options).ok(),
+        Shape::Partial(version, Encoding::Json) => partial::list(resource, page, *version),
+        Shape::Partial(version, Encoding::Protobuf) => {
+            partial_message::list(resource, page, *version)
+        }
+    };
+    body.ok_or_else(|| unwritten(store, shape))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::iter;
+    use std::sync::OnceLock;
+
+    use kubernetes_wire::api::GroupVersionResource;
+    use kubernetes_wire::representation::{Envelope, Form, ListMeta};
+
+    use super::*;
+    use crate::store::{Resource, Scope, field_table};
+
+    pub(super) fn store(sizes: &[usize]) -> Store {
+        let gvr = GroupVersionResource::new("", "v1", "nodes");
+        let resource = Resource {
+            fields: field_table(&gvr),
+            gvr,
+            namespaced: false,
+            envelope: Envelope::new(Form::Struct, "v1", "Node", "NodeList"),
+            bookmark: OnceLock::new(),
+        };
+        let objects = sizes.iter().enumerate().map(|(n, size)| {
+            let padding = "x".repeat(*size);
+            let odd = n % 2;
+            let item = format!(
+                r#"{{"metadata":{{"name":"n{n:03}","resourceVersion":"5","labels":{{"odd":"{odd}"}}}},"x":"{padding}"}}"#
+            );
+            StoredObject::parse(Bytes::from(item), &resource.fields).unwrap()
+        });
+        let objects = objects.collect();
+        Store::new(resource, objects, 9)
+    }
+
+    #[test]
+    fn bodies_come_in_few_pieces() {
+        for sizes in [
+            &[][..],
+            &[10],
+            &[100_000; 20],
+            &[1_000_000, 10, 1_000_000],
+            &[300_000],
+            &[3_000_000; 3],
+            &[1_000; 300],
+        ] {
+            let store = store(sizes);
+            let snapshot = store.snapshot();
+            let page = Page {
+                parts: snapshot.parts(&Scope::All, "").collect(),
+                meta: ListMeta::at(9),
+            };
+            let pieces = list_body(&store, &page, &Shape::Whole(Encoding::Json)).unwrap();
+            assert!(pieces.iter().all(|p| !p.is_empty()));
+            assert!(pieces.len() <= 2 + 2 * sizes.len(), "{sizes:?}");
+            let body = pieces.concat();
+            let list: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(list["metadata"]["resourceVersion"], "9");
+            let names: Vec<_> = list["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|i| &i["metadata"]["name"])
+                .collect();
+            let expected: Vec<_> = (0..sizes.len()).map(|n| format!("n{n:03}")).collect();
+            assert_eq!(names, expected.iter().collect::<Vec<_>>());
+        }
+    }
+    #[test]
+    fn what_is_joined_is_not_copied() {
+        let store = store(&[5_000; 200]);
+        let snapshot = store.snapshot();
+        let page = || Page {
+            parts: snapshot.parts(&Scope::All, "").collect(),
+            meta: ListMeta::at(9),
+        };
+        let list = || list_body(&store, &page(), &Shape::Whole(Encoding::Json)).unwrap();
+        let (first, second) = (list(), list());
+        assert_eq!(first.concat(), second.concat());
+        let shared = iter::zip(&first, &second).filter(|(a, b)| a.as_ptr() == b.as_ptr());
+        let bytes: usize = shared.map(|(piece, _)| piece.len()).sum();
+        assert!(bytes > 900_000, "{bytes} bytes are shared");
+    }
+}

@@ -1,0 +1,200 @@
+//! `as=Table`. Rows are printed once per leaf and version; an answer fills in
+//! their ages and puts the objects' metadata behind them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chrono::Utc;
+use kubernetes_wire::negotiation::IncludeObject;
+use kubernetes_wire::representation::table::{
+    Cells, NotPrintable, Printed, Printer, RowWriter, TableOptions,
+};
+use kubernetes_wire::representation::{Encoding, Envelope};
+
+use super::partial::Metadatas;
+use super::pieces::Pieces;
+use crate::read::Page;
+use crate::store::{Derived, Leaf, Part, Resource, StoredObject};
+
+pub(super) fn single(
+    resource: &Resource,
+    object: &StoredObject,
+    printer: &Printer,
+    options: TableOptions,
+) -> Result<Bytes, NotPrintable> {
+    let item = object.json(&resource.envelope).ok_or(NotPrintable)?;
+    printer
+        .single(&item, &resource.envelope, options, Utc::now())
+        .map(Bytes::from)
+}
+
+pub(super) fn list(
+    resource: &Resource,
+    page: &Page<'_>,
+    printer: &Printer,
+    options: TableOptions,
+) -> Result<Vec<Bytes>, NotPrintable> {
+    let envelope = &resource.envelope;
+    let json = |object: &StoredObject| object.json(envelope).ok_or(NotPrintable);
+    let empty = page.is_empty();
+    let rows = RowWriter::new(envelope, options, Utc::now());
+    let mut pieces = Pieces::new();
+    pieces.push(&printer.list_prefix(&page.meta, options.version, empty));
+    if printer.sorts() {
+        let items = page.objects().map(|object| json(object));
+        for item in printer.sort(items.collect::<Result<_, _>>()?)? {
+            pieces.next_item();
+            rows.print(printer.cells(), &item, |text| pieces.share_of(&item, text))?;
+        }
+        pieces.push(printer.list_suffix(empty));
+        return Ok(pieces.finish());
+    }
+    for part in &page.parts {
+        match part {
+            Part::Object(object) => {
+                pieces.next_item();
+                let item = json(object)?;
+                rows.print(printer.cells(), &item, |text| pieces.share_of(&item, text))?;
+            }
+            Part::Leaf(leaf) => {
+                let printed = Rows::of(leaf, printer.cells(), envelope)?;
+                let (mut metadatas, mut items) = (None, Vec::new());
+                match options.include {
+                    IncludeObject::None => {}
+                    IncludeObject::Metadata => {
+                        metadatas = Some(Metadatas::of(leaf, resource).ok_or(NotPrintable)?);
+                    }
+                    IncludeObject::Object => {
+                        // Makes the JSON of all objects once, if it makes any.
+                        let _placed = leaf.joined(Encoding::Json, envelope);
+                        let objects = leaf.objects().iter();
+                        items = objects.map(|o| json(o)).collect::<Result<_, _>>()?;
+                    }
+                }
+                for (i, (object, row)) in leaf.objects().iter().zip(printed.rows()).enumerate() {
+                    let metadata = metadatas.as_ref().and_then(|all| all.get(i));
+                    let item = match (items.get(i), metadata) {
+                        (Some(item), _) => Some(item.clone()),
+                        (None, Some(metadata)) => object.json_of(metadata, envelope),
+                        (None, None) if row.marked => object.json(envelope),
+                        (None, None) => Some(Bytes::new()),
+                    };
+                    let item = item.ok_or(NotPrintable)?;
+                    pieces.next_item();
+                    rows.write(row, &item, metadata, |text| pieces.share_of(&item, text))?;
+                }
+            }
+        }
+    }
+    pieces.push(printer.list_suffix(empty));
+    Ok(pieces.finish())
+}
+
+/// The rows of a leaf's objects.
+struct Rows {
+    cells: Arc<Cells>,
+    printed: Result<Arc<Printed>, NotPrintable>,
+}
+
+impl Derived for Rows {
+    fn size(&self) -> usize {
+        let printed = self.printed.as_ref().map_or(0, |printed| printed.size());
+        size_of::<Self>() + printed
+    }
+}
+
+impl Rows {
+    fn of(
+        leaf: &Leaf,
+        cells: &Arc<Cells>,
+        envelope: &Envelope,
+    ) -> Result<Arc<Printed>, NotPrintable> {
+        let print = || {
+            let items = leaf.objects().iter().map(|object| object.json(envelope));
+            cells.rows(items).map(Arc::new)
+        };
+        let kept = leaf.derived(|_| {
+            Some(Self {
+                cells: cells.clone(),
+                printed: print(),
+            })
+        });
+        match kept {
+            Some(rows) if rows.cells.are(cells) => rows.printed.clone(),
+            // A changed definition prints other columns of the same objects.
+            _ => print(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubernetes_wire::negotiation::MetaVersion;
+    use kubernetes_wire::representation::ListMeta;
+    use kubernetes_wire::representation::table::CustomColumn;
+
+    use super::super::tests::store;
+    use super::*;
+    use crate::store::{Scope, Store};
+
+    fn body(store: &Store, printer: &Printer, include: IncludeObject) -> String {
+        let snapshot = store.snapshot();
+        let page = Page {
+            parts: snapshot.parts(&Scope::All, "").collect(),
+            meta: ListMeta::at(9),
+        };
+        let version = MetaVersion::V1;
+        let options = TableOptions { version, include };
+        let pieces = list(&store.resource, &page, printer, options).unwrap();
+        // The same without anything kept.
+        let envelope = &store.resource.envelope;
+        let items: Vec<Bytes> = page.objects().filter_map(|o| o.json(envelope)).collect();
+        let table = printer.list(&page.meta, items.iter(), envelope, options, Utc::now());
+        assert_eq!(pieces.concat(), table.unwrap());
+        String::from_utf8(pieces.concat()).unwrap()
+    }
+
+    #[test]
+    fn rows_are_printed_once() {
+        let store = store(&[10; 300]);
+        let printer = Printer::default_columns();
+        let kept = || store.memory().derived;
+        assert_eq!(kept(), 0);
+        let none = body(&store, printer, IncludeObject::None);
+        assert!(none.contains(r#"{"cells":["n007","0001-01-01T00:00:00Z"],"object":null}"#));
+        let rows = kept();
+        assert!(rows > 0);
+        let metadata = body(&store, printer, IncludeObject::Metadata);
+        assert!(metadata.contains(r#""metadata":{"name":"n007","resourceVersion":"5""#));
+        let all = kept();
+        assert!(all > rows);
+        assert!(body(&store, printer, IncludeObject::Object).contains(r#""x":"xxxxxxxxxx""#));
+        assert_eq!(body(&store, printer, IncludeObject::Metadata), metadata);
+        assert_eq!(kept(), all);
+        store.shed_derived();
+        assert_eq!(kept(), 0);
+        assert_eq!(body(&store, printer, IncludeObject::Metadata), metadata);
+    }
+
+    #[test]
+    fn another_printer_prints_anew() {
+        let store = store(&[10; 3]);
+        let columns = |path: &str| {
+            let column = CustomColumn {
+                r#type: "string".to_owned(),
+                json_path: path.to_owned(),
+                ..CustomColumn::default()
+            };
+            Printer::from_crd_columns(&[column]).unwrap()
+        };
+        let labels = columns(".metadata.labels.odd");
+        assert!(body(&store, &labels, IncludeObject::None).contains(r#"["n001","1"]"#));
+        let kept = store.memory().derived;
+        let versions = columns(".metadata.resourceVersion");
+        assert!(body(&store, &versions, IncludeObject::None).contains(r#"["n001","5"]"#));
+        // A printer that was learnt again is no other.
+        let again = columns(".metadata.labels.odd");
+        assert!(body(&store, &again, IncludeObject::None).contains(r#"["n001","1"]"#));
+        assert_eq!(store.memory().derived, kept);
+    }
+}

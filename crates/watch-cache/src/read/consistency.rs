@@ -1,0 +1,103 @@
+//! Is the cache recent enough for this request?
+
+use std::time::{Duration, Instant};
+
+use super::own_writes::Wrote;
+use super::{BypassReason, Freshness};
+use crate::Consistency;
+use crate::reflector::Entry;
+use crate::store::Store;
+
+/// How long a request for a version the cache is about to reach may wait
+/// before upstream is asked instead. kube-apiserver waits 3 s for the same.
+const CATCH_UP: Duration = Duration::from_millis(100);
+
+/// How long a caller's own write may take to arrive on the main watch before
+/// upstream is asked instead.
+const OWN_WRITE: Duration = Duration::from_secs(1);
+
+/// What answers a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// The store as it is now.
+    Store,
+    /// A read upstream that begins now.
+    SharedRead,
+}
+
+/// What is to be read, and what is required of it.
+#[derive(Clone, Copy)]
+pub struct Consistent<'a> {
+    pub entry: &'a Entry,
+    pub store: &'a Store,
+    pub mode: Consistency,
+    pub max_staleness: Duration,
+    /// By the caller.
+    pub wrote: Wrote,
+}
+
+impl Consistent<'_> {
+    /// Waits until the store can answer, or says who can.
+    pub async fn ensure(self, freshness: Freshness) -> Result<Basis, BypassReason> {
+        if self.entry.disconnected_for(Instant::now()) > self.max_staleness {
+            return Err(BypassReason::Stale);
+        }
+        match freshness {
+            Freshness::Any => Ok(Basis::Store),
+            Freshness::NotOlderThan(version) => reached(self.store, version, CATCH_UP)
+                .await
+                .then_some(Basis::Store)
+                .ok_or(BypassReason::FutureVersion),
+            Freshness::MostRecent if self.is_recent().await => Ok(Basis::Store),
+            Freshness::MostRecent => Ok(Basis::SharedRead),
+        }
+    }
+
+    /// As the mode has it, and with what the caller wrote.
+    async fn is_recent(self) -> bool {
+        if self.mode == Consistency::Strict {
+            return false;
+        }
+        let has_own_writes = match self.wrote {
+            Wrote::Nothing => true,
+            Wrote::Version(version) => reached(self.store, version, OWN_WRITE).await,
+            Wrote::Untold => false,
+        };
+        if !has_own_writes {
+            return false;
+        }
+        let bounded = self.mode == Consistency::Bounded;
+        if bounded && self.entry.proven_within(self.max_staleness, Instant::now()) {
+            return true;
+        }
+        (bounded || !self.entry.is_suspended(Instant::now())) && self.prove().await.is_some()
+    }
+
+    /// Asks upstream for its version and waits for the store to be there. One
+    /// question at a time serves everybody who came before it was asked.
+    async fn prove(self) -> Option<()> {
+        let Self { entry, store, .. } = self;
+        // A watch that begins anew brings what happened meanwhile later.
+        let stream = entry.stream()?;
+        let version = entry.proof(|| entry.current_version()).await?;
+        if store.progress().resource_version < version {
+            // Nothing of this resource may have changed since: then the main
+            // watch stays silent, and settling is all there is to wait for.
+            reached(store, version, entry.settle(Instant::now())).await;
+        }
+        if entry.stream()? != stream {
+            return None;
+        }
+        entry.promise(version);
+        Some(())
+    }
+}
+
+async fn reached(store: &Store, version: u64, within: Duration) -> bool {
+    let mut progress = store.subscribe();
+    let wait = progress.wait_for(|p| p.closed || p.resource_version >= version);
+    match tokio::time::timeout(within, wait).await {
+        Ok(Ok(progress)) => !progress.closed,
+        Ok(Err(_)) | Err(_) => false,
+    }
+}

@@ -1,0 +1,464 @@
+//! Which objects a LIST shows, and where its next page begins.
+//!
+//! The rules are those of kube-apiserver (k8s.io/apiserver `registry/generic`
+//! `ListPredicate`, `storage/cacher` `GetList`): which candidates a selector
+//! leaves decides whether a page has a successor, so that it must be known
+//! which of its indexes the API server would have used.
+
+use std::slice;
+use std::sync::Arc;
+
+use kubernetes_wire::api::{
+    ContinueToken, FieldSelector, GroupVersionResource, LabelSelector, ListOptions,
+};
+use kubernetes_wire::representation::ListMeta;
+
+use super::{BypassReason, ListPlan, ListVersion};
+use crate::store::{Filter, Part, Resource, Snapshot, StoredObject};
+
+/// What a LIST selects.
+pub struct Selection {
+    /// Empty for a list of all namespaces or without namespaces.
+    namespace: String,
+    filter: Filter,
+    /// The name of the only object the list can have.
+    name: Option<String>,
+    /// What the API server finds by an index of its cache.
+    indexed: Option<Filter>,
+    /// No selector is set.
+    everything: bool,
+    /// The shard selector as it is echoed; empty without one.
+    shard: String,
+}
+
+impl Selection {
+    pub fn new(
+        namespace: &str,
+        options: ListOptions,
+        plan: &ListPlan,
+        resource: &Resource,
+    ) -> Result<Self, BypassReason> {
+        let fields = &options.field_selector;
+        // What narrows a list to a namespace or an object does not narrow its
+        // later pages (`SelectionPredicate.MatchesSingle`).
+        let first_page = options.continue_token.is_empty();
+        let required = |field| fields.required(field).filter(|_| first_page);
+        let namespace = match required("metadata.namespace") {
+            Some(narrowed) if namespace.is_empty() && is_dns_label(narrowed) => narrowed,
+            _ => namespace,
+        }
+        .to_owned();
+        let name = required("metadata.name")
+            .filter(|_| !resource.namespaced || !namespace.is_empty())
+            .map(str::to_owned);
+        let legacy_exact = options.resource_version_match.is_empty()
+            && first_page
+            && matches!(plan.version, ListVersion::Exact(_));
+        if name.is_some() && legacy_exact {
+            // Reads the newest state from etcd: the version is forgotten.
+            return Err(BypassReason::UnusualRequest);
+        }
+        let newest = matches!(plan.version, ListVersion::Newest(_));
+        let indexed = indexed_field(&resource.gvr)
+            .filter(|_| first_page && newest)
+            .and_then(|field| {
+                fields
+                    .requirements
+                    .iter()
+                    .find(|r| r.equal && r.field == field)
+            })
+            .map(|requirement| FieldSelector {
+                requirements: vec![requirement.clone()],
+            });
+        let shard = options.shard_selector;
+        let filter = |labels, fields| {
+            Filter::new(&namespace, labels, fields, resource)
+                .map_err(|_| BypassReason::FieldSelector)
+        };
+        Ok(Self {
+            name,
+            everything: options.label_selector.is_empty() && fields.is_empty() && shard.is_none(),
+            shard: shard.as_ref().map(ToString::to_string).unwrap_or_default(),
+            indexed: indexed
+                .map(|fields| filter(LabelSelector::default(), fields))
+                .transpose()?,
+            filter: filter(options.label_selector, options.field_selector)?.of_shard(shard),
+            namespace,
+        })
+    }
+}
+
+/// The fields that kube-apiserver's cache finds objects by (`IndexFields` in
+/// kubernetes `pkg/registry`).
+fn indexed_field(gvr: &GroupVersionResource) -> Option<&'static str> {
+    match (gvr.group.as_str(), gvr.resource.as_str()) {
+        ("", "pods") | ("resource.k8s.io", "resourceslices") => Some("spec.nodeName"),
+        _ => None,
+    }
+}
+
+/// RFC 1123, what a namespace may be called.
+fn is_dns_label(name: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=63).contains(&name.len())
+        && name.bytes().all(inner)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+/// The objects of one answer, and its `metadata`.
+pub struct Page<'s> {
+    pub parts: Vec<Part<'s>>,
+    pub meta: ListMeta,
+}
+
+impl<'s> Page<'s> {
+    pub fn objects(&self) -> impl Iterator<Item = &'s Arc<StoredObject>> {
+        self.parts.iter().flat_map(|part| objects(*part))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+}
+
+fn objects(part: Part<'_>) -> &[Arc<StoredObject>] {
+    match part {
+        Part::Leaf(leaf) => leaf.objects(),
+        Part::Object(object) => slice::from_ref(object),
+    }
+}
+
+pub fn page<'s>(snapshot: &'s Snapshot, selection: &Selection, plan: &ListPlan) -> Page<'s> {
+    let mut meta = ListMeta {
+        shard_selector: selection.shard.clone(),
+        ..ListMeta::at(snapshot.resource_version)
+    };
+    if let Some(name) = &selection.name {
+        let found = snapshot.get(&selection.namespace, name);
+        let found = found.filter(|o| selection.filter.matches(o));
+        let parts = found.map(Part::Object).into_iter().collect();
+        return Page { parts, meta };
+    }
+    let prefix = match selection.namespace.as_str() {
+        "" => String::new(),
+        namespace => format!("{namespace}/"),
+    };
+    let start = format!("{prefix}{}", plan.start);
+    let limit = match plan.limit {
+        0 => usize::MAX,
+        limit => limit,
+    };
+    let (parts, more) = if selection.everything {
+        whole(snapshot, selection, &start, limit)
+    } else {
+        selected(snapshot, selection, &start, limit)
+    };
+    let last = parts.last().and_then(|part| objects(*part).last());
+    if let Some(last) = last.filter(|_| more) {
+        let key = last.key.as_str();
+        let relative = key.strip_prefix(&prefix).unwrap_or(key);
+        let token = ContinueToken::after(snapshot.resource_version, relative);
+        meta.continue_token = token.to_string();
+        meta.remaining_item_count = selection.everything.then(|| {
+            let rest = snapshot.count_from(&selection.filter.scope, &format!("{key}\0"));
+            i64::try_from(rest).unwrap_or(i64::MAX)
+        });
+    }
+    Page { parts, meta }
+}
+
+/// At most `limit` objects, in whole leaves where possible, and whether there
+/// are more.
+fn whole<'s>(
+    snapshot: &'s Snapshot,
+    selection: &Selection,
+    start: &str,
+    limit: usize,
+) -> (Vec<Part<'s>>, bool) {
+    let mut parts = Vec::new();
+    let mut room = limit;
+    for part in snapshot.parts(&selection.filter.scope, start) {
+        let objects = objects(part);
+        if room < objects.len() {
+            parts.extend(objects.iter().take(room).map(Part::Object));
+            return (parts, true);
+        }
+        parts.push(part);
+        room -= objects.len();
+    }
+    (parts, false)
+}
+
+/// The same of what the filter selects. Whether what is left matches the API
+/// server does not look: the last page may be empty.
+fn selected<'s>(
+    snapshot: &'s Snapshot,
+    selection: &Selection,
+    start: &str,
+    limit: usize,
+) -> (Vec<Part<'s>>, bool) {
+    let filter = &selection.filter;
+    let mut parts = Vec::new();
+    let mut candidates = snapshot.iter_from(&filter.scope, start);
+    while parts.len() < limit {
+        let Some(candidate) = candidates.next() else {
+            return (parts, false);
+        };
+        if filter.matches(candidate) {
+            parts.push(Part::Object(candidate));
+        }
+    }
+    let more = match &selection.indexed {
+        Some(indexed) => candidates.any(|o| indexed.matches(o)),
+        None => candidates.next().is_some(),
+    };
+    (parts, more)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+
+    use bytes::Bytes;
+    use kubernetes_wire::api::Query;
+    use kubernetes_wire::representation::{Envelope, Form};
+
+    use super::*;
+    use crate::store::{Store, field_table};
+
+    /// Pods at version 9: a/p0 … a/p5, those with odd numbers labelled so and on
+    /// the node n1, and b/p0.
+    fn pods() -> Store {
+        let gvr = GroupVersionResource::new("", "v1", "pods");
+        let resource = Resource {
+            fields: field_table(&gvr),
+            gvr,
+            namespaced: true,
+            envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
+            bookmark: OnceLock::new(),
+        };
+        let keys = (0..6).map(|n| ("a", n)).chain([("b", 0)]);
+        let objects = keys.map(|(namespace, n)| {
+            let odd = n % 2;
+            let item = format!(
+                r#"{{"metadata":{{"name":"p{n}","namespace":"{namespace}","resourceVersion":"5","labels":{{"odd":"{odd}"}}}},"spec":{{"nodeName":"n{odd}"}}}}"#
+            );
+            StoredObject::parse(Bytes::from(item), &resource.fields).unwrap()
+        });
+        let objects = objects.collect();
+        Store::new(resource, objects, 9)
+    }
+
+    /// Keys of the page, the start of the next and how many remain.
+    type Shown = (Vec<String>, Option<String>, Option<i64>);
+
+    fn shown(namespace: &str, query: &str) -> Result<Shown, BypassReason> {
+        let store = pods();
+        let options = ListOptions::from_query(&Query::parse(query)).unwrap();
+        let plan = super::super::list(&options)?;
+        let selection = Selection::new(namespace, options, &plan, &store.resource)?;
+        let snapshot = store.snapshot();
+        let page = page(&snapshot, &selection, &plan);
+        let keys = page.objects().map(|o| o.key.as_str().to_owned());
+        let token = ContinueToken::parse(&page.meta.continue_token).ok();
+        assert!(token.as_ref().is_none_or(|t| t.resource_version == 9));
+        Ok((
+            keys.collect(),
+            token.map(|t| t.start),
+            page.meta.remaining_item_count,
+        ))
+    }
+
+    #[test]
+    fn a_list_is_cut_where_the_api_server_cuts_it() {
+        let after = |key: &str| format!("&continue={}", ContinueToken::after(9, key));
+        let gone = |start: &str| {
+            let token = ContinueToken {
+                resource_version: 9,
+                start: start.to_owned(),
+            };
+            format!("&continue={token}")
+        };
+        let newest = "resourceVersion=1&resourceVersionMatch=NotOlderThan";
+        for (namespace, query, keys, next, remaining) in [
+            ("", newest.to_owned(), 7, None, None),
+            ("", format!("{newest}&limit=7"), 7, None, None),
+            ("", format!("{newest}&limit=8"), 7, None, None),
+            ("", format!("{newest}&limit=6"), 6, Some("a/p5\0"), Some(1)),
+            ("", format!("{newest}&limit=2"), 2, Some("a/p1\0"), Some(5)),
+            ("a", format!("{newest}&limit=2"), 2, Some("p1\0"), Some(4)),
+            ("c", format!("{newest}&limit=2"), 0, None, None),
+            // Later pages.
+            ("", format!("limit=5{}", after("a/p1")), 5, None, None),
+            (
+                "",
+                format!("limit=1{}", after("a/p1")),
+                1,
+                Some("a/p2\0"),
+                Some(4),
+            ),
+            ("a", format!("limit=4{}", after("p1")), 4, None, None),
+            (
+                "a",
+                format!("limit=3{}", after("p1")),
+                3,
+                Some("p4\0"),
+                Some(1),
+            ),
+            (
+                "a",
+                format!("limit=3{}", gone("p1-gone")),
+                3,
+                Some("p4\0"),
+                Some(1),
+            ),
+            ("a", format!("limit=3{}", after("z")), 0, None, None),
+            ("", after("a/p1"), 5, None, None),
+            (
+                "",
+                format!("limit=1&resourceVersion=0{}", after("a/p1")),
+                5,
+                None,
+                None,
+            ),
+            // After a/p4 there are others, which do not match: the API server
+            // does not know that.
+            (
+                "a",
+                format!("{newest}&labelSelector=odd%3D0&limit=3"),
+                3,
+                Some("p4\0"),
+                None,
+            ),
+            (
+                "a",
+                format!("{newest}&labelSelector=odd%3D1&limit=3"),
+                3,
+                None,
+                None,
+            ),
+            (
+                "a",
+                format!("labelSelector=odd%3D0&limit=3{}", after("p4")),
+                0,
+                None,
+                None,
+            ),
+            (
+                "",
+                format!("{newest}&labelSelector=odd%3D2&limit=1"),
+                0,
+                None,
+                None,
+            ),
+            // By its index it does, on first pages.
+            (
+                "a",
+                format!("{newest}&fieldSelector=spec.nodeName%3Dn0&limit=3"),
+                3,
+                None,
+                None,
+            ),
+            (
+                "a",
+                format!("{newest}&fieldSelector=spec.nodeName%3Dn0&limit=2"),
+                2,
+                Some("p2\0"),
+                None,
+            ),
+            (
+                "a",
+                "resourceVersion=9&fieldSelector=spec.nodeName%3Dn0&limit=3".to_owned(),
+                3,
+                Some("p4\0"),
+                None,
+            ),
+            (
+                "a",
+                format!("fieldSelector=spec.nodeName%3Dn0&limit=2{}", after("p0")),
+                2,
+                Some("p4\0"),
+                None,
+            ),
+            // A namespace selector narrows a first page, and only that.
+            (
+                "",
+                format!("{newest}&fieldSelector=metadata.namespace%3Da&limit=5"),
+                5,
+                Some("p4\0"),
+                None,
+            ),
+            (
+                "",
+                format!("{newest}&fieldSelector=metadata.namespace%3Da&limit=6"),
+                6,
+                None,
+                None,
+            ),
+            (
+                "",
+                format!(
+                    "fieldSelector=metadata.namespace%3Da&limit=6{}",
+                    gone("a/p0")
+                ),
+                6,
+                Some("a/p5\0"),
+                None,
+            ),
+            // One object is looked up where its key is known.
+            (
+                "a",
+                format!("{newest}&fieldSelector=metadata.name%3Dp0&limit=1"),
+                1,
+                None,
+                None,
+            ),
+            (
+                "a",
+                format!("{newest}&fieldSelector=metadata.name%3Dp0,metadata.name%3Dp1"),
+                0,
+                None,
+                None,
+            ),
+            (
+                "b",
+                format!("{newest}&fieldSelector=metadata.name%3Dp1&limit=1"),
+                0,
+                None,
+                None,
+            ),
+            (
+                "",
+                format!("{newest}&fieldSelector=metadata.name%3Dp0&limit=1"),
+                1,
+                Some("a/p0\0"),
+                None,
+            ),
+            (
+                "",
+                format!("{newest}&fieldSelector=metadata.name%3Dp0,metadata.namespace%3Da&limit=1"),
+                1,
+                None,
+                None,
+            ),
+        ] {
+            let next = next.map(str::to_owned);
+            let (found, start, rest) = shown(namespace, &query).unwrap();
+            assert_eq!(
+                (found.len(), start, rest),
+                (keys, next, remaining),
+                "{namespace} {query}"
+            );
+        }
+        assert_eq!(
+            shown(
+                "a",
+                "resourceVersion=9&limit=1&fieldSelector=metadata.name%3Dp0"
+            ),
+            Err(BypassReason::UnusualRequest)
+        );
+        let exact = "resourceVersion=9&resourceVersionMatch=Exact&fieldSelector=metadata.name%3Dp0";
+        assert_eq!(shown("a", exact).unwrap().0, ["a/p0"]);
+    }
+}

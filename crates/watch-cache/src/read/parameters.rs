@@ -1,0 +1,100 @@
+//! The query parameters that the cache understands. A request with any other
+//! parameter is forwarded, whatever it is called: a newer API server may give
+//! another answer because of it, as those with sharded lists do for
+//! `shardSelector` (KEP-5866).
+
+use kubernetes_wire::api::{Query, ShardSelector};
+
+use super::BypassReason;
+
+/// How an answer is written, and how long it may take.
+const EVERYWHERE: [&str; 3] = ["includeObject", "pretty", "timeout"];
+
+/// `meta/v1 GetOptions`.
+const GET: [&str; 1] = ["resourceVersion"];
+
+/// A list or watch of a share of the objects (KEP-5866).
+const SHARD_SELECTOR: &str = "shardSelector";
+
+/// `meta/v1 ListOptions`.
+const LIST: [&str; 11] = [
+    "allowWatchBookmarks",
+    "continue",
+    "fieldSelector",
+    "labelSelector",
+    "limit",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    SHARD_SELECTOR,
+    "timeoutSeconds",
+    "watch",
+];
+
+/// For a GET of one object.
+pub fn check_get(query: &Query) -> Result<(), BypassReason> {
+    check(query, &GET)
+}
+
+/// For a LIST or WATCH.
+pub fn check_list(query: &Query) -> Result<(), BypassReason> {
+    check(query, &LIST)
+}
+
+/// The shard of a LIST or WATCH. What only kube-apiserver can read, or combines
+/// in ways of its own, is forwarded.
+pub fn shard(query: &Query) -> Result<Option<ShardSelector>, BypassReason> {
+    match query.get(SHARD_SELECTOR) {
+        None | Some("") => Ok(None),
+        Some(_) if COMBINED.iter().any(|other| query.contains(other)) => {
+            Err(BypassReason::UnusualRequest)
+        }
+        Some(text) => match ShardSelector::parse(text) {
+            Some(shard) => Ok(Some(shard)),
+            None => Err(BypassReason::UnusualRequest),
+        },
+    }
+}
+
+/// Pages of shards, and shards of single objects.
+const COMBINED: [&str; 3] = ["limit", "continue", "fieldSelector"];
+
+fn check(query: &Query, known: &[&str]) -> Result<(), BypassReason> {
+    let understood = |key: &str| known.contains(&key) || EVERYWHERE.contains(&key);
+    match query.keys().all(understood) {
+        true => Ok(()),
+        false => Err(BypassReason::UnusualRequest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_parameters_are_upstreams() {
+        let get = |query| check_get(&Query::parse(query)).is_ok();
+        let list = |query| check_list(&Query::parse(query)).is_ok();
+        for query in ["", "pretty=1", "resourceVersion=0&timeout=5s"] {
+            assert!(get(query) && list(query), "{query}");
+        }
+        for query in [
+            "labelSelector=a",
+            "watch=1",
+            "limit=5&continue=x",
+            "shardSelector=x",
+        ] {
+            assert!(!get(query) && list(query), "{query}");
+        }
+        for query in [
+            "export=1",
+            "resourceversion=0",
+            "=",
+            "pretty=1&new",
+            "Watch=1",
+            "labelSelector%00=a",
+        ] {
+            assert!(!get(query) && !list(query), "{query}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Whether upstream serves shards of lists and watches: kube-apiserver does with
+//! its feature gate `ShardedListAndWatch` on, and ignores the selector without.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use apifront_upstream::{Bound, Upstream, UpstreamKind};
+use tokio::sync::Mutex;
+
+/// How long an answer is believed. An API server that is replaced by one of
+/// another mind takes as long to come up.
+const BELIEVED: Duration = Duration::from_secs(10);
+
+/// The whole question, body included.
+const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// No selector: a server that reads it says so, another lists one object.
+const QUESTION: &str = "/api/v1/namespaces?limit=1&resourceVersion=0&shardSelector=junk";
+const WRONG: &[u8] = b"invalid shard selector";
+
+#[derive(Default)]
+pub struct Shards(Mutex<Option<Known>>);
+
+struct Known {
+    upstream: Weak<Upstream>,
+    at: Instant,
+    served: bool,
+}
+
+impl Shards {
+    /// Those who ask at the same time share one question to upstream.
+    pub async fn are_served(&self, upstream: &Arc<Upstream>) -> bool {
+        let mut known = self.0.lock().await;
+        if let Some(known) = &*known
+            && known.at.elapsed() < BELIEVED
+            && Weak::as_ptr(&known.upstream) == Arc::as_ptr(upstream)
+        {
+            return known.served;
+        }
+        let asked = tokio::time::timeout(ASK_TIMEOUT, ask(upstream)).await;
+        // Nobody who does not say so has them.
+        let served = asked.ok().flatten().unwrap_or(false);
+        *known = Some(Known {
+            upstream: Arc::downgrade(upstream),
+            at: Instant::now(),
+            served,
+        });
+        served
+    }
+}
+
+async fn ask(upstream: &Upstream) -> Option<bool> {
+    let response = upstream.get(UpstreamKind::Discovery, QUESTION).await.ok()?;
+    let failed = response.status().is_server_error();
+    let body = response.into_body().collect_bytes(Bound::DOCUMENT);
+    let body = body.await.ok()?;
+    let says = body.windows(WRONG.len()).any(|part| part == WRONG);
+    Some(failed && says)
+}

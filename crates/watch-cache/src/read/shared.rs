@@ -1,0 +1,225 @@
+//! Reads of the most recent state that many clients share: each is answered
+//! from an upstream read that began after it arrived, so the answers are
+//! linearizable, and upstream pays for one read of a resource at a time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use kubernetes_wire::api::{GroupVersionResource, Status};
+use parking_lot::Mutex;
+
+use super::BypassReason;
+use super::shared_batch::{Asked, Batches, NoAnswer};
+use super::shared_plan::{ListQuery, Question, plan};
+use super::shared_state::{SharedState, resolve};
+use super::shared_upstream::{self, Exact, Failure};
+use crate::reflector::Entry;
+use crate::store::{ObjectKey, Store, StoredObject};
+
+/// How long a server that cannot list metadata alone is not asked for it
+/// again: it may be upgraded.
+const REFUSAL: Duration = Duration::from_secs(600);
+
+/// Different reads of one resource that upstream is asked for at a time: who
+/// waits for a small one does not wait for a large one before it.
+const READS_AT_A_TIME: usize = 4;
+
+/// Why a shared read has no answer.
+#[derive(Clone, Debug)]
+pub enum Unanswered {
+    /// Each client's own request upstream decides.
+    Bypass(BypassReason),
+    /// Upstream failed, and would fail all of them: its word goes to each.
+    Failed(Status),
+    /// Upstream, or apifront, has too much to do.
+    TooManyRequests,
+    /// No API server could be asked.
+    Unreachable,
+    /// Upstream did not answer in time.
+    Timeout,
+}
+
+impl From<BypassReason> for Unanswered {
+    fn from(reason: BypassReason) -> Self {
+        Self::Bypass(reason)
+    }
+}
+
+impl From<NoAnswer> for Unanswered {
+    fn from(none: NoAnswer) -> Self {
+        match none {
+            NoAnswer::TooMany => Self::TooManyRequests,
+            NoAnswer::Lost => Self::Bypass(BypassReason::NotProvenFresh),
+        }
+    }
+}
+
+impl From<Failure> for Unanswered {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::NotAcceptable | Failure::Refused => Self::Bypass(BypassReason::MostRecent),
+            Failure::Malformed => Self::Bypass(BypassReason::NotProvenFresh),
+            Failure::Failed(status) => Self::Failed(status),
+            Failure::TooManyRequests => Self::TooManyRequests,
+            Failure::Unreachable => Self::Unreachable,
+        }
+    }
+}
+
+type StateAnswer = Result<SharedState, Unanswered>;
+type ObjectAnswer = Result<Option<Arc<StoredObject>>, Unanswered>;
+type Batch = Vec<Asked<Question, StateAnswer>>;
+type Refused = Arc<Mutex<HashMap<GroupVersionResource, Instant>>>;
+
+/// The shared reads of a process.
+#[derive(Default)]
+pub struct SharedReads {
+    lists: Batches<GroupVersionResource, Question, StateAnswer>,
+    objects: Batches<(GroupVersionResource, ObjectKey), (), ObjectAnswer>,
+    /// Resources whose server does not list metadata alone, until when.
+    refused: Refused,
+}
+
+impl SharedReads {
+    /// The most recent state at a moment after this call, in objects of
+    /// `store`, which is `entry`'s. Waits for `patience` at most.
+    pub async fn state(
+        &self,
+        entry: &Arc<Entry>,
+        store: &Arc<Store>,
+        question: Question,
+        patience: Duration,
+    ) -> StateAnswer {
+        let gvr = &entry.gvr;
+        let refused = self.refused.lock().get(gvr).copied();
+        if refused.is_some_and(|until| until > Instant::now()) {
+            return Err(BypassReason::MostRecent.into());
+        }
+        let lists = Lists {
+            entry: entry.clone(),
+            refused: self.refused.clone(),
+            patience,
+        };
+        let ask = move |batch| lists.clone().answer(batch);
+        let answer = self.lists.join(gvr.clone(), question, ask);
+        let state = within(patience, answer).await?;
+        is_current(entry, store)?;
+        Ok(state)
+    }
+
+    /// One object at a moment after this call, `None` if there is none.
+    pub async fn object(
+        &self,
+        entry: &Arc<Entry>,
+        store: &Arc<Store>,
+        (namespace, name): (&str, &str),
+        patience: Duration,
+    ) -> ObjectAnswer {
+        let key = ObjectKey::new(namespace, name);
+        let (owner, asked, of) = (entry.clone(), key.clone(), store.clone());
+        let ask = move |batch: Vec<Asked<(), ObjectAnswer>>| {
+            let (upstream, key, store) = (owner.upstream(), asked.clone(), of.clone());
+            async move {
+                let asked = shared_upstream::object(&upstream, &store, key.namespace(), key.name());
+                let answer: ObjectAnswer = match tokio::time::timeout(patience, asked).await {
+                    Ok(Ok(object)) => Ok(object.map(Arc::new)),
+                    Ok(Err(failure)) => Err(failure.into()),
+                    Err(_) => Err(Unanswered::Timeout),
+                };
+                for asked in batch {
+                    asked.answer(answer.clone());
+                }
+            }
+        };
+        let answer = self.objects.join((entry.gvr.clone(), key), (), ask);
+        let object = within(patience, answer).await?;
+        is_current(entry, store)?;
+        Ok(object)
+    }
+}
+
+async fn within<T>(
+    patience: Duration,
+    answer: impl Future<Output = Result<Result<T, Unanswered>, NoAnswer>>,
+) -> Result<T, Unanswered> {
+    match tokio::time::timeout(patience, answer).await {
+        Ok(answer) => answer?,
+        Err(_) => Err(Unanswered::Timeout),
+    }
+}
+
+/// Where a resource was dropped or made anew meanwhile, the answer is about
+/// another one.
+fn is_current(entry: &Entry, store: &Arc<Store>) -> Result<(), BypassReason> {
+    let current = entry.store();
+    let same = current.is_some_and(|current| Arc::ptr_eq(&current, store));
+    same.then_some(()).ok_or(BypassReason::Filling)
+}
+
+/// Asks for the state of one resource on behalf of all who wait for it.
+#[derive(Clone)]
+struct Lists {
+    entry: Arc<Entry>,
+    refused: Refused,
+    patience: Duration,
+}
+
+impl Lists {
+    async fn answer(self, batch: Batch) {
+        // Those who wait may know a later store than the first of them did.
+        let Some(store) = self.entry.store() else {
+            for asked in batch {
+                asked.answer(Err(BypassReason::Filling.into()));
+            }
+            return;
+        };
+        let snapshot = store.snapshot();
+        let questions: Vec<_> = batch.iter().map(|a| a.question.clone()).collect();
+        let (reads, answered_by) = plan(&questions, |scope| snapshot.count_from(scope, ""));
+        drop(snapshot);
+        let mut waiting: Vec<Batch> = reads.iter().map(|_| Vec::new()).collect();
+        for (asked, read) in batch.into_iter().zip(answered_by) {
+            match waiting.get_mut(read) {
+                Some(waiting) => waiting.push(asked),
+                None => asked.answer(Err(Unanswered::Timeout)),
+            }
+        }
+        let store = &*store;
+        let asked = reads
+            .into_iter()
+            .zip(waiting)
+            .map(|(read, waiting)| self.answer_all(store, read, waiting));
+        let mut answered = futures::stream::iter(asked).buffer_unordered(READS_AT_A_TIME);
+        while answered.next().await.is_some() {}
+    }
+
+    async fn answer_all(&self, store: &Store, read: ListQuery, waiting: Batch) {
+        let answer = tokio::time::timeout(self.patience, self.read(store, &read)).await;
+        let answer = answer.unwrap_or(Err(Unanswered::Timeout));
+        for asked in waiting {
+            asked.answer(answer.clone());
+        }
+    }
+
+    async fn read(&self, store: &Store, read: &ListQuery) -> StateAnswer {
+        let upstream = self.entry.upstream();
+        let listing = shared_upstream::list(&upstream, store, read).await;
+        if let Err(Failure::NotAcceptable) = listing {
+            self.refuse(Instant::now());
+        }
+        let fetch = Exact {
+            upstream: &upstream,
+            store,
+        };
+        Ok(resolve(listing?, read, store, &fetch).await?)
+    }
+
+    fn refuse(&self, now: Instant) {
+        let mut refused = self.refused.lock();
+        // As many at most as there are resources in the cache.
+        refused.retain(|_, until| *until > now);
+        refused.insert(self.entry.gvr.clone(), now + REFUSAL);
+    }
+}

@@ -1,0 +1,271 @@
+//! Which reads upstream answer all who wait: pure functions.
+
+use kubernetes_wire::api::GroupVersionResource;
+
+use crate::store::Scope;
+
+/// A resource, or a namespace, of at most this many objects is read whole even
+/// for a page of it: it costs upstream about 13 µs an object, and later pages
+/// then come from memory. Beyond it a first page is read as such.
+const READ_WHOLE: usize = 10_000;
+
+/// What a read costs upstream beside its objects, in objects.
+const READ_COST: usize = 100;
+
+/// Longer selectors are not sent upstream in a read that others wait for: it
+/// holds each requirement against each object, which for 13,000 of them takes
+/// ten seconds. Everything in the namespace answers them, too.
+const MAX_SELECTOR: usize = 2_048;
+
+/// A list as upstream is asked for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ListQuery {
+    /// Empty for all.
+    pub namespace: String,
+    /// As the client wrote them.
+    pub label_selector: String,
+    pub field_selector: String,
+    /// 0 for none.
+    pub limit: usize,
+}
+
+impl ListQuery {
+    /// Everything in a namespace; in all for an empty one.
+    pub fn everything(namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Without a resourceVersion: the most recent state.
+    pub(super) fn path(&self, gvr: &GroupVersionResource) -> String {
+        let mut path = gvr.group_version().path();
+        if !self.namespace.is_empty() {
+            path.push_str("/namespaces/");
+            path.push_str(&escaped(&self.namespace));
+        }
+        path.push('/');
+        path.push_str(&gvr.resource);
+        let limit = match self.limit {
+            0 => String::new(),
+            limit => limit.to_string(),
+        };
+        let mut separator = '?';
+        for (key, value) in [
+            ("labelSelector", &self.label_selector),
+            ("fieldSelector", &self.field_selector),
+            ("limit", &limit),
+        ] {
+            if !value.is_empty() {
+                path.push(separator);
+                path.push_str(key);
+                path.push('=');
+                path.push_str(&escaped(value));
+                separator = '&';
+            }
+        }
+        path
+    }
+}
+
+pub(super) fn escaped(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
+/// What a client wants to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    List(ListQuery),
+    /// The most recent version, nothing else.
+    Version,
+}
+
+/// The reads to make one after the other, and for each question the one that
+/// answers it: exactly what it asked for, or everything where it asked.
+/// `count` tells how many objects a scope is known to have.
+pub(super) fn plan(
+    questions: &[Question],
+    count: impl Fn(&Scope) -> usize,
+) -> (Vec<ListQuery>, Vec<usize>) {
+    let count = |namespace: &str| count(&Scope::from_namespace(namespace));
+    let cost = |read: &ListQuery| {
+        let objects = count(&read.namespace);
+        let page = if read.limit == 0 {
+            objects
+        } else {
+            read.limit.min(objects)
+        };
+        READ_COST.saturating_add(page)
+    };
+    let mut reads: Vec<ListQuery> = Vec::new();
+    let mut answered_by = Vec::with_capacity(questions.len());
+    for question in questions {
+        let Question::List(asked) = question else {
+            answered_by.push(0);
+            continue;
+        };
+        let page = asked.limit > 0 && count(&asked.namespace) <= READ_WHOLE;
+        let selectors = asked
+            .label_selector
+            .len()
+            .saturating_add(asked.field_selector.len());
+        let read = if page || selectors > MAX_SELECTOR {
+            ListQuery::everything(&asked.namespace)
+        } else {
+            asked.clone()
+        };
+        let at = reads.iter().position(|r| *r == read).unwrap_or_else(|| {
+            reads.push(read);
+            reads.len() - 1
+        });
+        answered_by.push(at);
+    }
+    match reads.as_slice() {
+        // Any read tells the version; this is the smallest.
+        [] => reads.push(ListQuery {
+            limit: 1,
+            ..ListQuery::default()
+        }),
+        [first, others @ ..] => {
+            let one = others.iter().all(|r| r.namespace == first.namespace);
+            let all = ListQuery::everything(if one { &first.namespace } else { "" });
+            let separately: usize = reads.iter().map(cost).fold(0, usize::saturating_add);
+            if reads.len() > 1 && cost(&all) <= separately {
+                reads = vec![all];
+                answered_by.fill(0);
+            }
+        }
+    }
+    (reads, answered_by)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `namespace?labels!fields#limit`
+    fn list(text: &str) -> Question {
+        let (text, limit) = text.split_once('#').unwrap_or((text, "0"));
+        let (text, fields) = text.split_once('!').unwrap_or((text, ""));
+        let (namespace, labels) = text.split_once('?').unwrap_or((text, ""));
+        Question::List(ListQuery {
+            namespace: namespace.to_owned(),
+            label_selector: labels.to_owned(),
+            field_selector: fields.to_owned(),
+            limit: limit.parse().unwrap(),
+        })
+    }
+
+    fn shown(read: &ListQuery) -> String {
+        let text = read.path(&GroupVersionResource::new("", "v1", "pods"));
+        text.strip_prefix("/api/v1/").unwrap().to_owned()
+    }
+
+    #[test]
+    fn the_narrowest_reads_that_answer_everybody() {
+        // `big` has most of 100,000 objects.
+        let count = |scope: &Scope| match scope {
+            Scope::All => 100_000,
+            Scope::Namespace(name) if name == "big" => 90_000,
+            Scope::Namespace(_) => 50,
+        };
+        let everything = &["pods"][..];
+        for (questions, reads, answered_by) in [
+            (&["a"][..], &["namespaces/a/pods"][..], &[0][..]),
+            (&["a?x=y"], &["namespaces/a/pods?labelSelector=x%3Dy"], &[0]),
+            (
+                &["a?x", "a?x"],
+                &["namespaces/a/pods?labelSelector=x"],
+                &[0, 0],
+            ),
+            // Two selectors: the namespace has both.
+            (&["a?x", "a!y"], &["namespaces/a/pods"], &[0, 0]),
+            // Two small namespaces are less than everything.
+            (
+                &["a", "b"],
+                &["namespaces/a/pods", "namespaces/b/pods"],
+                &[0, 1],
+            ),
+            (&["a", "b", ""], everything, &[0, 0, 0]),
+            (&["big", "", "big?x"], everything, &[0, 0, 0]),
+            (&["?x", "?y"], everything, &[0, 0]),
+            // A page of little is all of it, of much it is a page.
+            (&["a#500"], &["namespaces/a/pods"], &[0]),
+            (&["a?x#5", "a"], &["namespaces/a/pods"], &[0, 0]),
+            (&["#500", "#500"], &["pods?limit=500"], &[0, 0]),
+            (
+                &["#500", "?x#500"],
+                &["pods?limit=500", "pods?labelSelector=x&limit=500"],
+                &[0, 1],
+            ),
+            (&["#500", ""], everything, &[0, 0]),
+        ] {
+            let questions: Vec<_> = questions.iter().map(|q| list(q)).collect();
+            let (found, by) = plan(&questions, count);
+            let found: Vec<_> = found.iter().map(shown).collect();
+            assert_eq!(
+                (&found[..], &by[..]),
+                (&reads.map_str()[..], answered_by),
+                "{questions:?}"
+            );
+        }
+    }
+
+    trait MapStr {
+        fn map_str(&self) -> Vec<String>;
+    }
+
+    impl MapStr for &[&str] {
+        fn map_str(&self) -> Vec<String> {
+            self.iter().map(|s| (*s).to_owned()).collect()
+        }
+    }
+
+    /// One that asks with thousands of requirements delays nobody.
+    #[test]
+    fn long_selectors_are_not_sent_upstream() {
+        let long = format!("a?{}", "x,".repeat(2_000));
+        let paged = format!("{long}#500");
+        for text in [&long, &paged] {
+            let questions = [list(text), list("b?x")];
+            let count = |scope: &Scope| match scope {
+                Scope::All => 1_000_000,
+                Scope::Namespace(_) => 20_000,
+            };
+            let (reads, by) = plan(&questions, count);
+            let reads: Vec<_> = reads.iter().map(shown).collect();
+            let expected = ["namespaces/a/pods", "namespaces/b/pods?labelSelector=x"];
+            assert_eq!(
+                (&reads[..], &by[..]),
+                (&expected.map(str::to_owned)[..], &[0, 1][..])
+            );
+        }
+    }
+
+    #[test]
+    fn a_version_comes_with_any_read() {
+        let count = |_: &Scope| 50;
+        let (reads, by) = plan(&[Question::Version, Question::Version], count);
+        assert_eq!(
+            reads.iter().map(shown).collect::<Vec<_>>(),
+            ["pods?limit=1"]
+        );
+        assert_eq!(by, [0, 0]);
+        let (reads, by) = plan(&[Question::Version, list("a")], count);
+        assert_eq!(
+            reads.iter().map(shown).collect::<Vec<_>>(),
+            ["namespaces/a/pods"]
+        );
+        assert_eq!(by, [0, 0]);
+    }
+
+    /// Two hundred selectors are one read.
+    #[test]
+    fn a_herd_of_selectors_is_covered() {
+        let questions: Vec<_> = (0..200).map(|n| list(&format!("?n={n}"))).collect();
+        let (reads, by) = plan(&questions, |_| 100_000);
+        assert_eq!(reads, [ListQuery::everything("")]);
+        assert!(by.iter().all(|b| *b == 0));
+    }
+}

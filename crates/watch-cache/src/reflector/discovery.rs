@@ -1,0 +1,91 @@
+//! What discovery says of one resource.
+
+use std::time::Duration;
+
+use apifront_upstream::{Bound, Upstream, UpstreamKind};
+use arc_swap::ArcSwap;
+use http::StatusCode;
+use kubernetes_wire::api::GroupVersionResource;
+use serde::Deserialize;
+
+use super::list::{ListError, message};
+
+#[derive(Deserialize)]
+struct ResourceList {
+    #[serde(default)]
+    resources: Vec<ApiResource>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ApiResource {
+    name: String,
+    pub(super) namespaced: bool,
+    #[serde(default)]
+    pub(super) kind: String,
+    verbs: Vec<String>,
+}
+
+/// What kind and scope the resource has; a refusal if it cannot be watched.
+pub(super) async fn resource(
+    upstream: &Upstream,
+    gvr: &GroupVersionResource,
+) -> Result<ApiResource, ListError> {
+    let response = upstream
+        .get(UpstreamKind::Discovery, &gvr.group_version().path())
+        .await?;
+    let status = response.status();
+    let body = response.into_body().collect_bytes(Bound::DOCUMENT);
+    let body = body.await.map_err(|e| ListError::Body(e.to_string()))?;
+    if !status.is_success() {
+        return Err(ListError::Failed {
+            status,
+            message: message(&body),
+            retry_after: None,
+        });
+    }
+    let list: ResourceList = serde_json::from_slice(&body)?;
+    list.resources
+        .into_iter()
+        .find(|r| r.name == gvr.resource && r.verbs.iter().any(|v| v == "watch"))
+        .ok_or_else(|| ListError::Refused {
+            status: StatusCode::METHOD_NOT_ALLOWED,
+            message: "not watchable".to_owned(),
+        })
+}
+
+/// Between questions while upstream does not answer.
+const RETRY: Duration = Duration::from_secs(1);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Group {
+    preferred_version: GroupVersion,
+}
+
+#[derive(Deserialize)]
+struct GroupVersion {
+    version: String,
+}
+
+/// The version of a group that upstream prefers; waits until it says so.
+pub(super) async fn preferred_version(upstream: &ArcSwap<Upstream>, group: &str) -> String {
+    if group.is_empty() {
+        return "v1".to_owned();
+    }
+    loop {
+        let asked = async {
+            let current = upstream.load_full();
+            let response = current
+                .get(UpstreamKind::Discovery, &format!("/apis/{group}"))
+                .await
+                .ok()?;
+            let body = response.into_body().collect_bytes(Bound::DOCUMENT);
+            let body = body.await.ok()?;
+            serde_json::from_slice::<Group>(&body).ok()
+        };
+        if let Some(group) = asked.await {
+            return group.preferred_version.version;
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}

@@ -1,0 +1,344 @@
+//! One cached resource: its store, and how well it is doing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use apifront_upstream::Upstream;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use kubernetes_wire::api::GroupVersionResource;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::cache::Unavailable;
+use super::lateness::{Late, Lateness};
+use crate::store::{MalformedObject, Store};
+
+pub struct Entry {
+    pub gvr: GroupVersionResource,
+    /// Whom it is read from.
+    pub(super) owner: Arc<ArcSwap<Upstream>>,
+    store: ArcSwapOption<Store>,
+    connection: Mutex<Connection>,
+    proof: tokio::sync::Mutex<Option<Proof>>,
+    lateness: Mutex<Lateness>,
+    stream: Mutex<Stream>,
+    /// Turns true when the first list has come, or was refused.
+    settled: watch::Sender<bool>,
+    began: Instant,
+    /// When it was last asked for, in milliseconds after `began`.
+    used: AtomicU64,
+    /// Configuration wants it filled before it is asked for.
+    preloaded: AtomicBool,
+    /// Its protobuf holds what the schema does not know.
+    json_only: AtomicBool,
+    /// There was room for it once.
+    admitted: AtomicBool,
+    stop: CancellationToken,
+}
+
+/// Upstream was at `version` or beyond when asked at `asked`, or did not tell.
+#[derive(Clone, Copy, Debug)]
+struct Proof {
+    asked: Instant,
+    version: Option<u64>,
+}
+
+/// The main watch as a sequence of frames.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    /// How many watches were opened before this one.
+    number: u64,
+    open: bool,
+    /// When it last brought an event or a bookmark.
+    heard: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Connection {
+    /// The watch is open.
+    Up,
+    /// Not since this moment.
+    Down { since: Instant },
+    /// Not cached, because of this; tried again after this moment.
+    Refused { until: Instant, why: Unavailable },
+    /// For good: whoever asks again gets another entry.
+    Stopped,
+}
+
+impl Entry {
+    pub(super) fn new(
+        gvr: GroupVersionResource,
+        owner: Arc<ArcSwap<Upstream>>,
+        now: Instant,
+    ) -> Self {
+        Self {
+            gvr,
+            owner,
+            store: ArcSwapOption::empty(),
+            connection: Mutex::new(Connection::Down { since: now }),
+            proof: tokio::sync::Mutex::new(None),
+            lateness: Mutex::default(),
+            stream: Mutex::default(),
+            settled: watch::channel(false).0,
+            began: now,
+            used: AtomicU64::new(0),
+            preloaded: AtomicBool::new(false),
+            json_only: AtomicBool::new(false),
+            admitted: AtomicBool::new(false),
+            stop: CancellationToken::new(),
+        }
+    }
+
+    /// One that is told what happens, and asks nobody.
+    #[cfg(test)]
+    pub(super) fn of_nobody(gvr: GroupVersionResource, now: Instant) -> Self {
+        let registry = prometheus::Registry::new();
+        let metrics = apifront_upstream::UpstreamMetrics::register(&registry).unwrap();
+        let nobody = Upstream::new(&Default::default(), metrics).unwrap();
+        Self::new(gvr, Arc::new(ArcSwap::from_pointee(nobody)), now)
+    }
+
+    /// The servers it is read from.
+    pub fn upstream(&self) -> Arc<Upstream> {
+        self.owner.load_full()
+    }
+
+    /// Asks upstream for its current version of the resource: one no older than
+    /// etcd's when this was called. `None` where upstream cannot tell.
+    pub async fn current_version(&self) -> Option<u64> {
+        super::bookmark::probe(&self.upstream(), &self.gvr, true)
+            .await
+            .map(|(_, version)| version)
+    }
+
+    /// The store, once it is filled.
+    pub fn store(&self) -> Option<Arc<Store>> {
+        self.store.load_full()
+    }
+
+    /// Watchers of a store that was there before are closed.
+    pub(super) fn fill(&self, store: Arc<Store>) {
+        if let Some(before) = self.store.swap(Some(store)) {
+            before.close();
+        }
+        self.settled.send_replace(true);
+    }
+
+    /// The store, waiting for the first list at most this long.
+    pub async fn store_within(&self, wait: Duration) -> Option<Arc<Store>> {
+        let mut settled = self.settled.subscribe();
+        let _in_time = tokio::time::timeout(wait, settled.wait_for(|settled| *settled)).await;
+        self.store()
+    }
+
+    /// How long ago upstream was lost; zero while it is watched.
+    pub fn disconnected_for(&self, now: Instant) -> Duration {
+        match *self.connection.lock() {
+            Connection::Up => Duration::ZERO,
+            Connection::Down { since } => now.saturating_duration_since(since),
+            Connection::Refused { .. } | Connection::Stopped => Duration::MAX,
+        }
+    }
+
+    /// Upstream's version, from an answer to a question asked after this call
+    /// began. Callers that wait together share one question, and its failure:
+    /// otherwise each would wait for all before it to fail.
+    pub async fn proof<F>(&self, ask: impl FnOnce() -> F) -> Option<u64>
+    where
+        F: Future<Output = Option<u64>>,
+    {
+        let arrived = Instant::now();
+        let mut last = self.proof.lock().await;
+        if let Some(proof) = *last
+            && proof.asked >= arrived
+        {
+            return proof.version;
+        }
+        let asked = Instant::now();
+        let version = ask().await;
+        if let Some(version) = version {
+            self.lateness.lock().answered(version, Instant::now());
+        }
+        *last = Some(Proof { asked, version });
+        version
+    }
+
+    /// How long to wait after a proof for events that are late.
+    pub fn settle(&self, now: Instant) -> Duration {
+        self.lateness.lock().settle(now)
+    }
+
+    /// Somebody is told that no event up to this version is still to come.
+    pub fn promise(&self, version: u64) {
+        self.lateness.lock().promise(version);
+    }
+
+    /// Whether such promises were broken, and are not given for a while.
+    pub fn is_suspended(&self, now: Instant) -> bool {
+        self.lateness.lock().is_suspended(now)
+    }
+
+    /// Late events since the last call, for metrics.
+    pub fn take_late(&self) -> Vec<Late> {
+        self.lateness.lock().take()
+    }
+
+    /// The main watch has brought everything up to this version, by an event
+    /// or by a bookmark.
+    pub(super) fn heard(&self, version: u64, is_event: bool, now: Instant) {
+        self.stream.lock().heard = Some(now);
+        let mut lateness = self.lateness.lock();
+        if !is_event {
+            lateness.reached(version);
+        } else if let Some(late) = lateness.event(version, now)
+            && late.broken
+        {
+            tracing::warn!(
+                resource = %self.gvr, version, by = ?late.by,
+                "an event came later than promised"
+            );
+        }
+    }
+
+    /// Which of its watches the main watch is, while it is open.
+    pub fn stream(&self) -> Option<u64> {
+        let stream = self.stream.lock();
+        stream.open.then_some(stream.number)
+    }
+
+    /// The main watch has ended, however it did.
+    pub(super) fn interrupted(&self) {
+        let mut stream = self.stream.lock();
+        stream.open = false;
+        stream.number += 1;
+    }
+
+    /// Whether a proof is at most this old, or what the main watch last
+    /// brought.
+    pub fn proven_within(&self, age: Duration, now: Instant) -> bool {
+        let Stream { open, heard, .. } = *self.stream.lock();
+        if open && heard.is_some_and(|at| now.saturating_duration_since(at) <= age) {
+            return true;
+        }
+        self.proof
+            .try_lock()
+            .ok()
+            .and_then(|last| *last)
+            .filter(|p| p.version.is_some())
+            .is_some_and(|p| now.saturating_duration_since(p.asked) <= age)
+    }
+
+    /// Until when it is refused, and why.
+    pub(super) fn refusal(&self) -> Option<(Instant, Unavailable)> {
+        match *self.connection.lock() {
+            Connection::Refused { until, why } => Some((until, why)),
+            Connection::Up | Connection::Down { .. } | Connection::Stopped => None,
+        }
+    }
+
+    pub(super) fn connected(&self) {
+        self.stream.lock().open = true;
+        self.turn(Connection::Up);
+    }
+
+    pub(super) fn disconnected(&self, now: Instant) {
+        if !matches!(*self.connection.lock(), Connection::Down { .. }) {
+            self.turn(Connection::Down { since: now });
+        }
+    }
+
+    /// Drops the store: its watchers are closed.
+    pub(super) fn refuse(&self, until: Instant, why: Unavailable) {
+        self.turn(Connection::Refused { until, why });
+        self.drop_store();
+    }
+
+    /// Ends the reflector, which then closes the entry. The caller has made
+    /// sure that nobody finds it any more.
+    pub(super) fn stop(&self) {
+        *self.connection.lock() = Connection::Stopped;
+        self.interrupted();
+        self.stop.cancel();
+    }
+
+    pub(super) async fn stopped(&self) {
+        self.stop.cancelled().await;
+    }
+
+    /// As [`Entry::refuse`], for good.
+    pub(super) fn close(&self) {
+        *self.connection.lock() = Connection::Stopped;
+        self.drop_store();
+    }
+
+    /// Nothing comes after the end.
+    fn turn(&self, to: Connection) {
+        let mut connection = self.connection.lock();
+        if !matches!(*connection, Connection::Stopped) {
+            *connection = to;
+        }
+    }
+
+    fn drop_store(&self) {
+        self.settled.send_replace(true);
+        if let Some(store) = self.store.swap(None) {
+            store.close();
+        }
+    }
+
+    /// An object that JSON could not be made of means that all of them are
+    /// read as JSON from now on: upstream is newer than the schema.
+    pub(super) fn judge(&self, error: &MalformedObject) -> bool {
+        let newer = matches!(error, MalformedObject::Protobuf(_));
+        if newer && !self.json_only.swap(true, Ordering::Relaxed) {
+            tracing::warn!(resource = %self.gvr, %error, "read as JSON from now on");
+            return true;
+        }
+        false
+    }
+
+    pub(super) fn reads_json(&self) -> bool {
+        self.json_only.load(Ordering::Relaxed)
+    }
+
+    /// Somebody asks for it.
+    pub(super) fn touch(&self, now: Instant) {
+        let millis = now.saturating_duration_since(self.began).as_millis();
+        let millis = u64::try_from(millis).unwrap_or(u64::MAX);
+        self.used.fetch_max(millis, Ordering::Relaxed);
+    }
+
+    /// How long ago it was last asked for.
+    pub(super) fn unused_for(&self, now: Instant) -> Duration {
+        let used = Duration::from_millis(self.used.load(Ordering::Relaxed));
+        now.saturating_duration_since(self.began)
+            .saturating_sub(used)
+    }
+
+    /// Whether somebody reads or watches the store now: the reflector itself
+    /// holds it only while it applies an event.
+    pub(super) fn is_read(&self) -> bool {
+        self.store
+            .load()
+            .as_ref()
+            .is_some_and(|store| Arc::strong_count(store) > 1)
+    }
+
+    pub(super) fn preload(&self, wanted: bool) {
+        self.preloaded.store(wanted, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_preloaded(&self) -> bool {
+        self.preloaded.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn admit(&self) {
+        self.admitted.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_admitted(&self) -> bool {
+        self.admitted.load(Ordering::Relaxed)
+    }
+}

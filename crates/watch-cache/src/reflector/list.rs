@@ -1,0 +1,373 @@
+//! A complete list of a resource, page by page. No server is trusted to come to
+//! an end: what it sends counts as memory, and tokens must lead further.
+
+use std::time::{Duration, Instant};
+
+use apifront_upstream::{Bound, ResponseBody, Upstream, UpstreamError, UpstreamKind};
+use bytes::{Bytes, BytesMut};
+use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, WARNING};
+use http::{Response, StatusCode};
+use http_body_util::BodyExt;
+use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::representation::{Encoding, Envelope};
+use serde::Deserialize;
+
+use super::page::{ITEM_BYTES, Page};
+use super::progress::Progress;
+use super::room::{NoRoom, Reading};
+use super::source;
+use crate::store::{FieldTable, MalformedObject, StoredObject};
+
+/// Objects per page, as client-go's pager asks for.
+const PAGE_SIZE: u32 = 500;
+
+/// A page that takes longer to arrive will not.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A page of objects of the largest size that etcd takes.
+const MAX_PAGE_BYTES: usize = 1 << 30;
+
+/// An error is a Status, which has a message and its causes.
+const STATUS: Bound = Bound::new(1 << 20, Duration::from_secs(10));
+
+/// A continue token is a version and a key, in base64. It goes into a URL, which
+/// no server takes longer.
+const MAX_TOKEN_BYTES: usize = 32 << 10;
+
+/// Pages without an object, one after the other. A server that compares
+/// resources after it has read them may send a few.
+const MAX_EMPTY_PAGES: usize = 100;
+
+/// A million objects take some minutes.
+const LIST_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ListError {
+    /// The resource is not there, cannot be listed, or not by us.
+    #[error("the API server answers {status}: {message}")]
+    Refused { status: StatusCode, message: String },
+    #[error("the API server answers {status}: {message}")]
+    Failed {
+        status: StatusCode,
+        message: String,
+        /// What upstream asked for.
+        retry_after: Option<Duration>,
+    },
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+    #[error("the list broke off: {0}")]
+    Body(String),
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
+    #[error("the list has no end: {0}")]
+    Endless(&'static str),
+    #[error("no more initial events, and no end of them, for {0:?}")]
+    Silent(Duration),
+    #[error("the answer is not a list: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("the answer is {0}")]
+    Protobuf(&'static str),
+    #[error("the list has no usable resourceVersion: {0}")]
+    Version(String),
+    #[error("the answer is neither a built-in's nor a custom resource's list")]
+    Form,
+    #[error(transparent)]
+    Object(#[from] MalformedObject),
+}
+
+impl ListError {
+    /// How long upstream wants to be left alone.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Failed { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+/// A list as it came, with what it tells of the resource.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) envelope: Envelope,
+    pub(super) resource_version: u64,
+    pub(super) objects: Vec<StoredObject>,
+    /// The `Warning` headers of the answer.
+    pub(super) warnings: Vec<HeaderValue>,
+}
+
+/// Lists everything at one version: the most recent when asked. If that version
+/// is gone before the last page, everything is asked for at once, as client-go
+/// does: a large list would run out of time again and again.
+pub(super) async fn list(
+    upstream: &Upstream,
+    gvr: &GroupVersionResource,
+    accept: &str,
+    fields: &FieldTable,
+    reading: &mut Reading,
+) -> Result<Listed, ListError> {
+    let listed = pages(upstream, gvr, accept, fields, reading);
+    tokio::time::timeout(LIST_TIMEOUT, listed)
+        .await
+        .unwrap_or(Err(ListError::Endless("its time is over")))
+}
+
+async fn pages(
+    upstream: &Upstream,
+    gvr: &GroupVersionResource,
+    accept: &str,
+    fields: &FieldTable,
+    reading: &mut Reading,
+) -> Result<Listed, ListError> {
+    let mut empty = 0;
+    // A version that is gone time and again is the server's way of no end.
+    let mut restarted = false;
+    let mut listed: Option<Listed> = None;
+    let mut asked = Asked::Page(String::new());
+    let mut progress = Progress::new(gvr, Instant::now());
+    loop {
+        // The page's own bytes, until its objects are taken out of it.
+        let mut body = reading.part();
+        let (warnings, page) = match page(upstream, gvr, accept, &asked, &mut body).await {
+            Err(ListError::Failed { status, .. })
+                if status == StatusCode::GONE
+                    && !restarted
+                    && matches!(&asked, Asked::Page(t) if !t.is_empty()) =>
+            {
+                listed = None;
+                restarted = true;
+                reading.set(0).await?;
+                asked = Asked::Everything;
+                continue;
+            }
+            page => page?,
+        };
+        let into = listed.get_or_insert_with(|| Listed {
+            envelope: page.envelope.clone(),
+            resource_version: page.resource_version,
+            objects: Vec::new(),
+            warnings,
+        });
+        for item in &page.items {
+            // Its own allocation: a slice would keep the whole page alive.
+            let item = Bytes::copy_from_slice(item);
+            let object = StoredObject::decode(page.encoding, item, fields, &page.envelope)?;
+            reading.take(object.size()).await?;
+            into.objects.push(object);
+        }
+        progress.objects(into.objects.len(), Instant::now());
+        if page.continue_token.is_empty() {
+            break;
+        }
+        empty = match page.items.is_empty() {
+            true => empty + 1,
+            false => 0,
+        };
+        if empty > MAX_EMPTY_PAGES {
+            return Err(ListError::Endless("its pages are empty"));
+        }
+        asked = further(&asked, page.continue_token)?;
+    }
+    listed.ok_or(ListError::Form)
+}
+
+/// The next page.
+fn further(asked: &Asked, token: String) -> Result<Asked, ListError> {
+    if token.len() > MAX_TOKEN_BYTES {
+        return Err(ListError::Endless("its continue token is too long"));
+    }
+    match asked {
+        Asked::Page(before) if *before == token => {
+            Err(ListError::Endless("its continue token repeats"))
+        }
+        Asked::Page(_) | Asked::Everything => Ok(Asked::Page(token)),
+    }
+}
+
+enum Asked {
+    /// The page of this continue token; the first one of an empty token.
+    Page(String),
+    Everything,
+}
+
+/// How upstream writes lists of the resource, from a list of one object, and
+/// which of the labels it takes in field selectors: an older server, or another
+/// than kube-apiserver, may know fewer.
+pub(super) async fn describe(
+    upstream: &Upstream,
+    gvr: &GroupVersionResource,
+    fields: &FieldTable,
+    reading: &Reading,
+) -> Result<(Envelope, FieldTable), ListError> {
+    let labels: Vec<&str> = fields.labels().collect();
+    if let Some(envelope) = first_of(upstream, gvr, &labels, reading).await? {
+        return Ok((envelope, fields.clone()));
+    }
+    let mut known = Vec::new();
+    for label in labels {
+        if first_of(upstream, gvr, &[label], reading).await?.is_some() {
+            known.push(label);
+        }
+    }
+    let envelope = first_of(upstream, gvr, &known, reading).await?;
+    let known = fields.retain(|label| known.contains(&label));
+    Ok((envelope.ok_or(ListError::Form)?, known))
+}
+
+/// The envelope of a list of one object that any can be; `None` where upstream
+/// does not take all of the labels in a field selector.
+async fn first_of(
+    upstream: &Upstream,
+    gvr: &GroupVersionResource,
+    labels: &[&str],
+    reading: &Reading,
+) -> Result<Option<Envelope>, ListError> {
+    // No object has this value anywhere.
+    let selector: Vec<String> = labels.iter().map(|l| format!("{l}!=!")).collect();
+    let mut path = format!("{}?limit=1", gvr.path());
+    if !selector.is_empty() {
+        path.push_str("&fieldSelector=");
+        path.extend(encoded(&selector.join(",")));
+    }
+    let response = upstream.get(UpstreamKind::Discovery, &path).await?;
+    if response.status() == StatusCode::BAD_REQUEST && !labels.is_empty() {
+        return Ok(None);
+    }
+    // A server that knows no limits sends them all.
+    let mut counted = reading.part();
+    let (_, body) = whole(response, &mut counted).await?;
+    let most = most_items(&counted);
+    Page::parse(Encoding::Json, &body, most).map(|page| Some(page.envelope))
+}
+
+fn encoded(text: &str) -> impl Iterator<Item = &str> {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC)
+}
+
+async fn page(
+    upstream: &Upstream,
+    gvr: &GroupVersionResource,
+    accept: &str,
+    asked: &Asked,
+    reading: &mut Reading,
+) -> Result<(Vec<HeaderValue>, Page), ListError> {
+    let mut path = gvr.path();
+    if let Asked::Page(token) = asked {
+        path.push_str(&format!("?limit={PAGE_SIZE}"));
+        if !token.is_empty() {
+            path.push_str("&continue=");
+            path.extend(encoded(token));
+        }
+    }
+    let response = upstream.get_as(UpstreamKind::List, &path, accept).await?;
+    let encoding = source::encoding(response.headers());
+    let (warnings, body) = whole(response, reading).await?;
+    let page = Page::parse(encoding, &body, most_items(reading))?;
+    reading
+        .take(page.items.len().saturating_mul(ITEM_BYTES))
+        .await?;
+    Ok((warnings, page))
+}
+
+/// The `Warning` headers and the body of an answer that is a success.
+async fn whole(
+    response: Response<ResponseBody>,
+    reading: &mut Reading,
+) -> Result<(Vec<HeaderValue>, Bytes), ListError> {
+    if !response.status().is_success() {
+        return Err(answer_error(response).await);
+    }
+    let warnings = warnings(response.headers());
+    let body = counted(response.into_body(), reading);
+    let body = tokio::time::timeout(PAGE_TIMEOUT, body)
+        .await
+        .map_err(|_| ListError::Body(format!("not complete after {PAGE_TIMEOUT:?}")))??;
+    Ok((warnings, body))
+}
+
+/// A page's bytes, each piece counted before it is kept.
+async fn counted(body: ResponseBody, reading: &mut Reading) -> Result<Bytes, ListError> {
+    let mut stream = body.into_stream();
+    let mut all = BytesMut::new();
+    while let Some(frame) = stream.frame().await {
+        let frame = frame.map_err(|e| ListError::Body(e.to_string()))?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if all.len().saturating_add(data.len()) > MAX_PAGE_BYTES {
+            return Err(ListError::Endless("its page is too long"));
+        }
+        reading.take(data.len()).await?;
+        all.extend_from_slice(&data);
+    }
+    Ok(all.freeze())
+}
+
+/// Items that there is room for: a page of empty ones is many times its length
+/// in memory. A page always has as many as were asked for.
+fn most_items(reading: &Reading) -> usize {
+    (reading.free() / ITEM_BYTES).max(PAGE_SIZE as usize)
+}
+
+/// `Warning` headers: deprecations (KEP-1693).
+pub(super) fn warnings(headers: &HeaderMap) -> Vec<HeaderValue> {
+    headers.get_all(WARNING).iter().cloned().collect()
+}
+
+/// `Retry-After` in seconds, the form API servers use.
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// What an answer that is no success means.
+pub(super) async fn answer_error(response: Response<ResponseBody>) -> ListError {
+    let status = response.status();
+    let retry_after = retry_after(response.headers());
+    let body = match response.into_body().collect_bytes(STATUS).await {
+        Ok(body) => body,
+        Err(error) => return ListError::Body(error.to_string()),
+    };
+    let message = message(&body);
+    match status {
+        StatusCode::NOT_FOUND
+        | StatusCode::FORBIDDEN
+        | StatusCode::UNAUTHORIZED
+        | StatusCode::METHOD_NOT_ALLOWED
+        | StatusCode::NOT_ACCEPTABLE => ListError::Refused { status, message },
+        _ => ListError::Failed {
+            status,
+            message,
+            retry_after,
+        },
+    }
+}
+
+/// The code of a Status, 0 without one.
+pub(super) fn code_of(body: &[u8]) -> u16 {
+    #[derive(Deserialize)]
+    struct Code {
+        code: u16,
+    }
+    serde_json::from_slice::<Code>(body).map_or(0, |s| s.code)
+}
+
+/// A server's words in one line of a log.
+const MAX_MESSAGE_CHARS: usize = 500;
+
+/// The message of a Status, or the start of whatever came, without control
+/// characters: who writes a server's answers does not write our log.
+pub(super) fn message(body: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Message {
+        message: String,
+    }
+    let text = match serde_json::from_slice::<Message>(body) {
+        Ok(status) => status.message,
+        Err(_) => String::from_utf8_lossy(body).trim_end().to_owned(),
+    };
+    let printable = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    text.chars()
+        .take(MAX_MESSAGE_CHARS)
+        .map(printable)
+        .collect()
+}

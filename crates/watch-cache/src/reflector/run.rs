@@ -1,0 +1,322 @@
+//! The reflector's loop.
+//!
+//! ```text
+//!            ┌──────────── 410, or a custom resource's watch ended early ──────┐
+//!            ▼                                                                 │
+//! start ─▶ List ── ok ─▶ Watch ── its time is up ─▶ Watch (from the last version)
+//!            │  ▲           │
+//!            │  └─ backoff ─┼─ cannot connect, broke off, silent ─▶ backoff ─▶ Watch
+//!            ▼              ▼
+//!         Refused (404, 405, 403 for long: the entry is dropped, asked again later)
+//! ```
+//!
+//! A list is a stream of initial events that goes on as the watch, or pages
+//! (`fill.rs`). Whatever ends a watch before its time, a pause comes before the
+//! next request, and upstream counts as lost until the next watch is open.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use apifront_upstream::Upstream;
+use arc_swap::ArcSwap;
+use rand::Rng;
+use tokio::sync::Notify;
+use tokio::sync::watch::Receiver;
+
+use super::budget::NO_ROOM;
+use super::cache::{REFUSAL, Unavailable};
+use super::definition::Defined;
+use super::entry::Entry;
+use super::fill::{Filled, Way};
+use super::follow::{WatchEnd, follow, is_forbidden, means_another_definition, watch};
+use super::list::ListError;
+use super::room::{NoRoom, Room};
+use super::watch_list::Opened;
+use crate::metrics::{Metrics, Shed};
+
+/// First and longest pause after a failure. Watchers keep being served
+/// meanwhile; a restarted API server is found again within the longest.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// How often a waiting reflector looks whether upstream is back, and how soon
+/// after that it asks.
+const HEALTH_LOOK: Duration = Duration::from_millis(100);
+const RECOVERED: Duration = Duration::from_millis(500);
+
+/// The longest pause that upstream can ask for with `Retry-After`.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// After a watch that lasted this long the pauses start short again.
+const STEADY: Duration = Duration::from_secs(30);
+
+/// A resource that stays forbidden for this long is given up, and its watchers
+/// are closed.
+const FORBIDDEN_FOR: Duration = Duration::from_secs(30);
+
+/// What comes next.
+enum Next {
+    List,
+    /// On this stream, or on a new one.
+    Watch(Option<Opened>),
+    Stop,
+}
+
+impl Next {
+    fn as_str(&self) -> &'static str {
+        match self {
+            Self::List => "listing",
+            Self::Watch(_) => "watching",
+            Self::Stop => "stopped",
+        }
+    }
+}
+
+/// What every reflector of a cache works with.
+#[derive(Clone)]
+pub(super) struct Surroundings {
+    pub(super) upstream: Arc<ArcSwap<Upstream>>,
+    pub(super) metrics: Metrics,
+    /// Raised when upstream was replaced by another.
+    pub(super) replaced: Receiver<u64>,
+    /// Told when a store was filled: memory has grown.
+    pub(super) grown: Arc<Notify>,
+    /// Memory for what is being read: a list for which there is none is given up.
+    pub(super) room: Arc<Room>,
+}
+
+/// Reflects until upstream refuses for good or the entry is told to stop. Its
+/// watchers are closed then.
+pub(super) async fn run(entry: Arc<Entry>, with: Surroundings) {
+    let metrics = with.metrics.clone();
+    tokio::select! {
+        () = reflect(&entry, with) => {}
+        () = entry.stopped() => entry.close(),
+    }
+    metrics.cache.forget(&entry.gvr);
+}
+
+async fn reflect(entry: &Entry, with: Surroundings) {
+    let Surroundings {
+        upstream,
+        metrics,
+        mut replaced,
+        grown,
+        room,
+    } = with;
+    // Only what could be listed has series: it exists.
+    let restarted = |reason| {
+        if entry.store().is_some() {
+            let series = metrics.cache.resource(&entry.gvr);
+            series.reflector_restarted(reason);
+        }
+    };
+    let mut next = Next::List;
+    let mut pause = Pause::default();
+    let mut forbidden = Forbidden::default();
+    let mut way = Way::default();
+    let mut defined = Defined::default();
+    loop {
+        let upstream = upstream.load_full();
+        if entry.store().is_some() {
+            let series = metrics.cache.resource(&entry.gvr);
+            series.reflector_state(next.as_str());
+        }
+        next = match next {
+            Next::List => match way.fill(entry, &upstream, &room).await {
+                Ok(filled) => {
+                    forbidden.clear();
+                    grown.notify_one();
+                    let stream;
+                    Filled { stream, defined } = filled;
+                    Next::Watch(stream)
+                }
+                Err(ListError::Refused { status, message })
+                    if entry.store().is_none()
+                        || !is_forbidden(status)
+                        || forbidden.too_long(Instant::now()) =>
+                {
+                    tracing::info!(resource = %entry.gvr, %status, message, "not cached");
+                    entry.refuse(Instant::now() + REFUSAL, Unavailable::Refused);
+                    Next::Stop
+                }
+                Err(error @ ListError::NoRoom(NoRoom::TooLarge(_))) => {
+                    tracing::warn!(resource = %entry.gvr, %error, "not cached");
+                    metrics.memory.shed(Shed::Refused);
+                    entry.refuse(Instant::now() + NO_ROOM, Unavailable::MemoryLimit);
+                    Next::Stop
+                }
+                Err(error) => {
+                    if !matches!(&error, ListError::Refused { status, .. } if is_forbidden(*status))
+                    {
+                        forbidden.clear();
+                    }
+                    entry.disconnected(Instant::now());
+                    tracing::warn!(resource = %entry.gvr, %error, "list failed");
+                    restarted("list_failed");
+                    pause.wait(error.retry_after(), &upstream).await;
+                    Next::List
+                }
+            },
+            Next::Watch(stream) => {
+                let began = Instant::now();
+                let watched = async {
+                    match stream {
+                        Some(stream) => follow(entry, stream).await,
+                        None => watch(entry, &upstream, &defined, &room).await,
+                    }
+                };
+                let end = tokio::select! {
+                    end = watched => end,
+                    Ok(()) = replaced.changed() => WatchEnd::Replaced,
+                };
+                tracing::debug!(resource = %entry.gvr, ?end, "watch ended");
+                if began.elapsed() > STEADY {
+                    pause.reset();
+                }
+                if end != WatchEnd::TimeUp {
+                    entry.disconnected(Instant::now());
+                }
+                if end != WatchEnd::Forbidden {
+                    forbidden.clear();
+                }
+                let redefined = means_another_definition(entry, &end);
+                match end {
+                    WatchEnd::TimeUp => {
+                        pause.reset();
+                        Next::Watch(None)
+                    }
+                    WatchEnd::Expired => {
+                        restarted("expired");
+                        pause.wait(None, &upstream).await;
+                        Next::List
+                    }
+                    WatchEnd::Replaced => {
+                        restarted("upstream_replaced");
+                        way.forget();
+                        Next::List
+                    }
+                    WatchEnd::Forbidden if !forbidden.too_long(Instant::now()) => {
+                        restarted("watch_failed");
+                        pause.wait(None, &upstream).await;
+                        Next::Watch(None)
+                    }
+                    WatchEnd::Refused | WatchEnd::Forbidden => {
+                        tracing::info!(resource = %entry.gvr, "no longer cached");
+                        entry.refuse(Instant::now() + REFUSAL, Unavailable::Refused);
+                        Next::Stop
+                    }
+                    WatchEnd::Unusable => {
+                        restarted("unusable_event");
+                        pause.wait(None, &upstream).await;
+                        Next::List
+                    }
+                    WatchEnd::Early if redefined => {
+                        restarted("ended_early");
+                        pause.wait(None, &upstream).await;
+                        Next::List
+                    }
+                    WatchEnd::Early => {
+                        restarted("watch_failed");
+                        pause.wait(None, &upstream).await;
+                        Next::Watch(None)
+                    }
+                    WatchEnd::Failed(retry_after) => {
+                        restarted("watch_failed");
+                        pause.wait(retry_after, &upstream).await;
+                        Next::Watch(None)
+                    }
+                }
+            }
+            Next::Stop => return,
+        };
+    }
+}
+
+/// Since when upstream has been answering nothing but 401 and 403.
+#[derive(Default)]
+struct Forbidden(Option<Instant>);
+
+impl Forbidden {
+    fn too_long(&mut self, now: Instant) -> bool {
+        let since = *self.0.get_or_insert(now);
+        now.saturating_duration_since(since) > FORBIDDEN_FOR
+    }
+
+    fn clear(&mut self) {
+        self.0 = None;
+    }
+}
+
+/// The pauses between failures: longer each time, and never all at once.
+#[derive(Default)]
+struct Pause {
+    failures: u32,
+}
+
+impl Pause {
+    /// Cut short when a server that was lost is back, unless upstream said when
+    /// it wants to be asked again.
+    async fn wait(&mut self, retry_after: Option<Duration>, upstream: &Upstream) {
+        let jitter = rand::rng().random_range(0.5..1.0);
+        let pause = tokio::time::sleep(self.next(retry_after, jitter));
+        let recovered = async {
+            while upstream.any_healthy() {
+                tokio::time::sleep(HEALTH_LOOK).await;
+            }
+            while !upstream.any_healthy() {
+                tokio::time::sleep(HEALTH_LOOK).await;
+            }
+            // Not all reflectors at once.
+            tokio::time::sleep(RECOVERED.mul_f64(jitter)).await;
+        };
+        tokio::select! {
+            () = pause => {}
+            () = recovered, if retry_after.is_none() => self.reset(),
+        }
+    }
+
+    /// Never shorter than upstream asked for; the jitter is added to that.
+    fn next(&mut self, retry_after: Option<Duration>, jitter: f64) -> Duration {
+        let (first, longest) = BACKOFF;
+        let doubled = first.saturating_mul(1 << self.failures.min(10));
+        self.failures = self.failures.saturating_add(1);
+        let own = doubled.min(longest).mul_f64(jitter);
+        match retry_after {
+            Some(asked) => asked.min(MAX_RETRY_AFTER) + own,
+            None => own,
+        }
+    }
+
+    fn reset(&mut self) {
+        self.failures = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forbidden_counts_from_the_first_time() {
+        let mut forbidden = Forbidden::default();
+        let now = Instant::now();
+        assert!(!forbidden.too_long(now));
+        assert!(!forbidden.too_long(now + FORBIDDEN_FOR));
+        assert!(forbidden.too_long(now + FORBIDDEN_FOR * 2));
+        forbidden.clear();
+        assert!(!forbidden.too_long(now + FORBIDDEN_FOR * 3));
+    }
+
+    #[test]
+    fn pauses_grow_and_heed_retry_after() {
+        let mut pause = Pause::default();
+        let millis = |d: Duration| d.as_millis();
+        let own: Vec<_> = (0..8).map(|_| millis(pause.next(None, 1.0))).collect();
+        assert_eq!(own, [100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+        pause.reset();
+        let asked = |s| Some(Duration::from_secs(s));
+        assert_eq!(millis(pause.next(asked(3), 0.5)), 3050);
+        assert_eq!(millis(pause.next(asked(3600), 0.5)), 60_100);
+        assert_eq!(millis(pause.next(None, 0.5)), 200);
+    }
+}

@@ -1,0 +1,149 @@
+//! Resources that nobody reads, and those that may not be read any more.
+
+use super::fake::Asked;
+use super::*;
+use crate::{Consistency, MemoryLimit, ResourcePattern, Settings};
+
+const HALF_AN_HOUR: Duration = Duration::from_secs(1800);
+
+fn config() -> Settings {
+    Settings {
+        consistency: Consistency::Strict,
+        max_staleness: Duration::from_secs(30),
+        self_check_interval: Duration::ZERO,
+        idle_timeout: HALF_AN_HOUR,
+        memory_limit: MemoryLimit::Unlimited,
+        include: vec![ResourcePattern::All],
+        exclude: vec![],
+        preload: vec![],
+    }
+}
+
+async fn quiet() -> Fake {
+    Fake::start(|asked, _| match asked {
+        Asked::List => pod_list(9, &[pod("a", 3)]),
+        Asked::Watch => Reply::Stays(String::new()),
+    })
+    .await
+}
+
+async fn is_closed(store: &Store) {
+    let mut progress = store.subscribe();
+    let closed = progress.wait_for(|p| p.closed);
+    let closed = tokio::time::timeout(Duration::from_secs(5), closed).await;
+    closed.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn what_nobody_reads_is_dropped_and_comes_back_on_demand() {
+    let fake = quiet().await;
+    let cache = cache(&fake);
+    let (entry, store) = filled(&cache, &pods()).await;
+    let store = {
+        let weak = Arc::downgrade(&store);
+        drop(store);
+        weak
+    };
+    let idle = Instant::now() + HALF_AN_HOUR + Duration::from_secs(1);
+    cache.look(&config(), Instant::now());
+    assert!(entry.store().is_some(), "it was read just now");
+    cache.look(
+        &Settings {
+            idle_timeout: Duration::ZERO,
+            ..config()
+        },
+        idle,
+    );
+    assert!(entry.store().is_some(), "nothing is ever idle");
+    cache.look(&config(), idle);
+    until("the end of the store", || {
+        store.upgrade().is_none().then_some(())
+    })
+    .await;
+    assert_eq!(entry.disconnected_for(Instant::now()), Duration::MAX);
+    assert!(cache.entries().is_empty());
+    let (again, store) = filled(&cache, &pods()).await;
+    assert!(!Arc::ptr_eq(&entry, &again));
+    assert_eq!(keys(&store), ["a/a@3"]);
+    assert_eq!(fake.asked(Asked::List).len(), 2);
+}
+
+#[tokio::test]
+async fn a_watcher_is_a_reader() {
+    let fake = quiet().await;
+    let cache = cache(&fake);
+    let (entry, store) = filled(&cache, &pods()).await;
+    let later = |n| Instant::now() + HALF_AN_HOUR * n + Duration::from_secs(1);
+    // Whoever holds a store may watch it.
+    cache.look(&config(), later(1));
+    cache.look(&config(), later(2));
+    assert!(entry.store().is_some());
+    drop(store);
+    // The time counts from when it was last seen.
+    cache.look(&config(), later(2));
+    assert!(entry.store().is_some());
+    cache.look(&config(), later(4));
+    until("the end", || entry.store().is_none().then_some(())).await;
+}
+
+#[tokio::test]
+async fn what_is_excluded_is_closed_even_while_it_is_watched() {
+    let fake = quiet().await;
+    let cache = cache(&fake);
+    let (_, store) = filled(&cache, &pods()).await;
+    let excluding = Settings {
+        exclude: vec![ResourcePattern::parse("pods").unwrap()],
+        preload: vec![ResourcePattern::parse("pods").unwrap()],
+        ..config()
+    };
+    cache.look(&excluding, Instant::now());
+    is_closed(&store).await;
+    assert!(cache.entries().is_empty());
+}
+
+#[tokio::test]
+async fn what_is_preloaded_stays_until_it_is_no_longer() {
+    let fake = quiet().await;
+    let cache = cache(&fake);
+    let pattern = ResourcePattern::parse("pods").unwrap();
+    cache.preload(&pattern, &Everything).await;
+    let entry = until("the entry", || cache.entries().pop()).await;
+    until("the first list", || entry.store()).await;
+    let preloading = Settings {
+        preload: vec![pattern],
+        ..config()
+    };
+    let later = Instant::now() + HALF_AN_HOUR * 2;
+    cache.look(&preloading, later);
+    assert!(entry.store().is_some());
+    cache.look(&config(), later);
+    until("the end", || entry.store().is_none().then_some(())).await;
+}
+
+#[tokio::test]
+async fn what_is_preloaded_is_asked_for_again_after_a_refusal() {
+    let fake = Fake::start(|asked, nth| match (asked, nth) {
+        (Asked::List, 0) => Reply::Code(404, "not defined yet"),
+        (Asked::List, _) => pod_list(9, &[]),
+        (Asked::Watch, _) => Reply::Stays(String::new()),
+    })
+    .await;
+    let cache = cache(&fake);
+    let pattern = ResourcePattern::parse("pods").unwrap();
+    cache.preload(&pattern, &Everything).await;
+    let entry = until("the entry", || cache.entries().pop()).await;
+    until("the refusal", || entry.refusal()).await;
+    let preloading = Settings {
+        preload: vec![pattern],
+        ..config()
+    };
+    cache.look(&preloading, Instant::now());
+    assert_eq!(fake.asked(Asked::List).len(), 1, "too early");
+    cache.look(&preloading, Instant::now() + Duration::from_secs(11));
+    let entry = until("another entry", || {
+        cache.entries().pop().filter(|e| !Arc::ptr_eq(e, &entry))
+    })
+    .await;
+    until("the first list", || entry.store()).await;
+    assert!(entry.is_preloaded());
+}

@@ -1,0 +1,125 @@
+//! One change of one object.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use bytes::Bytes;
+use kubernetes_wire::representation::{Encoding, EventType};
+
+use super::StoredObject;
+
+/// What happened to the object as a whole. A watcher with a selector may see
+/// it differently: see `watch::transition`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// An entry of the log. Immutable, shared by all watchers.
+#[derive(Debug)]
+pub struct Event {
+    pub change: Change,
+    /// Versions in a log strictly increase.
+    pub resource_version: u64,
+    /// The object after the change; for a deletion its last state.
+    pub object: Arc<StoredObject>,
+    /// The object before the change, `None` when it was added.
+    pub previous: Option<Arc<StoredObject>>,
+    pub recorded_at: Instant,
+    /// By encoding, then type.
+    frames: [[OnceLock<Option<Bytes>>; 3]; 2],
+    /// Where the log counts the bytes of frames; none before the event is in
+    /// one.
+    counted: OnceLock<Arc<AtomicUsize>>,
+}
+
+/// An event and its places in the log and its topics, without objects.
+const OVERHEAD: usize = 250;
+
+impl Event {
+    pub(super) fn new(
+        change: Change,
+        resource_version: u64,
+        object: Arc<StoredObject>,
+        previous: Option<Arc<StoredObject>>,
+        recorded_at: Instant,
+    ) -> Self {
+        Self {
+            change,
+            resource_version,
+            object,
+            previous,
+            recorded_at,
+            frames: Default::default(),
+            counted: OnceLock::new(),
+        }
+    }
+
+    /// From here on frames are counted there, as long as the event lives.
+    pub(super) fn count_frames(&self, bytes: &Arc<AtomicUsize>) {
+        // It is in one log only.
+        let _ = self.counted.set(bytes.clone());
+    }
+
+    /// The frame that every watcher of an encoding gets who sees the event as
+    /// one of this type, made once; so is the failure to make it.
+    pub fn frame(
+        &self,
+        encoding: Encoding,
+        seen: EventType,
+        make: impl FnOnce() -> Option<Bytes>,
+    ) -> Option<Bytes> {
+        let slot = match seen {
+            EventType::Added => 0,
+            EventType::Modified => 1,
+            EventType::Deleted => 2,
+            EventType::Bookmark | EventType::Error => return make(),
+        };
+        let frames = self.frames.get(encoding as usize);
+        let Some(frame) = frames.and_then(|frames| frames.get(slot)) else {
+            return make();
+        };
+        let make = || {
+            let frame = make()?;
+            if let Some(bytes) = self.counted.get() {
+                bytes.fetch_add(frame.len(), Ordering::Relaxed);
+            }
+            Some(frame)
+        };
+        frame.get_or_init(make).clone()
+    }
+
+    pub fn size(&self) -> usize {
+        self.object.size() + 64
+    }
+
+    /// Bytes that are in memory for the history's sake, without frames: an
+    /// object is in the current state until a later event, whose `previous` it
+    /// is; what a deletion brought is in no state.
+    pub(super) fn held(&self) -> usize {
+        let previous = self.previous.as_ref().map_or(0, |o| o.size());
+        let deleted = match self.change {
+            Change::Deleted => self.object.size(),
+            Change::Added | Change::Modified => 0,
+        };
+        previous + deleted + OVERHEAD
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if let Some(bytes) = self.counted.get() {
+            let frames: usize = self
+                .frames
+                .iter()
+                .flatten()
+                .filter_map(|f| f.get()?.as_ref())
+                .map(Bytes::len)
+                .sum();
+            bytes.fetch_sub(frames, Ordering::Relaxed);
+        }
+    }
+}

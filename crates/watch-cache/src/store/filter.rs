@@ -1,0 +1,208 @@
+//! Which objects a request selects.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use kubernetes_wire::api::{FieldSelector, LabelMatcher, LabelSelector, ShardKey, ShardSelector};
+
+use super::fields::Selectable;
+use super::{Resource, Scope, StoredObject};
+
+/// More requirements on fields are put together by their fields, of which a
+/// resource has few, so that an object costs the same however many there are.
+const FEW: usize = 8;
+
+/// Scope and selectors of one LIST or WATCH, checked against what the cache
+/// can decide.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    pub scope: Scope,
+    /// Set when the request can match one name only.
+    pub name: Option<String>,
+    shard: Option<ShardSelector>,
+    labels: LabelMatcher,
+    pub(super) fields: FieldSelector,
+    /// What each of the requirements on fields is about, in their order:
+    /// looked up once, not per object.
+    pub(super) selected: Vec<Selectable>,
+    /// The same requirements by field, where there are many.
+    many: Option<Arc<[Field]>>,
+    pub(super) namespaced: bool,
+}
+
+/// What many requirements say of one field.
+#[derive(Debug)]
+struct Field {
+    of: Selectable,
+    /// Two of them are met by no object.
+    equal: HashSet<String>,
+    unequal: HashSet<String>,
+}
+
+impl Field {
+    fn new(of: Selectable) -> Self {
+        Self {
+            of,
+            equal: HashSet::new(),
+            unequal: HashSet::new(),
+        }
+    }
+
+    fn holds(&self, object: &StoredObject) -> bool {
+        let value = value(object, self.of);
+        let equals = match self.equal.len() {
+            0 => true,
+            1 => self.equal.contains(value),
+            _ => false,
+        };
+        equals && !self.unequal.contains(value)
+    }
+}
+
+fn by_field(fields: &FieldSelector, selected: &[Selectable]) -> Option<Arc<[Field]>> {
+    if selected.len() <= FEW {
+        return None;
+    }
+    let mut by_field: Vec<Field> = Vec::new();
+    for (requirement, of) in fields.requirements.iter().zip(selected) {
+        let at = by_field.iter().position(|field| field.of == *of);
+        let at = at.unwrap_or_else(|| {
+            by_field.push(Field::new(*of));
+            by_field.len() - 1
+        });
+        if let Some(field) = by_field.get_mut(at) {
+            let values = if requirement.equal {
+                &mut field.equal
+            } else {
+                &mut field.unequal
+            };
+            values.insert(requirement.value.clone());
+        }
+    }
+    Some(by_field.into())
+}
+
+/// The selector names a field this cache does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    pub field: String,
+}
+
+impl Filter {
+    pub fn new(
+        namespace: &str,
+        labels: LabelSelector,
+        fields: FieldSelector,
+        resource: &Resource,
+    ) -> Result<Self, Unsupported> {
+        let lookup = |label: &str| {
+            resource
+                .fields
+                .lookup(label, resource.namespaced)
+                .ok_or_else(|| Unsupported {
+                    field: label.to_owned(),
+                })
+        };
+        let selected = fields.requirements.iter().map(|r| lookup(&r.field));
+        let selected = selected.collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            scope: Scope::from_namespace(namespace),
+            name: fields.required("metadata.name").map(str::to_owned),
+            many: by_field(&fields, &selected),
+            selected,
+            shard: None,
+            labels: labels.into(),
+            fields,
+            namespaced: resource.namespaced,
+        })
+    }
+
+    /// Selects of these objects those of a shard.
+    pub fn of_shard(self, shard: Option<ShardSelector>) -> Self {
+        Self { shard, ..self }
+    }
+
+    pub fn matches(&self, object: &StoredObject) -> bool {
+        self.scope.contains(&object.key)
+            && self
+                .shard
+                .as_ref()
+                .is_none_or(|shard| shard.matches(hashed(object, shard.key())))
+            && self.labels.matches(&object.labels)
+            && self.fields_match(object)
+    }
+
+    fn fields_match(&self, object: &StoredObject) -> bool {
+        if let Some(many) = &self.many {
+            return many.iter().all(|field| field.holds(object));
+        }
+        let mut requirements = self.fields.requirements.iter().zip(&self.selected);
+        requirements.all(|(requirement, selectable)| {
+            (value(object, *selectable) == requirement.value) == requirement.equal
+        })
+    }
+}
+
+fn hashed(object: &StoredObject, key: ShardKey) -> &str {
+    match key {
+        ShardKey::Uid => &object.uid,
+        ShardKey::Namespace => object.key.namespace(),
+    }
+}
+
+fn value(object: &StoredObject, selectable: Selectable) -> &str {
+    match selectable {
+        Selectable::Name => object.key.name(),
+        Selectable::Namespace => object.key.namespace(),
+        Selectable::Column(i) => object.fields.get(i).map_or("", |value| value),
+        Selectable::Empty => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+
+    use bytes::Bytes;
+    use kubernetes_wire::api::GroupVersionResource;
+    use kubernetes_wire::representation::{Envelope, Form};
+
+    use super::*;
+    use crate::store::field_table;
+
+    #[test]
+    fn many_requirements_on_fields_select_as_few_do() {
+        let gvr = GroupVersionResource::new("", "v1", "pods");
+        let resource = Resource {
+            fields: field_table(&gvr),
+            gvr,
+            namespaced: true,
+            envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
+            bookmark: OnceLock::new(),
+        };
+        let pod = br#"{"metadata":{"name":"p","namespace":"a","resourceVersion":"5"},"spec":{"nodeName":"n"},"status":{"phase":"Running"}}"#;
+        let pod = StoredObject::parse(Bytes::from_static(pod), &resource.fields).unwrap();
+        let padding = (0..20).map(|n| format!("metadata.name!=x{n}"));
+        let padding = padding.collect::<Vec<_>>().join(",");
+        for (text, expected) in [
+            ("spec.nodeName=n", true),
+            ("spec.nodeName=m", false),
+            ("spec.nodeName!=n", false),
+            ("spec.nodeName!=m,spec.nodeName!=o", true),
+            ("spec.nodeName!=m,spec.nodeName!=n", false),
+            ("spec.nodeName=n,spec.nodeName=n", true),
+            ("spec.nodeName=n,spec.nodeName=m", false),
+            (
+                "metadata.name=p,metadata.namespace=a,status.phase=Running",
+                true,
+            ),
+            ("metadata.name=p,metadata.namespace!=a", false),
+        ] {
+            for text in [text.to_owned(), format!("{text},{padding}")] {
+                let fields = FieldSelector::parse(&text).unwrap();
+                let filter = Filter::new("", LabelSelector::default(), fields, &resource).unwrap();
+                assert_eq!(filter.matches(&pod), expected, "{text}");
+            }
+        }
+    }
+}

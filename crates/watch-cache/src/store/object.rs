@@ -1,0 +1,342 @@
+//! One version of one object.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kubernetes_wire::api::{PartialObject, ResourceVersion};
+use kubernetes_wire::representation::resource_version::with_resource_version;
+use kubernetes_wire::representation::{Encoding, Envelope, NotEncodable};
+use parking_lot::Mutex;
+
+use super::buffer::Buffer;
+use super::{FieldTable, ObjectKey};
+
+/// An object as the cache keeps it: what selects it, and its bytes.
+///
+/// The bytes are a list item's: what LIST, GET and WATCH splice into their
+/// envelopes. They are kept in the encoding they came in. Those of the other
+/// are made for who asks, and kept where a leaf of lists keeps them.
+#[derive(Debug)]
+pub struct StoredObject {
+    pub key: ObjectKey,
+    pub uid: Box<str>,
+    pub resource_version: u64,
+    pub labels: BTreeMap<String, String>,
+    /// Values of the resource's [`FieldTable`], in its order.
+    pub fields: Box<[Box<str>]>,
+    /// Of the bytes it came in.
+    encoding: Encoding,
+    size: usize,
+    items: Mutex<Items>,
+}
+
+#[derive(Debug)]
+struct Items {
+    source: Placed,
+    /// In the other encoding.
+    made: Option<Placed>,
+}
+
+/// Bytes, which never change, and where they are, which may.
+#[derive(Debug)]
+struct Placed {
+    bytes: Bytes,
+    /// What they are a slice of; none if they are all of their allocation.
+    buffer: Option<Arc<Buffer>>,
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        if let Some(buffer) = &self.buffer {
+            buffer.release(self.bytes.len());
+        }
+    }
+}
+
+impl Placed {
+    fn is_in(&self, buffer: &Arc<Buffer>) -> bool {
+        self.buffer.as_ref().is_some_and(|b| Arc::ptr_eq(b, buffer))
+    }
+
+    fn move_out(&mut self) {
+        *self = Self {
+            bytes: Bytes::copy_from_slice(&self.bytes),
+            buffer: None,
+        };
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum MalformedObject {
+    #[error("object is not JSON with metadata: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("protobuf that is not understood: {0}")]
+    Protobuf(#[from] NotEncodable),
+    #[error("object of another kind")]
+    Kind,
+    #[error("object has no name")]
+    Nameless,
+    #[error("object {0:?} has resourceVersion {1:?}: not a number")]
+    ResourceVersion(ObjectKey, String),
+}
+
+impl StoredObject {
+    /// From JSON. `item` is kept: it must not be a slice of a larger buffer.
+    pub fn parse(item: Bytes, fields: &FieldTable) -> Result<Self, MalformedObject> {
+        Ok(Self::selected(&item, fields)?.of(Encoding::Json, item))
+    }
+
+    /// From either encoding. Protobuf with anything that JSON could not show is
+    /// refused.
+    pub fn decode(
+        encoding: Encoding,
+        item: Bytes,
+        fields: &FieldTable,
+        envelope: &Envelope,
+    ) -> Result<Self, MalformedObject> {
+        match encoding {
+            Encoding::Json => Self::parse(item, fields),
+            Encoding::Protobuf => {
+                let mut json = Vec::with_capacity(item.len() * 2);
+                envelope.transcode(&item, Encoding::Json, &mut json)?;
+                Ok(Self::selected(&json, fields)?.of(encoding, item))
+            }
+        }
+    }
+
+    /// What selects the object, read from its JSON.
+    fn selected(json: &[u8], fields: &FieldTable) -> Result<Selected, MalformedObject> {
+        let object: PartialObject = serde_json::from_slice(json)?;
+        let meta = object.metadata;
+        if meta.name.is_empty() {
+            return Err(MalformedObject::Nameless);
+        }
+        let key = ObjectKey::new(&meta.namespace, &meta.name);
+        let Ok(ResourceVersion(resource_version)) = ResourceVersion::parse(&meta.resource_version)
+        else {
+            return Err(MalformedObject::ResourceVersion(key, meta.resource_version));
+        };
+        Ok(Selected {
+            key,
+            uid: meta.uid.into(),
+            resource_version,
+            labels: meta.labels,
+            fields: fields.values(json),
+        })
+    }
+
+    /// As an item of a list; `None` if it cannot be written so.
+    pub fn item(&self, encoding: Encoding, envelope: &Envelope) -> Option<Bytes> {
+        let source = {
+            let items = self.items.lock();
+            if encoding == self.encoding {
+                return Some(items.source.bytes.clone());
+            }
+            if let Some(made) = &items.made {
+                return Some(made.bytes.clone());
+            }
+            items.source.bytes.clone()
+        };
+        envelope.transcoded(&source, encoding).ok()
+    }
+
+    /// The bytes in the encoding, if they need not be made.
+    pub(super) fn at_hand(&self, encoding: Encoding) -> Option<Bytes> {
+        let items = self.items.lock();
+        if encoding == self.encoding {
+            return Some(items.source.bytes.clone());
+        }
+        items.made.as_ref().map(|made| made.bytes.clone())
+    }
+
+    pub fn json(&self, envelope: &Envelope) -> Option<Bytes> {
+        self.item(Encoding::Json, envelope)
+    }
+
+    /// The encoding it came in.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    pub(super) fn is_version_of(&self, other: &Self) -> bool {
+        self.resource_version == other.resource_version && self.uid == other.uid
+    }
+
+    /// Whether this is the same version of the same object, and looks the same.
+    pub(super) fn is_same(&self, other: &Self, envelope: &Envelope) -> bool {
+        self.is_version_of(other)
+            && self.item(self.encoding, envelope) == other.item(self.encoding, envelope)
+    }
+
+    /// From here on the bytes of the encoding are `slice`, the same ones inside
+    /// a buffer.
+    pub(super) fn move_into(&self, buffer: &Arc<Buffer>, encoding: Encoding, slice: Bytes) {
+        let placed = Placed {
+            bytes: slice,
+            buffer: Some(buffer.clone()),
+        };
+        let mut items = self.items.lock();
+        if encoding == self.encoding {
+            items.source = placed;
+        } else {
+            items.made = Some(placed);
+        }
+    }
+
+    /// Takes the object's own bytes out of the buffer they are in, and drops
+    /// what can be made again. Returns the buffers that were left.
+    pub(super) fn leave(&self) -> [Option<Arc<Buffer>>; 2] {
+        let mut items = self.items.lock();
+        let source = items.source.buffer.clone();
+        if source.is_some() {
+            items.source.move_out();
+        }
+        let made = items.made.take().and_then(|made| made.buffer.clone());
+        [source, made]
+    }
+
+    /// The same, of this buffer only.
+    pub(super) fn move_out_of(&self, buffer: &Arc<Buffer>) {
+        let mut items = self.items.lock();
+        if items.source.is_in(buffer) {
+            items.source.move_out();
+        }
+        items.made.take_if(|made| made.is_in(buffer));
+    }
+
+    /// What the object's own bytes are in.
+    #[cfg(test)]
+    pub(super) fn buffer(&self) -> Option<Arc<Buffer>> {
+        self.items.lock().source.buffer.clone()
+    }
+
+    /// Drops what can be made again.
+    pub(super) fn shed(&self) {
+        let made = self.items.lock().made.take();
+        drop(made);
+    }
+
+    /// The same object, renamed to another version: what a watcher gets as
+    /// DELETED is the last state it saw, stamped with the version of the
+    /// deletion. `None` if that cannot be written.
+    pub fn stamped(&self, resource_version: u64, envelope: &Envelope) -> Option<Self> {
+        let item = with_resource_version(&self.json(envelope)?, resource_version)?;
+        let selected = Selected {
+            key: self.key.clone(),
+            uid: self.uid.clone(),
+            resource_version,
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+        };
+        Some(selected.of(Encoding::Json, item))
+    }
+
+    /// Bytes this object holds on to, roughly, without what can be made again.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+}
+
+/// An object without its bytes.
+struct Selected {
+    key: ObjectKey,
+    uid: Box<str>,
+    resource_version: u64,
+    labels: BTreeMap<String, String>,
+    fields: Box<[Box<str>]>,
+}
+
+impl Selected {
+    fn of(self, encoding: Encoding, item: Bytes) -> StoredObject {
+        let texts: usize = self
+            .labels
+            .iter()
+            .map(|(k, v)| k.len() + v.len() + 48)
+            .sum();
+        let size = item.len() + self.key.as_str().len() + self.uid.len() + texts + 200;
+        let source = Placed {
+            bytes: item,
+            buffer: None,
+        };
+        StoredObject {
+            key: self.key,
+            uid: self.uid,
+            resource_version: self.resource_version,
+            labels: self.labels,
+            fields: self.fields,
+            encoding,
+            size,
+            items: Mutex::new(Items { source, made: None }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubernetes_wire::api::GroupVersionResource;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::store::field_table;
+
+    fn parse(item: &str) -> Result<StoredObject, MalformedObject> {
+        let pods = field_table(&GroupVersionResource::new("", "v1", "pods"));
+        StoredObject::parse(Bytes::copy_from_slice(item.as_bytes()), &pods)
+    }
+
+    #[test]
+    fn objects_say_what_selects_them() {
+        let item = r#"{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","labels":{"x":"y"}},"spec":{"nodeName":"node"},"status":{"phase":"Running"}}"#;
+        let object = parse(item).unwrap();
+        assert_eq!(object.key.as_str(), "n/a");
+        assert_eq!((&*object.uid, object.resource_version), ("u", 7));
+        assert_eq!(object.labels["x"], "y");
+        assert!(object.fields.iter().any(|f| &**f == "node"));
+        assert!(object.fields.iter().any(|f| &**f == "Running"));
+        assert_eq!(object.items.lock().source.bytes, item);
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        for item in [
+            "",
+            "null",
+            "{}",
+            "[1]",
+            r#"{"metadata":null}"#,
+            r#"{"metadata":{"name":""}}"#,
+            r#"{"metadata":{"name":"a"}}"#,
+            r#"{"metadata":{"name":"a","resourceVersion":"x"}}"#,
+            r#"{"metadata":{"name":"a","resourceVersion":"-1"}}"#,
+            r#"{"metadata":{"name":"a","resourceVersion":"18446744073709551616"}}"#,
+            r#"{"metadata":{"name":"a","resourceVersion":7}}"#,
+            r#"{"metadata":{"name":"a","resourceVersion":"7","labels":{"x":1}}}"#,
+            r#"{"metadata":{"name":"a","resourceVersion":"7"}} x"#,
+        ] {
+            assert!(parse(item).is_err(), "{item}");
+        }
+        let deep = "[".repeat(100_000);
+        assert!(parse(&format!(r#"{{"metadata":{{"name":"a"}},"x":{deep}"#)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_makes_it_panic(
+            pieces in proptest::collection::vec(
+                prop_oneof![
+                    Just("{\"metadata\":{\"name\":\"a\",\"resourceVersion\":\"1\"".to_owned()),
+                    Just("\"spec\":{\"nodeName\":".to_owned()),
+                    Just("\"labels\":{\"a\":\"b\"}".to_owned()),
+                    Just("}".to_owned()),
+                    Just(",".to_owned()),
+                    Just("\"\\ud800".to_owned()),
+                    ".{0,6}",
+                ],
+                0..12,
+            )
+        ) {
+            let _ = parse(&pieces.concat());
+        }
+    }
+}

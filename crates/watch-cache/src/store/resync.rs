@@ -1,0 +1,186 @@
+//! The difference between what the cache holds and a fresh list, as events.
+//!
+//! When upstream's history is lost, watchers stay connected: they get what
+//! changed meanwhile, once, in version order. The versions of deletions are not
+//! known any more. Each gets one that no listed object has: every change has a
+//! version of its own upstream, so unused ones between the last seen version
+//! and the list's exist for all of them. The lowest are taken, so that a client
+//! that goes on at the API server itself sees a deletion twice rather than
+//! never.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::objects::Objects;
+use super::{Change, ObjectKey, StoredObject};
+
+/// A change found by comparing. For a deletion `object` is the last state.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) change: Change,
+    pub(super) resource_version: u64,
+    pub(super) object: Arc<StoredObject>,
+    pub(super) previous: Option<Arc<StoredObject>>,
+}
+
+/// Events that lead from `old`, last seen at `seen`, to `new`, listed at
+/// `listed`: their versions strictly increase, above `seen` and up to `listed`.
+/// `None` if that cannot be: `new` is no later state of the same history, as
+/// when upstream was restored from a backup.
+pub(super) fn difference(
+    old: &Objects,
+    seen: u64,
+    new: &HashMap<ObjectKey, Arc<StoredObject>>,
+    listed: u64,
+) -> Option<Vec<Found>> {
+    let mut found = Vec::new();
+    // Deletions with the version they must come before, if their name was taken
+    // again.
+    let mut deleted: Vec<(u64, Arc<StoredObject>)> = Vec::new();
+    let mut used = BTreeSet::new();
+
+    for (key, object) in new {
+        let before = old.get(key.as_str());
+        let (change, previous) = match before {
+            Some(b) if b.resource_version == object.resource_version && b.uid == object.uid => {
+                continue;
+            }
+            Some(b) if b.uid != object.uid => {
+                deleted.push((object.resource_version, b.clone()));
+                (Change::Added, None)
+            }
+            Some(b) => (Change::Modified, Some(b.clone())),
+            None => (Change::Added, None),
+        };
+        used.insert(object.resource_version);
+        found.push(Found {
+            change,
+            resource_version: object.resource_version,
+            object: object.clone(),
+            previous,
+        });
+    }
+    for object in old.iter() {
+        if !new.contains_key(&object.key) {
+            deleted.push((u64::MAX, object.clone()));
+        }
+    }
+
+    deleted.sort_by(|a, b| (a.0, &a.1.key).cmp(&(b.0, &b.1.key)));
+    let mut free = seen;
+    for (before, object) in deleted {
+        free = free.checked_add(1)?;
+        while used.contains(&free) {
+            free = free.checked_add(1)?;
+        }
+        if free >= before {
+            return None;
+        }
+        found.push(Found {
+            change: Change::Deleted,
+            resource_version: free,
+            previous: Some(object.clone()),
+            object,
+        });
+    }
+    found.sort_unstable_by_key(|f| f.resource_version);
+    let versions = || found.iter().map(|f| f.resource_version);
+    let ordered = std::iter::once(seen)
+        .chain(versions())
+        .zip(versions())
+        .all(|(earlier, later)| earlier < later);
+    let within = found.last().is_none_or(|f| f.resource_version <= listed);
+    (ordered && within).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use kubernetes_wire::api::GroupVersionResource;
+
+    use super::*;
+    use crate::store::field_table;
+    use crate::store::leaf::Lineage;
+
+    /// From `name uid version`.
+    fn object(text: &str) -> (ObjectKey, Arc<StoredObject>) {
+        let [name, uid, version] = text.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{text}");
+        };
+        let item = format!(
+            r#"{{"metadata":{{"name":"{name}","uid":"{uid}","resourceVersion":"{version}"}}}}"#
+        );
+        let fields = field_table(&GroupVersionResource::new("", "v1", "nodes"));
+        let object = StoredObject::parse(Bytes::from(item), &fields).unwrap();
+        (object.key.clone(), Arc::new(object))
+    }
+
+    fn found(old: &[&str], seen: u64, new: &[&str], listed: u64) -> Option<Vec<String>> {
+        let old = old.iter().map(|text| object(text).1).collect();
+        let old = Objects::new(old, Lineage::Main);
+        let new = new.iter().copied().map(object).collect();
+        let found = difference(&old, seen, &new, listed)?;
+        let told = |f: &Found| {
+            format!(
+                "{:?} {} {}",
+                f.change,
+                f.object.key.as_str(),
+                f.resource_version
+            )
+        };
+        Some(found.iter().map(told).collect())
+    }
+
+    #[test]
+    fn differences_are_told_in_order() {
+        for (old, new, expected) in [
+            (&["a 1 5"][..], &["a 1 5"][..], &[][..]),
+            (&[], &["a 1 12"], &["Added a 12"]),
+            (&["a 1 5"], &["a 1 12"], &["Modified a 12"]),
+            (&["a 1 5"], &[], &["Deleted a 11"]),
+            // Distinct versions that no listed object has.
+            (
+                &["a 1 5", "b 2 6", "c 3 7"],
+                &["d 4 11", "e 5 13"],
+                &[
+                    "Added d 11",
+                    "Deleted a 12",
+                    "Added e 13",
+                    "Deleted b 14",
+                    "Deleted c 15",
+                ],
+            ),
+            // Gone before its name was taken again, whatever its place.
+            (
+                &["a 1 5", "z 2 6"],
+                &["z 3 12"],
+                &["Deleted z 11", "Added z 12", "Deleted a 13"],
+            ),
+        ] {
+            let told = found(old, 10, new, 20).unwrap();
+            assert_eq!(told, expected, "{old:?} {new:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_later_state_has_no_difference() {
+        for (old, seen, new, listed) in [
+            // Older than what was seen.
+            (&["a 1 9"][..], 10, &["a 1 8"][..], 20),
+            (&[], 10, &["a 1 10"], 20),
+            // Newer than the list.
+            (&[], 10, &["a 1 21"], 20),
+            // Another object at the same version.
+            (&["a 1 9"], 10, &["a 2 9"], 20),
+            // No version is left for a deletion.
+            (&["a 1 9"], 10, &[], 10),
+            (&["a 1 9"], 10, &["a 2 11"], 20),
+            (&["a 1 9", "b 2 8"], 10, &[], 11),
+            (&["a 1 9"], u64::MAX, &[], u64::MAX),
+            // Two changes cannot have one version.
+            (&[], 10, &["a 1 12", "b 2 12"], 20),
+        ] {
+            assert_eq!(found(old, seen, new, listed), None, "{old:?} {new:?}");
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! The store itself: publish on one side, pull on the other.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::HeaderValue;
+use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::representation::table::Printer;
+use kubernetes_wire::representation::{BookmarkTemplate, Encoding, Envelope};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::watch;
+
+use super::leaf::Lineage;
+use super::log::{Log, Window};
+use super::objects::{Edit, Edited, Objects};
+use super::past::Past;
+use super::resync::difference;
+use super::{
+    Change, Cursor, Event, Evicted, FieldTable, MalformedObject, Snapshot, StoredObject,
+    Subscription, Topic, publication,
+};
+
+/// What a store holds objects of.
+#[derive(Clone, Debug)]
+pub struct Resource {
+    pub gvr: GroupVersionResource,
+    pub namespaced: bool,
+    /// How the server writes objects and lists of the resource.
+    pub envelope: Envelope,
+    pub fields: FieldTable,
+    /// How the server writes an otherwise empty object, learnt from it.
+    pub bookmark: OnceLock<BookmarkTemplate>,
+}
+
+/// How upstream shows a resource, apart from its objects. Not part of
+/// [`Resource`]: a changed CustomResourceDefinition brings another.
+#[derive(Clone, Debug, Default)]
+pub struct Presentation {
+    /// Prints Tables as upstream does, where that is known.
+    pub printer: Option<Arc<Printer>>,
+    /// `Warning` headers that come with every answer: deprecations (KEP-1693).
+    pub warnings: Vec<HeaderValue>,
+}
+
+/// How far the store is: what readers wait on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    pub resource_version: u64,
+    /// The resource is gone: nothing more will come.
+    pub closed: bool,
+}
+
+pub struct Store {
+    pub resource: Resource,
+    pub(super) published: ArcSwap<Snapshot>,
+    pub(super) log: RwLock<Log>,
+    pub(super) past: Mutex<Past>,
+    progress: watch::Sender<Progress>,
+    presentation: ArcSwap<Presentation>,
+    /// When upstream last said something of the resource, if only that nothing
+    /// happened.
+    heard: Mutex<Option<Instant>>,
+    /// Whether an object turned out not to be writable, by encoding. For good:
+    /// its kind has something that the schema does not know.
+    unwritable: [AtomicBool; 2],
+    /// Serializes writers. There is one, the reflector, but a type should not
+    /// depend on that.
+    writer: Mutex<()>,
+}
+
+impl Store {
+    /// A store filled from a complete list at `resource_version`.
+    pub fn new(resource: Resource, objects: Vec<StoredObject>, resource_version: u64) -> Self {
+        let log = Log::new(resource_version);
+        let objects = objects.into_iter().map(Arc::new).collect();
+        let snapshot = Snapshot {
+            resource_version,
+            cursor: log.end(resource_version),
+            objects: Objects::new(objects, Lineage::Main),
+            epoch: 0,
+            departed: 0,
+            foreign: 0,
+        };
+        let (progress, _) = watch::channel(Progress {
+            resource_version,
+            closed: false,
+        });
+        Self {
+            resource,
+            published: ArcSwap::from_pointee(snapshot),
+            log: RwLock::new(log),
+            past: Mutex::default(),
+            progress,
+            presentation: ArcSwap::default(),
+            heard: Mutex::default(),
+            unwritable: Default::default(),
+            writer: Mutex::new(()),
+        }
+    }
+
+    pub fn presentation(&self) -> Arc<Presentation> {
+        self.presentation.load_full()
+    }
+
+    pub fn present(&self, presentation: Presentation) {
+        self.presentation.store(Arc::new(presentation));
+    }
+
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.published.load_full()
+    }
+
+    /// Whether objects can be had in the encoding.
+    pub fn writes(&self, encoding: Encoding) -> bool {
+        self.resource.envelope.writes(encoding) && !self.failed_to_write(encoding)
+    }
+
+    /// Whether [`Store::fail_to_write`] was called.
+    pub fn failed_to_write(&self, encoding: Encoding) -> bool {
+        let failed = self.unwritable.get(encoding as usize);
+        failed.is_none_or(|failed| failed.load(Ordering::Relaxed))
+    }
+
+    /// An object could not be written in the encoding: from now on upstream is
+    /// asked for it.
+    pub fn fail_to_write(&self, encoding: Encoding) {
+        if let Some(failed) = self.unwritable.get(encoding as usize) {
+            failed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Where a watch from `version` starts.
+    pub fn position(&self, version: u64) -> Result<Cursor, Evicted> {
+        self.log.read().position(version)
+    }
+
+    /// Up to `limit` events, oldest first; the cursor moves past them.
+    pub fn read(&self, cursor: &mut Cursor, limit: usize) -> Result<Vec<Arc<Event>>, Evicted> {
+        self.log.read().read(cursor, limit)
+    }
+
+    /// Whether all that happened since the cursor can still be read.
+    pub fn holds(&self, cursor: &Cursor) -> bool {
+        self.log.read().holds(cursor)
+    }
+
+    /// Wakes its holder after every publication that may concern the topic.
+    pub fn subscribe_to(&self, topic: Topic) -> Subscription {
+        self.log.read().subscribe(topic)
+    }
+
+    /// Events of a topic that together have about so many bytes, oldest first,
+    /// and one at least unless there are none. The cursor moves past them.
+    pub fn read_topic(
+        &self,
+        subscription: &Subscription,
+        cursor: &mut Cursor,
+        bytes: usize,
+    ) -> Result<Vec<Arc<Event>>, Evicted> {
+        self.log.read().read_topic(subscription, cursor, bytes)
+    }
+
+    /// Wakes its holder after every publication.
+    pub fn subscribe(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    pub fn progress(&self) -> Progress {
+        *self.progress.borrow()
+    }
+
+    /// How far back the event history reaches.
+    pub fn window(&self) -> Window {
+        self.log.read().window()
+    }
+
+    /// When upstream last said something of the resource; `None` until it has
+    /// after the first list.
+    pub fn heard_at(&self) -> Option<Instant> {
+        *self.heard.lock()
+    }
+
+    /// Bytes of the event history, roughly.
+    pub fn history_bytes(&self) -> usize {
+        self.log.read().bytes()
+    }
+
+    /// Applies one watch event of upstream, whose object is a list item in
+    /// JSON.
+    pub fn apply(&self, deleted: bool, item: Bytes, now: Instant) -> Result<(), MalformedObject> {
+        let object = StoredObject::parse(item, &self.resource.fields)?;
+        self.apply_object(deleted, object, now);
+        Ok(())
+    }
+
+    /// Applies one watch event of upstream. An event at or below the current
+    /// version changes nothing: it was seen before.
+    pub fn apply_object(&self, deleted: bool, object: StoredObject, now: Instant) {
+        *self.heard.lock() = Some(now);
+        let _writer = self.writer.lock();
+        let current = self.published.load_full();
+        if object.resource_version <= current.resource_version {
+            return;
+        }
+        let version = object.resource_version;
+        let previous = current.objects.get(object.key.as_str()).cloned();
+        let change = match (deleted, &previous) {
+            (true, None) => {
+                // Nobody here has seen it; only time has passed.
+                self.publish(&current, None, version, vec![], now);
+                return;
+            }
+            (true, Some(_)) => Change::Deleted,
+            (false, None) => Change::Added,
+            (false, Some(_)) => Change::Modified,
+        };
+        let object = Arc::new(object);
+        let edit = if change == Change::Deleted {
+            Edit::Remove(object.key.clone())
+        } else {
+            Edit::Put(object.clone())
+        };
+        let edited = current.objects.edit(vec![edit], Lineage::Main);
+        let event = Event::new(change, version, object, previous, now);
+        self.publish(&current, Some(edited), version, vec![event], now);
+    }
+
+    /// Upstream says that nothing happened up to `version`.
+    pub fn advance(&self, version: u64, now: Instant) {
+        *self.heard.lock() = Some(now);
+        let _writer = self.writer.lock();
+        let current = self.published.load_full();
+        if version > current.resource_version {
+            self.publish(&current, None, version, vec![], now);
+        }
+    }
+
+    /// Replaces everything by a list made at `version`. Watchers get the
+    /// difference as events. A list that is no later state of what was served
+    /// means that upstream was restored from a backup: then history ends here,
+    /// and watchers with it.
+    pub fn replace(&self, listed: Vec<StoredObject>, version: u64, now: Instant) {
+        *self.heard.lock() = Some(now);
+        let _writer = self.writer.lock();
+        let current = self.published.load_full();
+        let seen = current.resource_version;
+        let new: HashMap<_, _> = listed
+            .into_iter()
+            .map(|listed| {
+                let object = match current.objects.get(listed.key.as_str()) {
+                    // The bytes count, too: a changed CustomResourceDefinition
+                    // changes what the same version looks like.
+                    Some(known) if known.is_same(&listed, &self.resource.envelope) => known.clone(),
+                    _ => Arc::new(listed),
+                };
+                (object.key.clone(), object)
+            })
+            .collect();
+        let found = (seen <= version)
+            .then(|| difference(&current.objects, seen, &new, version))
+            .flatten();
+        let gone = current.objects.iter().filter(|o| !new.contains_key(&o.key));
+        let mut edits: Vec<_> = gone.map(|o| Edit::Remove(o.key.clone())).collect();
+        edits.extend(new.into_values().filter_map(|object| {
+            let known = current.objects.get(object.key.as_str());
+            let same = known.is_some_and(|known| Arc::ptr_eq(known, &object));
+            (!same).then_some(Edit::Put(object))
+        }));
+        let looks = edits.iter().any(|edit| match edit {
+            Edit::Put(object) => {
+                let known = current.objects.get(object.key.as_str());
+                known.is_some_and(|known| known.is_version_of(object))
+            }
+            Edit::Remove(_) => false,
+        });
+        let edited = current.objects.edit(edits, Lineage::Main);
+        let Some(found) = found else {
+            self.log.write().reset(version);
+            self.past.lock().reset();
+            self.publish(&current, Some(edited), version, vec![], now);
+            return;
+        };
+        let events = found
+            .into_iter()
+            .map(|found| {
+                let object = if found.change == Change::Deleted {
+                    found
+                        .object
+                        .stamped(found.resource_version, &self.resource.envelope)
+                        .map_or(found.object, Arc::new)
+                } else {
+                    found.object
+                };
+                Event::new(
+                    found.change,
+                    found.resource_version,
+                    object,
+                    found.previous,
+                    now,
+                )
+            })
+            .collect();
+        if looks {
+            self.past.lock().change_looks(version);
+        }
+        self.log.write().resync(seen, version);
+        self.publish(&current, Some(edited), version, events, now);
+    }
+
+    /// Ends every watch: the resource is not served any more.
+    pub fn close(&self) {
+        self.progress.send_modify(|p| p.closed = true);
+        let log = self.log.read();
+        log.topics.touch_all();
+        log.topics.wake();
+    }
+
+    fn publish(
+        &self,
+        current: &Snapshot,
+        edited: Option<Edited>,
+        version: u64,
+        events: Vec<Event>,
+        now: Instant,
+    ) {
+        let objects = match edited {
+            Some(edited) => edited.succeed(),
+            None => current.objects.clone(),
+        };
+        let count = events.len();
+        publication::in_order(
+            || {
+                let mut log = self.log.write();
+                for event in events {
+                    log.append(Arc::new(event));
+                }
+                log.evict(now);
+                (log.end(version), log.floor(), log.departed(), log.evicted())
+            },
+            |(cursor, floor, departed, evicted)| {
+                let mut past = self.past.lock();
+                let snapshot = Arc::new(Snapshot {
+                    resource_version: version,
+                    cursor,
+                    objects,
+                    epoch: past.epoch(),
+                    departed,
+                    foreign: 0,
+                });
+                past.pass(count, &snapshot);
+                past.expire(now, floor, evicted);
+                drop(past);
+                self.published.store(snapshot);
+            },
+            || {
+                self.progress.send_modify(|p| p.resource_version = version);
+                self.log.read().topics.wake();
+            },
+        );
+    }
+}

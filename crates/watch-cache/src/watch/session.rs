@@ -1,0 +1,401 @@
+//! One watch, as a sequence of byte batches. Does no I/O of its own: whoever
+//! holds it writes what it gives.
+//!
+//! ```text
+//! initial events ─▶ end bookmark ─▶ log events, a bookmark each minute ─▶ end
+//! ```
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use kubernetes_wire::representation::EventType;
+use tokio::time::{Instant, Sleep};
+
+use super::transition;
+use crate::store::{
+    Change, Cursor, Event, Evicted, Filter, Snapshot, Store, StoredObject, Subscription, Topic,
+};
+
+/// kube-apiserver's bookmark period.
+const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+
+/// A watch with a deadline gets its last bookmark this long before it.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+
+/// Events are handed out in batches of about this size: small enough to share
+/// the thread, large enough to write well.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// Initial events come in larger batches.
+const INITIAL_BATCH_BYTES: usize = 128 << 10;
+
+/// Objects looked at before other tasks get their turn: about a millisecond of
+/// a selector that matches nothing.
+const INITIAL_OBJECTS: usize = 10_000;
+
+/// A moment that never comes, for a watch that lasts longer than clocks count.
+const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+/// How events become bytes, for one watcher.
+pub trait FrameWriter: Send {
+    /// A whole frame. `None` if the object cannot be written in this
+    /// representation: the watch ends.
+    fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes>;
+
+    /// Like `event`, for what all watchers of this encoding get alike.
+    fn shared(&mut self, seen: EventType, event: &Event) -> Option<Bytes> {
+        self.event(seen, &event.object)
+    }
+
+    /// Like `event`, at the end of `out`. False if that cannot be.
+    fn append(&mut self, seen: EventType, object: &StoredObject, out: &mut BytesMut) -> bool {
+        let frame = self.event(seen, object);
+        out.extend_from_slice(frame.as_deref().unwrap_or_default());
+        frame.is_some()
+    }
+
+    fn content_type(&self) -> &'static str;
+
+    /// `None` if bookmarks of this resource cannot be written.
+    fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes>;
+}
+
+#[derive(Clone, Debug)]
+pub struct WatchOptions {
+    pub filter: Filter,
+    pub bookmarks: bool,
+    /// After this the watch ends cleanly.
+    pub lasts: Duration,
+}
+
+/// Why there are no more events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchEnd {
+    /// Its time is up.
+    Timeout,
+    /// The watcher was too slow: what it needed is no longer in the history.
+    FellBehind,
+    /// The resource is not served any more.
+    Closed,
+    /// An object has no form in the representation asked for.
+    NotEncodable,
+}
+
+impl WatchEnd {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::FellBehind => "fell_behind",
+            Self::Closed => "closed",
+            Self::NotEncodable => "not_encodable",
+        }
+    }
+}
+
+pub struct Watch {
+    store: Arc<Store>,
+    frames: Box<dyn FrameWriter>,
+    options: WatchOptions,
+    /// Initial events not yet handed out.
+    initial: Option<Initial>,
+    /// The version of the end bookmark still owed.
+    owed_end: Option<u64>,
+    cursor: Cursor,
+    /// What the client knows when the watch starts: events and bookmarks go
+    /// above this version.
+    after: u64,
+    /// The version of the last event read from the log.
+    read_to: u64,
+    subscription: Subscription,
+    deadline: Instant,
+    next_bookmark: Instant,
+    bookmark_period: Duration,
+    /// Kept from wait to wait: its deadline seldom changes.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+/// The objects of a snapshot from a key on.
+struct Initial {
+    snapshot: Arc<Snapshot>,
+    start: String,
+}
+
+impl Watch {
+    /// Events after `version`.
+    pub fn from_version(
+        store: Arc<Store>,
+        version: u64,
+        options: WatchOptions,
+        frames: Box<dyn FrameWriter>,
+    ) -> Result<Self, Evicted> {
+        let cursor = store.position(version)?;
+        Ok(Self::new(store, cursor, version, options, frames))
+    }
+
+    /// The objects of `snapshot` as ADDED events, then what came after it.
+    pub fn with_initial_events(
+        store: Arc<Store>,
+        snapshot: Arc<Snapshot>,
+        options: WatchOptions,
+        frames: Box<dyn FrameWriter>,
+    ) -> Self {
+        let version = snapshot.resource_version;
+        let owed_end = options.bookmarks.then_some(version);
+        let mut watch = Self::new(store, snapshot.cursor, version, options, frames);
+        watch.initial = Some(Initial {
+            snapshot,
+            start: String::new(),
+        });
+        watch.owed_end = owed_end;
+        watch
+    }
+
+    /// Without the bookmark that marks the end of the initial events.
+    pub fn unmarked(mut self) -> Self {
+        self.owed_end = None;
+        self
+    }
+
+    fn new(
+        store: Arc<Store>,
+        cursor: Cursor,
+        version: u64,
+        options: WatchOptions,
+        frames: Box<dyn FrameWriter>,
+    ) -> Self {
+        let now = Instant::now();
+        let deadline = after(now, options.lasts);
+        Self {
+            subscription: store.subscribe_to(Topic::of(&options.filter)),
+            store,
+            frames,
+            options,
+            initial: None,
+            owed_end: None,
+            cursor,
+            after: version,
+            read_to: version,
+            deadline,
+            next_bookmark: next_bookmark(now, deadline, BOOKMARK_PERIOD),
+            bookmark_period: BOOKMARK_PERIOD,
+            timer: None,
+        }
+    }
+
+    /// What the client knows when the watch starts, or with its initial events.
+    pub fn version(&self) -> u64 {
+        self.after
+    }
+
+    /// Whether all initial events have been handed out.
+    pub fn has_begun(&self) -> bool {
+        self.initial.is_none() && self.owed_end.is_none()
+    }
+
+    #[cfg(test)]
+    pub(super) fn bookmark_each(&mut self, period: Duration) {
+        self.bookmark_period = period;
+        self.next_bookmark = next_bookmark(Instant::now(), self.deadline, period);
+    }
+
+    pub fn content_type(&self) -> &'static str {
+        self.frames.content_type()
+    }
+
+    /// The next batch of whole frames, and how many events it holds. Waits
+    /// until there is one. Cancel-safe: a batch is lost only if it was
+    /// returned.
+    pub async fn next(&mut self) -> Result<(Bytes, usize), WatchEnd> {
+        loop {
+            // What is published from here on wakes us.
+            let published = self.subscription.published();
+            // Seen before looking into the log: once that is read to its end,
+            // the client knows everything up to this version.
+            let seen = self.store.progress();
+            if Instant::now() >= self.deadline {
+                return Err(WatchEnd::Timeout);
+            }
+            if let Some(batch) = self.ready()? {
+                return Ok(batch);
+            }
+            if self.initial.is_some() {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            if seen.closed {
+                return Err(WatchEnd::Closed);
+            }
+            let now = Instant::now();
+            if self.options.bookmarks && now >= self.next_bookmark {
+                self.next_bookmark = next_bookmark(now, self.deadline, self.bookmark_period);
+                // An event can be read before the progress it makes is told.
+                if let Some(frame) = self.bookmark(seen.resource_version.max(self.read_to)) {
+                    return Ok((frame, 1));
+                }
+            }
+            let timer = self.timer();
+            tokio::select! {
+                biased;
+                () = published => {}
+                () = timer => {}
+            }
+        }
+    }
+
+    /// Ends with the watch, or before when a bookmark is due.
+    fn timer(&mut self) -> Pin<&mut Sleep> {
+        let wake_at = if self.options.bookmarks {
+            self.deadline.min(self.next_bookmark)
+        } else {
+            self.deadline
+        };
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(wake_at)))
+            .as_mut();
+        if timer.deadline() == wake_at {
+            return timer;
+        }
+        let mut timer = timer;
+        timer.as_mut().reset(wake_at);
+        timer
+    }
+
+    /// What can be handed out now.
+    fn ready(&mut self) -> Result<Option<(Bytes, usize)>, WatchEnd> {
+        let mut batch = Batch::default();
+        if let Some(mut initial) = self.initial.take()
+            && let Some(start) = self.begin(&initial, &mut batch)?
+        {
+            initial.start = start;
+            self.initial = Some(initial);
+            return Ok(batch.finish());
+        }
+        if let Some(version) = self.owed_end.take() {
+            let frame = self.frames.bookmark(version, true);
+            batch.push(frame.ok_or(WatchEnd::NotEncodable)?);
+        }
+        while let Some(room) = batch.room(BATCH_BYTES) {
+            let events = self
+                .store
+                .read_topic(&self.subscription, &mut self.cursor, room)
+                .map_err(|Evicted { .. }| WatchEnd::FellBehind)?;
+            if events.is_empty() {
+                break;
+            }
+            for event in events {
+                self.read_to = event.resource_version;
+                if let Some(frame) = self.frame(&event)? {
+                    batch.push(frame);
+                }
+            }
+        }
+        Ok(batch.finish())
+    }
+
+    /// Adds objects to an empty batch. Returns where to go on, unless that was
+    /// all.
+    fn begin(&mut self, from: &Initial, batch: &mut Batch) -> Result<Option<String>, WatchEnd> {
+        // Who takes longer than history lasts would keep objects in memory that
+        // nobody else needs, and not be told what came after them.
+        if !self.store.holds(&self.cursor) {
+            return Err(WatchEnd::FellBehind);
+        }
+        let filter = &self.options.filter;
+        let objects = from.snapshot.iter_from(&filter.scope, &from.start);
+        for (looked_at, object) in objects.enumerate() {
+            if looked_at == INITIAL_OBJECTS || batch.room(INITIAL_BATCH_BYTES).is_none() {
+                return Ok(Some(object.key.as_str().to_owned()));
+            }
+            if filter.matches(object) && !self.frames.append(EventType::Added, object, batch.add())
+            {
+                return Err(WatchEnd::NotEncodable);
+            }
+        }
+        Ok(None)
+    }
+
+    fn frame(&mut self, event: &Event) -> Result<Option<Bytes>, WatchEnd> {
+        if event.resource_version <= self.after {
+            return Ok(None);
+        }
+        let Some(seen) = transition(event, &self.options.filter) else {
+            return Ok(None);
+        };
+        let left = seen == EventType::Deleted && event.change != Change::Deleted;
+        let frame = match (&event.previous, left) {
+            (Some(previous), true) => previous
+                .stamped(event.resource_version, &self.store.resource.envelope)
+                .and_then(|object| self.frames.event(seen, &object)),
+            _ => self.frames.shared(seen, event),
+        };
+        frame.map(Some).ok_or(WatchEnd::NotEncodable)
+    }
+
+    fn bookmark(&mut self, version: u64) -> Option<Bytes> {
+        // Nothing happened since the watch began: the client knows as much.
+        if version <= self.after {
+            return None;
+        }
+        self.frames.bookmark(version, false)
+    }
+}
+
+/// Durations come from clients, and may be longer than an `Instant` can hold.
+fn after(now: Instant, time: Duration) -> Instant {
+    let time = time.min(FAR);
+    now.checked_add(time).unwrap_or(now)
+}
+
+fn next_bookmark(now: Instant, deadline: Instant, period: Duration) -> Instant {
+    let regular = after(now, period);
+    match deadline.checked_sub(BOOKMARK_BEFORE_END) {
+        Some(last) if last > now => regular.min(last),
+        Some(_) | None => regular,
+    }
+}
+
+/// One frame goes out as it is, shared; several are joined.
+#[derive(Default)]
+struct Batch {
+    first: Option<Bytes>,
+    joined: BytesMut,
+    events: usize,
+}
+
+impl Batch {
+    fn push(&mut self, frame: Bytes) {
+        if self.events == 0 {
+            self.first = Some(frame);
+            self.events = 1;
+        } else {
+            self.add().extend_from_slice(&frame);
+        }
+    }
+
+    /// Where to write one more frame.
+    fn add(&mut self) -> &mut BytesMut {
+        self.events = self.events.saturating_add(1);
+        if let Some(first) = self.first.take() {
+            self.joined.extend_from_slice(&first);
+        }
+        &mut self.joined
+    }
+
+    /// Bytes left of `limit`, if there are any.
+    fn room(&self, limit: usize) -> Option<usize> {
+        let taken = self.first.as_ref().map_or(self.joined.len(), Bytes::len);
+        limit.checked_sub(taken).filter(|left| *left > 0)
+    }
+
+    fn finish(self) -> Option<(Bytes, usize)> {
+        let events = self.events;
+        match self.first {
+            Some(first) => Some((first, events)),
+            None if self.joined.is_empty() => None,
+            None => Some((self.joined.freeze(), events)),
+        }
+    }
+}

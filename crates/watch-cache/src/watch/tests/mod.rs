@@ -1,0 +1,145 @@
+//! Watches over a store that is fed by hand.
+
+mod race;
+mod replay;
+mod session;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use kubernetes_wire::api::{FieldSelector, GroupVersionResource, LabelSelector, PartialObject};
+use kubernetes_wire::representation::{BookmarkTemplate, Encoding, Envelope, Form};
+use serde::Deserialize;
+
+use super::{Watch, WatchOptions, WholeFrames};
+use crate::store::{Evicted, Filter, Resource, Snapshot, Store, StoredObject, field_table};
+
+/// Long enough not to matter.
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn resource() -> Resource {
+    let gvr = GroupVersionResource::new("", "v1", "pods");
+    let bookmark = br#"{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"1"},"spec":{"containers":null},"status":{}}"#;
+    Resource {
+        fields: field_table(&gvr),
+        gvr,
+        namespaced: true,
+        envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
+        bookmark: BookmarkTemplate::learn(bookmark).unwrap().into(),
+    }
+}
+
+/// One version of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Pod {
+    namespace: String,
+    name: String,
+    uid: u64,
+    version: u64,
+    app: Option<String>,
+    node: String,
+}
+
+impl Pod {
+    fn new(namespace: &str, name: &str, version: u64) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: 1,
+            version,
+            app: None,
+            node: String::new(),
+        }
+    }
+
+    fn item(&self) -> Bytes {
+        let labels: BTreeMap<_, _> = self.app.iter().map(|app| ("app", app)).collect();
+        serde_json::json!({
+            "metadata": {
+                "name": self.name, "namespace": self.namespace, "uid": self.uid.to_string(),
+                "resourceVersion": self.version.to_string(), "labels": labels,
+            },
+            "spec": {"nodeName": self.node},
+        })
+        .to_string()
+        .into()
+    }
+
+    fn stored(&self) -> StoredObject {
+        StoredObject::parse(self.item(), &resource().fields).unwrap()
+    }
+}
+
+fn filter(namespace: &str, labels: &str, fields: &str) -> Filter {
+    Filter::new(
+        namespace,
+        LabelSelector::parse(labels).unwrap(),
+        FieldSelector::parse(fields).unwrap(),
+        &resource(),
+    )
+    .unwrap()
+}
+
+fn options(filter: Filter, lasts: Duration) -> WatchOptions {
+    WatchOptions {
+        filter,
+        bookmarks: true,
+        lasts,
+    }
+}
+
+fn watch_from(store: &Arc<Store>, version: u64, options: WatchOptions) -> Result<Watch, Evicted> {
+    let encoding = Box::new(WholeFrames::new(store.clone(), Encoding::Json));
+    Watch::from_version(store.clone(), version, options, encoding)
+}
+
+fn watch_all(store: &Arc<Store>, snapshot: Arc<Snapshot>, options: WatchOptions) -> Watch {
+    let encoding = Box::new(WholeFrames::new(store.clone(), Encoding::Json));
+    Watch::with_initial_events(store.clone(), snapshot, options, encoding)
+}
+
+/// An event as its client reads it.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    kind: String,
+    namespace: String,
+    name: String,
+    uid: String,
+    version: u64,
+    ends_initial: bool,
+    line: String,
+}
+
+impl Seen {
+    fn brief(&self) -> (&str, &str, u64) {
+        (&self.kind, &self.name, self.version)
+    }
+}
+
+fn decode(batch: &[u8]) -> Vec<Seen> {
+    #[derive(Deserialize)]
+    struct Line {
+        #[serde(rename = "type")]
+        kind: String,
+        object: PartialObject,
+    }
+    let text = std::str::from_utf8(batch).unwrap();
+    assert!(text.ends_with('\n'), "whole frames: {text}");
+    text.lines()
+        .map(|line| {
+            let parsed: Line = serde_json::from_str(line).unwrap();
+            let meta = parsed.object.metadata;
+            Seen {
+                kind: parsed.kind,
+                namespace: meta.namespace,
+                name: meta.name,
+                uid: meta.uid,
+                version: meta.resource_version.parse().unwrap(),
+                ends_initial: line.contains("initial-events-end"),
+                line: line.to_owned(),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,163 @@
+//! The label values of a request, named as kube-apiserver names them
+//! (k8s.io/apiserver `endpoints/metrics`).
+
+use http::Method;
+
+/// `verb`. DELETECOLLECTION is not one: kube-apiserver counts the HTTP method
+/// and reports it as DELETE with another scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Verb {
+    Get,
+    List,
+    Watch,
+    Post,
+    Put,
+    Patch,
+    Apply,
+    Delete,
+    Connect,
+    Other,
+}
+
+impl Verb {
+    pub const COUNT: usize = 10;
+
+    /// `watch`: a watch was asked for; `apply`: the body is an apply patch;
+    /// `connect`: the subresource is attach, exec, log, portforward or proxy.
+    pub fn of(method: &Method, scope: Scope, watch: bool, apply: bool, connect: bool) -> Self {
+        if connect {
+            return Self::Connect;
+        }
+        match *method {
+            Method::GET | Method::HEAD if watch => Self::Watch,
+            Method::GET | Method::HEAD => match scope {
+                Scope::Resource | Scope::None => Self::Get,
+                Scope::Namespace | Scope::Cluster => Self::List,
+            },
+            Method::POST => Self::Post,
+            Method::PUT => Self::Put,
+            Method::PATCH if apply => Self::Apply,
+            Method::PATCH => Self::Patch,
+            Method::DELETE => Self::Delete,
+            Method::CONNECT => Self::Connect,
+            _ => Self::Other,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::List => "LIST",
+            Self::Watch => "WATCH",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Apply => "APPLY",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// `scope`: how much of a resource a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Scope {
+    /// One object, a create included.
+    Resource,
+    Namespace,
+    Cluster,
+    /// Not a resource request.
+    None,
+}
+
+impl Scope {
+    pub const COUNT: usize = 4;
+
+    /// `verb` is the lower-case verb of the request's attributes.
+    pub fn of(is_resource: bool, verb: &str, namespace: &str, name: &str) -> Self {
+        if !name.is_empty() || verb == "create" {
+            Self::Resource
+        } else if !namespace.is_empty() {
+            Self::Namespace
+        } else if is_resource {
+            Self::Cluster
+        } else {
+            Self::None
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Resource => "resource",
+            Self::Namespace => "namespace",
+            Self::Cluster => "cluster",
+            Self::None => "",
+        }
+    }
+}
+
+/// `dry_run`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum DryRun {
+    No,
+    All,
+    Invalid,
+}
+
+impl DryRun {
+    pub const COUNT: usize = 3;
+
+    /// From every `dryRun` in the query.
+    pub fn of<'a>(values: impl Iterator<Item = &'a str>) -> Self {
+        let mut dry_run = Self::No;
+        for value in values {
+            match value {
+                "All" => dry_run = Self::All,
+                _ => return Self::Invalid,
+            }
+        }
+        dry_run
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::No => "",
+            Self::All => "All",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbs_are_those_of_kube_apiserver() {
+        use Scope::{Cluster, Namespace, None, Resource};
+        for (method, scope, watch, apply, connect, expected) in [
+            (Method::GET, Resource, false, false, false, "GET"),
+            (Method::GET, Namespace, false, false, false, "LIST"),
+            (Method::HEAD, Cluster, false, false, false, "LIST"),
+            (Method::GET, None, false, false, false, "GET"),
+            (Method::GET, Cluster, true, false, false, "WATCH"),
+            (Method::GET, Resource, false, false, true, "CONNECT"),
+            (Method::PATCH, Resource, false, true, false, "APPLY"),
+            (Method::PATCH, Resource, false, false, false, "PATCH"),
+            (Method::DELETE, Namespace, false, false, false, "DELETE"),
+            (Method::OPTIONS, Cluster, false, false, false, "other"),
+        ] {
+            let verb = Verb::of(&method, scope, watch, apply, connect);
+            assert_eq!(verb.as_str(), expected, "{method} {scope:?}");
+        }
+        assert_eq!(Scope::of(true, "create", "ns", ""), Resource);
+        assert_eq!(Scope::of(true, "list", "ns", ""), Namespace);
+        assert_eq!(Scope::of(true, "list", "", ""), Cluster);
+        assert_eq!(Scope::of(false, "get", "", ""), None);
+        assert_eq!(DryRun::of(["All", "x"].into_iter()), DryRun::Invalid);
+    }
+}
