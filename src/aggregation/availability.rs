@@ -82,10 +82,14 @@ impl Availability {
 
     /// Checks for ever; ends by being dropped.
     pub async fn run(self: Arc<Self>) {
-        let mut failures = 0;
+        let mut failures: u32 = 0;
         loop {
             self.check().await;
-            failures = if self.is_available() { 0 } else { failures + 1 };
+            failures = if self.is_available() {
+                0
+            } else {
+                failures.saturating_add(1)
+            };
             // Early when somebody asks.
             let _ = tokio::time::timeout(pause(failures), self.wake.notified()).await;
         }
@@ -154,10 +158,10 @@ impl Drop for Availability {
 }
 
 fn pause(failures: u32) -> Duration {
-    match failures {
-        0 => RECHECK,
-        n => FIRST_RETRY
-            .saturating_mul(2_u32.saturating_pow(n - 1))
+    match failures.checked_sub(1) {
+        None => RECHECK,
+        Some(before) => FIRST_RETRY
+            .saturating_mul(2_u32.saturating_pow(before))
             .min(RECHECK),
     }
 }

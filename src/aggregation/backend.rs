@@ -125,7 +125,7 @@ impl Backend {
         let limit = self.limit.load(Ordering::Relaxed);
         self.in_flight
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |now| {
-                (limit == 0 || now < limit).then_some(now + 1)
+                (limit == 0 || now < limit).then_some(now.saturating_add(1))
             })
             .ok()
             .map(|_| InFlight(self.in_flight.clone()))

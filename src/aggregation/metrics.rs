@@ -41,7 +41,9 @@ impl AvailabilityMetrics {
     }
 
     pub(super) fn enter(&self, name: &str) {
-        *self.watched.lock().entry(name.to_owned()).or_insert(0) += 1;
+        let mut watched = self.watched.lock();
+        let count = watched.entry(name.to_owned()).or_insert(0);
+        *count = count.saturating_add(1);
     }
 
     /// The series go with the last who tells of them.
@@ -50,7 +52,7 @@ impl AvailabilityMetrics {
         let Some(count) = watched.get_mut(name) else {
             return;
         };
-        *count -= 1;
+        *count = count.saturating_sub(1);
         if *count == 0 {
             watched.remove(name);
             // It has none when no check has ended.

@@ -4,6 +4,7 @@
 //! configuration wants them answered so. A built-in API of Kubernetes cannot be
 //! taken over; that is refused at the start.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -202,9 +203,9 @@ impl Prepared {
         registered.sort_by(|a, b| {
             let order = |r: &Registered| {
                 (
-                    -r.service.group_priority_minimum,
+                    Reverse(r.service.group_priority_minimum),
                     r.service.group_version.group.clone(),
-                    -r.service.version_priority,
+                    Reverse(r.service.version_priority),
                 )
             };
             order(a).cmp(&order(b))

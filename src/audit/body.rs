@@ -71,10 +71,9 @@ impl Body {
         if self.is_cut || piece.is_empty() {
             return;
         }
-        let fits =
-            self.bytes + piece.len() <= MAX_BODY_BYTES && self.room.take(self.owner, piece.len());
-        if fits {
-            self.bytes += piece.len();
+        let bytes = self.bytes.saturating_add(piece.len());
+        if bytes <= MAX_BODY_BYTES && self.room.take(self.owner, piece.len()) {
+            self.bytes = bytes;
             self.pieces.push(piece.clone());
         } else {
             self.clear();
@@ -109,7 +108,7 @@ impl Body {
         let mut plain = Vec::new();
         let most = MAX_BODY_BYTES as u64;
         let read = flate2::read::MultiGzDecoder::new(joined.as_slice())
-            .take(most + 1)
+            .take(most.saturating_add(1))
             .read_to_end(&mut plain);
         (read.is_ok() && plain.len() as u64 <= most).then_some(plain)
     }

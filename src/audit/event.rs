@@ -26,7 +26,7 @@ impl Unfinished {
             out.truncate(before);
             self.record
                 .write(self.stage, self.at, outcome, stripped, out);
-            most.is_none_or(|most| out.len() - before <= most)
+            most.is_none_or(|most| out.len().saturating_sub(before) <= most)
         };
         if write(false, out) || self.record.level >= Level::Request && write(true, out) {
             return true;

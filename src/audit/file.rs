@@ -59,7 +59,7 @@ impl RotatingFile {
     /// Whether the file is replaced before so many bytes are written.
     pub(super) fn is_full_with(&self, bytes: usize) -> bool {
         let most = self.rotation.max_bytes;
-        self.size > 0 && most.is_some_and(|most| self.size + bytes as u64 > most)
+        self.size > 0 && most.is_some_and(|most| self.size.saturating_add(bytes as u64) > most)
     }
 
     /// Writes whole lines.
@@ -69,12 +69,12 @@ impl RotatingFile {
         }
         if self.is_broken {
             self.file.write_all(b"\n")?;
-            self.size += 1;
+            self.size = self.size.saturating_add(1);
             self.is_broken = false;
         }
         let written = self.file.write_all(lines);
         if written.is_ok() {
-            self.size += lines.len() as u64;
+            self.size = self.size.saturating_add(lines.len() as u64);
         } else if let Ok(metadata) = self.file.metadata() {
             self.is_broken = metadata.len() > self.size;
             self.size = metadata.len();
@@ -109,7 +109,10 @@ impl RotatingFile {
             if !path.exists() && !compressed.exists() {
                 return path;
             }
-            at += Duration::from_millis(1);
+            let Some(later) = at.checked_add(Duration::from_millis(1)) else {
+                return path;
+            };
+            at = later;
         }
     }
 

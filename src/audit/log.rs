@@ -62,7 +62,7 @@ pub(super) fn start(
 impl Writer {
     /// Writes lines together as long as they fit into one file.
     fn batch(&mut self, batch: &Batch) {
-        let (mut from, mut to, mut count) = (0, 0, 0);
+        let (mut from, mut to, mut count) = (0_usize, 0_usize, 0_usize);
         let mut made = Vec::new();
         let lines = |from: usize, to: usize| batch.lines.get(from..to).unwrap_or_default();
         for item in &batch.items {
@@ -73,7 +73,7 @@ impl Writer {
             let too_long = self.max_event_bytes.is_some_and(|most| length > most);
             let ends_here = too_long
                 || matches!(item, Item::Unfinished(_))
-                || self.is_full_with(to - from + length);
+                || self.is_full_with(to.saturating_add(length).saturating_sub(from));
             if ends_here {
                 self.write(lines(from, to), std::mem::take(&mut count));
                 from = to;
@@ -81,12 +81,12 @@ impl Writer {
             match item {
                 Item::Line(_) if too_long => {
                     self.metrics.lost(Plugin::Truncate, 1);
-                    to += length;
+                    to = to.saturating_add(length);
                     from = to;
                 }
                 Item::Line(_) => {
-                    to += length;
-                    count += 1;
+                    to = to.saturating_add(length);
+                    count = count.saturating_add(1);
                 }
                 Item::Unfinished(event) => {
                     made.clear();

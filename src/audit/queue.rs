@@ -181,12 +181,8 @@ impl Queue {
             }
             self.changed.wait(&mut state);
         }
-        let until = Instant::now() + gather;
-        while !state.closed && state.waiting.items.len() < self.batch {
-            if self.changed.wait_until(&mut state, until).timed_out() {
-                break;
-            }
-        }
+        let gathers = |s: &mut State| !s.closed && s.waiting.items.len() < self.batch;
+        self.changed.wait_while_for(&mut state, gathers, gather);
         state.taken = Instant::now();
         if state.waiting.items.len() <= self.batch {
             std::mem::swap(&mut state.waiting, into);

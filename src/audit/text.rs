@@ -119,20 +119,29 @@ pub(super) fn file_time(at: SystemTime) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
+/// The last digit.
+fn digit(value: u64) -> u8 {
+    b'0'.wrapping_add((value % 10) as u8)
+}
+
 /// The last two digits: twice in each event there are ten of them, and division
 /// by constants is cheap.
 fn two_digits(value: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(&[b'0' + (value / 10 % 10) as u8, b'0' + (value % 10) as u8]);
+    out.extend_from_slice(&[digit(value / 10), digit(value)]);
 }
 
 /// The last three digits.
 pub(super) fn three_digits(value: u64, out: &mut Vec<u8>) {
-    out.push(b'0' + (value / 100 % 10) as u8);
+    out.push(digit(value / 100));
     two_digits(value, out);
 }
 
 /// Year, month and day of the Gregorian calendar, of a day since 1970. Counted
 /// from March, so that the leap day is the last of its year.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "u64::MAX seconds are fewer than 2^48 days, and no difference is below zero"
+)]
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let era = days / 146_097;

@@ -89,13 +89,14 @@ fn lists(batch: &Batch, truncate: Option<Truncate>, metrics: &AuditMetrics) -> V
     let most = truncate.map(|t| t.max_event_bytes);
     let most_together = truncate.map_or(usize::MAX, |t| t.max_batch_bytes);
     let mut lists = Vec::new();
-    let (mut list, mut events, mut bytes, mut at) = (LIST.to_vec(), 0, 0, 0);
+    let (mut list, mut events, mut bytes) = (LIST.to_vec(), 0_usize, 0_usize);
+    let mut lines = batch.lines.as_slice();
     let mut made = Vec::new();
     for item in &batch.items {
         let line = match item {
             Item::Line(length) => {
-                let line = batch.lines.get(at..at + length).unwrap_or_default();
-                at += length;
+                let line;
+                (line, lines) = lines.split_at_checked(*length).unwrap_or_default();
                 Some(line).filter(|line| most.is_none_or(|most| line.len() <= most))
             }
             Item::Unfinished(event) => {
@@ -107,19 +108,19 @@ fn lists(batch: &Batch, truncate: Option<Truncate>, metrics: &AuditMetrics) -> V
             metrics.lost(Plugin::Truncate, 1);
             continue;
         };
-        if events > 0 && bytes + line.len() > most_together {
+        if events > 0 && bytes.saturating_add(line.len()) > most_together {
             lists.push((closed(&mut list), std::mem::take(&mut events)));
             bytes = 0;
         }
-        bytes += line.len();
+        bytes = bytes.saturating_add(line.len());
         if events > 0 {
             list.push(b',');
         }
         // In a list, events have neither kind nor apiVersion, nor a line's end.
         list.push(b'{');
-        let fields = line.get(1 + TYPE.len()..).unwrap_or_default();
-        list.extend_from_slice(fields.trim_ascii_end());
-        events += 1;
+        let fields = line.strip_prefix(b"{").and_then(|f| f.strip_prefix(TYPE));
+        list.extend_from_slice(fields.unwrap_or_default().trim_ascii_end());
+        events = events.saturating_add(1);
     }
     if events > 0 {
         lists.push((closed(&mut list), events));

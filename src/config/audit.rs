@@ -123,7 +123,7 @@ impl AuditLog {
         (!path.is_empty()).then(|| Self {
             path: PathBuf::from(path),
             rotation: Rotation {
-                max_bytes: (megabytes > 0).then_some(megabytes as u64 * MEGABYTE),
+                max_bytes: (megabytes > 0).then_some((megabytes as u64).saturating_mul(MEGABYTE)),
                 max_backups,
                 max_age_days: days as u64,
                 compress: raw.audit_log_compress.unwrap_or(false),

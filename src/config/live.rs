@@ -115,7 +115,7 @@ impl Live {
         }
         *self.last_error.lock() = None;
         self.metrics.observe(true);
-        self.generation.send_modify(|n| *n += 1);
+        self.generation.send_modify(|n| *n = n.wrapping_add(1));
         Ok(restart)
     }
 }

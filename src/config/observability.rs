@@ -64,7 +64,7 @@ fn show_hidden_metrics(raw: &raw::Observability, check: &mut Check) -> bool {
         return false;
     };
     let (major, minor) = KUBERNETES;
-    let previous = format!("{major}.{}", minor - 1);
+    let previous = format!("{major}.{}", minor.saturating_sub(1));
     if version != previous {
         check.error(
             "observability.showHiddenMetricsForVersion",

@@ -15,7 +15,7 @@ use std::time::Duration;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 use super::{Live, Source};
 
@@ -58,7 +58,9 @@ impl Watcher {
                 None
             }
         };
-        let mut poll = interval_at(Instant::now() + POLL, POLL);
+        let mut poll = interval(POLL);
+        // The first tick would be due at once.
+        poll.reset();
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut watcher = Self {
             files: Vec::new(),

@@ -158,7 +158,7 @@ async fn ask_forever(
                     tracing::debug!(source = source.name, %error, "discovery failed");
                 }
                 let pause = backoff;
-                backoff = (backoff * 2).min(BACKOFF.1);
+                backoff = backoff.saturating_mul(2).min(BACKOFF.1);
                 pause
             }
         };

@@ -190,13 +190,14 @@ impl ResourceList {
             // The last of a name counts, as in a map.
             let known = found.iter().rposition(|r| r.resource == parent);
             let at = known.unwrap_or_else(|| {
+                let at = found.len();
                 found.push(ResourceDiscovery {
                     resource: parent.to_owned(),
                     scope: scope(listed.namespaced).to_owned(),
                     response_kind: Some(GroupVersionKind::default()),
                     ..ResourceDiscovery::default()
                 });
-                found.len() - 1
+                at
             });
             let Some(resource) = found.get_mut(at) else {
                 continue;

@@ -99,7 +99,7 @@ pub(super) fn write(groups: &[Group]) -> (Bytes, String) {
     body.extend_from_slice(b"]}");
     let hash = Sha512::new().chain_update(b"{").chain_update(&body);
     let etag = format!("\"{:X}\"", hash.finalize());
-    let mut json = Vec::with_capacity(HEAD.len() + body.len() + 1);
+    let mut json = Vec::with_capacity(body.len().saturating_add(HEAD.len()).saturating_add(1));
     json.extend_from_slice(HEAD);
     json.extend_from_slice(&body);
     json.push(b'\n');

@@ -120,14 +120,14 @@ impl Kept {
         max_age: Duration,
     ) -> Option<Document> {
         let now = Instant::now();
-        let deadline = now + WAIT;
         let mut done = self.done.subscribe();
         loop {
             match self.ready(server, now, max_age) {
                 Ready::Now(document) => return document,
                 Ready::Later => {}
             }
-            let ended = tokio::time::timeout_at(deadline, done.changed()).await;
+            let left = WAIT.saturating_sub(now.elapsed());
+            let ended = tokio::time::timeout(left, done.changed()).await;
             if ended.is_err() {
                 return self.last();
             }
@@ -136,13 +136,14 @@ impl Kept {
 
     fn ready(self: &Arc<Self>, server: &Arc<Server>, now: Instant, max_age: Duration) -> Ready {
         let mut state = self.state.lock();
-        let late_enough = |then: Option<Instant>| then.is_some_and(|t| t + max_age >= now);
+        let age = |then| now.saturating_duration_since(then);
+        let late_enough = |then: Option<Instant>| then.is_some_and(|t| age(t) <= max_age);
         if late_enough(state.current) {
             return Ready::Now(state.document.clone());
         }
         // Asked in time, without success; or without success for some time.
         let asked_in_time = late_enough(state.asked) && !state.in_flight;
-        let hangs = state.in_flight && state.asked.is_some_and(|t| t + WAIT <= now);
+        let hangs = state.in_flight && state.asked.is_some_and(|t| age(t) >= WAIT);
         if state.failing && asked_in_time {
             return Ready::Now(state.document.clone());
         }
@@ -168,7 +169,7 @@ impl Kept {
     pub(super) fn forget(&self) {
         let mut state = self.state.lock();
         *state = State {
-            epoch: state.epoch + 1,
+            epoch: state.epoch.wrapping_add(1),
             ..State::default()
         };
     }
@@ -208,7 +209,7 @@ impl Kept {
             state.current = Some(began);
         }
         drop(state);
-        self.done.send_modify(|n| *n += 1);
+        self.done.send_modify(|n| *n = n.wrapping_add(1));
         result
     }
 

@@ -13,6 +13,17 @@
 //! runtimeConfig ───────────┘
 //! ```
 
+// These modules read the documents of servers: none of them may overflow a number,
+// or look for a value where it is not.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::indexing_slicing,
+        clippy::string_slice
+    )
+)]
+
 mod backend;
 mod backend_document;
 mod document;
@@ -454,7 +465,7 @@ impl Discovery {
     fn note_question(&self) {
         let now = Instant::now();
         let before = self.asked.lock().replace(now);
-        if before.is_none_or(|then| then + ACTIVE_FOR < now) {
+        if before.is_none_or(|then| now.saturating_duration_since(then) > ACTIVE_FOR) {
             self.wake.notify_one();
         }
     }

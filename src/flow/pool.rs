@@ -101,7 +101,7 @@ impl State {
             // More than one waits there: the flow keeps its turn.
             Some(queue) if queue.len() > own.saturating_add(1) => {
                 queue.pop_back();
-                self.waiting -= 1;
+                self.waiting = self.waiting.saturating_sub(1);
                 true
             }
             Some(_) | None => false,
@@ -111,8 +111,8 @@ impl State {
     fn wait(&mut self, flow: &str, seats: usize) -> (Arc<str>, u64, oneshot::Receiver<()>) {
         let (go, gone) = oneshot::channel();
         let id = self.next_id;
-        self.next_id += 1;
-        self.waiting += 1;
+        self.next_id = self.next_id.wrapping_add(1);
+        self.waiting = self.waiting.saturating_add(1);
         let waiter = Waiter { id, seats, go };
         let flow: Arc<str> = match self.flows.get_key_value(flow) {
             Some((flow, _)) => flow.clone(),
@@ -152,7 +152,7 @@ impl State {
                 self.turns.push_back(flow);
             }
             if let Some(waiter) = first {
-                self.waiting -= 1;
+                self.waiting = self.waiting.saturating_sub(1);
                 self.take(waiter.seats);
                 // Who leaves the queue takes himself out of it first: see
                 // `Waiting::drop`, which gives the seat back if it is late.
@@ -174,7 +174,7 @@ impl State {
             self.flows.remove(flow);
             self.turns.retain(|turn| turn != flow);
         }
-        self.waiting -= usize::from(left);
+        self.waiting = self.waiting.saturating_sub(usize::from(left));
         left
     }
 }

@@ -56,9 +56,9 @@ impl Users {
     /// Forgets who has no requests; returns how many execute.
     pub fn sweep(&self) -> usize {
         let mut state = self.state.lock();
-        let mut executing = 0;
+        let mut executing: usize = 0;
         state.pools.retain(|_, pool| {
-            executing += pool.executing().0;
+            executing = executing.saturating_add(pool.executing().0);
             // Somebody may be about to take a seat.
             Arc::strong_count(pool) > 1 || !pool.is_idle()
         });

@@ -9,6 +9,17 @@
 //! A check is asked at each request and must not block: it looks at state that
 //! others keep.
 
+// These modules answer whether the process lives: none of them may overflow a
+// number, or look for a value where it is not.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::indexing_slicing,
+        clippy::string_slice
+    )
+)]
+
 mod check;
 mod respond;
 
@@ -72,8 +83,8 @@ impl Health {
             *old = check;
             return;
         }
-        let end = match checks.last() {
-            Some(last) if last.name() == "shutdown" => checks.len() - 1,
+        let end = match checks.split_last() {
+            Some((last, others)) if last.name() == "shutdown" => others.len(),
             _ => checks.len(),
         };
         checks.insert(end, check);

@@ -118,8 +118,9 @@ impl KnownNames {
             series: OnceLock::new(),
         }));
         subresources.insert(subresource.to_owned(), name.clone());
-        *names.of_group_version.entry(group_version).or_default() += 1;
-        names.count += 1;
+        let of_it = names.of_group_version.entry(group_version).or_default();
+        *of_it = of_it.saturating_add(1);
+        names.count = names.count.saturating_add(1);
         Some(name)
     }
 }

@@ -14,7 +14,8 @@ use prometheus::{Histogram, IntCounter, IntGauge};
 use super::KnownName;
 use super::request::Vectors;
 
-const CELLS: usize = Verb::COUNT * Scope::COUNT * DryRun::COUNT;
+/// By verb, scope and dry run.
+type Cells = [[[OnceLock<Box<Series>>; DryRun::COUNT]; Scope::COUNT]; Verb::COUNT];
 
 pub struct ResourceMetrics {
     vectors: Vectors,
@@ -23,7 +24,7 @@ pub struct ResourceMetrics {
     resource: String,
     subresource: String,
     component: &'static str,
-    cells: [OnceLock<Box<Series>>; CELLS],
+    cells: Cells,
     watch_events: OnceLock<WatchEvents>,
 }
 
@@ -81,7 +82,7 @@ impl ResourceMetrics {
             resource: label(|name| &name.gvr().resource),
             subresource: label(KnownName::subresource),
             component: "apiserver",
-            cells: [const { OnceLock::new() }; CELLS],
+            cells: Cells::default(),
             watch_events: OnceLock::new(),
         }
     }
@@ -99,9 +100,9 @@ impl ResourceMetrics {
     /// they cost their caller nothing, and histograms much here. Health checks
     /// have no component, and are always measured.
     pub fn observe(&self, verb: Verb, scope: Scope, dry_run: DryRun, outcome: Outcome) {
-        let index =
-            (verb as usize * Scope::COUNT + scope as usize) * DryRun::COUNT + dry_run as usize;
-        let Some(cell) = self.cells.get(index) else {
+        let of_verb = self.cells.get(verb as usize);
+        let of_scope = of_verb.and_then(|cells| cells.get(scope as usize));
+        let Some(cell) = of_scope.and_then(|cells| cells.get(dry_run as usize)) else {
             return;
         };
         if is_refusal(outcome.code) && !self.component.is_empty() && cell.get().is_none() {

@@ -74,7 +74,8 @@ impl Promise {
     /// hidden.
     fn is_hidden_in(self, (major, minor): (u32, u32)) -> bool {
         self.deprecated.is_some_and(|(since, deprecated)| {
-            since < major || since == major && deprecated + self.stability.notice() <= minor
+            since < major
+                || since == major && deprecated.saturating_add(self.stability.notice()) <= minor
         })
     }
 

@@ -146,7 +146,7 @@ impl Reply {
 
 /// As Go's `AddDate(1, 0, 0)`: a year after February 29 is March 1.
 fn in_a_year(now: DateTime<Utc>) -> DateTime<Utc> {
-    let year = now.year() + 1;
+    let year = now.year().saturating_add(1);
     let next = now.with_year(year);
     next.or_else(|| now.with_month(3)?.with_day(1)?.with_year(year))
         .unwrap_or(now)
@@ -221,9 +221,8 @@ fn matches(tags: &HeaderValue, etag: Option<&HeaderValue>, weak: bool) -> bool {
 /// The entity tag a text begins with, and what follows it.
 fn scan_tag(text: &str) -> Option<(&str, &str)> {
     let quoted = text.strip_prefix("W/").unwrap_or(text).strip_prefix('"')?;
-    let end = quoted.find('"')?;
-    let from = text.len() - quoted.len();
-    text.split_at_checked(from + end + 1)
+    let (_, after) = quoted.split_once('"')?;
+    Some((text.strip_suffix(after)?, after))
 }
 
 #[cfg(test)]

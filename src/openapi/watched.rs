@@ -161,12 +161,13 @@ impl<T> Watched<T> {
             .asked
             .lock()
             .is_some_and(|at| at.elapsed() < IDLE_AFTER);
-        let until = begun + if in_use { ACTIVE } else { IDLE };
+        let period = if in_use { ACTIVE } else { IDLE };
+        let left = |of: Duration| of.saturating_sub(begun.elapsed());
         tokio::select! {
-            () = tokio::time::sleep_until(until) => {}
+            () = tokio::time::sleep(left(period)) => {}
             () = self.wake.notified() => {}
         }
-        tokio::time::sleep_until(begun + least).await;
+        tokio::time::sleep(left(least)).await;
     }
 }
 

@@ -97,9 +97,9 @@ impl Upstream {
     ) -> Result<Response<AloneBody>, AloneError> {
         let after = self.timing.connect_timeout;
         let request = with_credentials(endpoint, request).await?;
-        let mut attempts = 0;
+        let mut attempts: usize = 0;
         loop {
-            attempts += 1;
+            attempts = attempts.saturating_add(1);
             let way = if request.headers().contains_key(UPGRADE) {
                 match connect(endpoint, Offer::Http1, after).await? {
                     Spoken::Http1(io) | Spoken::Http2(io) => Way::Own(io),

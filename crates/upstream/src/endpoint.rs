@@ -62,7 +62,7 @@ impl Endpoint {
         let mut client = certificate_only(&server.own);
         client.connect_timeout = Some(timing.connect_timeout);
         // Two purposes for each of the two sets of credentials.
-        let group = index * 4;
+        let group = index.wrapping_mul(4);
         let headers =
             |config: &kube::Config| HeaderSource::new(config).map_err(|e| wrong(e.to_string()));
         let own = headers(&server.own)?;
@@ -74,7 +74,8 @@ impl Endpoint {
         Ok(Self {
             client: kube::Client::try_from(client).map_err(|e| wrong(e.to_string()))?,
             own: Transport::new(&server.own, own, group, timing).map_err(wrong)?,
-            forward: Transport::new(&server.forward, forward, group + 2, timing).map_err(wrong)?,
+            forward: Transport::new(&server.forward, forward, group.wrapping_add(2), timing)
+                .map_err(wrong)?,
             streams: Streams::new(metrics.shared_connections.clone()),
             address: ArcSwapOption::empty(),
             // Until a check says otherwise: the first request need not wait.
@@ -100,10 +101,11 @@ impl Endpoint {
             self.errors.store(0, Ordering::Relaxed);
             return;
         }
-        let errors = self.errors.fetch_add(1, Ordering::Relaxed) + 1;
+        let before = self.errors.fetch_add(1, Ordering::Relaxed);
+        let errors = before.saturating_add(1);
         if errors >= outliers.consecutive_errors {
             self.errors.store(0, Ordering::Relaxed);
-            *self.ejected_until.lock() = Some(now + outliers.ejection_time);
+            *self.ejected_until.lock() = now.checked_add(outliers.ejection_time);
             tracing::warn!(
                 server = %self.name, errors, code, after = ?outliers.ejection_time,
                 "server answers with errors, others are asked"

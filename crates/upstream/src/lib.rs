@@ -1,6 +1,17 @@
 //! The API servers behind us: where they are, how we prove who we are, and the
 //! requests apifront makes there itself.
 
+// These modules read what servers send: none of them may overflow a number, or
+// look for a value where it is not.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::indexing_slicing,
+        clippy::string_slice
+    )
+)]
+
 pub mod alone;
 mod alone_body;
 mod connect;

@@ -81,9 +81,12 @@ impl Upstream {
     /// The next API server in turn: healthy before ejected before unhealthy,
     /// untried before tried. `None` when all were tried.
     pub fn pick(&self, tried: &[Arc<Endpoint>]) -> Option<Arc<Endpoint>> {
-        let start = self.turn.fetch_add(1, Ordering::Relaxed);
-        let candidates = (0..self.endpoints.len())
-            .filter_map(|i| self.endpoints.get((start + i) % self.endpoints.len()))
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let start = turn.checked_rem(self.endpoints.len())?;
+        let (last, first) = self.endpoints.split_at_checked(start)?;
+        let candidates = first
+            .iter()
+            .chain(last)
             .filter(|e| !tried.iter().any(|t| Arc::ptr_eq(t, e)));
         let now = Instant::now();
         candidates

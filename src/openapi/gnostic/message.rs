@@ -123,7 +123,7 @@ impl Kind {
 
 /// A `NamedX` of a name and a value.
 pub(super) fn named(name: &str, value: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(name.len() + value.len() + 8);
+    let mut out = Vec::with_capacity(name.len().saturating_add(value.len()).saturating_add(8));
     text(&mut out, 1, name);
     bytes(&mut out, 2, value);
     out

@@ -28,8 +28,8 @@ fn deeper(indent: Option<usize>, place: Place, collection: bool) -> usize {
     match indent {
         None if collection => 0,
         None => INDENT,
-        Some(indent) if place == Place::Item => indent + 2,
-        Some(indent) => INDENT * ((indent + INDENT) / INDENT),
+        Some(indent) if place == Place::Item => indent.saturating_add(2),
+        Some(indent) => indent.saturating_add(1).next_multiple_of(INDENT),
     }
 }
 

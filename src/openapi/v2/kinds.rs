@@ -79,7 +79,7 @@ pub(super) fn sort_kinds(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut copied = 0;
     for (at, _) in text.match_indices(&key) {
-        let start = at + key.len();
+        let start = at.saturating_add(key.len());
         let Some(object) = text.get(start..).filter(|rest| rest.starts_with('{')) else {
             continue;
         };
@@ -89,7 +89,7 @@ pub(super) fn sort_kinds(text: &str) -> Option<String> {
         };
         out.push_str(text.get(copied..start)?);
         out.push_str(&kind.to_string());
-        copied = start + values.byte_offset();
+        copied = start.saturating_add(values.byte_offset());
     }
     out.push_str(text.get(copied..)?);
     (out != text).then_some(out)

@@ -110,7 +110,8 @@ fn merge(parts: &Parts) -> Option<Vec<u8>> {
         }
     }
     let length = parts.backends.iter().flatten().map(|d| d.bytes.len());
-    Some(merged.write(parts.upstream.bytes.len() + length.sum::<usize>()))
+    let length = parts.upstream.bytes.len().saturating_add(length.sum());
+    Some(merged.write(length))
 }
 
 fn parse_backends<'a>(document: &'a Document, name: &str) -> Option<Spec<'a>> {

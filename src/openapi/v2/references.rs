@@ -47,16 +47,17 @@ fn spans(text: &str) -> impl Iterator<Item = Range<usize>> {
         if text.get(..at)?.ends_with('\\') {
             return None;
         }
-        let rest = text.get(at + KEY.len()..)?;
+        let rest = text.get(at..)?.strip_prefix(KEY)?;
         let rest = rest.trim_start().strip_prefix(':')?.trim_start();
-        let start = text.len() - rest.len();
+        let inner = rest.strip_prefix('"')?;
         let mut escaped = false;
-        let end = rest.strip_prefix('"')?.bytes().position(|byte| {
+        let end = inner.bytes().position(|byte| {
             let end = byte == b'"' && !escaped;
             escaped = byte == b'\\' && !escaped;
             end
         })?;
-        Some(start..start + end + 2)
+        let after = inner.get(end..)?.strip_prefix('"')?;
+        Some(text.len().checked_sub(rest.len())?..text.len().checked_sub(after.len())?)
     })
 }
 

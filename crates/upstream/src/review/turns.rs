@@ -154,8 +154,9 @@ impl<C: Clone + Eq + Hash> State<C> {
     }
 
     fn begin(&mut self, caller: &C) {
-        self.on_their_way += 1;
-        self.callers.entry(caller.clone()).or_default().on_their_way += 1;
+        self.on_their_way = self.on_their_way.saturating_add(1);
+        let found = self.callers.entry(caller.clone()).or_default();
+        found.on_their_way = found.on_their_way.saturating_add(1);
     }
 
     fn end(&mut self, caller: &C) {
@@ -188,7 +189,7 @@ impl<C: Clone + Eq + Hash> State<C> {
         let (go, gone) = oneshot::channel();
         let id = self.next_id;
         self.next_id = self.next_id.wrapping_add(1);
-        self.waiting += 1;
+        self.waiting = self.waiting.saturating_add(1);
         if own == 0 {
             self.order.push_back(caller.clone());
         }
@@ -205,13 +206,13 @@ impl<C: Clone + Eq + Hash> State<C> {
         let (caller, length) = most
             .map(|(k, c)| (k.clone(), c.waiting.len()))
             .ok_or(Crowded)?;
-        if length <= own + 1 {
+        if length <= own.saturating_add(1) {
             return Err(Crowded);
         }
         if let Some(found) = self.callers.get_mut(&caller)
             && found.waiting.pop_back().is_some()
         {
-            self.waiting -= 1;
+            self.waiting = self.waiting.saturating_sub(1);
         }
         Ok(())
     }
@@ -224,7 +225,7 @@ impl<C: Clone + Eq + Hash> State<C> {
             let Some(caller) = self.order.pop_front() else {
                 return;
             };
-            left -= 1;
+            left = left.saturating_sub(1);
             let Some(found) = self.callers.get_mut(&caller) else {
                 continue;
             };
@@ -235,10 +236,10 @@ impl<C: Clone + Eq + Hash> State<C> {
             let Some(waiter) = found.waiting.pop_front() else {
                 continue;
             };
-            self.waiting -= 1;
+            self.waiting = self.waiting.saturating_sub(1);
             if !found.waiting.is_empty() {
                 self.order.push_back(caller.clone());
-                left += 1;
+                left = left.saturating_add(1);
             }
             // A place is left under the same lock: see `Place::drop`, which
             // gives back a turn that came too late.
@@ -258,7 +259,7 @@ impl<C: Clone + Eq + Hash> State<C> {
         let before = found.waiting.len();
         found.waiting.retain(|waiter| waiter.id != id);
         let left = found.waiting.len() < before;
-        self.waiting -= usize::from(left);
+        self.waiting = self.waiting.saturating_sub(usize::from(left));
         if left && found.waiting.is_empty() {
             self.order.retain(|other| other != caller);
         }

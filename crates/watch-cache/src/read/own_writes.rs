@@ -157,7 +157,7 @@ impl Drop for OpenWrite {
             writes.open = writes.open.saturating_sub(1);
             match version {
                 Some(version) => writes.version = writes.version.max(version),
-                None => writes.untold_until = Some(now + UNTOLD),
+                None => writes.untold_until = now.checked_add(UNTOLD),
             }
         });
     }

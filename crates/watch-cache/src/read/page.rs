@@ -180,12 +180,12 @@ fn whole<'s>(
     let mut room = limit;
     for part in snapshot.parts(&selection.filter.scope, start) {
         let objects = objects(part);
-        if room < objects.len() {
+        let Some(left) = room.checked_sub(objects.len()) else {
             parts.extend(objects.iter().take(room).map(Part::Object));
             return (parts, true);
-        }
+        };
         parts.push(part);
-        room -= objects.len();
+        room = left;
     }
     (parts, false)
 }

@@ -78,7 +78,7 @@ type Refused = Arc<Mutex<HashMap<GroupVersionResource, Instant>>>;
 pub struct SharedReads {
     lists: Batches<GroupVersionResource, Question, StateAnswer>,
     objects: Batches<(GroupVersionResource, ObjectKey), (), ObjectAnswer>,
-    /// Resources whose server does not list metadata alone, until when.
+    /// Resources whose server did not list metadata alone, and when it was asked.
     refused: Refused,
 }
 
@@ -94,7 +94,7 @@ impl SharedReads {
     ) -> StateAnswer {
         let gvr = &entry.gvr;
         let refused = self.refused.lock().get(gvr).copied();
-        if refused.is_some_and(|until| until > Instant::now()) {
+        if refused.is_some_and(|at| at.elapsed() < REFUSAL) {
             return Err(BypassReason::MostRecent.into());
         }
         let lists = Lists {
@@ -219,7 +219,7 @@ impl Lists {
     fn refuse(&self, now: Instant) {
         let mut refused = self.refused.lock();
         // As many at most as there are resources in the cache.
-        refused.retain(|_, until| *until > now);
-        refused.insert(self.entry.gvr.clone(), now + REFUSAL);
+        refused.retain(|_, at| now.saturating_duration_since(*at) < REFUSAL);
+        refused.insert(self.entry.gvr.clone(), now);
     }
 }

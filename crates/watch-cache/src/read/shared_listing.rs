@@ -200,7 +200,7 @@ fn delimited(bytes: &[u8]) -> Result<Option<(u64, u64, usize)>, Malformed> {
         return Err(Malformed);
     }
     let rest = bytes.get(first..).unwrap_or_default();
-    Ok(varint(rest)?.map(|(length, second)| (key >> 3, length, first + second)))
+    Ok(varint(rest)?.map(|(length, second)| (key >> 3, length, first.saturating_add(second))))
 }
 
 fn item(message: &[u8]) -> Result<Listed, ListingError> {

@@ -116,8 +116,9 @@ pub(super) fn plan(
             asked.clone()
         };
         let at = reads.iter().position(|r| *r == read).unwrap_or_else(|| {
+            let at = reads.len();
             reads.push(read);
-            reads.len() - 1
+            at
         });
         answered_by.push(at);
     }

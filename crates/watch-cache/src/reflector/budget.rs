@@ -45,7 +45,7 @@ impl Cache {
         let stores: usize = entries.iter().map(|e| total(e)).sum();
         let mut used = stores.saturating_add(reading);
         // Well below the limit, so that the next event is not over it again.
-        let target = limit / 10 * 9;
+        let target = (limit / 10).saturating_mul(9);
         if used <= limit {
             for entry in entries.iter().filter(|e| e.store().is_some()) {
                 entry.admit();
@@ -159,15 +159,15 @@ impl Cache {
             if self.stop(&entry.gvr, "no memory for it", |_| true) {
                 *used = used.saturating_sub(bytes);
                 self.metrics.memory.shed(Shed::Refused);
-                self.turn_away(entry, now + NO_ROOM);
+                self.turn_away(entry, now);
             }
         }
     }
 
     /// Leaves word that there is no room for a resource that was stopped.
-    fn turn_away(&self, stopped: &Entry, until: Instant) {
+    fn turn_away(&self, stopped: &Entry, now: Instant) {
         let entry = Entry::new(stopped.gvr.clone(), stopped.owner.clone(), Instant::now());
-        entry.refuse(until, Unavailable::MemoryLimit);
+        entry.refuse(Unavailable::MemoryLimit, now, NO_ROOM);
         entry.preload(stopped.is_preloaded());
         let mut entries = self.entries.write();
         entries

@@ -198,7 +198,7 @@ impl Cache {
 
     /// Lists everything again, from whatever upstream is now.
     pub fn relist(&self) {
-        self.replaced.send_modify(|n| *n += 1);
+        self.replaced.send_modify(|n| *n = n.wrapping_add(1));
     }
 
     /// Every resource known, for metrics and debugging.

@@ -212,7 +212,7 @@ impl Entry {
     pub(super) fn interrupted(&self) {
         let mut stream = self.stream.lock();
         stream.open = false;
-        stream.number += 1;
+        stream.number = stream.number.wrapping_add(1);
     }
 
     /// Whether a proof is at most this old, or what the main watch last
@@ -250,7 +250,8 @@ impl Entry {
     }
 
     /// Drops the store: its watchers are closed.
-    pub(super) fn refuse(&self, until: Instant, why: Unavailable) {
+    pub(super) fn refuse(&self, why: Unavailable, now: Instant, lasts: Duration) {
+        let until = now.checked_add(lasts).unwrap_or(now);
         self.turn(Connection::Refused { until, why });
         self.drop_store();
     }

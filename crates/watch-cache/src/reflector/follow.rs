@@ -136,7 +136,7 @@ where
     loop {
         let frame = match tokio::time::timeout(SILENCE, frames.next()).await {
             Ok(Ok(Some(frame))) => frame,
-            Ok(Ok(None)) if at.elapsed() + EARLY < lasts => return WatchEnd::Early,
+            Ok(Ok(None)) if at.elapsed().saturating_add(EARLY) < lasts => return WatchEnd::Early,
             Ok(Ok(None)) => return WatchEnd::TimeUp,
             Err(_) => {
                 tracing::warn!(resource = %entry.gvr, "watch is silent");

@@ -155,7 +155,7 @@ where
             if let Some(frame) = whole {
                 return decode(self.encoding, &frame).map(Some);
             }
-            if self.buffer.len() > self.most + LENGTH_BYTES {
+            if self.buffer.len() > self.most.saturating_add(LENGTH_BYTES) {
                 return Err(FrameError::TooLong(self.most));
             }
             if let Some(reading) = &mut self.reading {
@@ -186,7 +186,8 @@ where
             self.scanned = self.buffer.len();
             return None;
         };
-        let line = self.buffer.split_to(self.scanned + at).freeze();
+        let end = self.scanned.saturating_add(at);
+        let line = self.buffer.split_to(end).freeze();
         self.buffer.advance(1);
         self.scanned = 0;
         Some(line)
@@ -200,7 +201,7 @@ where
         if length > self.most {
             return Err(FrameError::TooLong(self.most));
         }
-        if self.buffer.len() < LENGTH_BYTES + length {
+        if self.buffer.len() < length.saturating_add(LENGTH_BYTES) {
             return Ok(None);
         }
         self.buffer.advance(LENGTH_BYTES);

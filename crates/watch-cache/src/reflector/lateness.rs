@@ -54,6 +54,7 @@ pub(super) struct Lateness {
     /// Answered in this order, of versions that do not go back.
     probes: VecDeque<Probe>,
     observed: Option<(Duration, Instant)>,
+    /// When the last suspension began, and how long it lasts.
     suspended: Option<(Instant, Duration)>,
     /// Of interest to metrics, which ask for them now and then.
     late: Vec<Late>,
@@ -62,12 +63,15 @@ pub(super) struct Lateness {
 impl Lateness {
     /// How long to wait after a probe before its version is promised.
     pub(super) fn settle(&self, now: Instant) -> Duration {
-        let observed = match self.observed {
-            Some((late, at)) if now.saturating_duration_since(at) <= OBSERVED => late,
-            Some((late, _)) => late / 2,
+        let twice = match self.observed {
+            Some((late, at)) if now.saturating_duration_since(at) <= OBSERVED => {
+                late.saturating_mul(2)
+            }
+            // Only half of it counts by now, and twice that is all of it.
+            Some((late, _)) => late,
             None => Duration::ZERO,
         };
-        (observed * 2).clamp(SETTLE, MAX_SETTLE)
+        twice.clamp(SETTLE, MAX_SETTLE)
     }
 
     pub(super) fn answered(&mut self, version: u64, now: Instant) {
@@ -126,16 +130,20 @@ impl Lateness {
         // Probes of the time before break their promises together.
         self.probes.clear();
         let pause = match self.suspended {
-            Some((until, pause)) if now.saturating_duration_since(until) < LONGEST_SUSPENDED => {
-                (pause * 2).min(LONGEST_SUSPENDED)
+            Some((since, pause))
+                if now.saturating_duration_since(since)
+                    < pause.saturating_add(LONGEST_SUSPENDED) =>
+            {
+                pause.saturating_mul(2).min(LONGEST_SUSPENDED)
             }
             _ => SUSPENDED,
         };
-        self.suspended = Some((now + pause, pause));
+        self.suspended = Some((now, pause));
     }
 
     pub(super) fn is_suspended(&self, now: Instant) -> bool {
-        self.suspended.is_some_and(|(until, _)| until > now)
+        let lasts = |(since, pause)| now.saturating_duration_since(since) < pause;
+        self.suspended.is_some_and(lasts)
     }
 }
 

@@ -118,7 +118,7 @@ async fn pages(
     fields: &FieldTable,
     reading: &mut Reading,
 ) -> Result<Listed, ListError> {
-    let mut empty = 0;
+    let mut empty: usize = 0;
     // A version that is gone time and again is the server's way of no end.
     let mut restarted = false;
     let mut listed: Option<Listed> = None;
@@ -159,7 +159,7 @@ async fn pages(
             break;
         }
         empty = match page.items.is_empty() {
-            true => empty + 1,
+            true => empty.saturating_add(1),
             false => 0,
         };
         if empty > MAX_EMPTY_PAGES {

@@ -15,7 +15,7 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 pub(super) fn default_limit() -> Option<usize> {
     let memory = memory(|path| std::fs::read_to_string(path).ok())?;
     let (part, whole) = SHARE;
-    usize::try_from(memory / whole * part).ok()
+    usize::try_from(memory.checked_div(whole)?.saturating_mul(part)).ok()
 }
 
 /// Bytes, by the least of what the files say.

@@ -10,7 +10,8 @@ const PERIOD: Duration = Duration::from_secs(10);
 pub(super) struct Progress<'a> {
     gvr: &'a GroupVersionResource,
     began: Instant,
-    next: Instant,
+    /// When the log was last told, or the list began.
+    told: Instant,
 }
 
 impl<'a> Progress<'a> {
@@ -18,16 +19,16 @@ impl<'a> Progress<'a> {
         Self {
             gvr,
             began: now,
-            next: now + PERIOD,
+            told: now,
         }
     }
 
     /// So many objects have come.
     pub(super) fn objects(&mut self, count: usize, now: Instant) {
-        if now < self.next {
+        if now.saturating_duration_since(self.told) < PERIOD {
             return;
         }
-        self.next = now + PERIOD;
+        self.told = now;
         let took = now.saturating_duration_since(self.began);
         tracing::info!(resource = %self.gvr, objects = count, ?took, "cache is filling");
     }

@@ -136,13 +136,13 @@ async fn reflect(entry: &Entry, with: Surroundings) {
                         || forbidden.too_long(Instant::now()) =>
                 {
                     tracing::info!(resource = %entry.gvr, %status, message, "not cached");
-                    entry.refuse(Instant::now() + REFUSAL, Unavailable::Refused);
+                    entry.refuse(Unavailable::Refused, Instant::now(), REFUSAL);
                     Next::Stop
                 }
                 Err(error @ ListError::NoRoom(NoRoom::TooLarge(_))) => {
                     tracing::warn!(resource = %entry.gvr, %error, "not cached");
                     metrics.memory.shed(Shed::Refused);
-                    entry.refuse(Instant::now() + NO_ROOM, Unavailable::MemoryLimit);
+                    entry.refuse(Unavailable::MemoryLimit, Instant::now(), NO_ROOM);
                     Next::Stop
                 }
                 Err(error) => {
@@ -202,7 +202,7 @@ async fn reflect(entry: &Entry, with: Surroundings) {
                     }
                     WatchEnd::Refused | WatchEnd::Forbidden => {
                         tracing::info!(resource = %entry.gvr, "no longer cached");
-                        entry.refuse(Instant::now() + REFUSAL, Unavailable::Refused);
+                        entry.refuse(Unavailable::Refused, Instant::now(), REFUSAL);
                         Next::Stop
                     }
                     WatchEnd::Unusable => {
@@ -282,7 +282,7 @@ impl Pause {
         self.failures = self.failures.saturating_add(1);
         let own = doubled.min(longest).mul_f64(jitter);
         match retry_after {
-            Some(asked) => asked.min(MAX_RETRY_AFTER) + own,
+            Some(asked) => asked.min(MAX_RETRY_AFTER).saturating_add(own),
             None => own,
         }
     }

@@ -34,7 +34,10 @@ impl Cache {
             self.keep_within(limit.unwrap_or(usize::MAX), Instant::now());
             let period = match settings.idle_timeout {
                 Duration::ZERO => PERIOD.1,
-                timeout => (timeout / 4).clamp(PERIOD.0, PERIOD.1),
+                timeout => {
+                    let quarter = timeout.checked_div(4).unwrap_or_default();
+                    quarter.clamp(PERIOD.0, PERIOD.1)
+                }
             };
             tokio::select! {
                 () = tokio::time::sleep(period) => {}

@@ -105,9 +105,10 @@ pub(super) async fn initial_events<B>(
 where
     B: Body<Data = Bytes, Error: Display> + Unpin,
 {
-    let most = stream.lasts + OVERTIME;
+    let most = stream.lasts.saturating_add(OVERTIME);
+    let left = most.saturating_sub(stream.at.elapsed());
     let events = events(&mut stream.frames, gvr, fields, reading);
-    match tokio::time::timeout_at(stream.at + most, events).await {
+    match tokio::time::timeout(left, events).await {
         Ok(initial) => initial,
         Err(_) => Err(ListError::Body(format!("no end after {most:?}"))),
     }

@@ -78,7 +78,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let stale = self.length - *self.live.get_mut();
+        let stale = self.length.saturating_sub(*self.live.get_mut());
         self.tally.stale.fetch_sub(stale, Ordering::Relaxed);
         self.tally
             .derived

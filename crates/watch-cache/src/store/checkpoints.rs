@@ -44,15 +44,15 @@ struct Checkpoint {
 impl Checkpoints {
     /// `events` led to the current state.
     pub(super) fn pass(&mut self, events: usize, current: &Arc<Snapshot>) {
-        self.since += events;
+        self.since = self.since.saturating_add(events);
         if self.since < EVENTS {
             return;
         }
         // Each event replaces one leaf, perhaps one that is replaced already.
         let leaves = current.objects.leaf_count().min(self.since);
-        let bytes = leaves * BYTES_PER_LEAF;
+        let bytes = leaves.saturating_mul(BYTES_PER_LEAF);
         self.since = 0;
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
         self.taken.push_back(Checkpoint {
             snapshot: current.clone(),
             bytes,
@@ -64,7 +64,7 @@ impl Checkpoints {
 
     fn forget_oldest(&mut self) {
         if let Some(oldest) = self.taken.pop_front() {
-            self.bytes -= oldest.bytes;
+            self.bytes = self.bytes.saturating_sub(oldest.bytes);
         }
     }
 
@@ -102,6 +102,6 @@ impl Checkpoints {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.taken.len() + self.made.len()
+        self.taken.len().saturating_add(self.made.len())
     }
 }

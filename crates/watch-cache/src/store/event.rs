@@ -93,7 +93,7 @@ impl Event {
     }
 
     pub fn size(&self) -> usize {
-        self.object.size() + 64
+        self.object.size().saturating_add(64)
     }
 
     /// Bytes that are in memory for the history's sake, without frames: an
@@ -105,7 +105,7 @@ impl Event {
             Change::Deleted => self.object.size(),
             Change::Added | Change::Modified => 0,
         };
-        previous + deleted + OVERHEAD
+        previous.saturating_add(deleted).saturating_add(OVERHEAD)
     }
 }
 

@@ -67,8 +67,9 @@ fn by_field(fields: &FieldSelector, selected: &[Selectable]) -> Option<Arc<[Fiel
     for (requirement, of) in fields.requirements.iter().zip(selected) {
         let at = by_field.iter().position(|field| field.of == *of);
         let at = at.unwrap_or_else(|| {
+            let at = by_field.len();
             by_field.push(Field::new(*of));
-            by_field.len() - 1
+            at
         });
         if let Some(field) = by_field.get_mut(at) {
             let values = if requirement.equal {

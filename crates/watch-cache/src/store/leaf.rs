@@ -135,20 +135,21 @@ impl Leaf {
         let made = self.objects.iter().zip(&items);
         let made = made.filter(|(object, _)| object.encoding() != encoding);
         let derived = made.map(|(_, item)| item.len()).sum();
-        let mut joined = BytesMut::with_capacity(length + items.len() * ITEM_PREFIX_MAX);
-        let mut starts = Vec::with_capacity(items.len());
+        let prefixes = items.len().saturating_mul(ITEM_PREFIX_MAX);
+        let mut joined = BytesMut::with_capacity(length.saturating_add(prefixes));
+        let mut places = Vec::with_capacity(items.len());
         for item in &items {
             encoding.put_item_prefix(item.len(), &mut joined);
-            starts.push(joined.len());
+            let start = joined.len();
             joined.extend_from_slice(item);
+            places.push(start..joined.len());
         }
         let joined = joined.freeze();
         let (first, last) = (self.objects.first()?, self.objects.last()?);
         let (first, last) = (first.key.clone(), last.key.clone());
         let buffer = Buffer::new(first, last, length, derived, self.tally.clone());
-        for ((object, item), start) in self.objects.iter().zip(items).zip(starts) {
-            let slice = joined.slice(start..start + item.len());
-            object.move_into(&buffer, encoding, slice);
+        for (object, place) in self.objects.iter().zip(places) {
+            object.move_into(&buffer, encoding, joined.slice(place));
         }
         *memos.joined.get_mut(slot)? = Some(joined.clone());
         memos

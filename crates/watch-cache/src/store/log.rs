@@ -169,7 +169,7 @@ impl Log {
     /// Forgets everything: no cursor into the past survives.
     pub(super) fn reset(&mut self, floor: u64) {
         // The extra step evicts cursors that stand at the end, too.
-        self.first = self.next() + 1;
+        self.first = self.next().saturating_add(1);
         self.began = self.first;
         self.events.clear();
         self.gaps.clear();
@@ -192,7 +192,7 @@ impl Log {
 
     /// Sequence number of the next event.
     fn next(&self) -> u64 {
-        self.first + self.events.len() as u64
+        self.first.saturating_add(self.events.len() as u64)
     }
 
     /// The place of who knows everything up to `version`, the newest.
@@ -204,9 +204,9 @@ impl Log {
     }
 
     pub(super) fn append(&mut self, event: Arc<Event>) {
-        self.bytes += event.held();
+        self.bytes = self.bytes.saturating_add(event.held());
         event.count_frames(&self.frame_bytes);
-        self.departed += replaced_bytes(&event);
+        self.departed = self.departed.saturating_add(replaced_bytes(&event));
         self.topics.append(&event, self.next());
         self.events.push_back(event);
     }
@@ -261,11 +261,11 @@ impl Log {
 
     fn forget_oldest(&mut self) {
         if let Some(oldest) = self.events.pop_front() {
-            self.bytes -= oldest.held();
-            self.evicted += replaced_bytes(&oldest);
+            self.bytes = self.bytes.saturating_sub(oldest.held());
+            self.evicted = self.evicted.saturating_add(replaced_bytes(&oldest));
             self.floor = oldest.resource_version;
             self.topics.evict(&oldest, self.first);
-            self.first += 1;
+            self.first = self.first.saturating_add(1);
         }
         self.forget_gaps();
     }
@@ -289,7 +289,7 @@ impl Log {
             .events
             .partition_point(|e| e.resource_version <= version);
         Ok(Cursor {
-            next: self.first + skipped as u64,
+            next: self.first.saturating_add(skipped as u64),
             version,
         })
     }
@@ -305,7 +305,7 @@ impl Log {
             return Err(Evicted::before(self.floor));
         }
         let read: Vec<_> = self.from(cursor.next).take(limit).cloned().collect();
-        cursor.next += read.len() as u64;
+        cursor.next = cursor.next.saturating_add(read.len() as u64);
         self.pass_gaps(cursor);
         Ok(read)
     }
@@ -341,7 +341,7 @@ impl Log {
         let known = numbers.filter_map(|n| Some((*n, self.from(*n).next()?)));
         let (mut read, mut left) = (Vec::new(), bytes);
         for (number, event) in unknown.chain(known) {
-            cursor.next = number + 1;
+            cursor.next = number.saturating_add(1);
             read.push(event.clone());
             left = left.saturating_sub(event.size());
             if left == 0 {
@@ -406,7 +406,8 @@ impl Log {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.bytes + self.frame_bytes.load(Ordering::Relaxed)
+        let frames = self.frame_bytes.load(Ordering::Relaxed);
+        self.bytes.saturating_add(frames)
     }
 
     pub(super) fn floor(&self) -> u64 {

@@ -98,7 +98,7 @@ impl StoredObject {
         match encoding {
             Encoding::Json => Self::parse(item, fields),
             Encoding::Protobuf => {
-                let mut json = Vec::with_capacity(item.len() * 2);
+                let mut json = Vec::with_capacity(item.len().saturating_mul(2));
                 envelope.transcode(&item, Encoding::Json, &mut json)?;
                 Ok(Self::selected(&json, fields)?.of(encoding, item))
             }
@@ -252,9 +252,16 @@ impl Selected {
         let texts: usize = self
             .labels
             .iter()
-            .map(|(k, v)| k.len() + v.len() + 48)
+            .flat_map(|(k, v)| [k.len(), v.len(), 48])
             .sum();
-        let size = item.len() + self.key.as_str().len() + self.uid.len() + texts + 200;
+        let size = [
+            item.len(),
+            self.key.as_str().len(),
+            self.uid.len(),
+            texts,
+            200,
+        ];
+        let size = size.iter().sum();
         let source = Placed {
             bytes: item,
             buffer: None,

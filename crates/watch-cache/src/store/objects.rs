@@ -204,24 +204,23 @@ impl Objects {
 
     fn count(&mut self, come: &[Arc<StoredObject>], gone: &[Arc<StoredObject>]) {
         let size = |objects: &[Arc<StoredObject>]| objects.iter().map(|o| o.size()).sum::<usize>();
-        self.len = self.len + come.len() - gone.len();
-        self.bytes = self.bytes + size(come) - size(gone);
+        self.len = self.len.saturating_add(come.len());
+        self.len = self.len.saturating_sub(gone.len());
+        self.bytes = self.bytes.saturating_add(size(come));
+        self.bytes = self.bytes.saturating_sub(size(gone));
     }
 
     /// Puts leaves of objects in, whose keys are in order and in no leaf.
     fn lay_out(&mut self, objects: Vec<Arc<StoredObject>>, lineage: Lineage) {
-        let mut pieces = if objects.len() > MAX {
+        let pieces = if objects.len() > MAX {
             objects.len() / TARGET
         } else {
             1
         };
-        let mut left = objects.len();
         let mut objects = objects.into_iter();
-        while left > 0 {
-            let size = left.div_ceil(pieces);
+        for pieces in (1..=pieces).rev() {
+            let size = objects.len().div_ceil(pieces);
             let piece: Box<[_]> = objects.by_ref().take(size).collect();
-            left -= size;
-            pieces -= 1;
             let Some(first) = piece.first() else { return };
             let key = first.key.clone();
             self.leaves
@@ -236,7 +235,7 @@ impl Edited {
         let gone = self.objects_gone.len();
         let before = leaf.objects();
         let mut come = Vec::new();
-        let mut after = Vec::with_capacity(before.len() + edits.len());
+        let mut after = Vec::with_capacity(before.len().saturating_add(edits.len()));
         let mut rest = before;
         let mut changed = false;
         for edit in edits {

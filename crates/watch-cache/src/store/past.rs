@@ -26,7 +26,7 @@ impl Past {
     /// Another history begins.
     pub(super) fn reset(&mut self) {
         *self = Self {
-            epoch: self.epoch + 1,
+            epoch: self.epoch.wrapping_add(1),
             ..Self::default()
         };
     }
@@ -77,7 +77,10 @@ pub struct Memory {
 impl Memory {
     /// All of it, in bytes.
     pub fn total(&self) -> usize {
-        self.objects + self.history + self.derived + self.retained
+        self.objects
+            .saturating_add(self.history)
+            .saturating_add(self.derived)
+            .saturating_add(self.retained)
     }
 }
 
@@ -126,7 +129,7 @@ impl Store {
         let departed = if back {
             base.departed.saturating_sub(departed)
         } else {
-            base.departed + departed
+            base.departed.saturating_add(departed)
         };
         let made = Arc::new(Snapshot {
             resource_version: version,
@@ -165,12 +168,13 @@ impl Store {
         };
         let past = self.past.lock();
         let tally = current.objects.tally();
+        let stale = tally.stale.load(Ordering::Relaxed);
         Memory {
-            objects: current.bytes() + tally.stale.load(Ordering::Relaxed),
-            history: history + past.checkpoints.bytes(),
+            objects: current.bytes().saturating_add(stale),
+            history: history.saturating_add(past.checkpoints.bytes()),
             derived: tally.derived.load(Ordering::Relaxed),
             retained: past.retained.bytes(evicted),
-            snapshots: past.retained.len() + past.checkpoints.len(),
+            snapshots: past.retained.len().saturating_add(past.checkpoints.len()),
         }
     }
 

@@ -29,19 +29,19 @@ pub(super) struct Retained {
 #[derive(Debug)]
 struct State {
     snapshot: Arc<Snapshot>,
-    until: Instant,
+    /// When it was last handed out.
+    kept: Instant,
 }
 
 impl Retained {
     /// One state per version: whoever reads page after page must not see two.
     pub(super) fn keep(&mut self, snapshot: &Arc<Snapshot>, now: Instant) {
-        let until = now + RETENTION;
         let version = snapshot.resource_version;
         let state = self.states.entry(version).or_insert_with(|| State {
             snapshot: snapshot.clone(),
-            until,
+            kept: now,
         });
-        state.until = state.until.max(until);
+        state.kept = state.kept.max(now);
         if self.states.len() > MAX_STATES {
             self.states.pop_first();
         }
@@ -62,7 +62,8 @@ impl Retained {
     /// Drops what is too old or too much. `evicted` are the bytes of all
     /// objects that ever left the state and then the history.
     pub(super) fn expire(&mut self, now: Instant, evicted: u64, budget: usize) {
-        self.states.retain(|_, state| state.until > now);
+        let is_young = |kept| now.saturating_duration_since(kept) < RETENTION;
+        self.states.retain(|_, state| is_young(state.kept));
         while !self.states.is_empty() && self.bytes(evicted) > budget {
             self.states.pop_first();
         }
@@ -78,7 +79,8 @@ impl Retained {
             let snapshot = &state.snapshot;
             let only = until.saturating_sub(snapshot.departed);
             let only = usize::try_from(only).unwrap_or(usize::MAX);
-            bytes += only.min(snapshot.bytes()) + snapshot.foreign;
+            let held = only.min(snapshot.bytes()).saturating_add(snapshot.foreign);
+            bytes = held.saturating_add(bytes);
             until = until.min(snapshot.departed);
         }
         bytes

@@ -147,7 +147,7 @@ impl Snapshot {
             objects: self.objects.edit(edits.collect(), Lineage::Aside).objects,
             epoch: self.epoch,
             departed: self.departed,
-            foreign: self.foreign + foreign,
+            foreign: self.foreign.saturating_add(foreign),
         }
     }
 }

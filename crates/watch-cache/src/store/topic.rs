@@ -196,7 +196,7 @@ impl Topics {
             // A topic does not know of events older than itself.
             if events.numbers.front() == Some(&number) {
                 events.numbers.pop_front();
-                events.lost = number + 1;
+                events.lost = number.saturating_add(1);
             }
         });
     }
@@ -289,13 +289,13 @@ impl Line {
 fn join<K: Eq + Hash>(lines: &mut By<K>, key: K, next: u64) -> Arc<Line> {
     let begin = || (Arc::new(Line::since(next)), 0);
     let (line, subscribers) = lines.entry(key).or_insert_with(begin);
-    *subscribers += 1;
+    *subscribers = subscribers.saturating_add(1);
     line.clone()
 }
 
 fn leave<K: Eq + Hash>(lines: &mut By<K>, key: &K) {
     if let Some((_, subscribers)) = lines.get_mut(key) {
-        *subscribers -= 1;
+        *subscribers = subscribers.saturating_sub(1);
         if *subscribers == 0 {
             lines.remove(key);
         }

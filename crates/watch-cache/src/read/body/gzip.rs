@@ -178,11 +178,11 @@ impl GzipList {
         // Of an empty list; that of a longer one in protobuf is a few bytes
         // more.
         let (prefix, suffix) = self.envelope.list(self.encoding, &self.meta, 0);
-        let around = prefix.len() + suffix.len();
-        let mut items = 0;
+        let around = prefix.len().saturating_add(suffix.len());
+        let mut items: usize = 0;
         let objects = self.objects.iter().flat_map(Objects::all);
         for (n, object) in objects.enumerate() {
-            if around + items > limit {
+            if around.saturating_add(items) > limit {
                 return true;
             }
             // Lists that cannot be written have no length.
@@ -190,10 +190,14 @@ impl GzipList {
                 return false;
             };
             let separator = if n > 0 { I::SEPARATOR.len() } else { 0 };
-            items += separator + I::prefix(item.len()).len() + item.len();
+            let prefix = I::prefix(item.len()).len();
+            items = [separator, prefix, item.len()]
+                .into_iter()
+                .fold(items, usize::saturating_add);
         }
         let (prefix, suffix) = self.envelope.list(self.encoding, &self.meta, items);
-        prefix.len() + items + suffix.len() > limit
+        let around = prefix.len().saturating_add(suffix.len());
+        around.saturating_add(items) > limit
     }
 
     fn kept<I: Items>(&self) -> Option<Vec<Bytes>> {
@@ -224,8 +228,10 @@ impl GzipList {
     }
 
     fn stitch<I: Items>(&self, runs: &[&Run]) -> Vec<Bytes> {
-        let separators = runs.len().saturating_sub(1) * I::SEPARATOR.len();
-        let items = runs.iter().map(|run| run.length()).sum::<usize>() + separators;
+        let separators = runs.len().saturating_sub(1);
+        let separators = separators.saturating_mul(I::SEPARATOR.len());
+        let items = runs.iter().map(|run| run.length()).sum::<usize>();
+        let items = items.saturating_add(separators);
         let (prefix, suffix) = self.envelope.list(self.encoding, &self.meta, items);
         let mut pieces = Pieces::new();
         let mut member = Member::begin(|bytes: &[u8]| pieces.push(bytes));

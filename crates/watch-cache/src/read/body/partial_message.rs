@@ -30,7 +30,7 @@ pub(super) fn list(
     }
     let messages = page.objects().map(|o| message(resource, o, version));
     let messages = messages.collect::<Option<Vec<Bytes>>>()?;
-    let length = |message: &Bytes| prefix_len(message.len()) + message.len();
+    let length = |message: &Bytes| prefix_len(message.len()).saturating_add(message.len());
     let items = messages.iter().map(length).sum();
     let list = Type::new(version.api_version(), "PartialObjectMetadataList");
     let (prefix, suffix) = list.list(&page.meta, items);

@@ -26,9 +26,13 @@ impl Pieces {
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        if self.current.capacity() - self.current.len() < bytes.len() {
+        let room = self.current.capacity().saturating_sub(self.current.len());
+        if room < bytes.len() {
             self.flush();
-            self.chunk = (self.chunk * 2).clamp(FIRST_CHUNK, LARGEST_CHUNK);
+            self.chunk = self
+                .chunk
+                .saturating_mul(2)
+                .clamp(FIRST_CHUNK, LARGEST_CHUNK);
             self.current = BytesMut::with_capacity(self.chunk.max(bytes.len()));
         }
         self.current.extend_from_slice(bytes);

@@ -99,7 +99,7 @@ struct Rows {
 impl Derived for Rows {
     fn size(&self) -> usize {
         let printed = self.printed.as_ref().map_or(0, |printed| printed.size());
-        size_of::<Self>() + printed
+        size_of::<Self>().saturating_add(printed)
     }
 }
 

@@ -111,8 +111,9 @@ impl FieldTable {
                 // Two labels may have one value.
                 let known = readers.iter().position(|r| *r == reader);
                 Some(known.unwrap_or_else(|| {
+                    let at = readers.len();
                     readers.push(reader);
-                    readers.len() - 1
+                    at
                 }))
             })
             .collect();

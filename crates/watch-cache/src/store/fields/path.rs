@@ -21,29 +21,28 @@ impl Paths {
     /// The number of the path.
     pub(super) fn add(&mut self, keys: &[String]) -> usize {
         let mut level = &mut self.root;
-        for (depth, key) in keys.iter().enumerate() {
+        let mut keys = keys;
+        while let [key, deeper @ ..] = keys {
             let at = level.iter().position(|n| n.key == *key);
             let at = at.unwrap_or_else(|| {
+                let at = level.len();
                 level.push(Node {
                     key: key.clone(),
                     path: None,
                     below: Vec::new(),
                 });
-                level.len() - 1
+                at
             });
             let Some(node) = level.get_mut(at) else { break };
-            if depth + 1 == keys.len() {
+            if deeper.is_empty() {
                 let count = &mut self.count;
-                return *node.path.get_or_insert_with(|| {
-                    *count += 1;
-                    *count - 1
-                });
+                return *node.path.get_or_insert_with(|| next(count));
             }
             level = &mut node.below;
+            keys = deeper;
         }
         // Nothing is at the empty path.
-        self.count += 1;
-        self.count - 1
+        next(&mut self.count)
     }
 
     /// The value at each path: strings without their escapes, booleans and
@@ -53,6 +52,13 @@ impl Paths {
         read(&self.root, object, &mut found);
         found
     }
+}
+
+/// The number of a new path.
+fn next(count: &mut usize) -> usize {
+    let number = *count;
+    *count = number.saturating_add(1);
+    number
 }
 
 /// As deep as the paths are.
@@ -68,7 +74,7 @@ fn read(nodes: &[Node], object: &[u8], found: &mut [Option<String>]) {
         if !node.below.is_empty() {
             read(&node.below, member.value, found);
         }
-        missing -= 1;
+        missing = missing.saturating_sub(1);
         if missing == 0 {
             return;
         }
