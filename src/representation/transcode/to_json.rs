@@ -588,7 +588,7 @@ fn one_content(bytes: &[u8]) -> Result<Option<&[u8]>> {
 /// An empty message is Go's zero time; `Time` has no parts of a second.
 fn moment(bytes: &[u8], micros: bool) -> Result<Moment> {
     if bytes.is_empty() {
-        return Ok(Moment::ZERO);
+        return Moment::zero();
     }
     let (mut seconds, mut nanos) = (0, 0);
     read_small(bytes, |number, value| {

@@ -397,9 +397,9 @@ impl<'a> Writer<'a> {
                 let moment = Moment::parse(&self.json.string()?, micros)?;
                 if !moment.is_zero() {
                     encode_varint(0x08, &mut content);
-                    encode_varint(moment.seconds as u64, &mut content);
+                    encode_varint(moment.seconds() as u64, &mut content);
                     encode_varint(0x10, &mut content);
-                    encode_varint(u64::from(moment.micros) * 1000, &mut content);
+                    encode_varint(moment.nanos().into(), &mut content);
                 }
             }
             Form::Quantity => {
