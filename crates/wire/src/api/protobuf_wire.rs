@@ -142,6 +142,11 @@ pub fn prefix_len(length: usize) -> usize {
     varint_len(length).saturating_add(1)
 }
 
+/// Bytes of a length-delimited field, of which the content has this length.
+pub fn field_len(length: usize) -> usize {
+    prefix_len(length).saturating_add(length)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

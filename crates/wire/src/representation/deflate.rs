@@ -90,7 +90,8 @@ impl Deflater {
             let before = self.compress.total_in();
             let none = FlushCompress::None;
             self.compress.compress_vec(part, out, none).ok()?;
-            let taken = usize::try_from(self.compress.total_in() - before).ok()?;
+            let taken = self.compress.total_in().checked_sub(before)?;
+            let taken = usize::try_from(taken).ok()?;
             part = part.get(taken..)?;
         }
         Some(())
@@ -121,7 +122,8 @@ fn reserve(out: &mut Vec<u8>) {
 pub fn gzip<B: AsRef<[u8]>>(parts: &[B]) -> Option<Vec<u8>> {
     let length = parts.iter().map(|part| part.as_ref().len()).sum();
     let run = Deflater::default().run(parts, length)?;
-    let mut out = Vec::with_capacity(run.size() + HEADER.len() + LAST.len() + 8);
+    const AROUND: usize = HEADER.len().saturating_add(LAST.len()).saturating_add(8);
+    let mut out = Vec::with_capacity(run.size().saturating_add(AROUND));
     let mut member = Member::begin(|bytes: &[u8]| out.extend_from_slice(bytes));
     member.run(&run);
     member.end();

@@ -124,7 +124,7 @@ impl EventType {
 /// A watch event around a whole object.
 pub fn watch_frame(event: EventType, object: &[u8]) -> Bytes {
     let object = object.trim_ascii_end();
-    let mut out = BytesMut::with_capacity(object.len() + 32);
+    let mut out = BytesMut::with_capacity(object.len().saturating_add(32));
     out.extend_from_slice(event.frame_prefix());
     out.extend_from_slice(object);
     out.extend_from_slice(b"}\n");
@@ -174,7 +174,7 @@ impl Envelope {
             Form::Map => (Form::detect(&object) == Some(Form::Map)).then_some(object),
             Form::Struct => match object.strip_prefix(&self.type_prefix[..]) {
                 Some(rest) => {
-                    let mut out = BytesMut::with_capacity(rest.len() + 1);
+                    let mut out = BytesMut::with_capacity(rest.len().saturating_add(1));
                     out.extend_from_slice(b"{");
                     out.extend_from_slice(rest);
                     Some(out.freeze())
@@ -234,7 +234,8 @@ impl Envelope {
             return self.object_type.put_watch_frame(event, item, out);
         }
         let [prefix, rest] = self.object_parts(item);
-        out.reserve(prefix.len() + rest.len() + 32);
+        let length = prefix.len().saturating_add(rest.len());
+        out.reserve(length.saturating_add(32));
         out.extend_from_slice(event.frame_prefix());
         out.extend_from_slice(&prefix);
         out.extend_from_slice(&rest);

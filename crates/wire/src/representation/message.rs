@@ -9,7 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{EventType, ListMeta};
 use crate::api::protobuf::MAGIC;
-use crate::api::protobuf_wire::{Fields, Value, prefix_len, put_bytes, put_prefix, put_varint};
+use crate::api::protobuf_wire::{Fields, Value, field_len, put_bytes, put_prefix, put_varint};
 
 /// Of `runtime.Unknown`.
 const TYPE_META: u8 = 1;
@@ -33,7 +33,8 @@ impl Type {
 
     /// Bytes of an answer with a message of this length.
     fn answer_len(&self, message: usize) -> usize {
-        self.0.len() + prefix_len(message) + message + END.len()
+        let around = self.0.len().saturating_add(END.len());
+        field_len(message).saturating_add(around)
     }
 
     /// What stands before a message of this length.
@@ -56,7 +57,7 @@ impl Type {
     pub fn list(&self, meta: &ListMeta, items: usize) -> (Bytes, Bytes) {
         let mut metadata = BytesMut::new();
         put_list_meta(meta, &mut metadata);
-        let length = prefix_len(metadata.len()) + metadata.len() + items;
+        let length = field_len(metadata.len()).saturating_add(items);
         let mut out = BytesMut::new();
         self.put_start(length, &mut out);
         put_bytes(1, &metadata, &mut out);
@@ -67,9 +68,9 @@ impl Type {
     pub fn put_watch_frame(&self, event: EventType, message: &[u8], out: &mut BytesMut) {
         let kind = event.as_str().as_bytes();
         let answer = self.answer_len(message.len());
-        let object = prefix_len(answer) + answer;
-        let length = prefix_len(kind.len()) + kind.len() + prefix_len(object) + object;
-        out.reserve(length + 4);
+        let object = field_len(answer);
+        let length = field_len(kind.len()).saturating_add(field_len(object));
+        out.reserve(length.saturating_add(4));
         // A longer one is beyond what any client takes.
         out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
         put_bytes(1, kind, out);

@@ -114,7 +114,7 @@ impl Metadata {
         let (METADATA, Value::Bytes(message)) = Fields::new(item).next()?.ok()? else {
             return None;
         };
-        let mut json = Vec::with_capacity(message.len() * 2);
+        let mut json = Vec::with_capacity(message.len().saturating_mul(2));
         let kind = Schema::builtin().message("meta/v1.ObjectMeta")?;
         transcode::to_json(kind, message, &mut json).ok()?;
         let hidden = conversion_annotations(envelope);
@@ -145,7 +145,7 @@ impl Metadata {
             Self::At(..) => 0,
             Self::Made(bytes) => bytes.len(),
         };
-        size_of::<Self>() + made
+        size_of::<Self>().saturating_add(made)
     }
 
     /// The object around its metadata, without a newline: a row of a Table, an

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::partial::{self, Metadata};
 use super::{Encoding, Envelope, transcode};
-use crate::api::protobuf_wire::{Fields, Value, prefix_len};
+use crate::api::protobuf_wire::{Fields, Value, field_len};
 use crate::negotiation::MetaVersion;
 use crate::schema::Schema;
 
@@ -22,9 +22,7 @@ pub fn of(
     if encoding == Encoding::Protobuf && !partial::hides_annotations(envelope) {
         // The one field that both messages have.
         return match Fields::new(item).next()?.ok()? {
-            (METADATA, Value::Bytes(metadata)) => {
-                Some(item.slice(..prefix_len(metadata.len()) + metadata.len()))
-            }
+            (METADATA, Value::Bytes(metadata)) => Some(item.slice(..field_len(metadata.len()))),
             _ => None,
         };
     }

@@ -36,7 +36,7 @@ pub fn indent_within(json: &[u8], most: usize) -> Option<Vec<u8>> {
             continue;
         }
         if opened && !matches!(c, b'}' | b']') {
-            depth += 1;
+            depth = depth.saturating_add(1);
             newline(&mut out, depth);
         }
         match c {

@@ -12,7 +12,7 @@ use super::scan;
 pub fn with_resource_version(object: &[u8], resource_version: impl Display) -> Option<Bytes> {
     let span = scan::find(object, &["metadata", "resourceVersion"])?;
     let (before, after) = (object.get(..span.start)?, object.get(span.end..)?);
-    let mut out = BytesMut::with_capacity(object.len() + 8);
+    let mut out = BytesMut::with_capacity(object.len().saturating_add(8));
     out.extend_from_slice(before);
     out.extend_from_slice(format!("\"{resource_version}\"").as_bytes());
     out.extend_from_slice(after);

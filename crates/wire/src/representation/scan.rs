@@ -41,7 +41,8 @@ pub fn find(json: &[u8], path: &[&str]) -> Option<Range<usize>> {
         let found = members(inside)
             .map_while(Result::ok)
             .find(|m| m.key == key.as_bytes())?;
-        span = span.start + found.span.start..span.start + found.span.end;
+        let start = span.start.saturating_add(found.span.start);
+        span = start..start.saturating_add(found.value.len());
     }
     Some(span)
 }
@@ -74,12 +75,11 @@ impl<'a> Iterator for Members<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         self.0.step(|json, at| {
             let key_end = skip_string(json, at)?;
-            let key = json.get(at + 1..key_end - 1)?;
-            let colon = skip_space(json, key_end);
-            if json.get(colon) != Some(&b':') {
+            let [_, key @ .., _] = json.get(at..key_end)? else {
                 return None;
-            }
-            let start = skip_space(json, colon + 1);
+            };
+            let colon = skip_space(json, key_end);
+            let start = skip_space(json, past(json, colon, b':')?);
             let span = start..skip_value(json, start)?;
             let value = json.get(span.clone())?;
             Some((span.end, Member { key, span, value }))
@@ -160,15 +160,15 @@ impl<'a> Items<'a> {
     ) -> Option<Option<T>> {
         self.at = skip_space(self.json, self.at);
         if let State::Before(open) = self.state {
-            if self.json.get(self.at) != Some(&open) {
-                return None;
-            }
-            self.at = skip_space(self.json, self.at + 1);
+            let inside = past(self.json, self.at, open)?;
+            self.at = skip_space(self.json, inside);
             self.state = State::First;
         }
         match *self.json.get(self.at)? {
             c if c == self.close => return Some(None),
-            b',' if self.state == State::Later => self.at = skip_space(self.json, self.at + 1),
+            b',' if self.state == State::Later => {
+                self.at = skip_space(self.json, self.at.saturating_add(1));
+            }
             _ if self.state == State::First => {}
             _ => return None,
         }
@@ -178,24 +178,36 @@ impl<'a> Items<'a> {
     }
 }
 
-fn skip_space(json: &[u8], mut at: usize) -> usize {
-    while matches!(json.get(at), Some(b' ' | b'\t' | b'\r' | b'\n')) {
-        at += 1;
+/// The place of the first byte from `at` on that is not white space.
+pub(super) fn skip_space(json: &[u8], at: usize) -> usize {
+    past_all(json, at, |byte| {
+        matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+    })
+}
+
+/// The place of the first byte from `at` on that is not of a kind.
+#[inline]
+pub(super) fn past_all(json: &[u8], mut at: usize, is: impl Fn(&u8) -> bool) -> usize {
+    while json.get(at).is_some_and(&is) {
+        at = at.saturating_add(1);
     }
     at
 }
 
+/// The place after this byte, if it is the one at `at`.
+#[inline]
+pub(super) fn past(json: &[u8], at: usize, byte: u8) -> Option<usize> {
+    (json.get(at) == Some(&byte)).then(|| at.saturating_add(1))
+}
+
 /// The end of the string whose opening quote is at `at`.
 fn skip_string(json: &[u8], at: usize) -> Option<usize> {
-    if json.get(at) != Some(&b'"') {
-        return None;
-    }
-    let mut at = at + 1;
+    let mut at = past(json, at, b'"')?;
     loop {
         match json.get(at)? {
-            b'"' => return Some(at + 1),
-            b'\\' => at += 2,
-            _ => at += 1,
+            b'"' => return Some(at.saturating_add(1)),
+            b'\\' => at = at.saturating_add(2),
+            _ => at = at.saturating_add(1),
         }
     }
 }
@@ -208,29 +220,29 @@ fn skip_value(json: &[u8], at: usize) -> Option<usize> {
             let (mut at, mut depth) = (at, 0usize);
             loop {
                 match json.get(at)? {
-                    b'"' => at = skip_string(json, at)?,
-                    b'{' | b'[' => {
-                        depth += 1;
-                        at += 1;
+                    b'"' => {
+                        at = skip_string(json, at)?;
+                        continue;
                     }
+                    b'{' | b'[' => depth = depth.saturating_add(1),
                     b'}' | b']' => {
-                        depth -= 1;
-                        at += 1;
+                        depth = depth.saturating_sub(1);
                         if depth == 0 {
-                            return Some(at);
+                            return Some(at.saturating_add(1));
                         }
                     }
-                    _ => at += 1,
+                    _ => {}
                 }
+                at = at.saturating_add(1);
             }
         }
         b't' | b'f' | b'n' | b'-' | b'0'..=b'9' => {
-            let rest = json.get(at..)?;
-            let length = rest
-                .iter()
-                .position(|b| !matches!(b, b'a'..=b'z' | b'E' | b'-' | b'+' | b'.' | b'0'..=b'9'))
-                .unwrap_or(rest.len());
-            Some(at + length)
+            let end = past_all(
+                json,
+                at,
+                |b| matches!(b, b'a'..=b'z' | b'E' | b'-' | b'+' | b'.' | b'0'..=b'9'),
+            );
+            Some(end)
         }
         _ => None,
     }

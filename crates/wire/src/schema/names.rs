@@ -11,17 +11,19 @@ pub struct Names {
 impl Names {
     /// `None` if two names are the same, or there are too many.
     pub fn new(names: Vec<Box<[u8]>>) -> Option<Self> {
-        let size = (names.len() * 2).next_power_of_two().max(2);
+        let twice = names.len().checked_mul(2)?;
+        let size = twice.checked_next_power_of_two()?.max(2);
+        let mask = size.checked_sub(1)?;
         let mut table = vec![0u16; size].into_boxed_slice();
         for (position, name) in names.iter().enumerate() {
-            let mut at = hash(name) & (size - 1);
-            while let Some(taken) = table.get(at).copied().filter(|taken| *taken != 0) {
-                if names.get(usize::from(taken) - 1) == Some(name) {
+            let mut at = hash(name) & mask;
+            while let Some(taken) = usize::from(*table.get(at)?).checked_sub(1) {
+                if names.get(taken) == Some(name) {
                     return None;
                 }
-                at = (at + 1) & (size - 1);
+                at = at.wrapping_add(1) & mask;
             }
-            *table.get_mut(at)? = u16::try_from(position + 1).ok()?;
+            *table.get_mut(at)? = u16::try_from(position.checked_add(1)?).ok()?;
         }
         Some(Self {
             names: names.into(),
@@ -42,7 +44,7 @@ impl Names {
             if **self.names.get(position)? == *name {
                 return Some(position);
             }
-            at = (at + 1) & mask;
+            at = at.wrapping_add(1) & mask;
         }
     }
 }

@@ -248,7 +248,8 @@ impl Schema {
         match field.map(|field| (field.shape, field.kind)) {
             Some((Shape::Inline, Kind::Message(of))) if nesting < MAX_NESTING => {
                 let count = self.message_at(of).map_or(0, |m| m.fields.len());
-                (0..count).try_for_each(|at| self.members_of(of, at, members, nesting + 1))
+                let nesting = nesting.saturating_add(1);
+                (0..count).try_for_each(|at| self.members_of(of, at, members, nesting))
             }
             Some((Shape::Inline, _)) | None => Err(Unreadable("inlined".into())),
             Some(_) => {
@@ -289,7 +290,7 @@ impl Schema {
             Kind::Message(of) => {
                 let of = self.message_at(of);
                 let of = of.ok_or_else(|| Unreadable("no message".into()))?;
-                let zero = self.zero_message(of, nesting + 1)?;
+                let zero = self.zero_message(of, nesting.saturating_add(1))?;
                 encode_varint(zero.len() as u64, &mut out);
                 out.extend_from_slice(&zero);
             }
@@ -321,7 +322,7 @@ impl Message {
     /// Once the shapes of its fields are settled.
     fn index_fields(&mut self) {
         let tags = self.fields.iter().map(|field| field.tag() as usize);
-        let mut by_tag = vec![NO_FIELD; tags.max().map_or(0, |tag| tag + 1)];
+        let mut by_tag = vec![NO_FIELD; tags.max().map_or(0, |tag| tag.saturating_add(1))];
         for (at, field) in self.fields.iter().enumerate() {
             if let Some(free) = by_tag.get_mut(field.tag() as usize) {
                 *free = u8::try_from(at).unwrap_or(NO_FIELD);

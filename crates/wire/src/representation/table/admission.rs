@@ -27,7 +27,8 @@ struct ParamKind {
 /// A validating or a mutating one, which has rules of its own kind.
 pub fn print_policy(object: &[u8]) -> Result<Row, NotPrintable> {
     let policy: Object<PolicySpec, serde::de::IgnoredAny> = serde_json::from_slice(object)?;
-    let rules = policy.spec.validations.len() + policy.spec.mutations.len();
+    let (validations, mutations) = (&policy.spec.validations, &policy.spec.mutations);
+    let rules = validations.len().saturating_add(mutations.len());
     let kind = match &policy.spec.param_kind {
         None => "<unset>".to_owned(),
         Some(kind) => format!("{}/{}", kind.api_version, kind.kind),

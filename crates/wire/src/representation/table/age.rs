@@ -37,17 +37,17 @@ impl Moment {
             Some(fraction) => {
                 let (_, rest) = number(fraction, 1, usize::MAX)?;
                 // What is finer than a nanosecond is not looked at.
-                let digits = fraction.len() - rest.len();
+                let digits = fraction.len().saturating_sub(rest.len());
                 let shown = fraction.get(..digits.min(9))?;
                 (format!("{shown:0<9}").parse().ok()?, rest)
             }
         };
         let offset = if rest == "Z" {
-            0
+            TimeDelta::zero()
         } else {
-            let sign = match rest.chars().next()? {
-                '+' => 1,
-                '-' => -1,
+            let east = match rest.chars().next()? {
+                '+' => true,
+                '-' => false,
                 _ => return None,
             };
             let (hours, rest) = number(rest.get(1..)?, 2, 2)?;
@@ -55,12 +55,18 @@ impl Moment {
             if !rest.is_empty() || hours > 24 || minutes > 60 {
                 return None;
             }
-            sign * i64::from(hours * 60 + minutes)
+            let minutes = hours.saturating_mul(60).saturating_add(minutes);
+            let minutes = i64::from(minutes);
+            TimeDelta::minutes(if east {
+                minutes
+            } else {
+                minutes.saturating_neg()
+            })
         };
         let date = NaiveDate::from_ymd_opt(year.try_into().ok()?, month, day)?;
         let time = NaiveTime::from_hms_nano_opt(hour, minute, second, nanos)?;
-        let at = date.and_time(time).and_utc() - TimeDelta::minutes(offset);
-        Some(Self::told(at))
+        let local = date.and_time(time).and_utc();
+        Some(Self::told(local.checked_sub_signed(offset)?))
     }
 
     /// Go's zero time tells nothing.
@@ -70,7 +76,7 @@ impl Moment {
     }
 
     pub fn age(self, now: DateTime<Utc>) -> Age {
-        human_duration(now - self.0)
+        human_duration(now.signed_duration_since(self.0))
     }
 }
 
@@ -100,7 +106,7 @@ pub struct Age {
 
 impl Age {
     fn push(&mut self, text: &[u8]) {
-        let end = self.length + text.len();
+        let end = self.length.saturating_add(text.len());
         if let Some(free) = self.text.get_mut(self.length..end) {
             free.copy_from_slice(text);
             self.length = end;
@@ -109,15 +115,16 @@ impl Age {
 
     /// A number, which is not negative, and its unit.
     fn number(&mut self, number: i64, unit: u8) {
-        let (mut digits, mut at, mut rest) = ([0; 4], 4, number);
-        while at > 0 && (rest > 0 || at == digits.len()) {
-            at -= 1;
-            if let Some(digit) = digits.get_mut(at) {
-                *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-            }
+        let (mut digits, mut start, mut rest) = ([0; 4], 0, number);
+        for (at, digit) in digits.iter_mut().enumerate().rev() {
+            *digit = b'0'.saturating_add(u8::try_from(rest % 10).unwrap_or(0));
+            start = at;
             rest /= 10;
+            if rest <= 0 {
+                break;
+            }
         }
-        self.push(digits.get(at..).unwrap_or_default());
+        self.push(digits.get(start..).unwrap_or_default());
         self.push(&[unit]);
     }
 

@@ -16,7 +16,7 @@ pub fn print_namespace(object: &[u8]) -> Result<Row, NotPrintable> {
 }
 
 pub fn print_config_map(object: &[u8]) -> Result<Row, NotPrintable> {
-    let count = keys(object, "data")? + keys(object, "binaryData")?;
+    let count = keys(object, "data")?.saturating_add(keys(object, "binaryData")?);
     Ok(Row::new(vec![
         name(object)?,
         Cell::integer(count),
@@ -67,11 +67,11 @@ pub fn age(object: &[u8]) -> Result<Cell, NotPrintable> {
 
 /// How many keys a map has.
 fn keys(object: &[u8], map: &str) -> Result<i64, NotPrintable> {
-    let mut count = 0;
+    let mut count = 0i64;
     if let Some(json) = scan::get(object, &[map]).filter(|json| *json != b"null") {
         for member in scan::members(json) {
             member.map_err(|_| NotPrintable)?;
-            count += 1;
+            count = count.saturating_add(1);
         }
     }
     Ok(count)

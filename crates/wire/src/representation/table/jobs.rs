@@ -44,7 +44,10 @@ pub fn print_job(object: &[u8]) -> Result<Row, NotPrintable> {
     let duration = match (job.status.start_time, job.status.completion_time) {
         (None, _) => Cell::text(""),
         (Some(start), None) => Cell::Age(start),
-        (Some(start), Some(end)) => Cell::text(human_duration(end.0 - start.0).as_str()),
+        (Some(start), Some(end)) => {
+            let duration = end.0.signed_duration_since(start.0);
+            Cell::text(human_duration(duration).as_str())
+        }
     };
     Ok(Row::new(vec![
         Cell::text(&job.metadata.name),

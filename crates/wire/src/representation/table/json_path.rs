@@ -172,7 +172,10 @@ impl Step {
                         continue;
                     };
                     let length = i64::try_from(elements.len()).map_err(|_| NoResult)?;
-                    let index = if *index < 0 { index + length } else { *index };
+                    let index = match *index {
+                        from_end @ ..0 => length.saturating_add(from_end),
+                        index => index,
+                    };
                     let index = usize::try_from(index).map_err(|_| NoResult)?;
                     found.push(elements.get(index).ok_or(NoResult)?);
                 }

@@ -90,7 +90,8 @@ fn hosts(rules: &[Rule]) -> String {
     }
     let hosts = shown.join(",");
     if more {
-        format!("{hosts} + {} more...", rules.len() - SHOWN_HOSTS)
+        let others = rules.len().saturating_sub(SHOWN_HOSTS);
+        format!("{hosts} + {others} more...")
     } else {
         hosts
     }

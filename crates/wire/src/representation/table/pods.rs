@@ -117,7 +117,7 @@ struct Restarts {
 
 impl Restarts {
     fn add(&mut self, container: &ContainerStatus) {
-        self.count += container.restart_count;
+        self.count = self.count.saturating_add(container.restart_count);
         let finished = container.last_state.terminated.as_ref();
         self.last = self.last.max(finished.and_then(|t| t.finished_at));
     }
@@ -151,13 +151,13 @@ pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
         .iter()
         .map(|c| (c.name.as_str(), is_sidecar(c)))
         .collect();
-    let total = pod.spec.containers.len()
-        + pod
-            .spec
-            .init_containers
-            .iter()
-            .filter(|c| is_sidecar(c))
-            .count();
+    let total = pod
+        .spec
+        .init_containers
+        .iter()
+        .filter(|c| is_sidecar(c))
+        .count()
+        .saturating_add(pod.spec.containers.len());
 
     let mut summary = Summary {
         reason: first_reason(&pod.status),
@@ -237,7 +237,9 @@ fn init_containers(
         match (&state.terminated, &state.waiting) {
             (Some(terminated), _) if terminated.exit_code == 0 => continue,
             _ if sidecar && container.started == Some(true) => {
-                summary.ready += usize::from(container.ready);
+                if container.ready {
+                    summary.ready = summary.ready.saturating_add(1);
+                }
                 continue;
             }
             (Some(terminated), _) => summary.reason = format!("Init:{}", terminated.cause()),
@@ -274,7 +276,7 @@ fn containers(status: &Status, summary: &mut Summary) {
             }
             _ if container.ready && state.running.is_some() => {
                 has_running = true;
-                summary.ready += 1;
+                summary.ready = summary.ready.saturating_add(1);
             }
             _ => {}
         }

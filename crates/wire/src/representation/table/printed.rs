@@ -119,9 +119,11 @@ impl Printed {
 
     /// Bytes it holds on to.
     pub fn size(&self) -> usize {
-        self.text.capacity()
-            + self.holes.capacity() * size_of::<Hole>()
-            + self.ends.capacity() * size_of::<End>()
+        let holes = self.holes.capacity().saturating_mul(size_of::<Hole>());
+        let ends = self.ends.capacity().saturating_mul(size_of::<End>());
+        self.text
+            .capacity()
+            .saturating_add(holes.saturating_add(ends))
     }
 }
 

@@ -2,6 +2,7 @@
 //! extensions): checked and copied without white space, as Go does with what a
 //! `MarshalJSON` returns.
 
+use super::super::scan::{past, past_all, skip_space};
 use super::NotTranscodable::{Malformed, TooDeep};
 use super::{MAX_DEPTH, Result, text};
 
@@ -68,16 +69,17 @@ impl Sink for Copy<'_> {
         }
         self.flush(at);
         let taken = text::escape_html(rest, self.out);
-        self.from += taken;
+        self.from = self.from.saturating_add(taken);
         taken.max(1)
     }
 }
 
-pub fn skip_space(json: &[u8], mut at: usize) -> usize {
-    while matches!(json.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
-        at += 1;
-    }
-    at
+/// The place of the first byte of a string, from `at` on, that needs a look.
+#[inline]
+pub fn past_plain(json: &[u8], at: usize) -> usize {
+    let rest = json.get(at..).unwrap_or_default();
+    // No more than the rest.
+    at.wrapping_add(text::plain(rest))
 }
 
 /// Which containers are open: a bit each, set for objects.
@@ -94,7 +96,7 @@ impl Open {
         let word = self.bits.get_mut(self.depth / 64).ok_or(TooDeep)?;
         let bit = 1u64 << (self.depth % 64);
         *word = if object { *word | bit } else { *word & !bit };
-        self.depth += 1;
+        self.depth = self.depth.saturating_add(1);
         Ok(())
     }
 
@@ -120,9 +122,9 @@ fn scan(json: &[u8], start: usize, sink: &mut impl Sink) -> Result<usize> {
             opening @ (b'{' | b'[') => {
                 let object = *opening == b'{';
                 let closing = if object { b'}' } else { b']' };
-                at = space(json, at + 1, sink);
-                if json.get(at) == Some(&closing) {
-                    at += 1;
+                at = space(json, at.saturating_add(1), sink);
+                if let Some(end) = past(json, at, closing) {
+                    at = end;
                 } else {
                     open.push(object)?;
                     if object {
@@ -131,7 +133,7 @@ fn scan(json: &[u8], start: usize, sink: &mut impl Sink) -> Result<usize> {
                     continue 'value;
                 }
             }
-            b'"' => at = string(json, at + 1, sink)?,
+            b'"' => at = string(json, at.saturating_add(1), sink)?,
             b't' => at = word(json, at, b"true")?,
             b'f' => at = word(json, at, b"false")?,
             b'n' => at = word(json, at, b"null")?,
@@ -139,13 +141,13 @@ fn scan(json: &[u8], start: usize, sink: &mut impl Sink) -> Result<usize> {
         }
         // A value has ended; so may those that hold it.
         loop {
-            if open.depth == 0 {
+            let Some(outside) = open.depth.checked_sub(1) else {
                 return Ok(at);
-            }
+            };
             at = space(json, at, sink);
             match json.get(at).ok_or(Malformed)? {
                 b',' => {
-                    at = space(json, at + 1, sink);
+                    at = space(json, at.saturating_add(1), sink);
                     if open.in_object() {
                         at = key(json, at, sink)?;
                     }
@@ -155,8 +157,8 @@ fn scan(json: &[u8], start: usize, sink: &mut impl Sink) -> Result<usize> {
                 b']' if !open.in_object() => {}
                 _ => return Err(Malformed),
             }
-            open.depth -= 1;
-            at += 1;
+            open.depth = outside;
+            at = at.saturating_add(1);
         }
     }
 }
@@ -175,45 +177,49 @@ fn space(json: &[u8], at: usize, sink: &mut impl Sink) -> usize {
 
 /// Past a key and its colon, to the value.
 fn key(json: &[u8], at: usize, sink: &mut impl Sink) -> Result<usize> {
-    if json.get(at) != Some(&b'"') {
-        return Err(Malformed);
-    }
-    let end = string(json, at + 1, sink)?;
-    let at = space(json, end, sink);
-    if json.get(at) != Some(&b':') {
-        return Err(Malformed);
-    }
-    Ok(space(json, at + 1, sink))
+    let first = past(json, at, b'"').ok_or(Malformed)?;
+    let end = string(json, first, sink)?;
+    let colon = space(json, end, sink);
+    let value = past(json, colon, b':').ok_or(Malformed)?;
+    Ok(space(json, value, sink))
 }
 
 /// The end of a string whose first character is at `at`.
 fn string(json: &[u8], mut at: usize, sink: &mut impl Sink) -> Result<usize> {
     loop {
-        at += text::plain(json.get(at..).unwrap_or_default());
+        at = past_plain(json, at);
         match json.get(at).ok_or(Malformed)? {
-            b'"' => return Ok(at + 1),
-            b'\\' => {
-                at += 2;
-                match json.get(at - 1).ok_or(Malformed)? {
-                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
-                    b'u' => {
-                        let digits = json.get(at..at + 4).ok_or(Malformed)?;
-                        if !digits.iter().all(u8::is_ascii_hexdigit) {
-                            return Err(Malformed);
-                        }
-                        at += 4;
-                    }
-                    _ => return Err(Malformed),
-                }
-            }
+            b'"' => return Ok(at.saturating_add(1)),
+            b'\\' => at = past_escape(json, at)?,
             0..0x20 => return Err(Malformed),
-            _ => at += sink.special(at),
+            _ => at = at.saturating_add(sink.special(at)),
         }
     }
 }
 
-fn word(json: &[u8], at: usize, word: &[u8]) -> Result<usize> {
-    let end = at + word.len();
+/// The place after the escape whose backslash is at `at`.
+fn past_escape(json: &[u8], at: usize) -> Result<usize> {
+    let length = match json.get(at..).unwrap_or_default() {
+        [
+            _,
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't',
+            ..,
+        ] => 2,
+        [_, b'u', digits @ ..] => {
+            let four = digits.first_chunk::<4>().ok_or(Malformed)?;
+            if !four.iter().all(u8::is_ascii_hexdigit) {
+                return Err(Malformed);
+            }
+            6
+        }
+        _ => return Err(Malformed),
+    };
+    Ok(at.saturating_add(length))
+}
+
+/// The place after a word, which begins at `at`.
+pub fn word(json: &[u8], at: usize, word: &[u8]) -> Result<usize> {
+    let end = at.saturating_add(word.len());
     match json.get(at..end) {
         Some(found) if found == word => Ok(end),
         _ => Err(Malformed),
@@ -222,29 +228,22 @@ fn word(json: &[u8], at: usize, word: &[u8]) -> Result<usize> {
 
 /// The end of a number: RFC 8259, section 6.
 pub fn number(json: &[u8], mut at: usize) -> Result<usize> {
-    let digits = |mut at: usize| {
-        let start = at;
-        while json.get(at).is_some_and(u8::is_ascii_digit) {
-            at += 1;
-        }
-        (at > start).then_some(at).ok_or(Malformed)
+    let past = |at: usize, byte: u8| past(json, at, byte);
+    let digits = |at: usize| {
+        let end = past_all(json, at, u8::is_ascii_digit);
+        (end > at).then_some(end).ok_or(Malformed)
     };
-    if json.get(at) == Some(&b'-') {
-        at += 1;
-    }
-    at = match json.get(at) {
-        Some(b'0') => at + 1,
-        _ => digits(at)?,
+    at = past(at, b'-').unwrap_or(at);
+    at = match past(at, b'0') {
+        Some(end) => end,
+        None => digits(at)?,
     };
-    if json.get(at) == Some(&b'.') {
-        at = digits(at + 1)?;
+    if let Some(fraction) = past(at, b'.') {
+        at = digits(fraction)?;
     }
-    if matches!(json.get(at), Some(b'e' | b'E')) {
-        at += 1;
-        if matches!(json.get(at), Some(b'+' | b'-')) {
-            at += 1;
-        }
-        at = digits(at)?;
+    if let Some(exponent) = past(at, b'e').or_else(|| past(at, b'E')) {
+        let sign = past(exponent, b'+').or_else(|| past(exponent, b'-'));
+        at = digits(sign.unwrap_or(exponent))?;
     }
     Ok(at)
 }

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use super::super::scan::skip_space;
 use super::NotTranscodable::{Malformed, Unsupported, WrongType};
-use super::{Result, compact, text};
+use super::{Result, compact};
 
 pub struct Cursor<'a> {
     json: &'a [u8],
@@ -21,7 +22,7 @@ impl<'a> Cursor<'a> {
         match self.json.get(self.at) {
             Some(byte) if *byte > b' ' => *byte,
             _ => {
-                self.at = compact::skip_space(self.json, self.at);
+                self.at = skip_space(self.json, self.at);
                 self.json.get(self.at).copied().unwrap_or_default()
             }
         }
@@ -36,7 +37,7 @@ impl<'a> Cursor<'a> {
         if self.peek() != mark {
             return false;
         }
-        self.at += 1;
+        self.at = self.at.saturating_add(1);
         true
     }
 
@@ -57,11 +58,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn word(&mut self, word: &[u8]) -> Result {
-        let end = self.at + word.len();
-        if self.json.get(self.at..end) != Some(word) {
-            return Err(Malformed);
-        }
-        self.at = end;
+        self.at = compact::word(self.json, self.at, word)?;
         Ok(())
     }
 
@@ -69,7 +66,7 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn more(&mut self, closing: u8) -> Result<bool> {
         let next = self.peek();
-        self.at += 1;
+        self.at = self.at.saturating_add(1);
         match next {
             b',' => Ok(true),
             next if next == closing => Ok(false),
@@ -95,18 +92,18 @@ impl<'a> Cursor<'a> {
         if self.peek() != b'"' {
             return Err(WrongType);
         }
-        let start = self.at + 1;
+        let start = self.at.saturating_add(1);
         let mut at = start;
         let mut foreign = false;
         loop {
-            at += text::plain(self.json.get(at..).unwrap_or_default());
+            at = compact::past_plain(self.json, at);
             match self.json.get(at).ok_or(Malformed)? {
                 b'"' => break,
                 b'\\' => return self.escaped(),
                 0..0x20 => return Err(Malformed),
                 byte => {
                     foreign |= !byte.is_ascii();
-                    at += 1;
+                    at = at.saturating_add(1);
                 }
             }
         }
@@ -114,7 +111,7 @@ impl<'a> Cursor<'a> {
         if foreign && std::str::from_utf8(text).is_err() {
             return Err(Unsupported);
         }
-        self.at = at + 1;
+        self.at = at.saturating_add(1);
         Ok(Cow::Borrowed(text))
     }
 

@@ -9,22 +9,26 @@ use super::Result;
 #[inline]
 pub fn write_integer(value: i64, out: &mut Vec<u8>) {
     let mut text = [0u8; 20];
-    let mut at = text.len();
+    let mut start = 0;
     let mut rest = value.unsigned_abs();
-    loop {
-        at -= 1;
-        if let Some(digit) = text.get_mut(at) {
-            *digit = b'0' + (rest % 10) as u8;
-        }
+    for (at, character) in text.iter_mut().enumerate().rev() {
+        *character = digit((rest % 10) as u8);
         rest /= 10;
         if rest == 0 {
+            start = at;
             break;
         }
     }
     if value < 0 {
         out.push(b'-');
     }
-    out.extend_from_slice(text.get(at..).unwrap_or_default());
+    out.extend_from_slice(text.get(start..).unwrap_or_default());
+}
+
+/// The character of a number from 0 to 9.
+#[inline]
+pub fn digit(number: u8) -> u8 {
+    b'0'.saturating_add(number)
 }
 
 /// Appends a float: the shortest digits that are read as it; with an exponent

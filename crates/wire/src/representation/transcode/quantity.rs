@@ -37,22 +37,24 @@ pub fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
         return Ok(());
     }
     let parts = split(text)?;
-    let digits = parts.whole.len() + parts.fraction.len();
+    let digits = parts.whole.len().saturating_add(parts.fraction.len());
     if digits > MAX_DIGITS {
         return Err(Unsupported);
     }
-    let unsigned = [parts.whole, parts.fraction]
-        .concat()
-        .iter()
-        .fold(0i128, |value, digit| value * 10 + i128::from(digit - b'0'));
+    let mut all = parts.whole.iter().chain(parts.fraction);
+    let unsigned = all.try_fold(0i128, |value, digit| {
+        let digit = char::from(*digit).to_digit(10)?;
+        value.checked_mul(10)?.checked_add(digit.into())
+    });
+    let unsigned = unsigned.ok_or(Unsupported)?;
     let binary = parts.format == Format::Binary;
     let mut exponent = if binary { 0 } else { parts.exponent };
-    exponent -= parts.fraction.len() as i32;
+    exponent = exponent.saturating_sub(parts.fraction.len() as i32);
 
     // Go's fast way, in which it may keep the text.
     let room = if binary {
         // float32(exponent)*3/10 for exponents that are multiples of ten.
-        let spare = 14 - parts.exponent * 3 / 10;
+        let spare = 14i32.saturating_sub(parts.exponent.saturating_mul(3) / 10);
         parts.fraction.is_empty() && spare >= digits as i32
     } else {
         digits <= 18
@@ -82,15 +84,20 @@ pub fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
         None => return Err(Unsupported),
     };
     if exponent < NANO {
-        let power = power_of_ten(NANO - exponent)?;
-        value = value / power + i128::from(value % power != 0);
+        let power = power_of_ten(NANO.saturating_sub(exponent))?;
+        let (whole, rest) = divided(value, power)?;
+        value = whole.saturating_add(i128::from(rest != 0));
         exponent = NANO;
     }
-    if binary && value > i128::from(i64::MAX) * power_of_ten(-exponent)? {
-        (value, exponent) = (i128::from(i64::MAX), 0);
+    if binary {
+        let power = power_of_ten(exponent.saturating_neg())?;
+        let most = i128::from(i64::MAX);
+        if value > most.saturating_mul(power) {
+            (value, exponent) = (most, 0);
+        }
     }
     if parts.negative {
-        value = -value;
+        value = value.saturating_neg();
     }
     canonical(value, exponent, parts.format, out)
 }
@@ -98,6 +105,12 @@ pub fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
 fn power_of_ten(exponent: i32) -> Result<i128> {
     let exponent = u32::try_from(exponent).map_err(|_| Unsupported)?;
     10i128.checked_pow(exponent).ok_or(Unsupported)
+}
+
+/// How often a power of ten is in a value, and what is left.
+fn divided(value: i128, power: i128) -> Result<(i128, i128)> {
+    let parts = value.checked_div(power).zip(value.checked_rem(power));
+    parts.ok_or(Unsupported)
 }
 
 /// Appends `value * 10^exponent`.
@@ -108,9 +121,10 @@ fn canonical(mut value: i128, mut exponent: i32, format: Format, out: &mut Vec<u
     }
     let mut format = format;
     if format == Format::Binary {
-        let power = power_of_ten(-exponent)?;
-        if value.abs() >= 1024 * power && value % power == 0 {
-            value /= power;
+        let power = power_of_ten(exponent.saturating_neg())?;
+        let (whole, rest) = divided(value, power)?;
+        if whole.abs() >= 1024 && rest == 0 {
+            value = whole;
             let mut suffixes = BINARY.iter();
             let mut suffix: &[u8] = b"";
             while value % 1024 == 0 {
@@ -125,11 +139,11 @@ fn canonical(mut value: i128, mut exponent: i32, format: Format, out: &mut Vec<u
     }
     while value % 10 == 0 {
         value /= 10;
-        exponent += 1;
+        exponent = exponent.saturating_add(1);
     }
     while exponent % 3 != 0 {
         value = value.checked_mul(10).ok_or(Unsupported)?;
-        exponent -= 1;
+        exponent = exponent.saturating_sub(1);
     }
     out.extend_from_slice(value.to_string().as_bytes());
     if format == Format::Exponent {

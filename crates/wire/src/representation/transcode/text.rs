@@ -1,8 +1,10 @@
 //! JSON strings as Go's `encoding/json` writes them: `<`, `>`, `&`, U+2028 and
 //! U+2029 escaped, each byte that is no UTF-8 as `\ufffd`.
 
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGHS: u64 = 0x8080_8080_8080_8080;
+/// Eight times the same byte.
+const fn all(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; 8])
+}
 
 /// Eight bytes at once: the highest bits of those that a JSON string cannot
 /// have as they are, and of those that are not ASCII. A subtraction sets the
@@ -10,41 +12,48 @@ const HIGHS: u64 = 0x8080_8080_8080_8080;
 /// above the lowest there may be wrong ones.
 #[inline]
 const fn special(word: u64) -> u64 {
-    let control = word.wrapping_sub(ONES * 0x20);
+    let control = word.wrapping_sub(all(0x20));
     // `"` and `&` differ in one bit, `<` and `>` in another.
-    let quote = ((word & !(ONES * 0x04)) ^ (ONES * b'"' as u64)).wrapping_sub(ONES);
-    let angle = ((word & !(ONES * 0x02)) ^ (ONES * b'<' as u64)).wrapping_sub(ONES);
-    let backslash = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
-    (control | quote | angle | backslash | word) & HIGHS
+    let quote = ((word & !all(0x04)) ^ all(b'"')).wrapping_sub(all(1));
+    let angle = ((word & !all(0x02)) ^ all(b'<')).wrapping_sub(all(1));
+    let backslash = (word ^ all(b'\\')).wrapping_sub(all(1));
+    (control | quote | angle | backslash | word) & all(0x80)
 }
 
 /// How many bytes from the start need no look: no control characters, quotes,
 /// backslashes, `<`, `>`, `&`, and nothing but ASCII.
 #[inline]
 pub fn plain(bytes: &[u8]) -> usize {
-    let mut at = 0;
     let mut rest = bytes;
+    // The rest is the end of the bytes, and what is added lies inside of it.
+    let place = |rest: &[u8], at: usize| bytes.len().wrapping_sub(rest.len()).wrapping_add(at);
     while let Some((chunk, tail)) = rest.split_first_chunk::<8>() {
         let found = special(u64::from_le_bytes(*chunk));
         if found != 0 {
-            return at + (found.trailing_zeros() / 8) as usize;
+            return place(rest, (found.trailing_zeros() / 8) as usize);
         }
-        at += 8;
         rest = tail;
     }
-    let tail = rest.iter().position(|byte| !PLAIN[usize::from(*byte)]);
-    at + tail.unwrap_or(rest.len())
+    let tail = rest
+        .iter()
+        .position(|byte| PLAIN.get(usize::from(*byte)) != Some(&true));
+    place(rest, tail.unwrap_or(rest.len()))
 }
 
 const PLAIN: [bool; 256] = {
     let mut plain = [false; 256];
-    let mut byte = 0x20;
-    while byte < 0x80 {
-        plain[byte] = !matches!(byte as u8, b'"' | b'&' | b'<' | b'>' | b'\\');
-        byte += 1;
+    let (mut byte, mut rest) = (0u8, plain.as_mut_slice());
+    while let [first, others @ ..] = rest {
+        *first = is_plain(byte);
+        byte = byte.wrapping_add(1);
+        rest = others;
     }
     plain
 };
+
+const fn is_plain(byte: u8) -> bool {
+    matches!(byte, 0x20..0x80) && !matches!(byte, b'"' | b'&' | b'<' | b'>' | b'\\')
+}
 
 /// Appends a JSON string.
 pub fn write(text: &[u8], out: &mut Vec<u8>) {
@@ -180,7 +189,7 @@ mod tests {
         fn plain_stops_at_the_first_that_is_not(
             bytes in proptest::collection::vec(any::<u8>(), 0..40),
         ) {
-            let slow = bytes.iter().position(|b| !PLAIN[usize::from(*b)]);
+            let slow = bytes.iter().position(|b| !is_plain(*b));
             prop_assert_eq!(plain(&bytes), slow.unwrap_or(bytes.len()));
         }
 

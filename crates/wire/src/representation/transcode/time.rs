@@ -1,32 +1,29 @@
 //! `Time` and `MicroTime`: seconds (and nanoseconds) since 1970 in protobuf,
 //! RFC 3339 in JSON.
 
+use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, Timelike, Utc};
+
 use super::NotTranscodable::{Unsupported, WrongType};
-use super::Result;
+use super::{Result, number};
 
 /// The start of the year 1, which is Go's zero time: `null` in JSON, an empty
 /// message in protobuf.
 const ZERO: i64 = -62_135_596_800;
 /// The end of the year 9999, with which RFC 3339 ends.
 const LAST: i64 = 253_402_300_799;
-const DAY: i64 = 86_400;
 
 /// A moment, to the microsecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
-    pub seconds: i64,
-    pub micros: u32,
-}
+pub struct Moment(DateTime<Utc>);
 
 impl Moment {
     /// Go's zero time.
-    pub const ZERO: Self = Self {
-        seconds: ZERO,
-        micros: 0,
-    };
+    pub fn zero() -> Result<Self> {
+        Self::new(ZERO, 0)
+    }
 
     pub fn is_zero(self) -> bool {
-        self.seconds == ZERO && self.micros == 0
+        self.seconds() == ZERO && self.0.nanosecond() == 0
     }
 
     /// Of the fields of a `Timestamp`.
@@ -34,23 +31,31 @@ impl Moment {
         if !(ZERO..=LAST).contains(&seconds) || !(0..1_000_000_000).contains(&nanos) {
             return Err(Unsupported);
         }
-        let micros = nanos.unsigned_abs() / 1000;
-        Ok(Self { seconds, micros })
+        let nanos = nanos.unsigned_abs();
+        let at = DateTime::from_timestamp(seconds, nanos.saturating_sub(nanos % 1000));
+        at.map(Self).ok_or(Unsupported)
+    }
+
+    pub fn seconds(self) -> i64 {
+        self.0.timestamp()
+    }
+
+    /// Nanoseconds of the second: whole microseconds.
+    pub fn nanos(self) -> u32 {
+        self.0.nanosecond()
     }
 
     /// Appends it in quotes, with microseconds or without.
     pub fn write(self, micros: bool, out: &mut Vec<u8>) {
-        let days = self.seconds.div_euclid(DAY);
-        let second = self.seconds.rem_euclid(DAY);
-        let (year, month, day) = civil(days);
+        let at = self.0.naive_utc();
         let mut text = *b"\"0000-00-00T00:00:00.000000Z\"";
-        decimal(&mut text, 1..5, year);
-        decimal(&mut text, 6..8, month);
-        decimal(&mut text, 9..11, day);
-        decimal(&mut text, 12..14, second / 3600);
-        decimal(&mut text, 15..17, second / 60 % 60);
-        decimal(&mut text, 18..20, second % 60);
-        decimal(&mut text, 21..27, i64::from(self.micros));
+        decimal(&mut text, 1..5, at.year().unsigned_abs());
+        decimal(&mut text, 6..8, at.month());
+        decimal(&mut text, 9..11, at.day());
+        decimal(&mut text, 12..14, at.hour());
+        decimal(&mut text, 15..17, at.minute());
+        decimal(&mut text, 18..20, at.second());
+        decimal(&mut text, 21..27, self.nanos() / 1000);
         if micros {
             out.extend_from_slice(&text);
         } else {
@@ -81,17 +86,16 @@ impl Moment {
             digits(pattern, 14..16)?,
             digits(pattern, 17..19)?,
         );
-        let exists = (1..=12).contains(&month) && (1..=days_in(year, month)).contains(&day);
-        if !exists || hour > 23 || minute > 59 || second > 59 {
-            return Err(WrongType);
-        }
+        let date = i32::try_from(year).map_err(|_| WrongType)?;
+        let date = NaiveDate::from_ymd_opt(date, month, day).ok_or(WrongType)?;
+        let local = date.and_hms_opt(hour, minute, second).ok_or(WrongType)?;
         let rest = text.get(19..).unwrap_or_default();
         let (fraction, zone) = fraction(rest)?;
         if micros && fraction.len() != 6 {
             return Err(WrongType);
         }
         let offset = offset(zone)?;
-        let seconds = days(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset;
+        let seconds = local.and_utc().timestamp().saturating_sub(offset);
         if !(ZERO..=LAST).contains(&seconds) {
             return Err(Unsupported);
         }
@@ -100,29 +104,25 @@ impl Moment {
         if seconds == ZERO && !micros && fraction.iter().any(|digit| *digit != b'0') {
             return Err(Unsupported);
         }
-        let micros = u32::try_from(in_micros).unwrap_or_default();
-        Ok(Self { seconds, micros })
+        let at = DateTime::from_timestamp(seconds, in_micros.saturating_mul(1000));
+        at.map(Self).ok_or(Unsupported)
     }
 }
 
-fn decimal(text: &mut [u8], at: std::ops::Range<usize>, mut value: i64) {
-    for digit in text.get_mut(at).into_iter().flatten().rev() {
-        *digit = b'0' + (value % 10) as u8;
+fn decimal(text: &mut [u8], at: std::ops::Range<usize>, mut value: u32) {
+    for character in text.get_mut(at).into_iter().flatten().rev() {
+        *character = number::digit((value % 10) as u8);
         value /= 10;
     }
 }
 
-fn digits(text: &[u8], at: std::ops::Range<usize>) -> Result<i64> {
-    text.get(at)
-        .ok_or(WrongType)?
-        .iter()
-        .try_fold(0, |value, byte| {
-            if byte.is_ascii_digit() {
-                Ok(value * 10 + i64::from(byte - b'0'))
-            } else {
-                Err(WrongType)
-            }
-        })
+fn digits(text: &[u8], at: std::ops::Range<usize>) -> Result<u32> {
+    let mut digits = text.get(at).ok_or(WrongType)?.iter();
+    let number = digits.try_fold(0u32, |value, byte| {
+        let digit = char::from(*byte).to_digit(10)?;
+        value.checked_mul(10)?.checked_add(digit)
+    });
+    number.ok_or(WrongType)
 }
 
 /// The digits after a point, and what follows.
@@ -140,51 +140,24 @@ fn fraction(text: &[u8]) -> Result<(&[u8], &[u8])> {
 
 /// Seconds east of UTC.
 fn offset(zone: &[u8]) -> Result<i64> {
-    let (sign, hours, minutes) = match zone {
+    let (east, hours_and_minutes) = match zone {
         b"Z" => return Ok(0),
-        [b'+', h, g, b':', m, n] => (1, [*h, *g], [*m, *n]),
-        [b'-', h, g, b':', m, n] => (-1, [*h, *g], [*m, *n]),
+        [b'+', rest @ ..] => (true, rest),
+        [b'-', rest @ ..] => (false, rest),
         _ => return Err(WrongType),
     };
-    let (hours, minutes) = (digits(&hours, 0..2)?, digits(&minutes, 0..2)?);
-    if hours > 23 || minutes > 59 {
+    let [_, _, b':', _, _] = hours_and_minutes else {
         return Err(WrongType);
-    }
-    Ok(sign * (hours * 3600 + minutes * 60))
-}
-
-fn is_leap(year: i64) -> bool {
-    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-}
-
-fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if is_leap(year) => 29,
-        2 => 28,
-        _ => 31,
-    }
-}
-
-/// Days from 1970-01-01 to a day of the proleptic Gregorian calendar, counted
-/// in years that begin in March, so that leap days end them.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = year - i64::from(month <= 2);
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
-/// The year, month and day: the inverse of [`days`].
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = (month + 2) % 12 + 1;
-    (era * 400 + year + i64::from(month <= 2), month, day)
+    };
+    let hours = digits(hours_and_minutes, 0..2)?;
+    let minutes = digits(hours_and_minutes, 3..5)?;
+    let time = NaiveTime::from_hms_opt(hours, minutes, 0).ok_or(WrongType)?;
+    let seconds = i64::from(time.num_seconds_from_midnight());
+    Ok(if east {
+        seconds
+    } else {
+        seconds.saturating_neg()
+    })
 }
 
 #[cfg(test)]
@@ -227,21 +200,26 @@ mod tests {
             assert_eq!(out, format!("\"{plain}\"").into_bytes());
             assert_eq!(fine, format!("\"{micro}\"").into_bytes());
             assert_eq!(
-                Moment::parse(plain.as_bytes(), false).unwrap().seconds,
+                Moment::parse(plain.as_bytes(), false).unwrap().seconds(),
                 seconds
             );
             assert_eq!(Moment::parse(micro.as_bytes(), true).unwrap(), moment);
         }
         let zoned = Moment::parse(b"2024-03-01T01:30:00.25+02:00", false).unwrap();
-        assert_eq!(zoned.seconds, 1_709_249_400);
+        assert_eq!(zoned.seconds(), 1_709_249_400);
     }
 
     #[test]
-    fn every_day_is_its_own() {
-        for day in -719_162..2_932_896 {
-            let (year, month, of_month) = civil(day);
-            assert_eq!(days(year, month, of_month), day);
-            assert!((1..=days_in(year, month)).contains(&of_month));
+    fn days_of_all_years_are_read_back() {
+        let week = 7 * 24 * 3600;
+        for seconds in (ZERO..=LAST).step_by(week) {
+            let moment = Moment::new(seconds, 0).unwrap();
+            let mut quoted = Vec::new();
+            moment.write(false, &mut quoted);
+            let [b'"', text @ .., b'"'] = &quoted[..] else {
+                panic!("{quoted:?}");
+            };
+            assert_eq!(Moment::parse(text, false), Ok(moment));
         }
     }
 
@@ -251,6 +229,7 @@ mod tests {
             "",
             "2024-02-30T00:00:00Z",
             "2023-02-29T00:00:00Z",
+            "1900-02-29T00:00:00Z",
             "2024-13-01T00:00:00Z",
             "2024-01-01T24:00:00Z",
             "2024-01-01T00:00:60Z",

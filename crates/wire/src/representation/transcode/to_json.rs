@@ -18,8 +18,11 @@ pub fn write(schema: &Schema, message: &Message, protobuf: &[u8], out: &mut Vec<
         return Err(TooLarge);
     }
     let slots = Vec::with_capacity(FIRST_SLOTS);
-    Writer { schema, slots, out }.message(message, protobuf, b"", 0)
+    Writer { schema, slots, out }.message(message, protobuf, b"", LEVELS)
 }
+
+/// The whole, and messages inside of it.
+const LEVELS: usize = MAX_DEPTH.saturating_add(1);
 
 /// Places for the fields of a Pod and all the messages around one of its.
 const FIRST_SLOTS: usize = 256;
@@ -40,20 +43,19 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Writes a value that is a message.
-    fn message(&mut self, message: &Message, bytes: &[u8], added: &[u8], depth: usize) -> Result {
-        if depth > MAX_DEPTH {
-            return Err(TooDeep);
-        }
+    /// Writes a value that is a message. There is room for so many levels of
+    /// messages: itself and what is inside of it.
+    fn message(&mut self, message: &Message, bytes: &[u8], added: &[u8], room: usize) -> Result {
+        let room = room.checked_sub(1).ok_or(TooDeep)?;
         match message.form() {
             Form::Object => {
                 self.out.push(b'{');
                 self.out.extend_from_slice(added);
-                self.members(message, bytes, depth)?;
+                self.members(message, bytes, room)?;
                 self.close(b'}');
                 Ok(())
             }
-            form => self.special(form, bytes, depth),
+            form => self.special(form, bytes, room),
         }
     }
 
@@ -67,29 +69,28 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes the members of an object, each with a comma after it.
-    fn members(&mut self, message: &Message, bytes: &[u8], depth: usize) -> Result {
+    fn members(&mut self, message: &Message, bytes: &[u8], room: usize) -> Result {
         let base = self.slots.len();
         let fields = message.fields();
-        self.slots.resize(base + fields.len(), Slot::default());
+        let end = base.saturating_add(fields.len());
+        self.slots.resize(end, Slot::default());
         let slots = self.slots.get_mut(base..).unwrap_or_default();
         let set = find_fields(message, bytes, slots)?;
-        let mut written = set | message.written_unset();
-        while written != 0 {
-            let at = written.trailing_zeros() as usize;
-            written &= written - 1;
+        for at in ones(set | message.written_unset()) {
             let field = fields.get(at).ok_or(UnknownField)?;
             if set >> at & 1 == 1 {
-                let slot = self.slots.get(base + at).copied().unwrap_or_default();
-                self.member(field, bytes, slot, depth)?;
+                let slot = self.slots.get(base.saturating_add(at));
+                let slot = slot.copied().unwrap_or_default();
+                self.member(field, bytes, slot, room)?;
             } else {
-                self.unset(field, depth)?;
+                self.unset(field, room)?;
             }
         }
         self.slots.truncate(base);
         Ok(())
     }
 
-    fn member(&mut self, field: &Field, bytes: &[u8], slot: Slot, depth: usize) -> Result {
+    fn member(&mut self, field: &Field, bytes: &[u8], slot: Slot, room: usize) -> Result {
         let mut reader = Reader::within(bytes, slot.start, slot.end)?;
         match field.shape {
             Shape::One | Shape::Optional => match field.kind {
@@ -108,7 +109,7 @@ impl<'a> Writer<'a> {
                     }
                     let of = self.of(of)?;
                     self.key(field);
-                    self.message(of, content, &field.added, depth + 1)?;
+                    self.message(of, content, &field.added, room)?;
                 }
                 Kind::Bytes => {
                     let content = slice(bytes, slot)?;
@@ -134,23 +135,21 @@ impl<'a> Writer<'a> {
                 self.key(field);
                 self.out.push(b'[');
                 while !reader.is_at_end() {
-                    self.element(field, &mut reader, depth)?;
+                    self.element(field, &mut reader, room)?;
                 }
                 self.close(b']');
             }
             Shape::Map => {
                 self.key(field);
-                self.map(field, reader, depth)?;
+                self.map(field, reader, room)?;
             }
             Shape::Inline => {
                 let Kind::Message(of) = field.kind else {
                     return Err(Unsupported);
                 };
                 let of = self.of(of)?;
-                if depth >= MAX_DEPTH {
-                    return Err(TooDeep);
-                }
-                return self.members(of, slice(bytes, slot)?, depth + 1);
+                let room = room.checked_sub(1).ok_or(TooDeep)?;
+                return self.members(of, slice(bytes, slot)?, room);
             }
         }
         self.out.push(b',');
@@ -158,7 +157,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes a field that is not set and not left out, as Go its zero value.
-    fn unset(&mut self, field: &Field, depth: usize) -> Result {
+    fn unset(&mut self, field: &Field, room: usize) -> Result {
         let Kind::Message(of) = field.kind else {
             self.key(field);
             let zero: &[u8] = match (field.shape, field.kind) {
@@ -174,12 +173,12 @@ impl<'a> Writer<'a> {
         match field.shape {
             Shape::Inline => {
                 let of = self.of(of)?;
-                return self.members(of, &[], depth + 1);
+                return self.members(of, &[], room.saturating_sub(1));
             }
             Shape::One => {
                 let of = self.of(of)?;
                 self.key(field);
-                self.message(of, &[], &field.added, depth + 1)?;
+                self.message(of, &[], &field.added, room)?;
             }
             _ => {
                 self.key(field);
@@ -201,7 +200,7 @@ impl<'a> Writer<'a> {
 
     /// Writes the element of a list whose key comes next, with a comma. Other
     /// fields between two elements are passed over: each has its own place.
-    fn element(&mut self, field: &Field, reader: &mut Reader<'_>, depth: usize) -> Result {
+    fn element(&mut self, field: &Field, reader: &mut Reader<'_>, room: usize) -> Result {
         let tag = reader.varint()?;
         if tag != field.tag() {
             return skip(tag, reader);
@@ -214,7 +213,7 @@ impl<'a> Writer<'a> {
             }
             Kind::Message(of) => {
                 let (of, content) = (self.of(of)?, reader.content()?);
-                self.message(of, content, &field.added, depth + 1)?;
+                self.message(of, content, &field.added, room)?;
             }
             kind => {
                 let value = match kind {
@@ -243,17 +242,17 @@ impl<'a> Writer<'a> {
     fn base64(&mut self, content: &[u8]) {
         self.out.push(b'"');
         let start = self.out.len();
-        let length = content.len().div_ceil(3) * 4;
-        self.out.resize(start + length, 0);
+        let length = content.len().div_ceil(3).saturating_mul(4);
+        self.out.resize(start.saturating_add(length), 0);
         let room = self.out.get_mut(start..).unwrap_or_default();
         // There is room, made a line above.
         let written = STANDARD.encode_slice(content, room).unwrap_or_default();
-        self.out.truncate(start + written);
+        self.out.truncate(start.saturating_add(written));
         self.out.push(b'"');
     }
 
     /// Writes a map: by key, which is the order that Go's protobuf has too.
-    fn map(&mut self, field: &Field, entries: Reader<'_>, depth: usize) -> Result {
+    fn map(&mut self, field: &Field, entries: Reader<'_>, room: usize) -> Result {
         let start = self.out.len();
         let mut last: Option<&[u8]> = None;
         let mut reader = entries;
@@ -267,16 +266,16 @@ impl<'a> Writer<'a> {
             let (key, value) = entry(reader.content()?)?;
             if last.is_some_and(|last| last >= key) {
                 self.out.truncate(start);
-                return self.unordered_map(field, entries, depth);
+                return self.unordered_map(field, entries, room);
             }
             last = Some(key);
-            self.entry(field, key, value, depth)?;
+            self.entry(field, key, value, room)?;
         }
         self.close(b'}');
         Ok(())
     }
 
-    fn unordered_map(&mut self, field: &Field, mut reader: Reader<'_>, depth: usize) -> Result {
+    fn unordered_map(&mut self, field: &Field, mut reader: Reader<'_>, room: usize) -> Result {
         let mut sorted = Vec::new();
         while !reader.is_at_end() {
             let tag = reader.varint()?;
@@ -295,13 +294,13 @@ impl<'a> Writer<'a> {
         }
         self.out.push(b'{');
         for (key, value) in sorted {
-            self.entry(field, key, value, depth)?;
+            self.entry(field, key, value, room)?;
         }
         self.close(b'}');
         Ok(())
     }
 
-    fn entry(&mut self, field: &Field, key: &[u8], value: &[u8], depth: usize) -> Result {
+    fn entry(&mut self, field: &Field, key: &[u8], value: &[u8], room: usize) -> Result {
         text::write(key, self.out);
         self.out.push(b':');
         match field.kind {
@@ -309,7 +308,7 @@ impl<'a> Writer<'a> {
             Kind::Bytes => self.base64(value),
             Kind::Message(of) => {
                 let of = self.of(of)?;
-                self.message(of, value, b"", depth + 1)?;
+                self.message(of, value, b"", room)?;
             }
             // No map of Kubernetes has them.
             Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double => return Err(Unsupported),
@@ -319,7 +318,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes a message that has a form of its own in JSON.
-    fn special(&mut self, form: Form, bytes: &[u8], depth: usize) -> Result {
+    fn special(&mut self, form: Form, bytes: &[u8], room: usize) -> Result {
         match form {
             Form::Object => return Err(Unsupported),
             Form::Strings => {
@@ -379,8 +378,8 @@ impl<'a> Writer<'a> {
                 }
                 Some(_) => self.opaque(bytes)?,
             },
-            Form::SchemaOrArray(of) => self.schema_or_list(of, bytes, depth, true)?,
-            Form::SchemaOrStrings(of) => self.schema_or_list(of, bytes, depth, false)?,
+            Form::SchemaOrArray(of) => self.schema_or_list(of, bytes, room, true)?,
+            Form::SchemaOrStrings(of) => self.schema_or_list(of, bytes, room, false)?,
             Form::SchemaOrBool(of) => {
                 let (mut allows, mut schema) = (false, None);
                 read_small(bytes, |number, value| {
@@ -394,7 +393,7 @@ impl<'a> Writer<'a> {
                 match schema {
                     Some(schema) => {
                         let of = self.of(of)?;
-                        self.message(of, schema, b"", depth + 1)?;
+                        self.message(of, schema, b"", room)?;
                     }
                     None => self.scalar(Kind::Bool, allows.into())?,
                 }
@@ -431,9 +430,9 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes a schema (field 1), or the list (field 2) if it has elements.
-    fn schema_or_list(&mut self, of: u16, bytes: &[u8], depth: usize, schemas: bool) -> Result {
+    fn schema_or_list(&mut self, of: u16, bytes: &[u8], room: usize, schemas: bool) -> Result {
         let of = self.of(of)?;
-        let (start, mut schema) = (self.out.len(), None);
+        let (start, mut schema, mut is_list) = (self.out.len(), None, false);
         self.out.push(b'[');
         let mut reader = Reader::new(bytes);
         while !reader.is_at_end() {
@@ -443,16 +442,17 @@ impl<'a> Writer<'a> {
                 0x12 => {
                     let content = reader.content()?;
                     if schemas {
-                        self.message(of, content, b"", depth + 1)?;
+                        self.message(of, content, b"", room)?;
                     } else {
                         text::write(content, self.out);
                     }
                     self.out.push(b',');
+                    is_list = true;
                 }
                 _ => return Err(UnknownField),
             }
         }
-        if self.out.len() > start + 1 {
+        if is_list {
             // Go would not write the schema: that is for nobody to lose.
             if schema.is_some() {
                 return Err(Unsupported);
@@ -462,13 +462,23 @@ impl<'a> Writer<'a> {
         }
         self.out.truncate(start);
         match schema {
-            Some(schema) => self.message(of, schema, b"", depth + 1),
+            Some(schema) => self.message(of, schema, b"", room),
             None => {
                 self.null();
                 Ok(())
             }
         }
     }
+}
+
+/// The positions of the bits that are set, from the lowest on.
+fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let below = bits.checked_sub(1)?;
+        let at = bits.trailing_zeros() as usize;
+        bits &= below;
+        Some(at)
+    })
 }
 
 trait OmitsZero {
@@ -511,7 +521,7 @@ fn find_fields(message: &Message, bytes: &[u8], slots: &mut [Slot]) -> Result<u6
         match tag & 7 {
             wire::LENGTH => {
                 let length = reader.content()?.len();
-                start = reader.at() - length;
+                start = reader.at().saturating_sub(length);
             }
             wire::VARINT => drop(reader.varint()?),
             _ => drop(reader.fixed64()?),
@@ -588,7 +598,7 @@ fn one_content(bytes: &[u8]) -> Result<Option<&[u8]>> {
 /// An empty message is Go's zero time; `Time` has no parts of a second.
 fn moment(bytes: &[u8], micros: bool) -> Result<Moment> {
     if bytes.is_empty() {
-        return Ok(Moment::ZERO);
+        return Moment::zero();
     }
     let (mut seconds, mut nanos) = (0, 0);
     read_small(bytes, |number, value| {

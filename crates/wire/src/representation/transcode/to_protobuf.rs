@@ -24,7 +24,7 @@ pub fn write(schema: &Schema, message: &Message, json: &[u8], out: &mut Vec<u8>)
         json: Cursor::new(json),
         buffers: [std::mem::take(out), Vec::with_capacity(json.len())],
         members: Vec::with_capacity(FIRST_MEMBERS),
-        depth: 0,
+        room: MAX_DEPTH,
     };
     let written = writer.whole(message);
     let [first, _] = writer.buffers;
@@ -49,7 +49,7 @@ impl Written {
         let place = |at: usize| u32::try_from(at).map_err(|_| TooLarge);
         Ok(Self {
             start: place(start)?,
-            end: place(end + 1)?,
+            end: place(end.saturating_add(1))?,
         })
     }
 
@@ -75,34 +75,41 @@ struct Writer<'a> {
     buffers: [Vec<u8>; 2],
     /// Those of all messages around the one that is read, and its own.
     members: Vec<Written>,
-    depth: usize,
+    /// For so many levels of messages.
+    room: usize,
 }
 
-/// Which of the buffers: even and odd.
-type Target = usize;
+/// Which of the buffers.
+#[derive(Clone, Copy)]
+enum Target {
+    First,
+    Second,
+}
+
+impl Target {
+    fn other(self) -> Self {
+        match self {
+            Self::First => Self::Second,
+            Self::Second => Self::First,
+        }
+    }
+}
 
 impl<'a> Writer<'a> {
     fn whole(&mut self, message: &Message) -> Result {
         match message.form() {
-            Form::Object => self.object(message, None, 0)?,
-            form => self.special(form, None, 0)?,
+            Form::Object => self.object(message, None, Target::First)?,
+            form => self.special(form, None, Target::First)?,
         }
         self.json.end()
     }
 
     #[inline]
     fn buffer(&mut self, target: Target) -> &mut Vec<u8> {
-        let [even, odd] = &mut self.buffers;
-        if target & 1 == 0 { even } else { odd }
-    }
-
-    /// The buffer of a target, and the other.
-    fn both(&mut self, target: Target) -> (&mut Vec<u8>, &mut Vec<u8>) {
-        let [even, odd] = &mut self.buffers;
-        if target & 1 == 0 {
-            (even, odd)
-        } else {
-            (odd, even)
+        let [first, second] = &mut self.buffers;
+        match target {
+            Target::First => first,
+            Target::Second => second,
         }
     }
 
@@ -135,27 +142,20 @@ impl<'a> Writer<'a> {
         if !self.json.take(b'{') {
             return Err(WrongType);
         }
-        if self.depth >= MAX_DEPTH {
-            return Err(TooDeep);
-        }
-        self.depth += 1;
-        let parts = self.buffer(target + 1).len();
+        let room = self.room;
+        self.room = room.checked_sub(1).ok_or(TooDeep)?;
+        let parts = self.buffer(target.other()).len();
         let base = self.members.len();
-        let count = message.member_count();
-        self.members.resize(base + count, Written::default());
+        let end = base.saturating_add(message.member_count());
+        self.members.resize(end, Written::default());
         if !self.json.take(b'}') {
-            self.read_members(message, base, target + 1)?;
+            self.read_members(message, base, target.other())?;
         }
-        self.depth -= 1;
+        self.room = room;
         let members = self.members.get(base..).unwrap_or_default();
         let length = length(self.schema, message, members);
         let schema = self.schema;
-        let [even, odd] = &mut self.buffers;
-        let (out, from) = if target & 1 == 0 {
-            (even, odd)
-        } else {
-            (odd, even)
-        };
+        let (out, from) = both(&mut self.buffers, target);
         if let Some(tag) = tag {
             encode_varint(tag, out);
             encode_varint(length as u64, out);
@@ -176,16 +176,17 @@ impl<'a> Writer<'a> {
                 let owner = self.of(member.owner)?;
                 let field = owner.fields().get(usize::from(member.field));
                 let field = field.ok_or(Unsupported)?;
-                if self.members.get(base + at).is_none_or(|m| m.is_there()) {
+                let place = base.saturating_add(at);
+                if self.members.get(place).is_none_or(|m| m.is_there()) {
                     return Err(Twice);
                 }
                 let start = self.buffer(target).len();
                 self.member(field, target)?;
                 let written = Written::new(start, self.buffer(target).len())?;
-                if let Some(member) = self.members.get_mut(base + at) {
+                if let Some(member) = self.members.get_mut(place) {
                     *member = written;
                 }
-                next = at + 1;
+                next = at.saturating_add(1);
             } else {
                 // Protobuf has these outside, or not at all.
                 let seen = match &*key {
@@ -332,19 +333,19 @@ impl<'a> Writer<'a> {
 
     fn entry(&mut self, field: &Field, key: &[u8], target: Target) -> Result {
         // The value waits in the other buffer for the entry's length.
-        let waiting = self.buffer(target + 1).len();
+        let waiting = self.buffer(target.other()).len();
         match field.kind {
             // As nil is in Go: an entry without a value.
             Kind::Bytes => {
                 if let Some(bytes) = self.base64()? {
-                    self.content(Some(VALUE), &bytes, target + 1);
+                    self.content(Some(VALUE), &bytes, target.other());
                 }
             }
-            kind => self.value(kind, VALUE, target + 1)?,
+            kind => self.value(kind, VALUE, target.other())?,
         }
-        let (out, other) = self.both(target);
+        let (out, other) = both(&mut self.buffers, target);
         let value = other.get(waiting..).unwrap_or_default();
-        let length = 1 + encoded_len_varint(key.len() as u64) + key.len() + value.len();
+        let length = field_len(KEY, key.len()).saturating_add(value.len());
         encode_varint(field.tag(), out);
         encode_varint(length as u64, out);
         encode_varint(KEY, out);
@@ -397,9 +398,9 @@ impl<'a> Writer<'a> {
                 let moment = Moment::parse(&self.json.string()?, micros)?;
                 if !moment.is_zero() {
                     encode_varint(0x08, &mut content);
-                    encode_varint(moment.seconds as u64, &mut content);
+                    encode_varint(moment.seconds() as u64, &mut content);
                     encode_varint(0x10, &mut content);
-                    encode_varint(u64::from(moment.micros) * 1000, &mut content);
+                    encode_varint(moment.nanos().into(), &mut content);
                 }
             }
             Form::Quantity => {
@@ -425,27 +426,27 @@ impl<'a> Writer<'a> {
             }
             Form::RawExtension | Form::FieldsV1 | Form::Json => {
                 let literal = self.json.literal()?;
-                let header = 1 + encoded_len_varint(literal.len() as u64);
+                let length = field_len(KEY, literal.len());
                 let out = self.buffer(target);
                 if let Some(tag) = tag {
                     encode_varint(tag, out);
-                    encode_varint((header + literal.len()) as u64, out);
+                    encode_varint(length as u64, out);
                 }
                 bytes_field(KEY, literal, out);
                 return Ok(());
             }
             Form::Strings => {
-                return self.wrapped(tag, target, |this| this.strings(KEY, target + 1));
+                return self.wrapped(tag, target, |this| this.strings(KEY, target.other()));
             }
             Form::SchemaOrArray(of) => {
                 let of = self.of(of)?;
-                return self.wrapped(tag, target, |this| this.schema_or_array(of, target + 1));
+                return self.wrapped(tag, target, |this| this.schema_or_array(of, target.other()));
             }
             Form::SchemaOrStrings(of) => {
                 let of = self.of(of)?;
                 return self.wrapped(tag, target, |this| match this.json.peek() {
-                    b'{' => this.object(of, Some(KEY), target + 1),
-                    _ => this.strings(VALUE, target + 1),
+                    b'{' => this.object(of, Some(KEY), target.other()),
+                    _ => this.strings(VALUE, target.other()),
                 });
             }
             Form::SchemaOrBool(of) => {
@@ -453,10 +454,10 @@ impl<'a> Writer<'a> {
                 return self.wrapped(tag, target, |this| {
                     let object = this.json.peek() == b'{';
                     let allows = object || this.json.boolean()?;
-                    this.buffer(target + 1)
+                    this.buffer(target.other())
                         .extend_from_slice(&[0x08, allows.into()]);
                     if object {
-                        this.object(of, Some(VALUE), target + 1)?;
+                        this.object(of, Some(VALUE), target.other())?;
                     }
                     Ok(())
                 });
@@ -473,9 +474,9 @@ impl<'a> Writer<'a> {
         target: Target,
         write: impl FnOnce(&mut Self) -> Result,
     ) -> Result {
-        let waiting = self.buffer(target + 1).len();
+        let waiting = self.buffer(target.other()).len();
         write(self)?;
-        let (out, other) = self.both(target);
+        let (out, other) = both(&mut self.buffers, target);
         let content = other.get(waiting..).unwrap_or_default();
         if let Some(tag) = tag {
             encode_varint(tag, out);
@@ -513,6 +514,15 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// The buffer of a target, and the other.
+fn both(buffers: &mut [Vec<u8>; 2], target: Target) -> (&mut Vec<u8>, &mut Vec<u8>) {
+    let [first, second] = buffers;
+    match target {
+        Target::First => (first, second),
+        Target::Second => (second, first),
+    }
+}
+
 /// The keys of fields 1 and 2 that have a length: of a map's entry.
 const KEY: u64 = 0x0a;
 const VALUE: u64 = 0x12;
@@ -523,21 +533,29 @@ fn bytes_field(tag: u64, content: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(content);
 }
 
+/// The length of a field with a content of this length.
+fn field_len(tag: u64, content: usize) -> usize {
+    encoded_len_varint(tag)
+        .saturating_add(encoded_len_varint(content as u64))
+        .saturating_add(content)
+}
+
 /// The length of a message's protobuf, of which these members were read.
 fn length(schema: &Schema, message: &Message, members: &[Written]) -> usize {
-    let mut sum = 0;
+    let mut sum = 0usize;
     for field in message.fields() {
-        sum += match (field.shape, field.kind) {
+        let length = match (field.shape, field.kind) {
             (Shape::Inline, Kind::Message(of)) => {
                 let inner = inlined(schema, of, field, members);
                 let inner = inner.map_or(0, |(of, members)| length(schema, of, members));
-                encoded_len_varint(field.tag()) + encoded_len_varint(inner as u64) + inner
+                field_len(field.tag(), inner)
             }
             _ => match members.get(field.first_member()).map_or(0, |m| m.len()) {
                 0 => field.zero().len(),
                 length => length,
             },
         };
+        sum = sum.saturating_add(length);
     }
     sum
 }

@@ -36,12 +36,18 @@ impl<'a> Reader<'a> {
         self.at >= self.bytes.len()
     }
 
+    #[inline(always)]
+    fn byte(&mut self) -> Result<u8> {
+        let byte = *self.bytes.get(self.at).ok_or(Malformed)?;
+        self.at = self.at.saturating_add(1);
+        Ok(byte)
+    }
+
     // Most are one byte long, and there are two for each value: called, this
     // would be an eighth of the time that transcoding takes.
     #[inline(always)]
     pub fn varint(&mut self) -> Result<u64> {
-        let first = *self.bytes.get(self.at).ok_or(Malformed)?;
-        self.at += 1;
+        let first = self.byte()?;
         if first < 0x80 {
             return Ok(u64::from(first));
         }
@@ -52,8 +58,7 @@ impl<'a> Reader<'a> {
     fn long_varint(&mut self, first: u64) -> Result<u64> {
         let mut value = first;
         for shift in (7..64).step_by(7) {
-            let byte = *self.bytes.get(self.at).ok_or(Malformed)?;
-            self.at += 1;
+            let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
             // The tenth byte has room for one bit.
             if shift == 63 && bits > 1 {
@@ -71,16 +76,16 @@ impl<'a> Reader<'a> {
     #[inline(always)]
     pub fn content(&mut self) -> Result<&'a [u8]> {
         let length = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
-        let rest = self.bytes.get(self.at..).ok_or(Malformed)?;
-        let content = rest.get(..length).ok_or(Malformed)?;
-        self.at += length;
+        let end = self.at.checked_add(length).ok_or(Malformed)?;
+        let content = self.bytes.get(self.at..end).ok_or(Malformed)?;
+        self.at = end;
         Ok(content)
     }
 
     pub fn fixed64(&mut self) -> Result<u64> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let bytes = rest.first_chunk::<8>().ok_or(Malformed)?;
-        self.at += 8;
+        self.at = self.at.saturating_add(8);
         Ok(u64::from_le_bytes(*bytes))
     }
 }

@@ -42,7 +42,7 @@ impl Emitter {
         self.indent = match outer {
             None => Some(0),
             Some(indent) if level => Some(indent),
-            Some(indent) => Some(indent + INDENT),
+            Some(indent) => Some(indent.saturating_add(INDENT)),
         };
         outer
     }
@@ -88,7 +88,7 @@ impl Emitter {
     fn write_scalar(&mut self, scalar: &Scalar<'_>, key: bool) {
         let outer = self.indent;
         // Its further lines are below it.
-        self.indent = Some(outer.map_or(INDENT, |indent| indent + INDENT));
+        self.indent = Some(outer.map_or(INDENT, |indent| indent.saturating_add(INDENT)));
         match scalar.style(key) {
             Style::Plain => self.plain(scalar.text, !key),
             Style::SingleQuoted => self.single_quoted(scalar.text, !key),
@@ -284,7 +284,7 @@ impl Emitter {
         let mut buffer = [0; 4];
         self.out
             .extend_from_slice(c.encode_utf8(&mut buffer).as_bytes());
-        self.column += 1;
+        self.column = self.column.saturating_add(1);
     }
 
     fn put_break(&mut self) {

@@ -39,7 +39,7 @@ pub(super) fn sort<V>(members: &mut Vec<(Cow<'_, str>, V)>) -> Result<(), NotExa
         sorted.insert(at, member);
     }
     let ordered = sorted.iter().enumerate().all(|(n, (a, _))| {
-        let mut later = sorted.iter().skip(n + 1);
+        let mut later = sorted.iter().skip(n.saturating_add(1));
         later.all(|(b, _)| compare(a, b) == Ordering::Less)
     });
     *members = sorted;
@@ -65,10 +65,10 @@ fn compare(a: &str, b: &str) -> Ordering {
     let carried = (*x == b'0' || *y == b'0') && before.any(|b| *b != b'0');
     let number = |key: &[u8]| {
         let digits = key.get(same..).unwrap_or_default().iter();
-        let digits = digits.take_while(|b| b.is_ascii_digit());
-        digits.fold((i64::from(carried), 0), |(value, length), digit| {
-            let digit = i64::from(digit - b'0');
-            (value.wrapping_mul(10).wrapping_add(digit), length + 1usize)
+        let digits = digits.map_while(|b| char::from(*b).to_digit(10));
+        digits.fold((i64::from(carried), 0usize), |(value, length), digit| {
+            let value = value.wrapping_mul(10).wrapping_add(digit.into());
+            (value, length.saturating_add(1))
         })
     };
     number(a).cmp(&number(b)).then(x.cmp(y))

@@ -47,7 +47,7 @@ pub struct NotExact;
 /// The YAML of a JSON document; it ends with a newline.
 pub fn from_json(json: &[u8]) -> Result<Vec<u8>, NotExact> {
     let json = json.trim_ascii();
-    let mut emitter = Emitter::new(json.len() + json.len() / 4);
+    let mut emitter = Emitter::new(json.len().saturating_add(json.len() / 4));
     node(&mut emitter, json, Context::Root, 0)?;
     Ok(emitter.finish())
 }
@@ -99,7 +99,7 @@ fn mapping(emitter: &mut Emitter, json: &[u8], depth: usize) -> Result<(), NotEx
     let outer = emitter.indent(false);
     for (key, value) in members {
         emitter.key(&Scalar::string(&key));
-        node(emitter, value, Context::Value, depth + 1)?;
+        node(emitter, value, Context::Value, depth.saturating_add(1))?;
     }
     emitter.outdent(outer);
     Ok(())
@@ -120,7 +120,7 @@ fn sequence(
     for element in elements {
         let (_, value) = element.map_err(|_| NotExact)?;
         emitter.dash();
-        node(emitter, value, Context::Element, depth + 1)?;
+        node(emitter, value, Context::Element, depth.saturating_add(1))?;
     }
     emitter.outdent(outer);
     Ok(())

@@ -80,8 +80,9 @@ fn zone(reader: &mut Reader<'_>) -> Option<()> {
         return None;
     };
     let number = |tens: &u8, ones: &u8| {
-        let digits = tens.is_ascii_digit() && ones.is_ascii_digit();
-        digits.then(|| (tens - b'0') * 10 + (ones - b'0'))
+        let tens = char::from(*tens).to_digit(10)?;
+        let ones = char::from(*ones).to_digit(10)?;
+        tens.checked_mul(10)?.checked_add(ones)
     };
     (number(a, b)? <= 24 && number(c, d)? <= 60).then_some(())
 }
