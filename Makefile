@@ -29,7 +29,7 @@ run: ## Builds and starts apifront on http://127.0.0.1:8001 with an embedded API
 
 .PHONY: test
 test: test-servers ## Runs all tests, those against a real kube-apiserver included
-	cargo test --lib --bins --tests --no-fail-fast -- --test-threads=$(TEST_THREADS) $(TEST_ARGS)
+	cargo test --workspace --lib --bins --tests --no-fail-fast -- --test-threads=$(TEST_THREADS) $(TEST_ARGS)
 
 .PHONY: test-servers
 test-servers: ## Builds the real servers that the tests run against (Go; minutes when cold)
@@ -40,7 +40,7 @@ test-servers: ## Builds the real servers that the tests run against (Go; minutes
 .PHONY: lint
 lint: ## Checks format, clippy, scripts, Go files and, if installed, dependencies
 	cargo fmt --all --check
-	cargo clippy --all-targets -- -D warnings
+	cargo clippy --workspace --all-targets -- -D warnings
 	for script in $(SCRIPTS); do bash -n "$$script"; done
 	if command -v gofmt >/dev/null; then \
 	  unformatted=$$(gofmt -l $(GO_FOLDERS)); \

@@ -1,8 +1,8 @@
 //! The API servers behind us: where they are, how we prove who we are, and the
 //! requests apifront makes there itself.
 
-// These modules read what servers send: none of them may overflow a number, or
-// look for a value where it is not.
+// No value from the wire or a file may overflow a number, or be looked for where
+// it is not.
 #![cfg_attr(
     not(test),
     deny(

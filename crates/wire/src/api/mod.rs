@@ -1,17 +1,6 @@
 //! The wire vocabulary of the Kubernetes API, as types that cannot hold
 //! nonsense. No I/O here.
 
-// These modules read values from the wire: none of them may overflow a number,
-// or be looked for where it is not.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::indexing_slicing,
-        clippy::string_slice
-    )
-)]
-
 pub mod attributes;
 pub mod continue_token;
 pub mod duration;
