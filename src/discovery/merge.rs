@@ -9,8 +9,8 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use super::priorities::{Priorities, Priority};
-use super::version_order;
 use crate::api::GroupVersion;
+use crate::api::version_order;
 
 /// Always the first: aggregator's own.
 const FIRST: &str = "apiregistration.k8s.io";
