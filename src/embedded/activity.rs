@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{EmbeddedServer, meta, storage::Expect};
+use super::{meta, server::EmbeddedServer, storage::Expect};
 use crate::api::GroupResource;
 
 /// Often enough to be seen, seldom enough to be read.
@@ -70,7 +70,7 @@ impl EmbeddedServer {
             .get("restartCount")
             .and_then(Value::as_i64)
             .unwrap_or(0);
-        container.insert("restartCount".to_owned(), (restarts + 1).into());
+        container.insert("restartCount".to_owned(), restarts.saturating_add(1).into());
         let now = meta::now();
         container.insert("state".to_owned(), json!({"running": {"startedAt": now}}));
         container.insert(

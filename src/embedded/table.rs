@@ -16,7 +16,7 @@ use crate::{
     representation::{ListMeta, NotPrintable, Printer, TableOptions, partial},
 };
 
-/// Who prints a resource; kinds without a printer show name and age.
+/// The printer of a resource. Kinds without one of their own show name and age.
 fn printer(resource: &Resource) -> &Printer {
     resource
         .custom

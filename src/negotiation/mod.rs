@@ -169,8 +169,8 @@ pub fn negotiate_watch(headers: &HeaderMap, offer: Offer) -> Negotiation {
     match choose(headers, offer) {
         Err(Undecidable) => Negotiation::Unknown,
         Ok(None | Some((MediaType::Yaml, ..))) => Negotiation::NotAcceptable,
-        // No event is a list: converting fails and the event carries the
-        // untransformed object.
+        // No event is a list: converting the first one fails, and ends the
+        // stream.
         Ok(Some((_, Transform::PartialObjectMetadataList(_), _))) => Negotiation::Unknown,
         Ok(Some((media_type, transform, _))) => Negotiation::Accepted(Representation {
             media_type,

@@ -3,8 +3,8 @@
 use http::{Response, StatusCode};
 
 use crate::{
-    api::Query,
-    embedded::http::{Body, page_not_found, text, with_type},
+    api::{Query, query::go_quote},
+    embedded::http::reply::{Body, page_not_found, text, with_type},
 };
 
 const CHECKS: &[&str] = &["ping", "log"];
@@ -34,7 +34,7 @@ pub fn health(probe: &str, check: Option<&str>, query: &Query) -> Response<Body>
     let mut unknown: Vec<String> = excluded
         .iter()
         .filter(|check| !CHECKS.contains(check))
-        .map(|check| format!("{check:?}"))
+        .map(|check| go_quote(check))
         .collect();
     if !unknown.is_empty() {
         unknown.sort();

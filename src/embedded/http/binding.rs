@@ -6,7 +6,12 @@ use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::{Map, Value, json};
 
-use super::{Body, answer, body, call::Call, errors, update::ATTEMPTS};
+use super::{
+    body,
+    call::{ATTEMPTS, Call},
+    errors,
+    reply::{self, Body},
+};
 use crate::{
     api::{GroupResource, Reason, Status, query::go_quote},
     embedded::{
@@ -16,7 +21,7 @@ use crate::{
 };
 
 pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     let binding = body::object_of(call, incoming, "Binding", &["v1"]).await?;
     let dry_run = body::dry_run(call, "CreateOptions")?;
     let name = match (call.target.name.as_str(), meta::name(&binding)) {
@@ -42,7 +47,7 @@ pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
             .ok_or_else(|| Status::not_found(&pods, name))?;
         check(&stored, &binding, name, &key)?;
         if dry_run {
-            return Ok(answer::done(StatusCode::CREATED));
+            return Ok(reply::done(StatusCode::CREATED));
         }
         let mut pod = stored.value.clone();
         bind(&mut pod, &binding, node, &meta::now());
@@ -50,7 +55,7 @@ pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
             .storage()
             .put(&pods, &key, Expect::Revision(stored.revision), pod)
         {
-            Ok(_) => return Ok(answer::done(StatusCode::CREATED)),
+            Ok(_) => return Ok(reply::done(StatusCode::CREATED)),
             Err(CommitError::Changed) => {}
             Err(_) => return Err(Status::not_found(&pods, name)),
         }

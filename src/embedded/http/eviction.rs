@@ -6,9 +6,10 @@ use hyper::body::Incoming;
 use serde::Deserialize;
 
 use super::{
-    Body, answer, body,
+    body,
     call::Call,
     delete::{self, Options},
+    reply::{self, Body},
 };
 use crate::{api::Status, embedded::meta};
 
@@ -16,7 +17,7 @@ use crate::{api::Status, embedded::meta};
 const API_VERSIONS: [&str; 2] = ["policy/v1", "policy/v1beta1"];
 
 pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     let eviction = body::object_of(call, incoming, "Eviction", &API_VERSIONS).await?;
     if meta::name(&eviction) != call.target.name {
         return Err(Status::bad_request(
@@ -33,5 +34,5 @@ pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
         options.dry_run.push("All".to_owned());
     }
     delete::begin(call, &options)?;
-    Ok(answer::done(StatusCode::CREATED))
+    Ok(reply::done(StatusCode::CREATED))
 }

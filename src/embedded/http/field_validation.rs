@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::{call::Call, errors};
-use crate::api::{GroupResource, Reason, Status, go_json, query::go_quote};
+use crate::api::{GroupResource, Reason, Status, go_json, query::go_quote, status::Cause};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldValidation {
@@ -24,7 +24,7 @@ fn asked(call: &Call<'_>, options: &str) -> Result<FieldValidation, Status> {
                 "Unsupported value: {}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"",
                 go_quote(other)
             );
-            let cause = errors::cause("FieldValueNotSupported", "fieldValidation", message);
+            let cause = Cause::new("FieldValueNotSupported", "fieldValidation", message);
             Err(errors::invalid_options(options, vec![cause]))
         }
     }
@@ -37,7 +37,8 @@ pub fn of_body(call: &Call<'_>, options: &str, object: &mut Value) -> Result<(),
     };
     let (kind, version) = (&call.resource.kind, &call.resource.gvr.version);
     Err(Status::bad_request(format!(
-        "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+        "{kind} in version {} cannot be handled as a {kind}: {why}",
+        go_quote(version)
     )))
 }
 
@@ -53,8 +54,8 @@ pub fn of_patched(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
         group: String::new(),
         resource: String::new(),
     };
-    let cause = errors::cause("FieldValueInvalid", "patch", message);
-    Err(errors::invalid(&nothing, "", vec![cause]))
+    let cause = Cause::new("FieldValueInvalid", "patch", message);
+    Err(Status::invalid(&nothing, "", vec![cause]))
 }
 
 /// For an applied configuration, which must be of the schema in any case.

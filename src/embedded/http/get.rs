@@ -2,11 +2,11 @@
 
 use http::{Response, StatusCode};
 
-use super::{Body, call::Call, list::wait_for, list_options::parse_version};
+use super::{call::Call, fresh::wait_for, list_options::parse_version, reply::Body};
 use crate::api::{Reason, Status};
 
 pub async fn get(call: &Call<'_>) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     let version = call.head.query.get("resourceVersion").unwrap_or_default();
     let version =
         parse_version(version).map_err(|text| Status::failure(500, Reason::Unknown, text))?;

@@ -5,14 +5,18 @@ use http::{HeaderMap, Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 
-use super::{Body, body, call::Call, json_bytes};
+use super::{
+    body,
+    call::Call,
+    reply::{Body, json_bytes},
+};
 use crate::{
     api::{Status, user},
     embedded::{encoding, view},
 };
 
 pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     let resource = &call.resource;
     let mut review = body::object(call, incoming, &resource.kind, &resource.api_version()).await?;
     let status = match resource.kind.as_str() {
@@ -31,8 +35,7 @@ pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
         map.insert("status".to_owned(), status);
     }
     crate::embedded::meta::metadata_mut(&mut review);
-    let item = encoding::built_in(&review);
-    let object = encoding::with_type(&resource.kind, &resource.api_version(), &item);
+    let object = encoding::whole(&resource.api_version(), &resource.kind, &review);
     Ok(json_bytes(StatusCode::CREATED, object.to_vec()))
 }
 

@@ -7,10 +7,11 @@ use hyper::body::Incoming;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Body, body,
-    call::Call,
-    errors, json_bytes, patch,
-    update::{self, ATTEMPTS},
+    body,
+    call::{ATTEMPTS, Call},
+    errors, patch,
+    reply::{Body, json_bytes},
+    update,
 };
 use crate::{
     api::Status,
@@ -20,12 +21,12 @@ use crate::{
 const API_VERSION: &str = "autoscaling/v1";
 
 pub fn get(call: &Call<'_>) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     answer(call, &call.find()?)
 }
 
 pub async fn put(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     let paths = paths(call)?;
     let by_patch = call.head.method == http::Method::PATCH;
     let (patch, whole) = if by_patch {
@@ -76,8 +77,7 @@ fn answer(call: &Call<'_>, stored: &Arc<Stored>) -> Result<Response<Body>, Statu
         map.remove("kind");
         map.remove("apiVersion");
     }
-    let item = encoding::built_in(&scale);
-    let bytes = encoding::with_type("Scale", API_VERSION, &item);
+    let bytes = encoding::whole(API_VERSION, "Scale", &scale);
     Ok(json_bytes(StatusCode::OK, bytes.to_vec()))
 }
 
@@ -145,10 +145,7 @@ fn selector_text(selector: &Value) -> String {
 fn set(object: &mut Value, pointer: &str, value: Value) {
     let mut slot = object;
     for key in pointer.split('/').skip(1) {
-        if !slot.is_object() {
-            *slot = Value::Object(Map::new());
-        }
-        slot = &mut slot[key];
+        slot = meta::as_map(slot).entry(key).or_insert(Value::Null);
     }
     *slot = value;
 }

@@ -2,8 +2,8 @@
 
 use parking_lot::Mutex;
 
-/// As in apiserver `endpoints/filters/warning.go`: characters of all warnings
-/// of an answer. Later ones are left out.
+/// All warnings of an answer have so many characters together; later ones are
+/// left out (apiserver `endpoints/filters/warning.go`).
 const LIMIT: usize = 4 * 1024;
 
 #[derive(Default)]
@@ -14,7 +14,7 @@ impl Warnings {
     pub fn add(&self, text: String) {
         let mut texts = self.0.lock();
         let length: usize = texts.iter().map(String::len).sum();
-        if !texts.contains(&text) && length + text.len() <= LIMIT {
+        if !texts.contains(&text) && length.saturating_add(text.len()) <= LIMIT {
             texts.push(text);
         }
     }

@@ -5,7 +5,7 @@
 mod custom;
 mod workloads;
 
-use super::EmbeddedServer;
+use super::server::EmbeddedServer;
 
 impl EmbeddedServer {
     /// Adds the samples to what is there.

@@ -1,4 +1,4 @@
-//! Values and numbers as Go prints them in error texts.
+//! This module writes values and numbers as Go prints them in error texts.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ pub fn bad(value: &Value) -> String {
     }
 }
 
-/// What a value is called among types.
+/// Names the type of a value, as the validators call it.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
