@@ -12,6 +12,17 @@
 //! authorization and no controller: whoever reaches it may do everything, and
 //! a Deployment makes no pods. It must be served on loopback only.
 
+// These modules read values from the wire: none of them may overflow a number,
+// or be looked for where it is not.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::indexing_slicing,
+        clippy::string_slice
+    )
+)]
+
 mod activity;
 mod apply;
 mod discovery;
