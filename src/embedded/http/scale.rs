@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -16,6 +17,7 @@ use super::{
 use crate::{
     api::Status,
     embedded::{encoding, meta, registry::Scale, storage::Stored, view},
+    representation::table::selector::Selector,
 };
 
 const API_VERSION: &str = "autoscaling/v1";
@@ -123,22 +125,21 @@ fn scale(call: &Call<'_>, stored: &Stored) -> Result<Value, Status> {
     }))
 }
 
-/// A label selector, or the plain map of a replication controller, as text.
+/// The text of a label selector, or of the plain map that a replication
+/// controller has. Custom resources have a text already.
 fn selector_text(selector: &Value) -> String {
     match selector {
         Value::String(text) => text.clone(),
-        Value::Object(map) => {
-            let labels = map
-                .get("matchLabels")
-                .and_then(Value::as_object)
-                .unwrap_or(map);
-            let pairs: Vec<String> = labels
+        Value::Object(labels) if labels.values().all(Value::is_string) => {
+            let pairs = labels
                 .iter()
-                .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
-                .collect();
-            pairs.join(",")
+                .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
+            pairs.collect::<Vec<_>>().join(",")
         }
-        _ => String::new(),
+        selector => Selector::deserialize(selector)
+            .ok()
+            .and_then(|selector| selector.text().ok())
+            .unwrap_or_default(),
     }
 }
 
@@ -148,4 +149,27 @@ fn set(object: &mut Value, pointer: &str, value: Value) {
         slot = meta::as_map(slot).entry(key).or_insert(Value::Null);
     }
     *slot = value;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_are_written_as_texts() {
+        for (selector, expected) in [
+            (json!("a=b"), "a=b"),
+            (json!({"a": "b", "c": "d"}), "a=b,c=d"),
+            (json!({"matchLabels": {"c": "d", "a": "b"}}), "a=b,c=d"),
+            (
+                json!({"matchLabels": {"c": "d"}, "matchExpressions": [
+                    {"key": "a", "operator": "In", "values": ["y", "x"]},
+                ]}),
+                "a in (x,y),c=d",
+            ),
+            (json!(null), ""),
+        ] {
+            assert_eq!(selector_text(&selector), expected);
+        }
+    }
 }
