@@ -31,6 +31,7 @@ pub mod shard_selector;
 pub mod status;
 pub mod user;
 pub mod version_order;
+pub mod warning;
 
 pub use attributes::Attributes;
 pub use continue_token::ContinueToken;

@@ -12,7 +12,6 @@ mod custom;
 mod lifecycle;
 mod release;
 mod table;
-pub mod warning;
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +23,7 @@ pub use lifecycle::{BuiltInWarning, Lifecycle};
 pub use release::Release;
 pub use table::Table;
 
-use crate::api::{GroupVersion, GroupVersionResource};
+use crate::api::{GroupVersion, GroupVersionResource, warning};
 use crate::config::aggregation::Deprecation;
 use crate::metrics::{DeprecationMetrics, UpstreamKind};
 use crate::upstream::{Bound, Upstream};

@@ -13,8 +13,7 @@ use pingora_http::ResponseHeader;
 
 use super::context::RequestContext;
 use super::front::Front;
-use crate::api::GroupVersionResource;
-use crate::deprecation::warning;
+use crate::api::{GroupVersionResource, warning};
 use crate::reflector::Entry;
 use crate::store::Store;
 

@@ -98,7 +98,7 @@ fn settle(call: &Call<'_>, options: &str, object: &mut Value) -> Result<Option<S
     }
     if asked == FieldValidation::Warn {
         for text in unknown {
-            call.head.warnings.add(text);
+            call.head.warn(&text);
         }
     }
     Ok(None)

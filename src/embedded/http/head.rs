@@ -9,10 +9,9 @@ use parking_lot::Mutex;
 use super::{
     accept::{self, Place},
     reply::{self, Body, full},
-    warnings::Warnings,
 };
 use crate::{
-    api::{Query, Reason, Status},
+    api::{Query, Reason, Status, warning},
     negotiation::{
         DiscoveryOffer, DiscoveryRepresentation, MediaType, Representation, error_encoding,
     },
@@ -26,7 +25,7 @@ pub struct Head {
     pub headers: HeaderMap,
     pub query: Query,
     /// The answer warns of these.
-    pub warnings: Warnings,
+    warnings: Mutex<Vec<HeaderValue>>,
     /// Encoding and layout of the answer, once a handler has negotiated them.
     chosen: Mutex<Option<(MediaType, bool)>>,
 }
@@ -44,9 +43,18 @@ impl Head {
             query: Query::parse(parts.uri.query().unwrap_or_default()),
             method: parts.method,
             headers: parts.headers,
-            warnings: Warnings::default(),
+            warnings: Mutex::default(),
             chosen: Mutex::default(),
         }
+    }
+
+    pub fn warn(&self, text: &str) {
+        warning::add(&mut self.warnings.lock(), text);
+    }
+
+    /// The headers of all warnings. The next call has none of them.
+    pub fn warnings(&self) -> Vec<HeaderValue> {
+        std::mem::take(&mut self.warnings.lock())
     }
 
     pub fn negotiate(&self, place: Place) -> Result<Representation, Status> {

@@ -26,7 +26,6 @@ mod selection;
 #[cfg(test)]
 mod tests;
 mod update;
-mod warnings;
 mod watch;
 
 use std::sync::Arc;
@@ -57,10 +56,8 @@ pub async fn serve(server: EmbeddedServer, request: Request<Incoming>) -> Respon
         Err(status) => head.refused(&status),
     };
     let headers = response.headers_mut();
-    for text in head.warnings.take() {
-        if let Some(value) = warning_header(&text) {
-            headers.append(header::WARNING, value);
-        }
+    for warning in head.warnings() {
+        headers.append(header::WARNING, warning);
     }
     let audit_id = head
         .headers
@@ -124,15 +121,9 @@ async fn resource(
         };
     };
     if let Some(text) = &resource.warning {
-        head.warnings.add(text.clone());
+        head.warn(text);
     }
     route_call(server, resource, target, head, incoming).await
-}
-
-/// `299 - "text"`, quoted (apimachinery `util/net NewWarningHeader`).
-fn warning_header(text: &str) -> Option<HeaderValue> {
-    let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
-    HeaderValue::from_str(&format!("299 - \"{quoted}\"")).ok()
 }
 
 async fn route_call(

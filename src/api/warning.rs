@@ -14,7 +14,7 @@ pub fn header(text: &str) -> Option<HeaderValue> {
     if text.is_empty() || text.chars().any(char::is_control) {
         return None;
     }
-    let mut value = String::with_capacity(text.len() + 8);
+    let mut value = String::with_capacity(text.len().saturating_add(8));
     value.push_str("299 - \"");
     for c in text.chars() {
         if matches!(c, '"' | '\\') {
@@ -53,7 +53,7 @@ pub fn add(headers: &mut Vec<HeaderValue>, more: &str) {
         return;
     }
     headers.push(header);
-    if written + more.chars().count() > MOST_IN_ALL {
+    if written.saturating_add(more.chars().count()) > MOST_IN_ALL {
         for header in headers {
             cut(header);
         }
