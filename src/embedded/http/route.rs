@@ -83,9 +83,12 @@ fn resource(info: RequestInfo) -> Route {
     if info.parts.len() > 3 || (info.is_verb_via_path() && !watch) {
         return Route::Unknown;
     }
-    // A namespace is in the namespace of its name there, and in none here.
+    // `RequestInfo` has a namespace in the namespace of its own name; here it is
+    // in none. A path may also ask for a namespace inside of another, in vain.
+    let inside = format!("/namespaces/{}/namespaces/", info.namespace);
+    let inside = info.path.contains(&inside);
     let (name, namespace) = match info.parts.as_slice() {
-        [resource, name, ..] if resource == "namespaces" && *name == info.namespace => {
+        [resource, name, ..] if resource == "namespaces" && !inside => {
             (name.clone(), String::new())
         }
         // The name is the path's: `info.name` may be that of a field selector.
@@ -126,6 +129,8 @@ mod tests {
             ("/api/v1/namespaces/a/status", "||namespaces|a|status"),
             ("/api/v1/namespaces/a/pods/", "|a|pods||"),
             ("/api/v1/namespaces/a/namespaces", "|a|namespaces||"),
+            ("/api/v1/namespaces/a/namespaces/a", "|a|namespaces|a|"),
+            ("/api/v1/namespaces/namespaces", "||namespaces|namespaces|"),
             ("/api/v1/namespaces/a/pods/b/log", "|a|pods|b|log"),
             (
                 "/apis/apps/v1/namespaces/a/deployments/b",
