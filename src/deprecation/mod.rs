@@ -23,7 +23,6 @@ mod custom;
 mod lifecycle;
 mod release;
 mod table;
-pub mod warning;
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +37,7 @@ pub use table::Table;
 use apifront_upstream::{Bound, Upstream, UpstreamKind};
 use configured::Kinds;
 use custom::CustomVersions;
-use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
+use kubernetes_wire::api::{GroupVersion, GroupVersionResource, warning};
 
 use crate::config::aggregation::Deprecation;
 use crate::metrics::DeprecationMetrics;

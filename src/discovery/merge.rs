@@ -8,10 +8,9 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use kubernetes_wire::api::GroupVersion;
+use kubernetes_wire::api::{GroupVersion, version_order};
 
 use super::priorities::{Priorities, Priority};
-use super::version_order;
 
 /// Always the first: aggregator's own.
 const FIRST: &str = "apiregistration.k8s.io";

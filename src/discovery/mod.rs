@@ -40,7 +40,6 @@ mod rendition;
 mod resource_list;
 #[cfg(test)]
 mod tests;
-mod version_order;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -5,9 +5,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use kubernetes_wire::negotiation::MediaType;
-use kubernetes_wire::representation::message::Type;
-use kubernetes_wire::representation::{deflate, pretty, scan, transcode, yaml};
-use kubernetes_wire::schema::Schema;
+use kubernetes_wire::representation::{deflate, whole};
 
 /// kube-apiserver compresses answers of more bytes.
 const COMPRESSED_ABOVE: usize = 128 << 10;
@@ -57,12 +55,7 @@ impl Rendition {
     /// `None` if it cannot be written exactly as upstream would.
     pub fn body(&self, media_type: MediaType, pretty: bool) -> Option<Bytes> {
         let encoded = self.encoded(media_type, pretty);
-        let make = || match media_type {
-            MediaType::Json if pretty => Some(pretty::indent(&self.json).into()),
-            MediaType::Json => Some(self.json.clone()),
-            MediaType::Yaml => yaml::from_json(&self.json).ok().map(Bytes::from),
-            MediaType::Protobuf => protobuf(&self.json),
-        };
+        let make = || whole::encode(&self.json, media_type, pretty);
         encoded.plain.get_or_init(make).clone()
     }
 
@@ -88,20 +81,4 @@ impl Rendition {
             MediaType::Protobuf => protobuf,
         }
     }
-}
-
-/// Some documents have lost their apiVersion, as in release 1.1
-/// (`stripVersionEncoder`): the message is that of v1.
-fn protobuf(json: &[u8]) -> Option<Bytes> {
-    let json = json.trim_ascii();
-    let kind = scan::text_at(json, &["kind"])?;
-    let api_version = scan::text_at(json, &["apiVersion"]).unwrap_or_default();
-    let of = match &*api_version {
-        "" => "v1",
-        named => named,
-    };
-    let message = Schema::builtin().kind(of, &kind)?;
-    let mut out = Vec::new();
-    transcode::to_protobuf(message, json, &mut out).ok()?;
-    Some(Type::new(&api_version, &kind).answer(&out))
 }

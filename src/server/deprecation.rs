@@ -10,13 +10,12 @@ use apifront_watch_cache::store::Store;
 use arc_swap::ArcSwap;
 use http::header::WARNING;
 use http::{HeaderMap, HeaderValue, StatusCode};
-use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::api::{GroupVersionResource, warning};
 use pingora_core::Result;
 use pingora_http::ResponseHeader;
 
 use super::context::RequestContext;
 use super::front::Front;
-use crate::deprecation::warning;
 
 /// Between questions for upstream's release: an upgrade of API servers takes
 /// minutes.

@@ -13,7 +13,7 @@ use http::{HeaderMap, Method, StatusCode};
 use kubernetes_wire::api::status::Details;
 use kubernetes_wire::api::{Query, Reason, Status};
 use kubernetes_wire::negotiation::{
-    self, DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, MediaType, accepts_gzip,
+    self, DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, accepts_gzip,
     negotiate_discovery,
 };
 use kubernetes_wire::request::Deadline;
@@ -160,7 +160,7 @@ async fn write(
     headers: &HeaderMap,
     by: Behalf<'_>,
 ) -> Option<Answer> {
-    let content_type = content_type(wanted);
+    let content_type = wanted.content_type();
     let etag = rendition.etag().map(HeaderValue::from_str);
     let etag = etag.transpose().ok()?.filter(|_| wanted.aggregated);
     if let Some(etag) = &etag
@@ -209,19 +209,4 @@ fn tag(answer: &mut Answer, etag: &HeaderValue) {
         http::header::CACHE_CONTROL,
         HeaderValue::from_static("public"),
     );
-}
-
-fn content_type(wanted: DiscoveryRepresentation) -> &'static str {
-    match (wanted.aggregated, wanted.media_type) {
-        (false, media_type) => media_type.as_str(),
-        (true, MediaType::Json) => {
-            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-        }
-        (true, MediaType::Yaml) => {
-            "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-        }
-        (true, MediaType::Protobuf) => {
-            "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-        }
-    }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use kubernetes_wire::api::GroupResource;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{EmbeddedServer, meta, storage::Expect};
-use kubernetes_wire::api::GroupResource;
+use super::{meta, server::EmbeddedServer, storage::Expect};
 
 /// Often enough to be seen, seldom enough to be read.
 pub const PERIOD: Duration = Duration::from_secs(3);
@@ -70,7 +70,7 @@ impl EmbeddedServer {
             .get("restartCount")
             .and_then(Value::as_i64)
             .unwrap_or(0);
-        container.insert("restartCount".to_owned(), (restarts + 1).into());
+        container.insert("restartCount".to_owned(), restarts.saturating_add(1).into());
         let now = meta::now();
         container.insert("state".to_owned(), json!({"running": {"startedAt": now}}));
         container.insert(

@@ -3,15 +3,16 @@
 //! longer does are removed, and managedFields records what it applied. Lists
 //! are merged like a strategic merge patch merges them and owned as a whole.
 
+use kubernetes_wire::api::{
+    Reason, Status,
+    query::go_quote,
+    status::{Cause, Details},
+};
 use serde_json::{Map, Value, json};
 
 use super::{meta, strategic};
-use kubernetes_wire::api::{
-    Reason, Status,
-    status::{Cause, Details},
-};
 
-/// Fields of other managers that the applied object would change.
+/// The fields of other managers that the applied object would change.
 pub struct Conflicts {
     fields: Vec<(String, String)>,
 }
@@ -22,13 +23,13 @@ impl Conflicts {
         let noun = if count == 1 { "conflict" } else { "conflicts" };
         let first = self.fields.first().map(|(manager, _)| manager.as_str());
         let summary = match self.fields.as_slice() {
-            [(manager, field)] => format!("{noun} with {manager:?}: {field}"),
+            [(manager, field)] => format!("{noun} with {}: {field}", go_quote(manager)),
             many => {
                 let list: Vec<String> =
                     many.iter().map(|(_, field)| format!("- {field}")).collect();
                 format!(
-                    "{noun} with {:?}:\n{}",
-                    first.unwrap_or_default(),
+                    "{noun} with {}:\n{}",
+                    go_quote(first.unwrap_or_default()),
                     list.join("\n")
                 )
             }
@@ -42,10 +43,9 @@ impl Conflicts {
             causes: self
                 .fields
                 .iter()
-                .map(|(manager, field)| Cause {
-                    reason: "FieldManagerConflict".to_owned(),
-                    message: format!("conflict with {manager:?}"),
-                    field: field.clone(),
+                .map(|(manager, field)| {
+                    let message = format!("conflict with {}", go_quote(manager));
+                    Cause::new("FieldManagerConflict", field, message)
                 })
                 .collect(),
             ..Details::default()
@@ -302,7 +302,7 @@ mod tests {
         let forced = apply_as(&one, "two", json!({"a": "2"}), true).ok().unwrap();
         assert_eq!(forced["data"]["a"], "2");
 
-        // What is no longer applied goes.
+        // Fields that are no longer applied go.
         let less = apply_as(&one, "one", json!({"a": "1"}), false)
             .ok()
             .unwrap();

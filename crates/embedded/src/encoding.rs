@@ -1,78 +1,34 @@
-//! JSON bytes of objects, in the key order clients of the real server see.
-//!
-//! Built-in kinds come out in the order of their Go structs as far as it is the
-//! same for all of them: the top level, `metadata` and what is in it. Deeper
-//! maps are sorted. Custom resources are sorted throughout, which is exactly
-//! what the real server does with them.
+//! JSON bytes of objects as the real server writes them: built-in kinds as
+//! their Go structs, custom resources as maps whose keys are sorted.
 
 use bytes::Bytes;
-use serde::{Serialize, Serializer, ser::SerializeMap};
-use serde_json::{Map, Value};
-
 use kubernetes_wire::api::go_json;
 use kubernetes_wire::representation::partial::{
     MANAGED_FIELDS_ENTRY, OBJECT_META, OWNER_REFERENCE,
 };
+use kubernetes_wire::representation::{Encoding, Envelope, Form, envelope::with_type};
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::{Map, Value};
 
-/// Top-level keys of the built-in kinds; no kind contradicts this order.
-const TOP: &[&str] = &[
-    "kind",
-    "apiVersion",
-    "metadata",
-    "spec",
-    "status",
-    "immutable",
-    "data",
-    "binaryData",
-    "stringData",
-    "involvedObject",
-    "reason",
-    "message",
-    "source",
-    "firstTimestamp",
-    "lastTimestamp",
-    "count",
-    "type",
-    "eventTime",
-    "series",
-    "action",
-    "related",
-    "reportingComponent",
-    "reportingInstance",
-    "secrets",
-    "imagePullSecrets",
-    "automountServiceAccountToken",
-    "subsets",
-    "template",
-    "revision",
-    "rules",
-    "aggregationRule",
-    "subjects",
-    "roleRef",
-    "addressType",
-    "endpoints",
-    "ports",
-    "provisioner",
-    "parameters",
-    "reclaimPolicy",
-    "mountOptions",
-    "allowVolumeExpansion",
-    "volumeBindingMode",
-    "allowedTopologies",
-    "value",
-    "globalDefault",
-    "description",
-    "preemptionPolicy",
-];
-
-/// A built-in object or list item as it is stored: without kind and apiVersion
-/// unless `value` has them.
-pub fn built_in(value: &Value) -> Bytes {
-    go_json::to_vec(&Ordered {
-        value,
-        place: Place::Top,
+/// A built-in object as it stands in a list: without kind and apiVersion. The
+/// schema knows the order of its fields, and which of them are written though
+/// they are empty. What is not in the schema, or not of its types, is written
+/// as it was stored, metadata first.
+pub fn built_in(api_version: &str, kind: &str, value: &Value) -> Bytes {
+    let envelope = Envelope::new(Form::Struct, api_version, kind, "");
+    let as_go = |json: &[u8]| {
+        let message = envelope.transcoded(json, Encoding::Protobuf).ok()?;
+        envelope.transcoded(&message, Encoding::Json).ok()
+    };
+    as_go(&go_json::to_vec(value)).unwrap_or_else(|| {
+        let place = Place::Top;
+        go_json::to_vec(&Ordered { value, place }).into()
     })
-    .into()
+}
+
+/// A built-in object as it stands alone, with kind and apiVersion.
+pub fn whole(api_version: &str, kind: &str, value: &Value) -> Bytes {
+    with_type(api_version, kind, &built_in(api_version, kind, value))
 }
 
 /// A custom resource: every map sorted.
@@ -80,23 +36,8 @@ pub fn custom(value: &Value) -> Bytes {
     go_json::to_vec(value).into()
 }
 
-/// Puts kind and apiVersion in front of an encoded built-in object.
-pub fn with_type(kind: &str, api_version: &str, item: &[u8]) -> Bytes {
-    let mut out = Vec::with_capacity(item.len() + kind.len() + api_version.len() + 32);
-    out.extend_from_slice(b"{\"kind\":");
-    out.extend_from_slice(&go_json::to_vec(kind));
-    out.extend_from_slice(b",\"apiVersion\":");
-    out.extend_from_slice(&go_json::to_vec(api_version));
-    match item.strip_prefix(b"{") {
-        Some(rest) if rest != b"}" => {
-            out.push(b',');
-            out.extend_from_slice(rest);
-        }
-        _ => out.push(b'}'),
-    }
-    out.into()
-}
-
+/// A place in an object. The order of fields in some places is known without a
+/// schema.
 #[derive(Clone, Copy)]
 enum Place {
     Top,
@@ -109,7 +50,7 @@ enum Place {
 impl Place {
     fn order(self) -> &'static [&'static str] {
         match self {
-            Self::Top => TOP,
+            Self::Top => &["metadata", "spec", "status"],
             Self::Metadata => &OBJECT_META,
             Self::OwnerReferences => &OWNER_REFERENCE,
             Self::ManagedFields => &MANAGED_FIELDS_ENTRY,
@@ -155,13 +96,8 @@ fn ordered_map<S: Serializer>(
     let rest = map.iter().filter(|(key, _)| !order.contains(&key.as_str()));
     let mut out = serializer.serialize_map(Some(map.len()))?;
     for (key, value) in known.chain(rest) {
-        out.serialize_entry(
-            key,
-            &Ordered {
-                value,
-                place: place.child(key),
-            },
-        )?;
+        let place = place.child(key);
+        out.serialize_entry(key, &Ordered { value, place })?;
     }
     out.end()
 }
@@ -173,23 +109,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn built_in_kinds_follow_go_order() {
-        let item = built_in(&json!({
+    fn built_in_kinds_follow_their_structs() {
+        let map = json!({
             "data": {"b": "1", "a": "x<y"},
             "metadata": {"uid": "u", "name": "n", "labels": {"z": "1", "a": "2"},
                 "ownerReferences": [{"uid": "o", "apiVersion": "v1", "name": "m", "kind": "K"}]},
-        }));
+        });
         assert_eq!(
-            with_type("ConfigMap", "v1", &item),
+            whole("v1", "ConfigMap", &map),
             concat!(
                 r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"n","uid":"u","#,
                 r#""labels":{"a":"2","z":"1"},"ownerReferences":[{"apiVersion":"v1","kind":"K","#,
                 r#""name":"m","uid":"o"}]},"data":{"a":"x\u003cy","b":"1"}}"#
             )
         );
+        let pod = json!({"spec": {"nodeName": "n", "containers": [{"image": "i", "name": "c"}]}});
         assert_eq!(
-            with_type("K", "v1", b"{}"),
-            r#"{"kind":"K","apiVersion":"v1"}"#
+            built_in("v1", "Pod", &pod),
+            r#"{"metadata":{},"spec":{"containers":[{"name":"c","image":"i","resources":{}}],"nodeName":"n"},"status":{}}"#
+        );
+    }
+
+    #[test]
+    fn what_the_schema_does_not_know_is_kept() {
+        let odd = json!({"metadata": {"uid": "u", "name": "n"}, "other": {"b": 1, "a": 2}});
+        assert_eq!(
+            built_in("v1", "ConfigMap", &odd),
+            r#"{"metadata":{"name":"n","uid":"u"},"other":{"a":2,"b":1}}"#
         );
     }
 }

@@ -8,9 +8,20 @@
 //!   └─▶ view/encoding (bytes) ◀── storage (versioned, ordered, watchable) ◀─┘
 //! ```
 //!
-//! It speaks JSON over plain HTTP/1.1 and h2c. There is no authentication, no
+//! It speaks JSON, YAML and protobuf over plain HTTP/1.1 and h2c. There is no authentication, no
 //! authorization and no controller: whoever reaches it may do everything, and
 //! a Deployment makes no pods. It must be served on loopback only.
+
+// These modules read values from the wire: none of them may overflow a number,
+// or be looked for where it is not.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::indexing_slicing,
+        clippy::string_slice
+    )
+)]
 
 mod activity;
 mod apply;
@@ -22,89 +33,12 @@ mod meta;
 mod registry;
 mod samples;
 mod schema;
+mod server;
 mod serving;
 pub mod storage;
 mod strategic;
 mod table;
 mod view;
 
-use std::{sync::Arc, time::Duration};
-
+pub use server::{EmbeddedServer, Options};
 pub use serving::Handle;
-
-use self::{registry::Registry, storage::Storage};
-
-/// What a caller may choose.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Between bookmarks of a watch that allows them.
-    pub bookmark_period: Duration,
-    /// Events each resource remembers.
-    pub history_events: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            // As kube-apiserver.
-            bookmark_period: Duration::from_secs(60),
-            history_events: storage::HISTORY_EVENTS,
-        }
-    }
-}
-
-/// The state of a server: what it stores and what it serves. Clones share it.
-#[derive(Clone)]
-pub struct EmbeddedServer(Arc<Inner>);
-
-struct Inner {
-    storage: Storage,
-    registry: Registry,
-    options: Options,
-}
-
-impl Default for EmbeddedServer {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl EmbeddedServer {
-    /// A server with the namespaces every cluster has and nothing else.
-    pub fn new() -> Self {
-        Self::with_options(Options::default())
-    }
-
-    pub fn with_options(options: Options) -> Self {
-        let server = Self(Arc::new(Inner {
-            storage: Storage::new(options.history_events),
-            registry: Registry::default(),
-            options,
-        }));
-        server.create_system_namespaces();
-        server
-    }
-
-    /// A server with something to look at.
-    pub fn with_samples() -> Self {
-        let server = Self::new();
-        server.load_samples();
-        server
-    }
-
-    pub fn options(&self) -> &Options {
-        &self.0.options
-    }
-
-    pub fn storage(&self) -> &Storage {
-        &self.0.storage
-    }
-
-    fn registry(&self) -> &Registry {
-        &self.0.registry
-    }
-
-    fn served(&self) -> Arc<registry::Served> {
-        self.0.registry.served()
-    }
-}

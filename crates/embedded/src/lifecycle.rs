@@ -1,21 +1,20 @@
-//! What controllers do in a cluster and must happen here too: namespaces empty
-//! themselves, definitions appear and disappear, pods end.
+//! There are no controllers here, and some of their work must be done all the
+//! same: namespaces are emptied, definitions appear and disappear, pods end.
 
 use std::sync::Arc;
 
+use kubernetes_wire::api::GroupResource;
 use serde_json::{Value, json};
 
 use super::{
-    EmbeddedServer,
-    http::GARBAGE_COLLECTION,
-    meta,
+    meta::{self, GARBAGE_COLLECTION},
     registry::{self, Resource},
+    server::EmbeddedServer,
     storage::{CommitError, Expect, Stored},
 };
-use kubernetes_wire::api::GroupResource;
 
-/// Tries to get in between other writers; after them the object stays, and
-/// another DELETE starts the collection anew.
+/// The collection of an object is tried so many times while others write it.
+/// After that the object stays, and another DELETE starts its collection anew.
 const COLLECTION_ATTEMPTS: usize = 16;
 
 /// Namespaces that are there from the start.
@@ -76,7 +75,7 @@ impl EmbeddedServer {
         if let (Some(status), Some(map)) = (status, object.as_object_mut()) {
             map.insert("status".into(), status);
         }
-        let is_definition = resource.group_resource() == definitions();
+        let is_definition = resource.is_definition();
         if is_definition {
             registry::accept_definition(&mut object, &now).ok()?;
         }
@@ -191,8 +190,8 @@ impl EmbeddedServer {
         }
     }
 
-    /// What the garbage collector does for an object that waits for it: its
-    /// finalizers go, and with the last of all the object.
+    /// Does the garbage collector's work for an object that waits for it: removes
+    /// its finalizers, and the object if it has no others.
     pub(super) fn finish_collection(&self, resource: &GroupResource, key: &str, uid: &str) {
         for _ in 0..COLLECTION_ATTEMPTS {
             let Some(stored) = self.storage().get(resource, key) else {
@@ -233,7 +232,7 @@ impl EmbeddedServer {
             return;
         }
         if meta::has_finalizers(&stored.value) {
-            // What waits for the finalizers is the object, not the grace period.
+            // The grace period is over; the object waits for its finalizers.
             let mut value = stored.value.clone();
             meta::metadata_mut(&mut value).insert("deletionGracePeriodSeconds".into(), 0.into());
             let _ = self

@@ -4,11 +4,15 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use rand::Rng;
 use serde_json::{Map, Value};
 
-/// What Kubernetes appends to generateName: no vowels, no lookalikes.
+/// Kubernetes appends these characters to generateName: no vowels, no
+/// lookalikes.
 const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const RANDOM_LENGTH: usize = 5;
 /// The longest prefix that leaves room for the random part in a label.
 const MAX_PREFIX: usize = 63 - RANDOM_LENGTH;
+
+/// Finalizers through which propagationPolicy speaks to the garbage collector.
+pub const GARBAGE_COLLECTION: [&str; 2] = ["foregroundDeletion", "orphan"];
 
 /// The metadata of `object`, made if it is not there.
 pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
@@ -20,7 +24,8 @@ pub fn map_at<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<Str
     as_map(map.entry(key).or_insert(Value::Null))
 }
 
-fn as_map(slot: &mut Value) -> &mut Map<String, Value> {
+/// The object in `slot`, made if it is something else.
+pub fn as_map(slot: &mut Value) -> &mut Map<String, Value> {
     if !slot.is_object() {
         *slot = Value::Object(Map::new());
     }

@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{EmbeddedServer, http};
+use super::{http, server::EmbeddedServer};
 
 /// Connections at once; more wait in the listen queue. Far above what a
 /// newcomer's tools or a test open, far below what exhausts descriptors.

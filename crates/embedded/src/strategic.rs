@@ -1,8 +1,8 @@
 //! Strategic merge patch (apimachinery `util/strategicpatch`) for the lists
 //! that the built-in kinds merge by key.
 //!
-//! Which lists merge, and by which key, is written in the tags of the Go types;
-//! here it is a table by field name, which holds for every kind served. Lists
+//! The tags of the Go types say which lists merge, and by which key. Here it is a
+//! table by field name, which holds for every kind that is served. Lists
 //! not in it are replaced, as the tags' default says.
 
 use serde_json::{Map, Value};

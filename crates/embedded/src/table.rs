@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use chrono::Utc;
+use kubernetes_wire::{
+    negotiation::{IncludeObject, MetaVersion},
+    representation::{ListMeta, NotPrintable, Printer, TableOptions, partial},
+};
 
 use super::{
     registry::Resource,
     storage::Stored,
     view::{envelope, item},
 };
-use kubernetes_wire::{
-    negotiation::{IncludeObject, MetaVersion},
-    representation::{ListMeta, NotPrintable, Printer, TableOptions, partial},
-};
 
-/// Who prints a resource; kinds without a printer show name and age.
+/// The printer of a resource. Kinds without one of their own show name and age.
 fn printer(resource: &Resource) -> &Printer {
     resource
         .custom

@@ -3,16 +3,19 @@
 use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
-use serde_json::Value;
+use kubernetes_wire::representation::{
+    BookmarkTemplate, Encoding, Envelope, Form, ListMeta, envelope::with_type,
+};
+use serde_json::{Value, json};
 
-use super::{encoding, registry::Resource, storage::Stored};
-use kubernetes_wire::representation::{Encoding, Envelope, Form, ListMeta};
+use super::{encoding, meta, registry::Resource, storage::Stored};
 
 /// The object as an item of a list: built-in kinds leave kind and apiVersion
 /// out there.
 pub fn item(resource: &Resource, stored: &Stored) -> Bytes {
     if resource.custom.is_none() {
-        return stored.encoded(encoding::built_in);
+        let api_version = resource.api_version();
+        return stored.encoded(|value| encoding::built_in(&api_version, &resource.kind, value));
     }
     match in_version(resource, &stored.value) {
         Cow::Borrowed(_) => stored.encoded(encoding::custom),
@@ -26,7 +29,7 @@ pub fn object(resource: &Resource, stored: &Stored) -> Bytes {
     if resource.custom.is_some() {
         item
     } else {
-        encoding::with_type(&resource.kind, &resource.api_version(), &item)
+        with_type(&resource.api_version(), &resource.kind, &item)
     }
 }
 
@@ -74,7 +77,7 @@ fn in_version<'a>(resource: &Resource, value: &'a Value) -> Cow<'a, Value> {
     Cow::Owned(value)
 }
 
-/// What stands around the objects of a resource.
+/// The envelopes that stand around the objects of a resource.
 pub fn envelope(resource: &Resource) -> Envelope {
     let form = if resource.custom.is_some() {
         Form::Map
@@ -106,38 +109,68 @@ pub fn list(resource: &Resource, items: &[Arc<Stored>], meta: &ListMeta) -> Vec<
 
 /// The object of a BOOKMARK event.
 pub fn bookmark(resource: &Resource, revision: u64, initial_events_end: bool) -> Bytes {
-    // Conversion writes this into every DaemonSet, the empty one included.
-    let daemon_set = resource.kind == "DaemonSet" && resource.custom.is_none();
-    let mut annotations = Vec::new();
-    if daemon_set {
-        annotations.push("\"deprecated.daemonset.template.generation\":\"0\"");
-    }
-    if initial_events_end {
-        annotations.push("\"k8s.io/initial-events-end\":\"true\"");
-    }
-    let annotations = if annotations.is_empty() {
-        String::new()
-    } else {
-        format!("\"annotations\":{{{}}}", annotations.join(","))
-    };
-    let version = format!("\"resourceVersion\":\"{revision}\"");
-    let pair = |a: String, b: String| match (a.is_empty(), b.is_empty()) {
-        (true, _) => b,
-        (_, true) => a,
-        _ => format!("{a},{b}"),
-    };
+    let object = empty(resource);
+    BookmarkTemplate::learn(&object)
+        .map(|template| template.object(revision, initial_events_end).into())
+        .unwrap_or(object)
+}
+
+/// An object of which nothing is set, as the real server converts it from its
+/// internal type.
+fn empty(resource: &Resource) -> Bytes {
+    let mut value = json!({"metadata": {"resourceVersion": "0"}});
     if resource.custom.is_some() {
-        let metadata = pair(annotations, version);
-        return format!(
-            "{{\"apiVersion\":\"{}\",\"kind\":\"{}\",\"metadata\":{{{metadata}}}}}",
-            resource.api_version(),
-            resource.kind
-        )
-        .into();
+        set_type(resource, &mut value);
+        return encoding::custom(&value);
     }
-    let metadata = format!("\"metadata\":{{{}}}", pair(version, annotations));
-    let rest = resource.empty.trim_start_matches('{');
-    let rest = rest.strip_suffix('}').unwrap_or(rest).to_owned();
-    let body = format!("{{{}}}", pair(metadata, rest));
-    encoding::with_type(&resource.kind, &resource.api_version(), body.as_bytes())
+    match resource.kind.as_str() {
+        "DaemonSet" => {
+            let annotations = json!({"deprecated.daemonset.template.generation": "0"});
+            meta::metadata_mut(&mut value).insert("annotations".into(), annotations);
+        }
+        // A pointer in the version, a number in the internal type.
+        "Deployment" | "ReplicaSet" | "StatefulSet" => {
+            let spec = meta::map_at(meta::as_map(&mut value), "spec");
+            spec.insert("replicas".into(), 0.into());
+        }
+        _ => {}
+    }
+    encoding::whole(&resource.api_version(), &resource.kind, &value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Registry;
+
+    /// Bookmarks of kube-apiserver 1.36.
+    #[test]
+    fn bookmarks_hold_an_empty_object() {
+        let registry = Registry::default();
+        for (group, resource, expected) in [
+            (
+                "",
+                "pods",
+                r#"{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true"}},"spec":{"containers":null},"status":{}}"#,
+            ),
+            (
+                "",
+                "events",
+                r#"{"kind":"Event","apiVersion":"v1","metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true"}},"involvedObject":{},"source":{},"firstTimestamp":null,"lastTimestamp":null,"eventTime":null,"reportingComponent":"","reportingInstance":""}"#,
+            ),
+            (
+                "apps",
+                "daemonsets",
+                r#"{"kind":"DaemonSet","apiVersion":"apps/v1","metadata":{"resourceVersion":"7","annotations":{"deprecated.daemonset.template.generation":"0","k8s.io/initial-events-end":"true"}},"spec":{"selector":null,"template":{"metadata":{},"spec":{"containers":null}},"updateStrategy":{}},"status":{"currentNumberScheduled":0,"numberMisscheduled":0,"desiredNumberScheduled":0,"numberReady":0}}"#,
+            ),
+            (
+                "apps",
+                "deployments",
+                r#"{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true"}},"spec":{"replicas":0,"selector":null,"template":{"metadata":{},"spec":{"containers":null}},"strategy":{}},"status":{}}"#,
+            ),
+        ] {
+            let resource = registry.lookup(group, "v1", resource).unwrap();
+            assert_eq!(bookmark(&resource, 7, true), expected);
+        }
+    }
 }

@@ -26,6 +26,7 @@ mod custom_resources;
 mod errors;
 mod lists;
 mod patches;
+mod representations;
 mod storage_lists;
 mod storage_watches;
 mod tables;

@@ -1,16 +1,20 @@
 //! Aggregated discovery: apidiscovery.k8s.io/v2 (KEP-3352).
 
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::{HeaderValue, Response, StatusCode, header};
+use kubernetes_wire::{
+    api::{Status, go_json},
+    negotiation::DiscoveryRepresentation,
+};
 use serde::Serialize;
-use sha2::{Digest, Sha512};
 
+use super::hash;
 use crate::{
-    http::{Body, full, with_type},
+    http::{
+        head::Head,
+        reply::{Body, empty, with_type},
+    },
     registry::{Resource, Served},
 };
-use kubernetes_wire::api::go_json;
-
-const CONTENT_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -71,17 +75,25 @@ struct Subentry {
     verbs: &'static [&'static str],
 }
 
-pub fn core(served: &Served, headers: &HeaderMap) -> Response<Body> {
-    answer(vec![group(served, "", &["v1".to_owned()])], headers)
+pub fn core(
+    served: &Served,
+    head: &Head,
+    wanted: DiscoveryRepresentation,
+) -> Result<Response<Body>, Status> {
+    answer(vec![group(served, "", &["v1".to_owned()])], head, wanted)
 }
 
-pub fn groups(served: &Served, headers: &HeaderMap) -> Response<Body> {
+pub fn groups(
+    served: &Served,
+    head: &Head,
+    wanted: DiscoveryRepresentation,
+) -> Result<Response<Body>, Status> {
     let items = served
         .groups()
         .iter()
         .map(|(name, versions)| group(served, name, versions))
         .collect();
-    answer(items, headers)
+    answer(items, head, wanted)
 }
 
 fn group(served: &Served, name: &str, versions: &[String]) -> Group {
@@ -147,7 +159,11 @@ fn entry(resource: &Resource) -> Entry {
     }
 }
 
-fn answer(items: Vec<Group>, headers: &HeaderMap) -> Response<Body> {
+fn answer(
+    items: Vec<Group>,
+    head: &Head,
+    wanted: DiscoveryRepresentation,
+) -> Result<Response<Body>, Status> {
     let mut json = go_json::to_vec(&GroupList {
         kind: "APIGroupDiscoveryList",
         api_version: "apidiscovery.k8s.io/v2",
@@ -156,21 +172,17 @@ fn answer(items: Vec<Group>, headers: &HeaderMap) -> Response<Body> {
         },
         items,
     });
-    let hash: String = Sha512::digest(&json)
-        .iter()
-        .map(|byte| format!("{byte:02X}"))
-        .collect();
-    let etag = format!("\"{hash}\"");
+    let etag = format!("\"{}\"", hash(&json));
     json.push(b'\n');
-    let fresh = headers
+    let fresh = head
+        .headers
         .get(header::IF_NONE_MATCH)
         .is_some_and(|value| value.as_bytes() == etag.as_bytes());
     let mut response = if fresh {
-        let mut response = Response::new(full(Vec::new()));
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        response
+        empty(StatusCode::NOT_MODIFIED)
     } else {
-        with_type(StatusCode::OK, CONTENT_TYPE, json)
+        let body = head.body(&json.into(), wanted.media_type, wanted.pretty)?;
+        with_type(StatusCode::OK, wanted.content_type(), body)
     };
     let out = response.headers_mut();
     if let Ok(value) = HeaderValue::from_str(&etag) {
@@ -178,5 +190,5 @@ fn answer(items: Vec<Group>, headers: &HeaderMap) -> Response<Body> {
     }
     out.insert(header::VARY, HeaderValue::from_static("Accept"));
     out.insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
-    response
+    Ok(response)
 }

@@ -1,9 +1,9 @@
 //! `/healthz`, `/livez`, `/readyz`. A server in memory that answers is healthy.
 
 use http::{Response, StatusCode};
+use kubernetes_wire::api::{Query, query::go_quote};
 
-use crate::http::{Body, page_not_found, text, with_type};
-use kubernetes_wire::api::Query;
+use crate::http::reply::{Body, page_not_found, text, with_type};
 
 const CHECKS: &[&str] = &["ping", "log"];
 
@@ -32,7 +32,7 @@ pub fn health(probe: &str, check: Option<&str>, query: &Query) -> Response<Body>
     let mut unknown: Vec<String> = excluded
         .iter()
         .filter(|check| !CHECKS.contains(check))
-        .map(|check| format!("{check:?}"))
+        .map(|check| go_quote(check))
         .collect();
     if !unknown.is_empty() {
         unknown.sort();

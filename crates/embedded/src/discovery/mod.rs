@@ -1,27 +1,50 @@
-//! What the server says it serves: versions, groups, resources, aggregated
+//! Discovery tells clients what is served: versions, groups, resources, aggregated
 //! discovery, OpenAPI and health.
 
 mod aggregated;
+mod hash;
 mod health;
 mod openapi;
 
 use http::{Response, StatusCode};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use hash::hash;
 pub use health::health;
 pub use openapi::{index as openapi_v3_index, v2 as openapi_v2, v3 as openapi_v3};
 
+use kubernetes_wire::api::{Status, go_json};
+use kubernetes_wire::negotiation::DiscoveryOffer;
+
 use super::{
-    http::{Body, Head, Media, Offer, json, page_not_found, with_type},
+    http::{
+        head::Head,
+        reply::{Body, page_not_found, ready, with_type},
+    },
     registry::{Resource, Served},
 };
-use kubernetes_wire::api::{Status, go_json};
+
+/// `/api` and `/apis` have one document of everything, too. go-restful's router
+/// stands before what lists the resources of a built-in version, and before
+/// `/api`.
+const API: DiscoveryOffer = DiscoveryOffer {
+    aggregated: true,
+    routed: true,
+};
+const APIS: DiscoveryOffer = DiscoveryOffer {
+    aggregated: true,
+    routed: false,
+};
+const GROUP: DiscoveryOffer = DiscoveryOffer {
+    aggregated: false,
+    routed: false,
+};
 
 /// The version that is imitated, marked as such. Clients parse it.
 pub const GIT_VERSION: &str = "v1.36.3+apifront";
 
 pub fn version() -> Result<Response<Body>, Status> {
-    // In the order of version.Info, indented like the real one.
+    // The real server writes it in the order of version.Info, and indented.
     let text = format!(
         r#"{{
   "major": "1",
@@ -74,8 +97,9 @@ pub fn root(served: &Served) -> Result<Response<Body>, Status> {
 }
 
 pub fn core(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
-    if head.negotiate(Offer::Discovery)? == Media::Discovery {
-        return Ok(aggregated::core(served, &head.headers));
+    let wanted = head.negotiate_discovery(API)?;
+    if wanted.aggregated {
+        return aggregated::core(served, head, wanted);
     }
     // Go order: versions before addresses; serde_json would sort them.
     let address = go_json::to_vec(&head.host);
@@ -83,12 +107,13 @@ pub fn core(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
         "{{\"kind\":\"APIVersions\",\"versions\":[\"v1\"],\"serverAddressByClientCIDRs\":[{{\"clientCIDR\":\"0.0.0.0/0\",\"serverAddress\":{}}}]}}\n",
         String::from_utf8_lossy(&address)
     );
-    Ok(with_type(StatusCode::OK, "application/json", text))
+    Ok(ready(text.into_bytes()))
 }
 
 pub fn groups(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
-    if head.negotiate(Offer::Discovery)? == Media::Discovery {
-        return Ok(aggregated::groups(served, &head.headers));
+    let wanted = head.negotiate_discovery(APIS)?;
+    if wanted.aggregated {
+        return aggregated::groups(served, head, wanted);
     }
     let groups: Vec<String> = served
         .groups()
@@ -99,20 +124,21 @@ pub fn groups(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
         "{{\"kind\":\"APIGroupList\",\"apiVersion\":\"v1\",\"groups\":[{}]}}\n",
         groups.join(",")
     );
-    Ok(with_type(StatusCode::OK, "application/json", text))
+    Ok(ready(text.into_bytes()))
 }
 
-pub fn group(served: &Served, name: &str) -> Response<Body> {
+pub fn group(served: &Served, name: &str, head: &Head) -> Result<Response<Body>, Status> {
     let groups = served.groups();
     let Some((group, versions)) = groups.iter().find(|(group, _)| group == name) else {
-        return page_not_found();
+        return Ok(page_not_found());
     };
+    head.negotiate_discovery(GROUP)?;
     let text = group_json(
         group,
         versions,
         "\"kind\":\"APIGroup\",\"apiVersion\":\"v1\",",
     );
-    with_type(StatusCode::OK, "application/json", format!("{text}\n"))
+    Ok(ready(format!("{text}\n").into_bytes()))
 }
 
 fn group_json(group: &str, versions: &[String], prefix: &str) -> String {
@@ -125,7 +151,12 @@ fn group_json(group: &str, versions: &[String], prefix: &str) -> String {
     )
 }
 
-pub fn resources(served: &Served, group: &str, version: &str) -> Result<Response<Body>, Status> {
+pub fn resources(
+    served: &Served,
+    group: &str,
+    version: &str,
+    head: &Head,
+) -> Result<Response<Body>, Status> {
     let entries: Vec<String> = served
         .in_version(group, version)
         .flat_map(|resource| entries(resource))
@@ -139,6 +170,10 @@ pub fn resources(served: &Served, group: &str, version: &str) -> Result<Response
             Ok(page_not_found())
         };
     }
+    head.negotiate_discovery(DiscoveryOffer {
+        aggregated: false,
+        routed: served.is_built_in_group(group),
+    })?;
     // The core list says no apiVersion of its own.
     let (api_version, name) = if group.is_empty() {
         ("", version.to_owned())
@@ -149,7 +184,7 @@ pub fn resources(served: &Served, group: &str, version: &str) -> Result<Response
         "{{\"kind\":\"APIResourceList\",{api_version}\"groupVersion\":\"{name}\",\"resources\":[{}]}}\n",
         entries.join(",")
     );
-    Ok(with_type(StatusCode::OK, "application/json", text))
+    Ok(ready(text.into_bytes()))
 }
 
 /// `metav1.APIResource`.
@@ -206,9 +241,4 @@ fn entries(resource: &Resource) -> Vec<Entry> {
         });
     }
     out
-}
-
-/// A document that has no order of its own to keep.
-fn document(value: &Value) -> Response<Body> {
-    json(StatusCode::OK, value)
 }

@@ -4,15 +4,17 @@
 //! looks up (dryRun, fieldValidation).
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use kubernetes_wire::{
+    api::{GroupVersion, Status, go_json},
+    negotiation::parse_accept,
+};
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha512};
 
-use super::document;
+use super::hash::hash;
 use crate::{
-    http::{Body, full, with_type},
+    http::reply::{Body, empty, json as document, with_type},
     registry::{Resource, Served, Verbs},
 };
-use kubernetes_wire::api::{GroupVersion, Reason, Status};
 
 /// `api/v1`, `apis/apps/v1`.
 fn key(version: &GroupVersion) -> String {
@@ -25,27 +27,21 @@ pub fn index(served: &Served) -> Result<Response<Body>, Status> {
         .into_iter()
         .map(|version| {
             let key = key(&version);
-            let text = kubernetes_wire::api::go_json::to_vec(&describe(served, &version));
-            let hash: String = Sha512::digest(&text)
-                .iter()
-                .map(|byte| format!("{byte:02X}"))
-                .collect();
+            let hash = hash(&go_json::to_vec(&describe(served, &version)));
             let url = format!("/openapi/v3/{key}?hash={hash}");
             (key, json!({ "serverRelativeURL": url }))
         })
         .collect();
-    let text = kubernetes_wire::api::go_json::to_vec(&json!({ "paths": paths }));
+    let text = go_json::to_vec(&json!({ "paths": paths }));
     Ok(with_type(StatusCode::OK, "text/plain; charset=utf-8", text))
 }
 
 pub fn v3(served: &Served, wanted: &str) -> Result<Response<Body>, Status> {
     let versions = served.versions();
     let Some(version) = versions.iter().find(|version| key(version) == wanted) else {
-        let mut response = Response::new(full(Vec::new()));
-        *response.status_mut() = StatusCode::NOT_FOUND;
-        return Ok(response);
+        return Ok(empty(StatusCode::NOT_FOUND));
     };
-    Ok(document(&describe(served, version)))
+    Ok(document(StatusCode::OK, &describe(served, version)))
 }
 
 fn describe(served: &Served, version: &GroupVersion) -> Value {
@@ -66,34 +62,38 @@ fn describe(served: &Served, version: &GroupVersion) -> Value {
     })
 }
 
-pub fn v2(served: &Served, headers: &HeaderMap) -> Result<Response<Body>, Status> {
-    let accepted = headers
-        .get(header::ACCEPT)
-        .and_then(|value| value.to_str().ok())
-        .is_none_or(|text| text.contains("json") || text.contains("*/*"));
-    if !accepted {
-        // The protobuf form alone was asked for.
-        return Err(Status::failure(
-            406,
-            Reason::NotAcceptable,
-            "only the following media types are accepted: application/json",
-        ));
+/// Only JSON is served here; kube-apiserver has a protobuf of its own, too.
+pub fn v2(served: &Served, headers: &HeaderMap) -> Response<Body> {
+    let accept = headers.get(header::ACCEPT);
+    let accept = accept.map_or(Ok(""), HeaderValue::to_str);
+    let takes_json = accept.is_ok_and(|accept| {
+        accept.is_empty()
+            || parse_accept(accept).is_some_and(|clauses| {
+                clauses
+                    .iter()
+                    .any(|clause| clause.matches("application", "json"))
+            })
+    });
+    let vary = (header::VARY, HeaderValue::from_static("Accept"));
+    if !takes_json {
+        let mut refused = empty(StatusCode::NOT_ACCEPTABLE);
+        refused.headers_mut().extend([vary]);
+        return refused;
     }
     let (mut paths, mut definitions) = (Map::new(), Map::new());
     for resource in served.all() {
         paths.extend(path(resource, &json!({})));
         definitions.insert(schema_name(resource), schema(resource));
     }
-    let mut response = document(&json!({
+    let description = json!({
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": super::GIT_VERSION},
         "paths": paths,
         "definitions": definitions,
-    }));
+    });
+    let mut response = document(StatusCode::OK, &description);
+    response.headers_mut().extend([vary]);
     response
-        .headers_mut()
-        .insert(header::VARY, HeaderValue::from_static("Accept"));
-    Ok(response)
 }
 
 fn schema_name(resource: &Resource) -> String {

@@ -4,17 +4,22 @@
 
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
+use kubernetes_wire::api::{GroupResource, Reason, Status, query::go_quote};
 use serde_json::{Map, Value, json};
 
-use super::{Body, answer, body, call::Call, errors, update::ATTEMPTS};
+use super::{
+    body,
+    call::{ATTEMPTS, Call},
+    errors,
+    reply::{self, Body},
+};
 use crate::{
     meta,
     storage::{CommitError, Expect, Stored},
 };
-use kubernetes_wire::api::{GroupResource, Reason, Status, query::go_quote};
 
 pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     let binding = body::object_of(call, incoming, "Binding", &["v1"]).await?;
     let dry_run = body::dry_run(call, "CreateOptions")?;
     let name = match (call.target.name.as_str(), meta::name(&binding)) {
@@ -40,7 +45,7 @@ pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
             .ok_or_else(|| Status::not_found(&pods, name))?;
         check(&stored, &binding, name, &key)?;
         if dry_run {
-            return Ok(answer::done(StatusCode::CREATED));
+            return Ok(reply::done(StatusCode::CREATED));
         }
         let mut pod = stored.value.clone();
         bind(&mut pod, &binding, node, &meta::now());
@@ -48,7 +53,7 @@ pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
             .storage()
             .put(&pods, &key, Expect::Revision(stored.revision), pod)
         {
-            Ok(_) => return Ok(answer::done(StatusCode::CREATED)),
+            Ok(_) => return Ok(reply::done(StatusCode::CREATED)),
             Err(CommitError::Changed) => {}
             Err(_) => return Err(Status::not_found(&pods, name)),
         }

@@ -1,13 +1,17 @@
 //! Request bodies: size, media type, and what must be in an object.
 
 use bytes::Bytes;
-use http::{HeaderMap, header::CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use kubernetes_wire::{
+    api::{GroupVersion, Status, query::go_quote, status::Cause},
+    negotiation::{MediaType, input_media_type},
+    representation::whole,
+};
 use serde_json::Value;
 
-use super::{call::Call, encode, errors, go_error};
-use kubernetes_wire::api::{GroupVersion, Status};
+use super::{call::Call, errors, go_error};
 
 /// kube-apiserver's `MaxRequestBodyBytes`.
 const LIMIT: usize = 3 * 1024 * 1024;
@@ -25,47 +29,27 @@ pub async fn read(incoming: Incoming) -> Result<Bytes, Status> {
     }
 }
 
-/// The media type of the body without its parameters; JSON if none is named.
-pub fn media_type(headers: &HeaderMap) -> &str {
-    headers
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|text| text.split(';').next())
-        .map_or("application/json", str::trim)
+/// The encoding of a body, of those that are read here.
+pub fn media_type(headers: &HeaderMap) -> Result<MediaType, Status> {
+    let named = headers.get(CONTENT_TYPE).map(HeaderValue::to_str);
+    // A type that is no text is none that is known.
+    let named = named.map(|text| text.unwrap_or("?"));
+    input_media_type(named).ok_or_else(|| errors::unsupported_media_type(ACCEPTED))
 }
 
-/// How a body is written.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    Json,
-    Yaml,
-    Protobuf,
-}
-
-impl Format {
-    /// `None` for what is not read here.
-    pub fn of(headers: &HeaderMap) -> Option<Self> {
-        match media_type(headers) {
-            "application/json" => Some(Self::Json),
-            "application/yaml" => Some(Self::Yaml),
-            "application/vnd.kubernetes.protobuf" => Some(Self::Protobuf),
-            _ => None,
-        }
-    }
-
-    /// Any value; the error is the parser's own.
-    pub fn decode(self, bytes: &[u8]) -> Result<Value, String> {
-        match self {
-            Self::Json => serde_json::from_slice(bytes).map_err(|error| error.to_string()),
-            Self::Yaml => yaml(bytes),
-            Self::Protobuf => protobuf(bytes),
-        }
+/// Any value; the error is the parser's own.
+pub fn decode(media_type: MediaType, bytes: &[u8]) -> Result<Value, String> {
+    match media_type {
+        MediaType::Json => serde_json::from_slice(bytes).map_err(|error| error.to_string()),
+        MediaType::Yaml => yaml(bytes),
+        MediaType::Protobuf => protobuf(bytes),
     }
 }
 
 /// A built-in object, kind and apiVersion with it.
 fn protobuf(bytes: &[u8]) -> Result<Value, String> {
-    let json = encode::json(bytes).ok_or("proto: wrong kind, or a field that is not known")?;
+    let json =
+        whole::from_protobuf(bytes).ok_or("proto: wrong kind, or a field that is not known")?;
     serde_json::from_slice(&json).map_err(|error| error.to_string())
 }
 
@@ -76,7 +60,7 @@ pub fn yaml(bytes: &[u8]) -> Result<Value, String> {
         return Ok(value);
     }
     let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid UTF-8".to_owned())?;
-    // Of a repeated key the last counts, as it does in JSON.
+    // If a key is repeated, the last one counts, as it does in JSON.
     let options = serde_saphyr::options! {
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
         with_snippet: false,
@@ -100,15 +84,14 @@ pub async fn object(
     object_of(call, incoming, kind, &[api_version]).await
 }
 
-/// The same for a kind that is read in several versions, best first.
+/// Reads an object of a kind that has several versions. The best comes first.
 pub async fn object_of(
     call: &Call<'_>,
     incoming: Incoming,
     kind: &str,
     api_versions: &[&str],
 ) -> Result<Value, Status> {
-    let format =
-        Format::of(&call.head.headers).ok_or_else(|| errors::unsupported_media_type(ACCEPTED))?;
+    let media_type = media_type(&call.head.headers)?;
     let bytes = read(incoming).await?;
     let unrecognized = |why: &str| {
         Status::bad_request(format!(
@@ -116,21 +99,22 @@ pub async fn object_of(
             excerpt(&bytes)
         ))
     };
-    let value = match format {
-        Format::Json => serde_json::from_slice(&bytes).map_err(|error| {
+    let value = match media_type {
+        MediaType::Json => serde_json::from_slice(&bytes).map_err(|error| {
             unrecognized(&format!(
                 "couldn't get version/kind; json parse error: {}",
                 go_error::syntax(&bytes, &error)
             ))
         })?,
-        Format::Yaml => yaml(&bytes).map_err(|why| unrecognized(&why))?,
-        Format::Protobuf if call.resource.custom.is_some() => {
+        MediaType::Protobuf if call.resource.custom.is_some() => {
             return Err(errors::unsupported_media_type(ACCEPTED));
         }
-        Format::Protobuf => protobuf(&bytes).map_err(|why| unrecognized(&why))?,
+        MediaType::Yaml | MediaType::Protobuf => {
+            decode(media_type, &bytes).map_err(|why| unrecognized(&why))?
+        }
     };
     // An empty document of YAML is an object without fields.
-    let value = if value.is_null() && format == Format::Yaml {
+    let value = if value.is_null() && media_type == MediaType::Yaml {
         Value::Object(serde_json::Map::new())
     } else {
         value
@@ -169,7 +153,7 @@ pub async fn object_of(
     Ok(value)
 }
 
-/// What of metadata cannot be decoded into its Go type. `kind` is empty for
+/// Finds metadata that cannot be decoded into its Go type. `kind` is empty for
 /// custom resources, whose metadata is decoded by itself.
 fn check_metadata(object: &Value, kind: &str) -> Result<(), String> {
     let Some(metadata) = object.get("metadata").filter(|m| !m.is_null()) else {
@@ -215,7 +199,8 @@ fn check_metadata(object: &Value, kind: &str) -> Result<(), String> {
 fn cannot_handle(kind: &str, api_version: &str, why: &str) -> Status {
     let version = api_version.rsplit('/').next().unwrap_or_default();
     Status::bad_request(format!(
-        "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+        "{kind} in version {} cannot be handled as a {kind}: {why}",
+        go_quote(version)
     ))
 }
 
@@ -245,11 +230,14 @@ fn check_type(
         format!("converting ({short}.{given_kind}) to ({package}.{kind}): unknown conversion")
     } else {
         format!(
-            "no kind {given_kind:?} is registered for version {given_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+            "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+            go_quote(given_kind),
+            go_quote(given_version)
         )
     };
     Err(Status::bad_request(format!(
-        "{given_kind} in version {short:?} cannot be handled as a {kind}: {why}"
+        "{given_kind} in version {} cannot be handled as a {kind}: {why}",
+        go_quote(short)
     )))
 }
 
@@ -272,19 +260,19 @@ fn excerpt(bytes: &[u8]) -> String {
     }
 }
 
-/// Whether the request only asks what would happen.
+/// Tells whether the request only asks what would happen.
 pub fn dry_run(call: &Call<'_>, options: &str) -> Result<bool, Status> {
     let given: Vec<&str> = call.head.query.all("dryRun").collect();
     if given.iter().all(|&value| value == "All") {
         return Ok(!given.is_empty());
     }
-    let list: Vec<String> = given.iter().map(|v| format!("{v:?}")).collect();
+    let list: Vec<String> = given.into_iter().map(go_quote).collect();
     let message = format!(
         "Unsupported value: [{}]: supported values: \"All\"",
         list.join(",")
     );
     Err(errors::invalid_options(
         options,
-        vec![errors::cause("FieldValueNotSupported", "dryRun", message)],
+        vec![Cause::new("FieldValueNotSupported", "dryRun", message)],
     ))
 }

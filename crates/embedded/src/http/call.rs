@@ -3,19 +3,28 @@
 use std::sync::Arc;
 
 use http::{Response, StatusCode};
+use kubernetes_wire::{
+    api::{GroupResource, Reason, Status},
+    negotiation::{IncludeObject, Representation, Transform},
+    representation::TableOptions,
+};
 
-use super::{Body, Head, Media, Offer, accept::negotiate, json_bytes, route::Target};
+use super::{
+    accept::Place,
+    head::Head,
+    reply::{Body, json_bytes},
+    route::Target,
+};
 use crate::{
-    EmbeddedServer,
     registry::Resource,
+    server::EmbeddedServer,
     storage::{Storage, Stored},
     table, view,
 };
-use kubernetes_wire::{
-    api::{GroupResource, Reason, Status},
-    negotiation::IncludeObject,
-    representation::TableOptions,
-};
+
+/// A write that names no version is tried so many times while others get ahead
+/// of it.
+pub const ATTEMPTS: usize = 16;
 
 pub struct Call<'a> {
     pub server: &'a EmbeddedServer,
@@ -58,41 +67,40 @@ impl<'a> Call<'a> {
             .ok_or_else(|| Status::not_found(&self.group_resource(), name))
     }
 
-    pub fn media(&self) -> Result<Media, Status> {
-        let collection = self.target.name.is_empty() && self.head.method == http::Method::GET;
-        let offer = if collection {
-            Offer::Collection
-        } else {
-            Offer::Object
-        };
-        self.negotiate(offer)
+    fn place(&self) -> Place {
+        Place {
+            custom: self.resource.custom.is_some(),
+            collection: self.target.name.is_empty() && self.head.method == http::Method::GET,
+        }
     }
 
-    pub fn negotiate(&self, offer: Offer) -> Result<Media, Status> {
-        let routed = self.resource.custom.is_none();
-        let (media, media_type) = negotiate(&self.head.headers, offer, routed)?;
-        self.head.chosen.set(media_type);
-        Ok(media)
+    /// Settles how the answer is written; tells what becomes of its objects.
+    pub fn negotiate(&self) -> Result<Transform, Status> {
+        Ok(self.head.negotiate(self.place())?.transform)
+    }
+
+    pub fn negotiate_watch(&self) -> Result<Representation, Status> {
+        self.head.negotiate_watch(self.place())
     }
 
     /// One object, as it was asked for. What cannot be shaped goes out as it is.
     pub fn object(&self, code: StatusCode, stored: &Stored) -> Result<Response<Body>, Status> {
         let resource = &self.resource;
         let object = view::object(resource, stored);
-        let shaped = match self.media()? {
-            Media::Table(version) => {
+        let shaped = match self.negotiate()? {
+            Transform::None => None,
+            Transform::Table(version) => {
                 let include = self.include_object()?;
                 table::single(resource, &object, TableOptions { version, include })
                     .ok()
                     .map(|table| table.trim_ascii_end().to_vec())
             }
-            Media::Metadata(version) => {
+            Transform::PartialObjectMetadata(version) => {
                 table::metadata(resource, &object, version).map(|metadata| metadata.to_vec())
             }
-            Media::MetadataList(_) => {
+            Transform::PartialObjectMetadataList(_) => {
                 return Err(self.wrong_shape("PartialObjectMetadataList", "not a list", ""));
             }
-            Media::Json | Media::Discovery => None,
         };
         Ok(json_bytes(code, shaped.unwrap_or_else(|| object.to_vec())))
     }

@@ -4,22 +4,27 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
+use kubernetes_wire::api::{
+    GroupResource, Reason, Status,
+    query::go_quote,
+    status::{Cause, Details},
+};
 use serde_json::{Map, Value};
 
-use super::{Body, body, call::Call, errors, field_validation};
+use super::{body, call::Call, field_validation, reply::Body};
 use crate::{
     meta::{self, text},
     registry::{self, check_name},
     storage::{CommitError, Expect, Stored},
     view,
 };
-use kubernetes_wire::api::{GroupResource, Reason, Status, status::Details};
 
-/// Tries to find a free name for generateName (`maxNameGenerationAttempts`).
+/// The server tries so many names for generateName until one is free
+/// (`maxNameGenerationAttempts`).
 const NAME_ATTEMPTS: usize = 8;
 
 pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     let resource = &call.resource;
     let mut object = body::object(call, incoming, &resource.kind, &resource.api_version()).await?;
     let dry_run = body::dry_run(call, "CreateOptions")?;
@@ -87,18 +92,22 @@ fn complete_new(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
             group: kind.group.clone(),
             resource: given.to_owned(),
         };
-        let message = format!("Invalid value: {given:?}: must be {}", resource.kind);
-        return Err(errors::invalid(
+        let message = format!(
+            "Invalid value: {}: must be {}",
+            go_quote(given),
+            resource.kind
+        );
+        return Err(Status::invalid(
             &given_kind,
             &name,
-            vec![errors::cause("FieldValueInvalid", "kind", message)],
+            vec![Cause::new("FieldValueInvalid", "kind", message)],
         ));
     }
     if name.is_empty() {
-        return Err(errors::invalid(
+        return Err(Status::invalid(
             &kind,
             "",
-            vec![errors::cause(
+            vec![Cause::new(
                 "FieldValueRequired",
                 "metadata.name",
                 "Required value: name or generateName is required",
@@ -107,7 +116,7 @@ fn complete_new(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
     }
     let mut causes = Vec::new();
     if let Err(why) = check_name(resource, &name) {
-        causes.push(errors::cause("FieldValueInvalid", "metadata.name", why));
+        causes.push(Cause::new("FieldValueInvalid", "metadata.name", why));
     }
     let metadata = meta::metadata_mut(object);
     for key in [
@@ -131,9 +140,9 @@ fn complete_new(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
         causes.extend(schema.validate(object, None));
     }
     if !causes.is_empty() {
-        return Err(errors::invalid(&kind, &name, causes));
+        return Err(Status::invalid(&kind, &name, causes));
     }
-    if is_definition(call) {
+    if call.resource.is_definition() {
         registry::accept_definition(object, &now)?;
     }
     view::to_stored(resource, object);
@@ -162,7 +171,7 @@ fn commit(
             CommitError::Exists => exists(call, &key, name),
             other => Status::internal_error(other),
         })?;
-    if is_definition(call) {
+    if call.resource.is_definition() {
         call.server.refresh_definitions();
     }
     Ok(stored)
@@ -191,11 +200,6 @@ fn dry(object: Value) -> Stored {
     stored
 }
 
-pub fn is_definition(call: &Call<'_>) -> bool {
-    call.resource.gvr.group == "apiextensions.k8s.io"
-        && call.resource.gvr.resource == "customresourcedefinitions"
-}
-
 /// Admission of NamespaceLifecycle: the namespace is there and stays.
 fn check_namespace(call: &Call<'_>, name: &str) -> Result<(), Status> {
     if !call.resource.namespaced {
@@ -222,7 +226,7 @@ fn check_namespace(call: &Call<'_>, name: &str) -> Result<(), Status> {
         ),
     )
     .with_details(Details {
-        causes: vec![errors::cause(
+        causes: vec![Cause::new(
             "NamespaceTerminating",
             "metadata.namespace",
             format!("namespace {namespace} is being terminated"),

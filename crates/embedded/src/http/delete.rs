@@ -2,28 +2,29 @@
 
 use std::{sync::Arc, time::Duration};
 
-use chrono::Utc;
+use chrono::{TimeDelta, Utc};
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
+use kubernetes_wire::api::{
+    Reason, Status,
+    query::go_quote,
+    status::{Cause, Details},
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Body, answer,
-    body::{self, Format},
-    call::Call,
-    create::is_definition,
-    errors,
-    list::{self, Selection},
-    list_options, ready,
-    update::ATTEMPTS,
+    body,
+    call::{ATTEMPTS, Call},
+    errors, list, list_options, removal,
+    reply::{self, Body, ready},
+    selection::Selection,
 };
 use crate::{
-    meta,
+    meta::{self, GARBAGE_COLLECTION},
     storage::{CommitError, Expect, Stored},
     view,
 };
-use kubernetes_wire::api::{GroupResource, Reason, Status, status::Details};
 
 /// There is no kubelet: a pod that terminates gracefully is gone after this
 /// long, so that `kubectl delete` shows it terminating and returns.
@@ -32,9 +33,6 @@ const TERMINATION: Duration = Duration::from_secs(1);
 /// There is no garbage collector either: what it would wait for is over after
 /// this long, and watchers see the object marked before they see it go.
 const COLLECTION: Duration = Duration::from_millis(100);
-
-/// Finalizers through which propagationPolicy speaks to the garbage collector.
-pub const GARBAGE_COLLECTION: [&str; 2] = ["foregroundDeletion", "orphan"];
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -53,7 +51,7 @@ struct Preconditions {
 }
 
 pub async fn delete(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     let options = options(call, incoming).await?;
     let stored = call.find()?;
     check(call, &options, &stored)?;
@@ -64,12 +62,10 @@ pub async fn delete(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
             call.object(StatusCode::OK, &stored)
         }
         Outcome::Gone(_) => {
-            let gvr = &call.resource.gvr;
             let uid = meta::uid(&before.value);
-            Ok(answer::deleted(
+            Ok(reply::deleted(
+                &call.group_resource(),
                 &call.target.name,
-                &gvr.group,
-                &gvr.resource,
                 uid,
             ))
         }
@@ -78,7 +74,7 @@ pub async fn delete(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
 
 /// DELETE of what the selectors choose; the answer lists it as it was.
 pub async fn collection(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     let options = options(call, incoming).await?;
     let list_options = list_options::decode(&call.head.query, false)?;
     call.resource.check_fields(&list_options.field_selector)?;
@@ -113,9 +109,8 @@ async fn options(call: &Call<'_>, incoming: Incoming) -> Result<Options, Status>
             ..Options::default()
         }
     } else {
-        let format = Format::of(&call.head.headers)
-            .ok_or_else(|| errors::unsupported_media_type(body::ACCEPTED))?;
-        let value = format.decode(&bytes).map_err(Status::bad_request)?;
+        let media_type = body::media_type(&call.head.headers)?;
+        let value = body::decode(media_type, &bytes).map_err(Status::bad_request)?;
         Options::deserialize(&value).map_err(|error| Status::bad_request(error.to_string()))?
     };
     if body::dry_run(call, "DeleteOptions")? && options.dry_run.is_empty() {
@@ -125,11 +120,12 @@ async fn options(call: &Call<'_>, incoming: Incoming) -> Result<Options, Status>
         && !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan")
     {
         let message = format!(
-            "Unsupported value: {policy:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+            "Unsupported value: {}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"",
+            go_quote(policy)
         );
         return Err(errors::invalid_options(
             "DeleteOptions",
-            vec![errors::cause(
+            vec![Cause::new(
                 "FieldValueNotSupported",
                 "propagationPolicy",
                 message,
@@ -180,12 +176,12 @@ pub fn begin(call: &Call<'_>, options: &Options) -> Result<Outcome, Status> {
         let stored = call.find()?;
         check(call, options, &stored)?;
         let grace = grace_period(call, options, &stored.value);
-        let namespace = is_namespace(call);
+        let namespace = call.resource.is_namespace();
         // A pod's deletion always has two phases, however short the first.
         let waits = !finalizers(call, options, &stored.value).is_empty()
-            || is_pod(call)
+            || call.resource.is_pod()
             || namespace
-            || is_definition(call);
+            || call.resource.is_definition();
         if !options.dry_run.is_empty() {
             return Ok(Outcome::Gone(stored));
         }
@@ -230,16 +226,20 @@ fn mark(
         .map(str::to_owned)
         .collect();
     if !already || grace < known_grace || finalizers != meta::finalizers(&value) {
-        let end = Utc::now() + chrono::Duration::seconds(grace);
+        let now = Utc::now();
+        let end = TimeDelta::try_seconds(grace).and_then(|grace| now.checked_add_signed(grace));
         let metadata = meta::metadata_mut(&mut value);
         metadata.insert("finalizers".into(), finalizers.into());
         meta::drop_empty(metadata);
-        metadata.insert("deletionTimestamp".into(), meta::timestamp(end).into());
-        if is_definition(call) {
+        metadata.insert(
+            "deletionTimestamp".into(),
+            meta::timestamp(end.unwrap_or(now)).into(),
+        );
+        if call.resource.is_definition() {
             let cleanup = json!(["customresourcecleanup.apiextensions.k8s.io"]);
             metadata.insert("finalizers".into(), cleanup);
         }
-        let own_way = is_namespace(call) || is_definition(call);
+        let own_way = call.resource.is_namespace() || call.resource.is_definition();
         if !own_way {
             metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
         }
@@ -247,9 +247,9 @@ fn mark(
             && !already
             && let Some(generation) = metadata.get("generation").and_then(Value::as_i64)
         {
-            metadata.insert("generation".into(), (generation + 1).into());
+            metadata.insert("generation".into(), generation.saturating_add(1).into());
         }
-        if is_namespace(call)
+        if call.resource.is_namespace()
             && let Some(status) = value.get_mut("status").and_then(Value::as_object_mut)
         {
             status.insert("phase".into(), "Terminating".into());
@@ -280,9 +280,9 @@ fn mark(
             server.finish_collection(&resource, &key, &uid);
         });
     }
-    if is_namespace(call) {
+    if call.resource.is_namespace() {
         call.server.empty_namespace(&call.target.name);
-    } else if is_definition(call) {
+    } else if call.resource.is_definition() {
         call.server.remove_definition(&call.target.name);
     } else if grace > 0 {
         let server = call.server.clone();
@@ -293,7 +293,7 @@ fn mark(
             server.finish_termination(&resource, &key, &uid);
         });
     } else if !meta::has_finalizers(&marked.value) {
-        return Ok(Some(Outcome::Gone(remove(call, &marked)?)));
+        return Ok(Some(Outcome::Gone(removal::remove(call, &marked)?)));
     }
     Ok(Some(Outcome::Object(marked)))
 }
@@ -305,7 +305,7 @@ fn finalizers<'a>(call: &Call<'_>, options: &Options, object: &'a Value) -> Vec<
     let Some(policy) = &options.propagation_policy else {
         return out;
     };
-    if is_namespace(call) || is_definition(call) {
+    if call.resource.is_namespace() || call.resource.is_definition() {
         return out;
     }
     out.retain(|finalizer| !GARBAGE_COLLECTION.contains(finalizer));
@@ -317,42 +317,14 @@ fn finalizers<'a>(call: &Call<'_>, options: &Options, object: &'a Value) -> Vec<
     out
 }
 
-/// Whether nothing keeps an object that is being deleted.
-pub fn is_complete(call: &Call<'_>, object: &Value) -> bool {
-    let grace = object
-        .pointer("/metadata/deletionGracePeriodSeconds")
-        .and_then(Value::as_i64)
-        .unwrap_or(0);
-    !meta::has_finalizers(object) && grace == 0 && !is_namespace(call) && !is_definition(call)
-}
-
-pub fn remove(call: &Call<'_>, stored: &Stored) -> Result<Arc<Stored>, Status> {
-    let resource = call.group_resource();
-    let name = &call.target.name;
-    let removed = call
-        .storage()
-        .remove(
-            &resource,
-            &call.key(name),
-            Expect::Revision(stored.revision),
-        )
-        .map_err(|error| match error {
-            CommitError::Changed => errors::modified(&resource, name),
-            _ => Status::not_found(&resource, name),
-        })?;
-    call.server
-        .namespace_content_removed(&call.target.namespace);
-    Ok(removed)
-}
-
-/// Only pods that run somewhere take their time.
+/// The seconds a pod takes to end. Objects other than running pods end at once.
 fn grace_period(call: &Call<'_>, options: &Options, object: &Value) -> i64 {
     let runs = object
         .pointer("/spec/nodeName")
         .and_then(Value::as_str)
         .is_some_and(|node| !node.is_empty());
     let phase = object.pointer("/status/phase").and_then(Value::as_str);
-    if !is_pod(call) || !runs || matches!(phase, Some("Succeeded" | "Failed")) {
+    if !call.resource.is_pod() || !runs || matches!(phase, Some("Succeeded" | "Failed")) {
         return 0;
     }
     options
@@ -366,28 +338,16 @@ fn grace_period(call: &Call<'_>, options: &Options, object: &Value) -> i64 {
         .max(0)
 }
 
-fn is_pod(call: &Call<'_>) -> bool {
-    call.resource.kind == "Pod" && call.resource.gvr.group.is_empty()
-}
-
-fn is_namespace(call: &Call<'_>) -> bool {
-    call.resource.kind == "Namespace" && call.resource.gvr.group.is_empty()
-}
-
 /// NamespaceLifecycle keeps the namespaces the system lives in.
 fn refuse_system_namespaces(call: &Call<'_>) -> Result<(), Status> {
     let name = call.target.name.as_str();
-    if !is_namespace(call) || !matches!(name, "default" | "kube-system" | "kube-public") {
+    if !call.resource.is_namespace() || !matches!(name, "default" | "kube-system" | "kube-public") {
         return Ok(());
     }
-    let namespaces = GroupResource {
-        group: String::new(),
-        resource: "namespaces".to_owned(),
-    };
     Err(Status::failure(
         403,
         Reason::Forbidden,
         format!("namespaces \"{name}\" is forbidden: this namespace may not be deleted"),
     )
-    .with_details(Details::named(&namespaces, name)))
+    .with_details(Details::named(&call.group_resource(), name)))
 }

@@ -3,21 +3,22 @@
 
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
+use kubernetes_wire::api::Status;
 use serde::Deserialize;
 
 use super::{
-    Body, answer, body,
+    body,
     call::Call,
     delete::{self, Options},
+    reply::{self, Body},
 };
 use crate::meta;
-use kubernetes_wire::api::Status;
 
 /// Both versions are read, as in the real server.
 const API_VERSIONS: [&str; 2] = ["policy/v1", "policy/v1beta1"];
 
 pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     let eviction = body::object_of(call, incoming, "Eviction", &API_VERSIONS).await?;
     if meta::name(&eviction) != call.target.name {
         return Err(Status::bad_request(
@@ -34,5 +35,5 @@ pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
         options.dry_run.push("All".to_owned());
     }
     delete::begin(call, &options)?;
-    Ok(answer::done(StatusCode::CREATED))
+    Ok(reply::done(StatusCode::CREATED))
 }

@@ -2,10 +2,12 @@
 //! (KEP-2885). They are dropped; the client may want to be told, or refused.
 //! Built-in kinds have no schema here, so nothing is unknown in them.
 
+use kubernetes_wire::api::{
+    GroupResource, Reason, Status, go_json, query::go_quote, status::Cause,
+};
 use serde_json::Value;
 
 use super::{call::Call, errors};
-use kubernetes_wire::api::{GroupResource, Reason, Status, go_json, query::go_quote};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldValidation {
@@ -24,7 +26,7 @@ fn asked(call: &Call<'_>, options: &str) -> Result<FieldValidation, Status> {
                 "Unsupported value: {}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"",
                 go_quote(other)
             );
-            let cause = errors::cause("FieldValueNotSupported", "fieldValidation", message);
+            let cause = Cause::new("FieldValueNotSupported", "fieldValidation", message);
             Err(errors::invalid_options(options, vec![cause]))
         }
     }
@@ -37,7 +39,8 @@ pub fn of_body(call: &Call<'_>, options: &str, object: &mut Value) -> Result<(),
     };
     let (kind, version) = (&call.resource.kind, &call.resource.gvr.version);
     Err(Status::bad_request(format!(
-        "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+        "{kind} in version {} cannot be handled as a {kind}: {why}",
+        go_quote(version)
     )))
 }
 
@@ -53,8 +56,8 @@ pub fn of_patched(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
         group: String::new(),
         resource: String::new(),
     };
-    let cause = errors::cause("FieldValueInvalid", "patch", message);
-    Err(errors::invalid(&nothing, "", vec![cause]))
+    let cause = Cause::new("FieldValueInvalid", "patch", message);
+    Err(Status::invalid(&nothing, "", vec![cause]))
 }
 
 /// For an applied configuration, which must be of the schema in any case.
@@ -97,7 +100,7 @@ fn settle(call: &Call<'_>, options: &str, object: &mut Value) -> Result<Option<S
     }
     if asked == FieldValidation::Warn {
         for text in unknown {
-            call.head.warnings.add(text);
+            call.head.warn(&text);
         }
     }
     Ok(None)

@@ -1,12 +1,12 @@
 //! GET of one object.
 
 use http::{Response, StatusCode};
-
-use super::{Body, call::Call, list::wait_for, list_options::parse_version};
 use kubernetes_wire::api::{Reason, Status};
 
+use super::{call::Call, fresh::wait_for, list_options::parse_version, reply::Body};
+
 pub async fn get(call: &Call<'_>) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     let version = call.head.query.get("resourceVersion").unwrap_or_default();
     let version =
         parse_version(version).map_err(|text| Status::failure(500, Reason::Unknown, text))?;

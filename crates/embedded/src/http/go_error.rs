@@ -1,4 +1,4 @@
-//! What Go's `encoding/json` says of JSON it cannot read.
+//! This module says what Go's `encoding/json` says of JSON that it cannot read.
 
 use serde_json::Value;
 

@@ -1,79 +1,28 @@
 //! LIST: selection, snapshots, pages. Which state a list shows follows
 //! apiserver `storage/cacher/delegator`.
 
-use std::{ops::Bound, sync::Arc, time::Duration};
+use std::{ops::Bound, sync::Arc};
 
 use http::Response;
+use kubernetes_wire::{
+    api::{ContinueToken, ListOptions, ResourceVersionMatch, Status},
+    negotiation::Transform,
+    representation::{ListMeta, TableOptions},
+};
 
-use super::{Body, Media, call::Call, errors, list_options, ready, watch};
+use super::{
+    call::Call,
+    errors,
+    fresh::wait_for,
+    list_options,
+    reply::{Body, ready},
+    selection::Selection,
+    watch,
+};
 use crate::{
     storage::{Snapshot, SnapshotError, Stored},
     table, view,
 };
-use kubernetes_wire::{
-    api::{ContinueToken, ListOptions, ResourceVersionMatch, Status},
-    representation::{ListMeta, TableOptions},
-};
-
-/// How long a read waits for a version from the future (`blockTimeout` of the
-/// watch cache).
-pub const FRESH_WAIT: Duration = Duration::from_secs(3);
-
-/// Which keys and objects a list or watch is about.
-#[derive(Clone)]
-pub struct Selection {
-    /// `namespace/`, or empty for all.
-    pub prefix: String,
-    /// The only key it can be about.
-    pub key: Option<String>,
-    pub options: ListOptions,
-}
-
-impl Selection {
-    pub fn of(call: &Call<'_>, options: ListOptions) -> Self {
-        let fields = &options.field_selector;
-        let mut namespace = call.target.namespace.clone();
-        if namespace.is_empty()
-            && call.resource.namespaced
-            && let Some(required) = fields.required("metadata.namespace")
-        {
-            namespace = required.to_owned();
-        }
-        let name = if call.target.name.is_empty() {
-            fields.required("metadata.name").map(str::to_owned)
-        } else {
-            Some(call.target.name.clone())
-        };
-        let known = !call.resource.namespaced || !namespace.is_empty();
-        Self {
-            key: name
-                .filter(|_| known)
-                .map(|name| call.resource.key(&namespace, &name)),
-            prefix: if namespace.is_empty() {
-                String::new()
-            } else {
-                format!("{namespace}/")
-            },
-            options,
-        }
-    }
-
-    pub fn has_key(&self, key: &str) -> bool {
-        match &self.key {
-            Some(only) => only == key,
-            None => key.starts_with(&self.prefix),
-        }
-    }
-
-    pub fn matches(&self, resource: &crate::registry::Resource, object: &Stored) -> bool {
-        self.options.label_selector.matches(&object.labels)
-            && resource.matches_fields(&self.options.field_selector, &object.value)
-    }
-
-    fn selects_all(&self) -> bool {
-        self.options.label_selector.is_empty() && self.options.field_selector.is_empty()
-    }
-}
 
 pub async fn list_or_watch(call: &Call<'_>) -> Result<Response<Body>, Status> {
     let options = list_options::decode(&call.head.query, call.target.watch)?;
@@ -82,23 +31,24 @@ pub async fn list_or_watch(call: &Call<'_>) -> Result<Response<Body>, Status> {
     if selection.options.watch {
         return watch::start(call, selection).await;
     }
-    let media = call.media()?;
+    let transform = call.negotiate()?;
     let (items, meta) = page(call, &selection).await?;
     let resource = &call.resource;
-    let shaped = match media {
-        Media::Table(version) => {
+    let shaped = match transform {
+        Transform::None => None,
+        Transform::Table(version) => {
             let include = call.include_object()?;
             table::list(resource, &items, &meta, TableOptions { version, include }).ok()
         }
-        Media::MetadataList(version) => table::metadata_list(resource, &items, &meta, version),
-        Media::Metadata(_) => {
+        Transform::PartialObjectMetadataList(version) => {
+            table::metadata_list(resource, &items, &meta, version)
+        }
+        Transform::PartialObjectMetadata(_) => {
             return Err(call.wrong_shape("PartialObjectMetadata", "a list", "List"));
         }
-        Media::Json | Media::Discovery => None,
     };
-    Ok(ready(
-        shaped.unwrap_or_else(|| view::list(resource, &items, &meta)),
-    ))
+    let whole = || view::list(resource, &items, &meta);
+    Ok(ready(shaped.unwrap_or_else(whole)))
 }
 
 /// The objects of a page, and what to say about it.
@@ -158,22 +108,6 @@ async fn snapshot(
     }
     wait_for(call, version).await?;
     Ok(call.storage().snapshot(&resource))
-}
-
-/// Waits until a revision has come to be.
-pub async fn wait_for(call: &Call<'_>, version: u64) -> Result<(), Status> {
-    let deadline = tokio::time::Instant::now() + FRESH_WAIT;
-    while call.storage().revision() < version {
-        let now = tokio::time::Instant::now();
-        if now >= deadline {
-            return Err(errors::too_large_resource_version(
-                version,
-                call.storage().revision(),
-            ));
-        }
-        tokio::time::sleep(Duration::from_millis(20).min(deadline - now)).await;
-    }
-    Ok(())
 }
 
 fn expired_continue(token: &ContinueToken) -> Status {

@@ -1,9 +1,12 @@
-//! Which combinations of list and watch options are allowed: apimachinery
-//! `meta/internalversion/validation`, after the defaulting of
-//! `meta/internalversion/defaults.go`.
+//! Not every combination of list and watch options is allowed. The rules are
+//! those of apimachinery `meta/internalversion/validation`, after the defaulting
+//! of `meta/internalversion/defaults.go`.
 
-use super::errors::{cause, invalid_options};
-use kubernetes_wire::api::{ListOptions, Query, ResourceVersion, Status, query::go_quote};
+use kubernetes_wire::api::{
+    ListOptions, Query, ResourceVersion, Status, query::go_quote, status::Cause,
+};
+
+use super::errors::invalid_options;
 
 const NOT_OLDER_THAN: &str = "NotOlderThan";
 
@@ -28,7 +31,7 @@ fn validate(options: &ListOptions) -> Result<(), Status> {
     let version_match = options.resource_version_match.as_str();
     let mut causes = Vec::new();
     let mut forbid = |field: &str, why: &str| {
-        causes.push(cause(
+        causes.push(Cause::new(
             "FieldValueForbidden",
             field,
             format!("Forbidden: {why}"),
@@ -88,14 +91,14 @@ fn validate(options: &ListOptions) -> Result<(), Status> {
             "Unsupported value: {}: supported values: {supported}",
             go_quote(version_match)
         );
-        causes.push(cause(
+        causes.push(Cause::new(
             "FieldValueNotSupported",
             "resourceVersionMatch",
             message,
         ));
     }
     if options.watch && !version_match.is_empty() && !options.continue_token.is_empty() {
-        causes.push(cause(
+        causes.push(Cause::new(
             "FieldValueForbidden",
             "resourceVersionMatch",
             "Forbidden: resourceVersionMatch is forbidden when continue is provided",

@@ -1,17 +1,18 @@
 //! Pod logs. There is no container: the text is made up and deterministic.
 
-use std::{convert::Infallible, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures::stream;
-use http::{HeaderValue, Response, StatusCode, header};
-use http_body_util::{BodyExt, StreamBody};
-use hyper::body::Frame;
+use futures::{StreamExt, stream};
+use http::{Response, StatusCode};
+use kubernetes_wire::api::Status;
 use serde_json::Value;
 
-use super::{Body, call::Call, with_type};
+use super::{
+    call::Call,
+    reply::{self, Body, with_type},
+};
 use crate::meta;
-use kubernetes_wire::api::Status;
 
 /// Lines in the past of every container.
 const LINES: usize = 20;
@@ -33,25 +34,20 @@ pub fn get(call: &Call<'_>) -> Result<Response<Body>, Status> {
         .min(LINES);
     let name = meta::name(&pod.value).to_owned();
     let line = move |n: usize| format!("{name}/{container} line {n}: handled GET /healthz 200\n");
-    let past: String = (LINES - tail..LINES).map(&line).collect();
+    let past: String = (LINES.saturating_sub(tail)..LINES).map(&line).collect();
     if !query.truthy("follow") {
         return Ok(with_type(StatusCode::OK, TEXT, past));
     }
-    let frames = stream::unfold(LINES, move |n| {
-        let chunk = if n == LINES { past.clone() } else { line(n) };
+    let coming = LINES..LINES.saturating_add(FOLLOW_LINES);
+    let later = stream::iter(coming).then(move |n| {
+        let line = line(n);
         async move {
-            if n > LINES {
-                tokio::time::sleep(FOLLOW_PERIOD).await;
-            }
-            let frame = Ok::<_, Infallible>(Frame::data(Bytes::from(chunk)));
-            (n < LINES + FOLLOW_LINES).then_some((frame, n + 1))
+            tokio::time::sleep(FOLLOW_PERIOD).await;
+            Bytes::from(line)
         }
     });
-    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static(TEXT));
-    Ok(response)
+    let lines = stream::iter([Bytes::from(past)]).chain(later);
+    Ok(reply::stream(TEXT, lines))
 }
 
 fn container(call: &Call<'_>, pod: &Value) -> Result<String, Status> {

@@ -1,88 +1,63 @@
-//! The HTTP surface: one function from request to response.
+//! The HTTP surface is one function from a request to its response.
 
 mod accept;
-mod answer;
 mod binding;
 mod body;
 mod call;
 mod create;
 mod delete;
-mod encode;
 mod errors;
 mod eviction;
 mod field_validation;
+mod fresh;
 mod get;
 mod go_error;
+pub mod head;
 mod list;
 mod list_options;
 mod logs;
 mod patch;
-mod pretty;
+mod removal;
+pub mod reply;
 mod reviews;
 mod route;
 mod scale;
+mod selection;
 #[cfg(test)]
 mod tests;
 mod update;
-mod warnings;
 mod watch;
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
+use kubernetes_wire::api::Status;
 
-pub use accept::{Media, Offer, negotiate};
-pub use answer::{Body, full, json, json_bytes, page_not_found, text, with_type};
-pub use delete::GARBAGE_COLLECTION;
-
-use self::{call::Call, encode::Chosen, route::Route, warnings::Warnings};
-use super::{
-    EmbeddedServer, discovery,
-    registry::{Resource, Subresource, Verbs},
+use self::{
+    call::Call,
+    head::Head,
+    reply::{Body, page_not_found},
+    route::{Route, Target},
 };
-use kubernetes_wire::api::{Query, Status};
-use kubernetes_wire::negotiation::MediaType;
+use super::{
+    discovery,
+    registry::{Resource, Subresource, Verbs},
+    server::EmbeddedServer,
+};
 
 /// Answers one request. Never fails: every error is an answer.
 pub async fn serve(server: EmbeddedServer, request: Request<Incoming>) -> Response<Body> {
     let (parts, incoming) = request.into_parts();
-    let query = Query::parse(parts.uri.query().unwrap_or_default());
-    let host = parts
-        .headers
-        .get(header::HOST)
-        .and_then(|value| value.to_str().ok())
-        .or(parts.uri.authority().map(|authority| authority.as_str()))
-        .unwrap_or_default()
-        .to_owned();
-    let head = Head {
-        host,
-        method: parts.method,
-        headers: parts.headers,
-        query,
-        warnings: Warnings::default(),
-        chosen: Chosen::default(),
+    let path = parts.uri.path().to_owned();
+    let head = Head::of(parts);
+    let mut response = match dispatch(&server, &path, &head, incoming).await {
+        Ok(response) => head.encoded(response).await,
+        Err(status) => head.refused(&status),
     };
-    let mut response = dispatch(&server, parts.uri.path(), &head, incoming)
-        .await
-        .unwrap_or_else(|status| answer::failure(&status));
-    // An error that itself cannot be negotiated is written raw, and raw is
-    // indented (apiserver `responsewriters.ErrorNegotiated`).
-    let failed = response.status().is_client_error() || response.status().is_server_error();
-    let raw_error = failed && head.negotiate(Offer::Json).is_err();
-    if raw_error {
-        head.chosen.set(MediaType::Json);
-    }
-    let media_type = head.chosen.get();
-    if raw_error || media_type == MediaType::Json && pretty::wanted(&head.query, &head.headers) {
-        response = prettify(response).await;
-    }
-    response = encode::answer_in(response, media_type).await;
     let headers = response.headers_mut();
-    for text in head.warnings.take() {
-        if let Some(value) = warning_header(&text) {
-            headers.append(header::WARNING, value);
-        }
+    for warning in head.warnings() {
+        headers.append(header::WARNING, warning);
     }
     let audit_id = head
         .headers
@@ -98,26 +73,13 @@ pub async fn serve(server: EmbeddedServer, request: Request<Incoming>) -> Respon
     response
 }
 
-/// What of a request is not its path or body.
-pub struct Head {
-    /// As the client calls this server.
-    pub host: String,
-    pub method: Method,
-    pub headers: HeaderMap,
-    pub query: Query,
-    /// What the answer warns of.
-    pub warnings: Warnings,
-    /// In what encoding the answer goes out.
-    pub chosen: Chosen,
-}
-
 async fn dispatch(
     server: &EmbeddedServer,
     path: &str,
     head: &Head,
     incoming: Incoming,
 ) -> Result<Response<Body>, Status> {
-    let route = Route::parse(path);
+    let route = Route::of(&head.method, path, &head.query)?;
     if let Route::Resource(target) = route {
         return resource(server, target, head, incoming).await;
     }
@@ -130,20 +92,22 @@ async fn dispatch(
         Route::Root => discovery::root(&served),
         Route::Version => discovery::version(),
         Route::Health(probe, check) => Ok(discovery::health(&probe, check.as_deref(), &head.query)),
-        Route::OpenApiV2 => discovery::openapi_v2(&served, &head.headers),
+        Route::OpenApiV2 => Ok(discovery::openapi_v2(&served, &head.headers)),
         Route::OpenApiV3(None) => discovery::openapi_v3_index(&served),
         Route::OpenApiV3(Some(key)) => discovery::openapi_v3(&served, &key),
         Route::Core => discovery::core(&served, head),
         Route::Groups => discovery::groups(&served, head),
-        Route::Group(group) => Ok(discovery::group(&served, &group)),
-        Route::GroupVersion(group, version) => discovery::resources(&served, &group, &version),
+        Route::Group(group) => discovery::group(&served, &group, head),
+        Route::GroupVersion(group, version) => {
+            discovery::resources(&served, &group, &version, head)
+        }
         Route::Resource(_) | Route::Unknown => Ok(page_not_found()),
     }
 }
 
 async fn resource(
     server: &EmbeddedServer,
-    target: route::Target,
+    target: Target,
     head: &Head,
     incoming: Incoming,
 ) -> Result<Response<Body>, Status> {
@@ -156,27 +120,16 @@ async fn resource(
             Ok(page_not_found())
         };
     };
-    let warning = resource.warning.clone();
-    let mut response = match route_call(server, resource, target, head, incoming).await {
-        Ok(response) => response,
-        Err(status) => answer::failure(&status),
-    };
-    if let Some(value) = warning.and_then(|text| warning_header(&text)) {
-        response.headers_mut().append(header::WARNING, value);
+    if let Some(text) = &resource.warning {
+        head.warn(text);
     }
-    Ok(response)
-}
-
-/// `299 - "text"`, quoted (apimachinery `util/net NewWarningHeader`).
-fn warning_header(text: &str) -> Option<HeaderValue> {
-    let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
-    HeaderValue::from_str(&format!("299 - \"{quoted}\"")).ok()
+    route_call(server, resource, target, head, incoming).await
 }
 
 async fn route_call(
     server: &EmbeddedServer,
     resource: Arc<Resource>,
-    target: route::Target,
+    target: Target,
     head: &Head,
     incoming: Incoming,
 ) -> Result<Response<Body>, Status> {
@@ -254,36 +207,4 @@ fn unknown(custom: bool) -> Result<Response<Body>, Status> {
     } else {
         Err(Status::unknown_path())
     }
-}
-
-/// Lays a whole JSON answer out for people; streams pass untouched.
-async fn prettify(response: Response<Body>) -> Response<Body> {
-    use http_body_util::BodyExt;
-    use hyper::body::Body as _;
-
-    let is_json = response
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|value| value == "application/json");
-    if !is_json || response.body().size_hint().exact().is_none() {
-        return response;
-    }
-    let (parts, body) = response.into_parts();
-    match body.collect().await {
-        Ok(whole) => Response::from_parts(parts, full(pretty::indent(&whole.to_bytes()))),
-        Err(never) => match never {},
-    }
-}
-
-impl Head {
-    pub fn negotiate(&self, offer: Offer) -> Result<Media, Status> {
-        let (media, media_type) = negotiate(&self.headers, offer, true)?;
-        self.chosen.set(media_type);
-        Ok(media)
-    }
-}
-
-/// 200 with JSON that is ready to send, its newline included.
-fn ready(json: Vec<u8>) -> Response<Body> {
-    with_type(StatusCode::OK, "application/json", json)
 }

@@ -1,17 +1,22 @@
 //! PATCH in its four kinds.
 
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode, header::CONTENT_TYPE};
 use hyper::body::Incoming;
+use kubernetes_wire::api::{
+    Reason, Status,
+    query::go_quote,
+    status::{Cause, Details},
+};
 use serde_json::Value;
 
 use super::{
-    Body, body,
-    call::Call,
+    body,
+    call::{ATTEMPTS, Call},
     create, errors, field_validation, go_error,
-    update::{self, ATTEMPTS},
+    reply::Body,
+    update,
 };
 use crate::{apply, meta, storage::Stored, strategic, view};
-use kubernetes_wire::api::{Reason, Status, query::go_quote, status::Details};
 
 pub enum Patch {
     Json(json_patch::Patch),
@@ -32,7 +37,7 @@ pub async fn patch(
     status: bool,
     incoming: Incoming,
 ) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     let patch = read(call, incoming).await?;
     let dry_run = body::dry_run(call, "PatchOptions")?;
     if let Patch::Apply { object, .. } = &patch {
@@ -79,13 +84,13 @@ fn check_uid(call: &Call<'_>, old: &Stored, new: &Value) -> Result<(), Status> {
     if uid == meta::uid(&old.value) {
         return Ok(());
     }
-    let cause = errors::cause(
+    let cause = Cause::new(
         "FieldValueInvalid",
         "metadata.uid",
         format!("Invalid value: {}: field is immutable", go_quote(uid)),
     );
     // The real server checks it twice and says so twice.
-    Err(errors::invalid(
+    Err(Status::invalid(
         &call.resource.kind_resource(),
         &call.target.name,
         vec![cause.clone(), cause],
@@ -94,7 +99,7 @@ fn check_uid(call: &Call<'_>, old: &Stored, new: &Value) -> Result<(), Status> {
 
 /// Reads a patch for a resource by its media type.
 pub async fn read(call: &Call<'_>, incoming: Incoming) -> Result<Patch, Status> {
-    let media_type = body::media_type(&call.head.headers).to_owned();
+    let media_type = media_type(&call.head.headers).to_owned();
     let custom = call.resource.custom.is_some();
     match media_type.as_str() {
         "application/json-patch+json" | "application/merge-patch+json" => {}
@@ -157,13 +162,22 @@ pub async fn read(call: &Call<'_>, incoming: Incoming) -> Result<Patch, Status> 
     })
 }
 
+/// The kind of a patch: the type without its parameters.
+fn media_type(headers: &HeaderMap) -> &str {
+    headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.split(';').next())
+        .map_or("", str::trim)
+}
+
 fn read_apply(call: &Call<'_>, bytes: &[u8]) -> Result<Patch, Status> {
     let query = &call.head.query;
     let manager = query.get("fieldManager").unwrap_or_default();
     if manager.is_empty() {
         return Err(errors::invalid_options(
             "PatchOptions",
-            vec![errors::cause(
+            vec![Cause::new(
                 "FieldValueRequired",
                 "fieldManager",
                 "Required value: is required for apply patch",
@@ -176,10 +190,8 @@ fn read_apply(call: &Call<'_>, bytes: &[u8]) -> Result<Patch, Status> {
         .ok_or_else(|| Status::bad_request("error decoding YAML: not an object"))?;
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     if text("kind").is_empty() || text("apiVersion").is_empty() {
-        let (group, version) = match text("apiVersion").split_once('/') {
-            Some((group, version)) => (group, version),
-            None => ("", text("apiVersion")),
-        };
+        let api_version = text("apiVersion");
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         return Err(Status::bad_request(format!(
             "invalid object type: {group}/{version}, Kind={}",
             text("kind")
@@ -192,7 +204,7 @@ fn read_apply(call: &Call<'_>, bytes: &[u8]) -> Result<Patch, Status> {
     })
 }
 
-/// What go-restful's error becomes when a JSON patch cannot be applied.
+/// The real server answers so when a JSON patch cannot be applied.
 fn unprocessable() -> Status {
     Status::failure(
         422,

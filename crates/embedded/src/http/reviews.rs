@@ -3,14 +3,18 @@
 
 use http::{HeaderMap, Response, StatusCode};
 use hyper::body::Incoming;
+use kubernetes_wire::api::{Status, user};
 use serde_json::{Value, json};
 
-use super::{Body, body, call::Call, json_bytes};
+use super::{
+    body,
+    call::Call,
+    reply::{Body, json_bytes},
+};
 use crate::{encoding, view};
-use kubernetes_wire::api::{Status, user};
 
 pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     let resource = &call.resource;
     let mut review = body::object(call, incoming, &resource.kind, &resource.api_version()).await?;
     let status = match resource.kind.as_str() {
@@ -29,8 +33,7 @@ pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
         map.insert("status".to_owned(), status);
     }
     crate::meta::metadata_mut(&mut review);
-    let item = encoding::built_in(&review);
-    let object = encoding::with_type(&resource.kind, &resource.api_version(), &item);
+    let object = encoding::whole(&resource.api_version(), &resource.kind, &review);
     Ok(json_bytes(StatusCode::CREATED, object.to_vec()))
 }
 

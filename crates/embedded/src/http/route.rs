@@ -1,7 +1,9 @@
-//! What a path names (apiserver `endpoints/request/requestinfo.go`, which also
-//! says that unknown paths are non-resource requests).
+//! A route is what a path names. [`RequestInfo`] reads the paths of resources;
+//! the others are read here.
 
-use percent_encoding::percent_decode_str;
+use http::Method;
+use kubernetes_wire::api::{Query, Reason, Status};
+use kubernetes_wire::request::{RequestInfo, RequestInfoError};
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Route {
@@ -24,7 +26,7 @@ pub enum Route {
 pub struct Target {
     pub group: String,
     pub version: String,
-    /// Empty without a namespace in the path.
+    /// Empty for what is in no namespace, a namespace itself too.
     pub namespace: String,
     pub resource: String,
     /// Empty for collections.
@@ -35,78 +37,85 @@ pub struct Target {
 }
 
 impl Route {
-    pub fn parse(path: &str) -> Self {
-        let parts: Vec<String> = path
-            .trim_matches('/')
-            .split('/')
-            .map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned())
-            .collect();
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        match parts.as_slice() {
-            [""] => Self::Root,
-            ["version"] => Self::Version,
-            [probe @ ("healthz" | "livez" | "readyz")] => Self::Health((*probe).to_owned(), None),
-            [probe @ ("healthz" | "livez" | "readyz"), check] => {
-                Self::Health((*probe).to_owned(), Some((*check).to_owned()))
+    /// The error is an answer to a path that means nothing at all.
+    pub fn of(method: &Method, path: &str, query: &Query) -> Result<Self, Status> {
+        let info = RequestInfo::parse(method, path, query).map_err(|error| match error {
+            RequestInfoError::BadEscape => Status::bad_request(error.to_string()),
+            RequestInfoError::NoKind => {
+                Status::failure(500, Reason::Unknown, format!("{error}, {path}"))
             }
-            ["openapi", "v2"] => Self::OpenApiV2,
-            ["openapi", "v3"] => Self::OpenApiV3(None),
-            ["openapi", "v3", rest @ ..] => Self::OpenApiV3(Some(rest.join("/"))),
-            ["api"] => Self::Core,
-            ["apis"] => Self::Groups,
-            ["api", version] => Self::GroupVersion(String::new(), (*version).to_owned()),
-            ["apis", group] => Self::Group((*group).to_owned()),
-            ["apis", group, version] => {
-                Self::GroupVersion((*group).to_owned(), (*version).to_owned())
-            }
-            ["api", version, rest @ ..] => target("", version, rest),
-            ["apis", group, version, rest @ ..] => target(group, version, rest),
-            _ => Self::Unknown,
-        }
+        })?;
+        Ok(if info.is_resource_request {
+            resource(info)
+        } else {
+            non_resource(&info.path)
+        })
     }
 }
 
-fn target(group: &str, version: &str, rest: &[&str]) -> Route {
-    let mut target = Target {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        ..Target::default()
-    };
-    let mut rest = rest;
-    if let ["watch", tail @ ..] = rest
-        && !tail.is_empty()
-    {
-        target.watch = true;
-        rest = tail;
+fn non_resource(path: &str) -> Route {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let owned = |part: &str| part.to_owned();
+    match parts.as_slice() {
+        [""] => Route::Root,
+        ["version"] => Route::Version,
+        [probe @ ("healthz" | "livez" | "readyz")] => Route::Health(owned(probe), None),
+        [probe @ ("healthz" | "livez" | "readyz"), check] => {
+            Route::Health(owned(probe), Some(owned(check)))
+        }
+        ["openapi", "v2"] => Route::OpenApiV2,
+        ["openapi", "v3"] => Route::OpenApiV3(None),
+        ["openapi", "v3", rest @ ..] => Route::OpenApiV3(Some(rest.join("/"))),
+        ["api"] => Route::Core,
+        ["apis"] => Route::Groups,
+        ["api", version] => Route::GroupVersion(String::new(), owned(version)),
+        ["apis", group] => Route::Group(owned(group)),
+        ["apis", group, version] => Route::GroupVersion(owned(group), owned(version)),
+        _ => Route::Unknown,
     }
-    // /namespaces/N is the namespace itself, /namespaces/N/status its
-    // subresource; everything longer is in the namespace.
-    if let ["namespaces", namespace, tail @ ..] = rest
-        && !tail.is_empty()
-        && !matches!(tail, ["status" | "finalize"])
-    {
-        target.namespace = (*namespace).to_owned();
-        rest = tail;
+}
+
+fn resource(info: RequestInfo) -> Route {
+    let watch = info.verb == "watch" && info.is_verb_via_path();
+    // Legacy paths of other verbs are not served, nor paths that go on after a
+    // subresource.
+    if info.parts.len() > 3 || (info.is_verb_via_path() && !watch) {
+        return Route::Unknown;
     }
-    let (resource, name, subresource) = match rest {
-        [resource] => (*resource, "", ""),
-        [resource, name] => (*resource, *name, ""),
-        [resource, name, subresource] => (*resource, *name, *subresource),
-        _ => return Route::Unknown,
+    // `RequestInfo` has a namespace in the namespace of its own name; here it is
+    // in none. A path may also ask for a namespace inside of another, in vain.
+    let inside = format!("/namespaces/{}/namespaces/", info.namespace);
+    let inside = info.path.contains(&inside);
+    let (name, namespace) = match info.parts.as_slice() {
+        [resource, name, ..] if resource == "namespaces" && !inside => {
+            (name.clone(), String::new())
+        }
+        // The name is the path's: `info.name` may be that of a field selector.
+        [_, name, ..] => (name.clone(), info.namespace),
+        _ => (String::new(), info.namespace),
     };
-    target.resource = resource.to_owned();
-    target.name = name.to_owned();
-    target.subresource = subresource.to_owned();
-    Route::Resource(target)
+    Route::Resource(Target {
+        group: info.gvr.group,
+        version: info.gvr.version,
+        namespace,
+        resource: info.gvr.resource,
+        name,
+        subresource: info.subresource,
+        watch,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn at(path: &str) -> Result<Route, Status> {
+        Route::of(&Method::GET, path, &Query::default())
+    }
+
     #[test]
     fn paths() {
-        let at = |path: &str| match Route::parse(path) {
+        let shown = |path: &str| match at(path).unwrap() {
             Route::Resource(t) => {
                 [t.group, t.namespace, t.resource, t.name, t.subresource].join("|")
             }
@@ -118,17 +127,39 @@ mod tests {
             ("/api/v1/namespaces/a", "||namespaces|a|"),
             ("/api/v1/namespaces/a/status", "||namespaces|a|status"),
             ("/api/v1/namespaces/a/pods/", "|a|pods||"),
+            ("/api/v1/namespaces/a/namespaces", "|a|namespaces||"),
+            ("/api/v1/namespaces/a/namespaces/a", "|a|namespaces|a|"),
+            ("/api/v1/namespaces/namespaces", "||namespaces|namespaces|"),
             ("/api/v1/namespaces/a/pods/b/log", "|a|pods|b|log"),
             (
                 "/apis/apps/v1/namespaces/a/deployments/b",
                 "apps|a|deployments|b|",
             ),
             ("/api/v1/watch/namespaces/a/pods", "|a|pods||"),
+            ("/api/v1/config%6Daps", "||configmaps||"),
+            ("/api/v1/proxy/pods/a", "Unknown"),
+            ("/api/v1/namespaces/a/pods/b/proxy/c", "Unknown"),
             ("/apis/apps", "Group(\"apps\")"),
             ("/", "Root"),
             ("/foo", "Unknown"),
         ] {
-            assert_eq!(at(path), expected, "{path}");
+            assert_eq!(shown(path), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn only_a_path_names_one_object() {
+        let query = Query::parse("fieldSelector=metadata.name%3Da");
+        let route = Route::of(&Method::GET, "/api/v1/pods", &query).unwrap();
+        let Route::Resource(target) = route else {
+            panic!("{route:?}");
+        };
+        assert_eq!(target.name, "");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert_eq!(at("/api/v1/pods/%zz").unwrap_err().code, 400);
+        assert_eq!(at("/api/v1/watch").unwrap_err().code, 500);
     }
 }

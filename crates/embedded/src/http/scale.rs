@@ -4,26 +4,28 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
+use kubernetes_wire::{api::Status, representation::table::selector::Selector};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Body, body,
-    call::Call,
-    errors, json_bytes, patch,
-    update::{self, ATTEMPTS},
+    body,
+    call::{ATTEMPTS, Call},
+    errors, patch,
+    reply::{Body, json_bytes},
+    update,
 };
 use crate::{encoding, meta, registry::Scale, storage::Stored, view};
-use kubernetes_wire::api::Status;
 
 const API_VERSION: &str = "autoscaling/v1";
 
 pub fn get(call: &Call<'_>) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     answer(call, &call.find()?)
 }
 
 pub async fn put(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     let paths = paths(call)?;
     let by_patch = call.head.method == http::Method::PATCH;
     let (patch, whole) = if by_patch {
@@ -74,8 +76,7 @@ fn answer(call: &Call<'_>, stored: &Arc<Stored>) -> Result<Response<Body>, Statu
         map.remove("kind");
         map.remove("apiVersion");
     }
-    let item = encoding::built_in(&scale);
-    let bytes = encoding::with_type("Scale", API_VERSION, &item);
+    let bytes = encoding::whole(API_VERSION, "Scale", &scale);
     Ok(json_bytes(StatusCode::OK, bytes.to_vec()))
 }
 
@@ -121,32 +122,51 @@ fn scale(call: &Call<'_>, stored: &Stored) -> Result<Value, Status> {
     }))
 }
 
-/// A label selector, or the plain map of a replication controller, as text.
+/// The text of a label selector, or of the plain map that a replication
+/// controller has. Custom resources have a text already.
 fn selector_text(selector: &Value) -> String {
     match selector {
         Value::String(text) => text.clone(),
-        Value::Object(map) => {
-            let labels = map
-                .get("matchLabels")
-                .and_then(Value::as_object)
-                .unwrap_or(map);
-            let pairs: Vec<String> = labels
+        Value::Object(labels) if labels.values().all(Value::is_string) => {
+            let pairs = labels
                 .iter()
-                .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
-                .collect();
-            pairs.join(",")
+                .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
+            pairs.collect::<Vec<_>>().join(",")
         }
-        _ => String::new(),
+        selector => Selector::deserialize(selector)
+            .ok()
+            .and_then(|selector| selector.text().ok())
+            .unwrap_or_default(),
     }
 }
 
 fn set(object: &mut Value, pointer: &str, value: Value) {
     let mut slot = object;
     for key in pointer.split('/').skip(1) {
-        if !slot.is_object() {
-            *slot = Value::Object(Map::new());
-        }
-        slot = &mut slot[key];
+        slot = meta::as_map(slot).entry(key).or_insert(Value::Null);
     }
     *slot = value;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_are_written_as_texts() {
+        for (selector, expected) in [
+            (json!("a=b"), "a=b"),
+            (json!({"a": "b", "c": "d"}), "a=b,c=d"),
+            (json!({"matchLabels": {"c": "d", "a": "b"}}), "a=b,c=d"),
+            (
+                json!({"matchLabels": {"c": "d"}, "matchExpressions": [
+                    {"key": "a", "operator": "In", "values": ["y", "x"]},
+                ]}),
+                "a in (x,y),c=d",
+            ),
+            (json!(null), ""),
+        ] {
+            assert_eq!(selector_text(&selector), expected);
+        }
+    }
 }

@@ -10,6 +10,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
+use kubernetes_wire::representation::whole;
 use serde_json::{Value, json};
 
 use crate::{EmbeddedServer, Handle, Options};
@@ -667,7 +668,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// The JSON of a protobuf answer.
 fn plain(answer: &[u8]) -> Value {
-    serde_json::from_slice(&super::encode::json(answer).unwrap()).unwrap()
+    serde_json::from_slice(&whole::from_protobuf(answer).unwrap()).unwrap()
 }
 
 #[tokio::test]
@@ -682,7 +683,7 @@ async fn everything_built_in_is_spoken_in_protobuf() {
 
     let (status, one) = get(&object, PROTOBUF).await;
     assert_eq!((status.as_u16(), plain(&one)), (200, made.clone()));
-    // What was read is written back, with the answer in the same encoding.
+    // The object that was read is written back; the answer has the same encoding.
     let request = subject
         .request(Method::PUT, &object)
         .header("content-type", PROTOBUF)

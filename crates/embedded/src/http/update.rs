@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
+use kubernetes_wire::api::{Reason, ResourceVersion, Status, query::go_quote, status::Cause};
 use serde_json::Value;
 
 use super::{
-    Body, body,
-    call::Call,
-    create::{self, is_definition},
-    delete, errors, field_validation,
+    body,
+    call::{ATTEMPTS, Call},
+    create, errors, field_validation, removal,
+    reply::Body,
 };
 use crate::{
     meta::{self, text},
@@ -18,17 +19,13 @@ use crate::{
     storage::{CommitError, Expect, Stored},
     view,
 };
-use kubernetes_wire::api::{Reason, ResourceVersion, Status, query::go_quote};
-
-/// Retries of a write without resourceVersion that others got ahead of.
-pub const ATTEMPTS: usize = 16;
 
 pub async fn update(
     call: &Call<'_>,
     status: bool,
     incoming: Incoming,
 ) -> Result<Response<Body>, Status> {
-    call.media()?;
+    call.negotiate()?;
     let resource = &call.resource;
     let mut object = body::object(call, incoming, &resource.kind, &resource.api_version()).await?;
     let dry_run = body::dry_run(call, "UpdateOptions")?;
@@ -45,10 +42,10 @@ pub async fn update(
         };
         let version = meta::field(&object, "resourceVersion");
         if version.is_empty() && !resource.unconditional_update {
-            return Err(errors::invalid(
+            return Err(Status::invalid(
                 &call.group_resource(),
                 &call.target.name,
-                vec![errors::cause(
+                vec![Cause::new(
                     "FieldValueInvalid",
                     "metadata.resourceVersion",
                     "Invalid value: 0: must be specified for an update",
@@ -119,7 +116,7 @@ pub fn replace(
     keep_identity(&mut new, &old.value);
     registry::prepare_update(resource, &mut new, &old.value, status);
     meta::drop_empty(meta::metadata_mut(&mut new));
-    if is_definition(call) {
+    if resource.is_definition() {
         registry::accept_definition(&mut new, &meta::now())?;
     }
     check_finalizers(call, old, &new)?;
@@ -130,7 +127,8 @@ pub fn replace(
             .pointer("/metadata/generation")
             .and_then(Value::as_i64)
             .unwrap_or(0);
-        meta::metadata_mut(&mut new).insert("generation".into(), (generation + 1).into());
+        meta::metadata_mut(&mut new)
+            .insert("generation".into(), generation.saturating_add(1).into());
     }
     if new == old.value {
         return Ok(Some(old.clone()));
@@ -139,9 +137,9 @@ pub fn replace(
         return Ok(Some(Arc::new(Stored::new(new, old.revision))));
     }
     // The last finalizer went: the deletion is completed.
-    if meta::is_deleting(&old.value) && delete::is_complete(call, &new) {
+    if meta::is_deleting(&old.value) && removal::is_complete(call, &new) {
         let stored = Stored::new(new, old.revision);
-        delete::remove(call, old)?;
+        removal::remove(call, old)?;
         return Ok(Some(Arc::new(stored)));
     }
     let result = call.storage().put(
@@ -152,7 +150,7 @@ pub fn replace(
     );
     match result {
         Ok(stored) => {
-            if is_definition(call) {
+            if resource.is_definition() {
                 call.server.refresh_definitions();
             }
             Ok(Some(stored))
@@ -202,7 +200,7 @@ fn check_preconditions(call: &Call<'_>, old: &Stored, new: &Value) -> Result<boo
     }
 }
 
-/// What an update changes must be as the definition says.
+/// Checks that what an update changes is as the definition says.
 fn check_schema(call: &Call<'_>, old: &Stored, new: &Value, status: bool) -> Result<(), Status> {
     let Some(schema) = call.resource.schema() else {
         return Ok(());
@@ -216,7 +214,7 @@ fn check_schema(call: &Call<'_>, old: &Stored, new: &Value, status: bool) -> Res
         return Ok(());
     }
     let kind = call.resource.kind_resource();
-    Err(errors::invalid(&kind, &call.target.name, causes))
+    Err(Status::invalid(&kind, &call.target.name, causes))
 }
 
 /// An object on its way out takes no new finalizers.
@@ -233,7 +231,7 @@ fn check_finalizers(call: &Call<'_>, old: &Stored, new: &Value) -> Result<(), St
     if added.is_empty() {
         return Ok(());
     }
-    let cause = errors::cause(
+    let cause = Cause::new(
         "FieldValueForbidden",
         "metadata.finalizers",
         format!(
@@ -241,14 +239,14 @@ fn check_finalizers(call: &Call<'_>, old: &Stored, new: &Value) -> Result<(), St
             added.join(", ")
         ),
     );
-    Err(errors::invalid(
+    Err(Status::invalid(
         &call.resource.kind_resource(),
         &call.target.name,
         vec![cause.clone(), cause],
     ))
 }
 
-/// What no client may change.
+/// Puts back the fields that no client may change.
 fn keep_identity(new: &mut Value, old: &Value) {
     let Some(known) = old.get("metadata").and_then(Value::as_object) else {
         return;
@@ -280,7 +278,7 @@ fn keep_identity(new: &mut Value, old: &Value) {
     }
 }
 
-/// Whether anything but metadata and status differs.
+/// Tells whether anything but metadata and status differs.
 fn content_differs(new: &Value, old: &Value) -> bool {
     let content = |value: &Value| {
         let mut map = value.as_object().cloned().unwrap_or_default();

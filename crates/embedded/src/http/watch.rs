@@ -6,35 +6,33 @@
 //!                                    └─ bookmarks every period
 //! ```
 //!
-//! Rules: apiserver `storage/cacher/cache_watcher.go`.
+//! The rules are those of apiserver `storage/cacher/cache_watcher.go`.
 
-use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::stream;
-use http::{HeaderValue, Response, StatusCode, header};
-use http_body_util::{BodyExt, StreamBody};
-use hyper::body::Frame;
+use http::Response;
+use kubernetes_wire::{
+    api::{Reason, Status, go_json},
+    negotiation::{IncludeObject, MediaType, Transform},
+    representation::{EventType, envelope::watch_frame, whole},
+};
 use rand::Rng;
 use tokio::{sync::watch::Receiver, time::Instant};
 
 use super::{
-    Body, Media, Offer,
     call::Call,
-    encode,
-    list::{Selection, wait_for},
+    fresh::wait_for,
     list_options::parse_version,
+    reply::{self, Body},
+    selection::Selection,
 };
 use crate::{
-    EmbeddedServer,
     registry::Resource,
+    server::EmbeddedServer,
     storage::{Event, Keyspace, Stored},
     table, view,
-};
-use kubernetes_wire::{
-    api::{Reason, Status, go_json},
-    negotiation::{IncludeObject, MediaType},
-    representation::{EventType, envelope::watch_frame},
 };
 
 /// Events turned into one chunk at most: bounds what a slow reader holds.
@@ -51,8 +49,8 @@ const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 pub async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Body>, Status> {
-    let media = call.negotiate(Offer::Watch)?;
-    let protobuf = call.head.chosen.get() == MediaType::Protobuf;
+    let wanted = call.negotiate_watch()?;
+    let protobuf = wanted.media_type == MediaType::Protobuf;
     let content_type = if protobuf {
         "application/vnd.kubernetes.protobuf;stream=watch"
     } else {
@@ -74,7 +72,7 @@ pub async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Bod
         keyspace,
         resource: call.resource.clone(),
         bookmarks: options.allow_watch_bookmarks,
-        media,
+        transform: wanted.transform,
         protobuf,
         include_object,
         columns_sent: false,
@@ -84,7 +82,7 @@ pub async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Bod
         cursor: requested,
         bookmarked: 0,
         resource_gone: false,
-        deadline: now + timeout,
+        deadline: now.checked_add(timeout).unwrap_or(now),
         next_bookmark: now,
         selection,
     };
@@ -92,14 +90,9 @@ pub async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Bod
     stream.position(call, requested).await;
     let frames = stream::unfold(stream, |mut stream| async move {
         let bytes = stream.next().await?;
-        Some((Ok::<_, Infallible>(Frame::data(bytes)), stream))
+        Some((bytes, stream))
     });
-    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
-    *response.status_mut() = StatusCode::OK;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    Ok(response)
+    Ok(reply::stream(content_type, frames))
 }
 
 struct Stream {
@@ -109,10 +102,10 @@ struct Stream {
     resource: Arc<Resource>,
     selection: Selection,
     bookmarks: bool,
-    media: Media,
+    transform: Transform,
     protobuf: bool,
     include_object: IncludeObject,
-    /// Of Tables, only the first event carries the columns.
+    /// Only the first event of a watch for Tables carries the columns.
     columns_sent: bool,
     /// Objects of the initial state still to be sent as ADDED.
     initial: VecDeque<Arc<Stored>>,
@@ -152,7 +145,7 @@ impl Stream {
         } else if let Err(old) = self.keyspace.events_after(requested, 0) {
             self.error = Some(Status::expired(format!(
                 "too old resource version: {requested} ({})",
-                old.oldest - 1
+                old.oldest.saturating_sub(1)
             )));
         }
         self.bookmarked = self.cursor;
@@ -163,6 +156,15 @@ impl Stream {
             self.resource_gone = true;
             return Some(self.error_frame(&status));
         }
+        let frames = self.frames().await?;
+        // No event is a list: the first one cannot be written, and ends the
+        // stream.
+        let is_list = matches!(self.transform, Transform::PartialObjectMetadataList(_));
+        (!is_list).then_some(frames)
+    }
+
+    /// The next events, once there are any.
+    async fn frames(&mut self) -> Option<Bytes> {
         loop {
             if !self.initial.is_empty() {
                 return Some(self.initial_frames());
@@ -217,7 +219,8 @@ impl Stream {
     }
 
     fn schedule_bookmark(&mut self, now: Instant) {
-        let periodic = now + self.server.options().bookmark_period;
+        let period = self.server.options().bookmark_period.min(FAR);
+        let periodic = now.checked_add(period).unwrap_or(now);
         let last = self.deadline.checked_sub(LAST_BOOKMARK);
         self.next_bookmark = match last {
             Some(last) if last > now && last < periodic => last,
@@ -283,30 +286,32 @@ impl Stream {
         self.encoded(EventType::Error, &go_json::to_vec(status))
     }
 
-    /// In place of an object that protobuf cannot show stands an error.
+    /// An error stands in the place of an object that protobuf cannot show.
     fn encoded(&self, event: EventType, object: &[u8]) -> Bytes {
         if !self.protobuf {
             return watch_frame(event, object);
         }
-        encode::protobuf_frame(event, object).unwrap_or_else(|| {
+        whole::protobuf_frame(event, object).unwrap_or_else(|| {
             let status = Status::internal_error("the object cannot be written as protobuf");
             let status = go_json::to_vec(&status);
-            encode::protobuf_frame(EventType::Error, &status).unwrap_or_default()
+            whole::protobuf_frame(EventType::Error, &status).unwrap_or_default()
         })
     }
 
     /// The object in the shape that was asked for; as it is if that fails.
     fn shaped(&mut self, object: &Bytes) -> Option<Bytes> {
-        match self.media {
-            Media::Table(version) => {
+        match self.transform {
+            Transform::Table(version) => {
                 let first = !self.columns_sent;
                 let include = self.include_object;
                 let table = table::event(&self.resource, object, version, include, first)?;
                 self.columns_sent = true;
                 Some(table)
             }
-            Media::Metadata(version) => table::metadata(&self.resource, object, version),
-            Media::Json | Media::MetadataList(_) | Media::Discovery => None,
+            Transform::PartialObjectMetadata(version) => {
+                table::metadata(&self.resource, object, version)
+            }
+            Transform::None | Transform::PartialObjectMetadataList(_) => None,
         }
     }
 }

@@ -2,15 +2,14 @@
 
 use std::{cmp::Ordering, sync::Arc};
 
-use serde_json::{Value, json};
-
-use super::{Custom, Fields, Resource, Scale, Subresource, Verbs};
-use crate::schema::Schema;
 use kubernetes_wire::api::{
-    GroupVersionResource, Status,
-    status::{Cause, Details, Reason},
+    GroupResource, GroupVersionResource, Status, query::go_quote, status::Cause, version_order,
 };
 use kubernetes_wire::representation::{Printer, table::CustomColumn};
+use serde_json::{Value, json};
+
+use super::resource::{Custom, Fields, Resource, Scale, Subresource, Verbs};
+use crate::schema::Schema;
 
 /// Defaults a new definition, checks what serving it needs, and gives it the
 /// status that the controllers of a real server give within milliseconds.
@@ -31,44 +30,45 @@ pub fn accept(definition: &mut Value, now: &str) -> Result<(), Status> {
         (&kind, "spec.names.kind"),
     ] {
         if value.is_empty() {
-            causes.push(cause(
-                "FieldValueRequired",
-                "Required value".to_owned(),
-                field,
-            ));
+            causes.push(Cause::new("FieldValueRequired", field, "Required value"));
         }
     }
     if !causes.is_empty() {
         return Err(invalid(&name, causes));
     }
     if name != format!("{plural}.{group}") {
-        let message =
-            format!("Invalid value: \"{name}\": must be spec.names.plural+\".\"+spec.group");
-        causes.push(cause("FieldValueInvalid", message, "metadata.name"));
+        let message = format!(
+            "Invalid value: {}: must be spec.names.plural+\".\"+spec.group",
+            go_quote(&name)
+        );
+        causes.push(Cause::new("FieldValueInvalid", "metadata.name", message));
     }
     let scope = text("/spec/scope");
     if scope != "Namespaced" && scope != "Cluster" {
         let message = if scope.is_empty() {
             "Required value".to_owned()
         } else {
-            format!("Unsupported value: \"{scope}\": supported values: \"Cluster\", \"Namespaced\"")
+            format!(
+                "Unsupported value: {}: supported values: \"Cluster\", \"Namespaced\"",
+                go_quote(&scope)
+            )
         };
         let reason = if scope.is_empty() {
             "FieldValueRequired"
         } else {
             "FieldValueNotSupported"
         };
-        causes.push(cause(reason, message, "spec.scope"));
+        causes.push(Cause::new(reason, "spec.scope", message));
     }
     let stored: Vec<String> = versions(definition)
         .filter(|v| v.get("storage") == Some(&Value::Bool(true)))
         .map(version_name)
         .collect();
     let [storage] = stored.as_slice() else {
-        causes.push(cause(
+        causes.push(Cause::new(
             "FieldValueInvalid",
-            "Invalid value: must have exactly one version marked as storage version".to_owned(),
             "spec.versions",
+            "Invalid value: must have exactly one version marked as storage version",
         ));
         return Err(invalid(&name, causes));
     };
@@ -149,35 +149,12 @@ fn condition(kind: &str, reason: &str, message: &str, since: &str) -> Value {
     })
 }
 
-fn cause(reason: &str, message: String, field: &str) -> Cause {
-    Cause {
-        reason: reason.to_owned(),
-        message,
-        field: field.to_owned(),
-    }
-}
-
 fn invalid(name: &str, causes: Vec<Cause>) -> Status {
-    let texts: Vec<String> = causes
-        .iter()
-        .map(|c| format!("{}: {}", c.field, c.message))
-        .collect();
-    let aggregate = match texts.as_slice() {
-        [one] => one.clone(),
-        many => format!("[{}]", many.join(", ")),
-    };
-    Status::failure(
-        422,
-        Reason::Invalid,
-        format!("CustomResourceDefinition.apiextensions.k8s.io \"{name}\" is invalid: {aggregate}"),
-    )
-    .with_details(Details {
-        name: name.to_owned(),
+    let kind = GroupResource {
         group: "apiextensions.k8s.io".to_owned(),
-        kind: "CustomResourceDefinition".to_owned(),
-        causes,
-        ..Details::default()
-    })
+        resource: "CustomResourceDefinition".to_owned(),
+    };
+    Status::invalid(&kind, name, causes)
 }
 
 fn versions(definition: &Value) -> impl Iterator<Item = &Value> {
@@ -250,7 +227,6 @@ pub(super) fn resources(definition: &Value) -> Vec<Resource> {
                     .collect(),
                 own_error: false,
             },
-            empty: "{}",
             generation: true,
             create_on_update: false,
             unconditional_update: false,
@@ -328,9 +304,9 @@ fn warning(definition: &Value, version: &Value, group: &str, kind: &str) -> Opti
         .filter(|v| v.get("served") == Some(&Value::Bool(true)))
         .filter(|v| v.get("deprecated") != Some(&Value::Bool(true)))
         .map(version_name)
-        .filter(|other| version_order(other, &name) == Ordering::Less)
+        .filter(|other| version_order::compare(other, &name) == Ordering::Less)
         .collect();
-    best.sort_by(|a, b| version_order(a, b));
+    best.sort_by(|a, b| version_order::compare(a, b));
     let instead = best
         .first()
         .map(|best| format!("; use {group}/{best} {kind}"))
@@ -338,47 +314,9 @@ fn warning(definition: &Value, version: &Value, group: &str, kind: &str) -> Opti
     Some(format!("{group}/{name} {kind} is deprecated{instead}"))
 }
 
-/// Kubernetes' order of versions: GA before beta before alpha, larger first;
-/// names that are none of these last, by the alphabet. Best is least.
-pub(super) fn version_order(a: &str, b: &str) -> Ordering {
-    match (rank(a), rank(b)) {
-        (Some(a), Some(b)) => b.cmp(&a),
-        (Some(_), None) => Ordering::Less,
-        (None, Some(_)) => Ordering::Greater,
-        (None, None) => a.cmp(b),
-    }
-}
-
-/// Stability, major, minor.
-fn rank(version: &str) -> Option<(u8, u64, u64)> {
-    let rest = version.strip_prefix('v')?;
-    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (major, rest) = rest.split_at(digits);
-    let major = major.parse().ok()?;
-    if rest.is_empty() {
-        return Some((2, major, 0));
-    }
-    for (name, stability) in [("beta", 1), ("alpha", 0)] {
-        if let Some(minor) = rest.strip_prefix(name) {
-            return Some((stability, major, minor.parse().ok()?));
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_sort_best_first() {
-        let mut versions = ["v1alpha1", "foo1", "v2", "v1beta2", "v1", "v1beta10", "bar"];
-        versions.sort_by(|a, b| version_order(a, b));
-        assert_eq!(
-            versions,
-            ["v2", "v1", "v1beta10", "v1beta2", "v1alpha1", "bar", "foo1"]
-        );
-    }
 
     #[test]
     fn definitions_make_resources() {

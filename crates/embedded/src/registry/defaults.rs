@@ -3,7 +3,7 @@
 use base64::Engine;
 use serde_json::{Map, Value, json};
 
-use super::{Resource, Subresource};
+use super::resource::{Resource, Subresource};
 use crate::meta::map_at as child;
 
 /// Shapes a new object: status belongs to the status subresource, the
@@ -238,10 +238,10 @@ fn service(map: &mut Map<String, Value>) {
         spec.get("type").and_then(Value::as_str),
         Some("NodePort" | "LoadBalancer")
     );
-    for (i, port) in objects(spec.get_mut("ports")).enumerate() {
+    for (port, node_port) in objects(spec.get_mut("ports")).zip(node_port..) {
         or(port, "protocol", json!("TCP"));
         if on_nodes {
-            or(port, "nodePort", json!(node_port + i));
+            or(port, "nodePort", json!(node_port));
         }
         let target = port.get("port").cloned().unwrap_or_default();
         or(port, "targetPort", target);
@@ -253,12 +253,13 @@ fn service(map: &mut Map<String, Value>) {
 /// and equal addresses of two services harm nobody here.
 fn cluster_ip(map: &Map<String, Value>) -> String {
     let [_, b, c, d] = uid_hash(map).to_be_bytes();
-    format!("10.{}.{c}.{}", 96 + (b & 15), d.max(1))
+    format!("10.{}.{c}.{}", 96 | (b & 15), d.max(1))
 }
 
-/// Likewise, of 30000–32767 with room for the ports after the first.
-fn node_port(map: &Map<String, Value>) -> usize {
-    30_000 + uid_hash(map) as usize % 2_700
+/// A port of 30000–32767 is derived likewise, with room for the ports after the
+/// first.
+fn node_port(map: &Map<String, Value>) -> u32 {
+    (uid_hash(map) % 2_700).saturating_add(30_000)
 }
 
 fn uid_hash(map: &Map<String, Value>) -> u32 {

@@ -1,9 +1,9 @@
 //! Field selectors: which labels a resource has, and their values.
 
+use kubernetes_wire::api::{FieldSelector, Status, query::go_quote};
 use serde_json::Value;
 
-use super::Resource;
-use kubernetes_wire::api::{FieldSelector, Status};
+use super::resource::Resource;
 
 impl Resource {
     /// Refuses labels this resource does not have, as its conversion does.
@@ -30,21 +30,19 @@ impl Resource {
 
     fn unknown_field(&self, label: &str) -> String {
         if self.kind == "Job" {
-            format!("field label {label:?} not supported for Job")
+            format!("field label {} not supported for Job", go_quote(label))
         } else if self.fields.own_error || self.custom.is_some() {
             format!("field label not supported: {label}")
         } else {
             format!(
-                "{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+                go_quote(label)
             )
         }
     }
 
     pub fn matches_fields(&self, selector: &FieldSelector, object: &Value) -> bool {
-        selector.requirements.iter().all(|requirement| {
-            let value = self.field(&requirement.field, object);
-            (value == requirement.value) == requirement.equal
-        })
+        selector.matches(|label| self.field(label, object))
     }
 
     /// Booleans and numbers compare as Go prints them; an absent boolean is

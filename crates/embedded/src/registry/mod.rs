@@ -1,4 +1,4 @@
-//! Which resources are served, and how each behaves.
+//! The registry knows which resources are served, and how each behaves.
 //!
 //! Built-in resources are a table; custom ones come and go with their
 //! definitions. Readers take the current set as one pointer.
@@ -18,9 +18,9 @@ use serde_json::Value;
 pub use custom::accept as accept_definition;
 pub use defaults::{prepare_create, prepare_update};
 pub use names::check_name;
-pub use resource::{Custom, Fields, Resource, Scale, Subresource, Verbs};
+pub use resource::{Resource, Scale, Subresource, Verbs};
 
-use kubernetes_wire::api::{GroupResource, GroupVersion};
+use kubernetes_wire::api::{GroupResource, GroupVersion, version_order};
 
 pub struct Registry {
     built_in: Arc<[Arc<Resource>]>,
@@ -72,7 +72,7 @@ impl Registry {
             a.gvr
                 .group
                 .cmp(&b.gvr.group)
-                .then_with(|| custom::version_order(&a.gvr.version, &b.gvr.version))
+                .then_with(|| version_order::compare(&a.gvr.version, &b.gvr.version))
                 .then_with(|| a.gvr.resource.cmp(&b.gvr.resource))
         });
         self.served.store(Arc::new(Served {
@@ -107,17 +107,11 @@ impl Served {
             groups.push(((*name).to_owned(), Vec::new()));
         }
         for resource in self.all().filter(|r| !r.gvr.group.is_empty()) {
-            let at = groups
-                .iter()
-                .position(|(name, _)| *name == resource.gvr.group)
-                .unwrap_or_else(|| {
-                    groups.push((resource.gvr.group.clone(), Vec::new()));
-                    groups.len() - 1
-                });
-            if let Some((_, versions)) = groups.get_mut(at)
-                && !versions.contains(&resource.gvr.version)
-            {
-                versions.push(resource.gvr.version.clone());
+            let (group, version) = (&resource.gvr.group, &resource.gvr.version);
+            match groups.iter_mut().find(|(name, _)| name == group) {
+                Some((_, versions)) if versions.contains(version) => {}
+                Some((_, versions)) => versions.push(version.clone()),
+                None => groups.push((group.clone(), vec![version.clone()])),
             }
         }
         groups

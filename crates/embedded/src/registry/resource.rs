@@ -1,14 +1,14 @@
-//! What the server knows about one resource at one version.
+//! A resource at one version, with everything the server knows about it.
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use crate::schema::Schema;
 use kubernetes_wire::{
     api::{GroupResource, GroupVersionResource},
     representation::Printer,
 };
+use serde_json::Value;
+
+use crate::schema::Schema;
 
 /// A served resource. Strategies are data: what differs between kinds is said
 /// here and nowhere else.
@@ -26,9 +26,6 @@ pub struct Resource {
     pub storage_version_hash: String,
     pub subresources: Vec<Subresource>,
     pub fields: Fields,
-    /// What a bookmark shows beside kind, apiVersion and metadata: the fields
-    /// of the empty object that Go does not omit. JSON, `{}` for none.
-    pub empty: &'static str,
     /// metadata.generation counts changes of everything but metadata and status.
     pub generation: bool,
     /// PUT of a missing object creates it.
@@ -39,7 +36,8 @@ pub struct Resource {
     pub returns_deleted: bool,
     /// Text of the Warning header of every answer.
     pub warning: Option<String>,
-    /// Where scale finds its numbers; built-in workloads have the usual paths.
+    /// The paths where scale finds its numbers; built-in workloads have the usual
+    /// ones.
     pub scale: Option<Scale>,
     /// `Some` for custom resources.
     pub custom: Option<Custom>,
@@ -55,7 +53,8 @@ pub enum Verbs {
 }
 
 impl Verbs {
-    /// As discovery lists them; the order of custom resources is their own.
+    /// The verbs as discovery lists them. Custom resources have an order of their
+    /// own.
     pub fn list(self, custom: bool) -> &'static [&'static str] {
         match self {
             Self::All if custom => &[
@@ -132,7 +131,8 @@ impl Subresource {
 /// Field selector labels and where their values are.
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
-    /// Beside metadata.name and metadata.namespace: label and JSON pointer.
+    /// Labels and JSON pointers of the fields beside metadata.name and
+    /// metadata.namespace.
     pub extra: Vec<(String, String)>,
     /// Kinds with a conversion of their own word the error differently.
     pub own_error: bool,
@@ -147,7 +147,7 @@ pub struct Scale {
     pub selector: Option<String>,
 }
 
-/// What is special about custom resources.
+/// The part of a resource that only custom resources have.
 #[derive(Clone, Debug)]
 pub struct Custom {
     /// The version objects are stored in.
@@ -156,7 +156,7 @@ pub struct Custom {
     pub printer: Option<Printer>,
     /// `None` if the version has no schema: everything goes.
     pub schema: Option<Arc<Schema>>,
-    /// The same as it was written, for OpenAPI.
+    /// The schema as it was written, for OpenAPI.
     pub open_api: Option<Arc<Value>>,
 }
 
@@ -172,6 +172,19 @@ impl Resource {
     /// The schema that objects must satisfy; built-in kinds have none here.
     pub fn schema(&self) -> Option<&Schema> {
         self.custom.as_ref()?.schema.as_deref()
+    }
+
+    /// These three behave in ways of their own.
+    pub fn is_pod(&self) -> bool {
+        self.kind == "Pod" && self.gvr.group.is_empty()
+    }
+
+    pub fn is_namespace(&self) -> bool {
+        self.kind == "Namespace" && self.gvr.group.is_empty()
+    }
+
+    pub fn is_definition(&self) -> bool {
+        self.gvr.group == "apiextensions.k8s.io" && self.gvr.resource == "customresourcedefinitions"
     }
 
     pub fn has(&self, subresource: Subresource) -> bool {

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::EmbeddedServer;
+use crate::server::EmbeddedServer;
 
 pub fn load(server: &EmbeddedServer) {
     for definition in [cron_tabs(), flunders()] {

@@ -2,10 +2,18 @@
 //! a while, a custom resource with columns, a deprecated version, a second
 //! extension group.
 
+// The samples are fixed data that is made once, at start: nothing in them comes
+// from a client, and a test makes all of them.
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::string_slice
+)]
+
 mod custom;
 mod workloads;
 
-use super::EmbeddedServer;
+use super::server::EmbeddedServer;
 
 impl EmbeddedServer {
     /// Adds the samples to what is there.
@@ -17,8 +25,9 @@ impl EmbeddedServer {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use kubernetes_wire::api::GroupResource;
+
+    use super::*;
 
     #[test]
     fn there_is_something_to_look_at() {

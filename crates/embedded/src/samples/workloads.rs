@@ -4,7 +4,7 @@
 use chrono::{DateTime, Duration, Utc};
 use serde_json::{Value, json};
 
-use crate::{EmbeddedServer, meta};
+use crate::{meta, server::EmbeddedServer};
 
 const NODES: usize = 5;
 const REPLICAS: usize = 20;
@@ -283,8 +283,7 @@ fn replica_set(
     })
 }
 
-/// Of an application's pods, by their number: one waits, one crashes, one is
-/// done, one failed.
+/// One pod of each application waits, one crashes, one is done and one failed.
 fn phase(i: usize) -> &'static str {
     match i % REPLICAS {
         7 => "Pending",
@@ -436,7 +435,7 @@ fn endpoint_slice(application: &(&str, &str, &str, &str, u16), index: usize) -> 
     })
 }
 
-/// Of a deprecated kind, for its warning.
+/// Endpoints are deprecated: reading them shows a warning.
 fn endpoints() -> Value {
     json!({
         "kind": "Endpoints",

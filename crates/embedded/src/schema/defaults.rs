@@ -24,7 +24,7 @@ impl Schema {
                         return true;
                     };
                     if value.is_null() && !schema.nullable {
-                        // Of a property without a name, as the loop above of the others.
+                        // The loop above fills in named properties, this one all others.
                         match (&schema.default, &self.additional) {
                             (Some(default), Additional::Of(_)) => *value = default.clone(),
                             _ => return false,

@@ -1,4 +1,4 @@
-//! What validation found, as the causes of the answer.
+//! Findings are what validation found, written as the causes of the answer.
 
 use kubernetes_wire::api::status::Cause;
 
@@ -10,7 +10,7 @@ pub(super) struct Findings {
     pub(super) prefix: &'static str,
 }
 
-/// Of a large list in which everything is wrong, this many errors say enough.
+/// If everything in a large list is wrong, this many errors say enough.
 const LIMIT: usize = 100;
 
 /// Findings after which the real server does not evaluate rules.
@@ -42,20 +42,13 @@ impl Findings {
             (prefix, name) if name.starts_with('[') => format!("{prefix}{name}"),
             (prefix, name) => format!("{prefix}.{name}"),
         };
-        self.put(Cause {
-            reason: reason.to_owned(),
-            message,
-            field,
-        });
+        self.put(Cause::new(reason, &field, message));
     }
 
     /// A finding without a field of its own.
     pub(super) fn general(&mut self, message: String) {
-        self.put(Cause {
-            reason: "FieldValueInvalid".to_owned(),
-            message: format!("Invalid value: \"\": {message}"),
-            field: "<nil>".to_owned(),
-        });
+        let message = format!("Invalid value: \"\": {message}");
+        self.put(Cause::new("FieldValueInvalid", "<nil>", message));
     }
 
     pub(super) fn extend(&mut self, other: Option<Self>) {

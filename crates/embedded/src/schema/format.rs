@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use chrono::{DateTime, NaiveDate};
 
-/// Whether the text has the format.
+/// Tells whether the text has the format.
 pub fn text(format: &str, text: &str) -> bool {
     match format {
         "date-time" => DateTime::parse_from_rfc3339(text).is_ok(),
@@ -22,7 +22,7 @@ pub fn text(format: &str, text: &str) -> bool {
     }
 }
 
-/// Whether an integer fits its format; `int64` holds every integer read.
+/// Tells whether an integer fits its format; `int64` holds every integer that is read.
 pub fn integer(format: &str, number: i64) -> bool {
     format != "int32" || i32::try_from(number).is_ok()
 }

@@ -1,8 +1,7 @@
-//! Values and numbers as Go prints them in error texts.
-
-use serde_json::Value;
+//! This module writes values and numbers as Go prints them in error texts.
 
 use kubernetes_wire::api::query::go_quote;
+use serde_json::Value;
 
 /// A value that is wrong (apimachinery `field.Error`).
 pub fn bad(value: &Value) -> String {
@@ -13,7 +12,7 @@ pub fn bad(value: &Value) -> String {
     }
 }
 
-/// What a value is called among types.
+/// Names the type of a value, as the validators call it.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use super::{ListType, Schema, findings::Findings, go_value::bad};
 
 impl Schema {
-    /// What no other item may have too, as JSON; `None` where all may be equal.
+    /// The JSON that identifies an item: no other item of the list may have the
+    /// same. `None` if items of the list may be equal.
     pub(super) fn identity(&self, item: &Value) -> Option<String> {
         match &self.list {
             ListType::Atomic => None,

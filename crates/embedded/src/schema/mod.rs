@@ -47,7 +47,7 @@ pub struct Schema {
     any_of: Vec<Schema>,
     one_of: Vec<Schema>,
     not: Option<Box<Schema>>,
-    /// Rules of CEL are here or below.
+    /// This node, or one below it, has rules in CEL.
     has_rules: bool,
 }
 

@@ -1,10 +1,10 @@
 //! Fields the schema does not know are dropped (apiextensions-apiserver
 //! `schema/pruning`), and told, because fieldValidation asks for them.
 
+use kubernetes_wire::representation::partial::OBJECT_META;
 use serde_json::{Map, Value};
 
 use super::{Additional, Schema};
-use kubernetes_wire::representation::partial::OBJECT_META;
 
 impl Schema {
     /// Drops unknown fields of a whole object and tells their paths, sorted.

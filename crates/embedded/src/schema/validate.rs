@@ -1,8 +1,10 @@
-//! What is wrong with an object, in the words of kube-openapi's validators.
+//! Validation finds what is wrong with an object and says it in the words of
+//! kube-openapi's validators.
 //!
 //! An update is held only for what it changes (KEP-4008, ratcheting): a part
 //! that equals the old one is not looked at.
 
+use kubernetes_wire::api::{query::go_quote, status::Cause};
 use serde_json::{Map, Value};
 
 use super::{
@@ -11,7 +13,6 @@ use super::{
     format,
     go_value::{bad, float, type_name},
 };
-use kubernetes_wire::api::status::Cause;
 
 impl Schema {
     /// The errors of a whole object; `old` is what it replaces.
@@ -89,7 +90,7 @@ impl Schema {
             _ => wanted.split(',').any(|wanted| wanted == is),
         };
         if !fits {
-            out.wrong_type(name, &format!("{is:?}"), wanted);
+            out.wrong_type(name, &go_quote(is), wanted);
         }
     }
 
@@ -292,7 +293,7 @@ mod tests {
         )
     }
 
-    /// As kube-apiserver 1.36 answered to the same schema.
+    /// kube-apiserver 1.36 answered so to the same schema.
     #[test]
     fn errors_are_those_of_the_real_server() {
         for (spec, wanted) in [

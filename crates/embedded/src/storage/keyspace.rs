@@ -6,7 +6,8 @@ use imbl::OrdMap;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
-use super::{CommitError, Expect, Key, Stored};
+use super::commit::{CommitError, Expect};
+use super::object::{Key, Stored};
 
 pub type Objects = OrdMap<Key, Arc<Stored>>;
 
@@ -107,7 +108,7 @@ impl Keyspace {
         let state = self.state.read();
         if let Some(first) = state.events.front()
             && state.evicted
-            && revision < first.revision - 1
+            && revision < first.revision.saturating_sub(1)
         {
             return Err(TooOld {
                 oldest: first.revision,

@@ -6,6 +6,7 @@
 //! bounded log of events that watchers read with a cursor. Storage knows no
 //! HTTP, no kinds and no watcher.
 
+mod commit;
 mod keyspace;
 mod object;
 
@@ -20,6 +21,7 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
+pub use commit::{CommitError, Expect};
 pub use keyspace::{Event, Keyspace, Snapshot, SnapshotError, TooOld};
 pub use object::{Key, Stored};
 
@@ -29,24 +31,6 @@ use kubernetes_wire::api::GroupResource;
 /// a snapshot (a few KiB of shared tree nodes), so this bounds a busy resource
 /// to some tens of MiB; watches from before the oldest event answer 410.
 pub const HISTORY_EVENTS: usize = 4096;
-
-/// What a write expects to find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expect {
-    Absent,
-    /// The object at exactly this resourceVersion.
-    Revision(u64),
-}
-
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CommitError {
-    #[error("the key exists")]
-    Exists,
-    #[error("the key does not exist")]
-    Missing,
-    #[error("the object changed")]
-    Changed,
-}
 
 pub struct Storage {
     revision: AtomicU64,
@@ -117,7 +101,7 @@ impl Storage {
         let keyspace = self.keyspace(resource);
         let _writer = self.writer.lock();
         keyspace.check(key, expect)?;
-        let revision = self.revision() + 1;
+        let revision = self.next_revision();
         let stored = Arc::new(Stored::new(object, revision));
         keyspace.insert(key.into(), stored.clone());
         self.publish(&keyspace, revision);
@@ -135,7 +119,7 @@ impl Storage {
         let keyspace = self.keyspace(resource);
         let _writer = self.writer.lock();
         keyspace.check(key, expect)?;
-        let revision = self.revision() + 1;
+        let revision = self.next_revision();
         let removed = keyspace.remove(key, revision).ok_or(CommitError::Missing)?;
         self.publish(&keyspace, revision);
         Ok(removed)
@@ -146,6 +130,11 @@ impl Storage {
         if let Some(keyspace) = self.keyspaces.write().remove(resource) {
             keyspace.close();
         }
+    }
+
+    /// The writer's lock is held. Nobody writes often enough to reach the end.
+    fn next_revision(&self) -> u64 {
+        self.revision().saturating_add(1)
     }
 
     fn publish(&self, keyspace: &Keyspace, revision: u64) {

@@ -48,7 +48,7 @@ impl Stored {
         self.encoded.get_or_init(|| encode(&self.value)).clone()
     }
 
-    /// The same object at another revision.
+    /// Makes the same object at another revision.
     pub fn restamped(&self, revision: u64) -> Self {
         Self::new(self.value.clone(), revision)
     }

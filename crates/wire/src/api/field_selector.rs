@@ -49,10 +49,10 @@ impl FieldSelector {
     }
 
     /// `value` looks a field up; a missing one compares as the empty string.
-    pub fn matches<'a>(&self, mut value: impl FnMut(&str) -> &'a str) -> bool {
+    pub fn matches<V: AsRef<str>>(&self, mut value: impl FnMut(&str) -> V) -> bool {
         self.requirements
             .iter()
-            .all(|r| (value(&r.field) == r.value) == r.equal)
+            .all(|r| (value(&r.field).as_ref() == r.value) == r.equal)
     }
 }
 

@@ -76,14 +76,18 @@ fn is_qualified(text: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
 }
 
-fn is_subdomain(text: &str) -> bool {
+/// Whether the text is an RFC 1123 subdomain, however long.
+pub fn is_subdomain(text: &str) -> bool {
+    text.split('.').all(is_dns_label)
+}
+
+/// Whether the text is an RFC 1123 label, however long.
+pub fn is_dns_label(text: &str) -> bool {
     let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    text.split('.').all(|label| {
-        let bytes = label.as_bytes();
-        bytes.first().is_some_and(alphanumeric)
-            && bytes.last().is_some_and(alphanumeric)
-            && bytes.iter().all(|b| alphanumeric(b) || *b == b'-')
-    })
+    let bytes = text.as_bytes();
+    bytes.first().is_some_and(alphanumeric)
+        && bytes.last().is_some_and(alphanumeric)
+        && bytes.iter().all(|b| alphanumeric(b) || *b == b'-')
 }
 
 #[cfg(test)]

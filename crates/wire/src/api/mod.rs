@@ -8,7 +8,7 @@ pub mod field_selector;
 pub mod go_json;
 pub mod group_version;
 mod label_matcher;
-mod label_name;
+pub mod label_name;
 pub mod label_selector;
 pub mod list_options;
 pub mod object_meta;
@@ -19,6 +19,8 @@ pub mod resource_version;
 pub mod shard_selector;
 pub mod status;
 pub mod user;
+pub mod version_order;
+pub mod warning;
 
 pub use attributes::Attributes;
 pub use continue_token::ContinueToken;

@@ -96,6 +96,10 @@ fn zero(seconds: &u32) -> bool {
     *seconds == 0
 }
 
+fn no_code(code: &u16) -> bool {
+    *code == 0
+}
+
 /// `metav1.StatusCause`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -106,6 +110,17 @@ pub struct Cause {
     pub message: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub field: String,
+}
+
+impl Cause {
+    /// `reason` is a `metav1.CauseType`: `FieldValueInvalid` and its like.
+    pub fn new(reason: &str, field: &str, message: impl Into<String>) -> Self {
+        Self {
+            reason: reason.to_owned(),
+            message: message.into(),
+            field: field.to_owned(),
+        }
+    }
 }
 
 /// `metav1.StatusDetails`. `kind` holds the plural resource in most errors.
@@ -133,8 +148,7 @@ pub struct StatusMeta {
     pub continue_token: String,
 }
 
-/// A failure as a client reads it. Success statuses are made by the embedded
-/// server alone.
+/// A failure as a client reads it, or a success that has no object to show.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -149,6 +163,8 @@ pub struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     /// Boxed: most errors on the way through the program are small.
     pub details: Option<Box<Details>>,
+    /// A success may be without it: 0.
+    #[serde(skip_serializing_if = "no_code")]
     pub code: u16,
 }
 
@@ -177,6 +193,15 @@ impl Status {
             reason,
             details: None,
             code,
+        }
+    }
+
+    /// A success, whose code Kubernetes writes in some places (then it is not 0)
+    /// and leaves out in others.
+    pub fn success(code: u16) -> Self {
+        Self {
+            status: "Success",
+            ..Self::failure(code, Reason::Unknown, "")
         }
     }
 
@@ -258,6 +283,27 @@ impl Status {
             format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}"),
         )
         .with_details(Details::named(resource, name))
+    }
+
+    /// What is wrong with an object, cause by cause. The resource is the kind of
+    /// the object here.
+    pub fn invalid(kind: &GroupResource, name: &str, causes: Vec<Cause>) -> Self {
+        let mut texts: Vec<String> = Vec::new();
+        for cause in &causes {
+            let text = format!("{}: {}", cause.field, cause.message);
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let aggregate = match texts.as_slice() {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let message = format!("{kind} \"{name}\" is invalid: {aggregate}");
+        Self::failure(422, Reason::Invalid, message).with_details(Details {
+            causes,
+            ..Details::named(kind, name)
+        })
     }
 
     pub fn method_not_allowed(resource: &GroupResource, verb: &str) -> Self {
@@ -354,5 +400,30 @@ mod tests {
                 "\n"
             )
         );
+        assert_eq!(
+            Status::success(0).to_json(),
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Success\"}\n"
+        );
+    }
+
+    #[test]
+    fn each_cause_is_told_once() {
+        let kind = GroupResource {
+            group: "x.test".into(),
+            resource: "Widget".into(),
+        };
+        let cause = Cause::new("FieldValueRequired", "spec.a", "Required value");
+        let other = Cause::new("FieldValueInvalid", "spec.b", "Invalid value: 1");
+        let one = Status::invalid(&kind, "w", vec![cause.clone(), cause.clone()]);
+        assert_eq!(
+            one.message,
+            "Widget.x.test \"w\" is invalid: spec.a: Required value"
+        );
+        let two = Status::invalid(&kind, "w", vec![cause, other]);
+        assert_eq!(
+            two.message,
+            "Widget.x.test \"w\" is invalid: [spec.a: Required value, spec.b: Invalid value: 1]"
+        );
+        assert_eq!(two.details.map(|d| d.causes.len()), Some(2));
     }
 }

@@ -33,6 +33,23 @@ pub struct DiscoveryRepresentation {
     pub pretty: bool,
 }
 
+impl DiscoveryRepresentation {
+    pub fn content_type(self) -> &'static str {
+        match (self.aggregated, self.media_type) {
+            (false, media_type) => media_type.as_str(),
+            (true, MediaType::Json) => {
+                "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+            }
+            (true, MediaType::Yaml) => {
+                "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+            }
+            (true, MediaType::Protobuf) => {
+                "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+            }
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiscoveryNegotiation {
     Accepted(DiscoveryRepresentation),

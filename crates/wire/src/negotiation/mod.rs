@@ -17,7 +17,7 @@ pub use discovery::{
 };
 pub use include_object::IncludeObject;
 
-use crate::api::{Query, Reason, Status};
+use crate::api::{Query, Reason, Status, status::Details};
 
 /// What kube-apiserver encodes, in the order it offers it. CBOR is behind a
 /// feature gate: a client that prefers it gets [`Negotiation::Unknown`].
@@ -119,16 +119,21 @@ pub struct Offer {
     /// Whether objects exist as protobuf. Those of custom resources do not, but
     /// their PartialObjectMetadata does.
     pub protobuf: bool,
+    /// Whether the server may have CBOR, which is behind a feature gate. A
+    /// header that names it is then [`Negotiation::Unknown`].
+    pub perhaps_cbor: bool,
 }
 
 impl Offer {
     pub const BUILT_IN: Self = Self {
         routed: true,
         protobuf: true,
+        perhaps_cbor: true,
     };
     pub const CUSTOM_RESOURCE: Self = Self {
         routed: false,
         protobuf: false,
+        perhaps_cbor: true,
     };
 }
 
@@ -153,8 +158,8 @@ pub fn negotiate_watch(headers: &HeaderMap, offer: Offer) -> Negotiation {
     match choose(headers, offer) {
         Err(Undecidable) => Negotiation::Unknown,
         Ok(None | Some((MediaType::Yaml, ..))) => Negotiation::NotAcceptable,
-        // No event is a list: converting fails and the event carries the
-        // untransformed object.
+        // No event is a list: converting the first one fails, and ends the
+        // stream.
         Ok(Some((_, Transform::PartialObjectMetadataList(_), _))) => Negotiation::Unknown,
         Ok(Some((media_type, transform, _))) => Negotiation::Accepted(Representation {
             media_type,
@@ -220,18 +225,37 @@ fn error_media(accept: Option<&HeaderValue>) -> Option<(MediaType, bool)> {
     first_match(&clauses, plain).map(|(clause, media)| (media, media_pretty(clause)))
 }
 
+/// The media types of whole answers, and those of watches, as refusals list them.
+const WHOLE: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const STREAMED: &str =
+    "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+
 /// The 406 of the handlers (go-restful's filter has a text of its own).
 pub fn not_acceptable(watch: bool) -> Status {
-    let types = if watch {
-        "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
-    } else {
-        "application/json, application/yaml, application/vnd.kubernetes.protobuf"
-    };
+    let types = if watch { STREAMED } else { WHOLE };
     Status::failure(
         406,
         Reason::NotAcceptable,
         format!("only the following media types are accepted: {types}"),
     )
+}
+
+/// Whether go-restful's filter lets a request through to its handler, as it
+/// stands before all that is built in.
+pub fn passes_filter(headers: &HeaderMap) -> bool {
+    first_accept(headers)
+        .is_some_and(|header| accept::route_matches(header, &OFFERED.map(MediaType::as_str)))
+}
+
+/// The 406 of go-restful's filter. `streams` says whether the path can be
+/// watched.
+pub fn not_acceptable_to_filter(streams: bool) -> Status {
+    let mut message = format!("406: Not Acceptable\n\nAvailable representations: {WHOLE}");
+    if streams {
+        message.push_str(", ");
+        message.push_str(STREAMED);
+    }
+    Status::failure(406, Reason::NotAcceptable, message).with_details(Details::default())
 }
 
 /// The header cannot be read with certainty.
@@ -241,7 +265,7 @@ type Choice = (MediaType, Transform, bool);
 
 fn choose(headers: &HeaderMap, offer: Offer) -> Result<Option<Choice>, Undecidable> {
     let header = first_accept(headers).ok_or(Undecidable)?;
-    if header.contains("application/cbor") {
+    if offer.perhaps_cbor && header.contains("application/cbor") {
         return Err(Undecidable);
     }
     if header.is_empty() {

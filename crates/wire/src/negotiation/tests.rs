@@ -238,3 +238,33 @@ fn only_the_first_accept_line_counts() {
     let got = negotiate(&h, &Query::default(), Offer::BUILT_IN);
     assert_eq!(show(got), "Yaml");
 }
+
+#[test]
+fn a_server_without_cbor_passes_it_over() {
+    let offer = Offer {
+        perhaps_cbor: false,
+        ..Offer::BUILT_IN
+    };
+    for (accept, expected) in [
+        ("application/cbor,application/json", "Json"),
+        ("application/cbor", "406"),
+        ("application/cbor,*/*", "Json"),
+    ] {
+        let got = negotiate(&headers(accept), &Query::default(), offer);
+        assert_eq!(show(got), expected, "{accept}");
+    }
+}
+
+#[test]
+fn the_filter_looks_at_names_alone() {
+    for (accept, expected) in [
+        ("", true),
+        ("*/*", true),
+        ("application/json;as=Table", true),
+        ("text/html,application/yaml;q=0", true),
+        ("application/*", false),
+        ("text/html", false),
+    ] {
+        assert_eq!(passes_filter(&headers(accept)), expected, "{accept}");
+    }
+}

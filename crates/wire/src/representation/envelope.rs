@@ -149,11 +149,7 @@ pub struct Envelope {
 
 impl Envelope {
     pub fn new(form: Form, api_version: &str, kind: &str, list_kind: &str) -> Self {
-        let type_prefix = format!(
-            "{{\"kind\":{},\"apiVersion\":{},",
-            quoted(kind),
-            quoted(api_version)
-        );
+        let type_prefix = format!("{},", type_members(api_version, kind));
         Self {
             form,
             api_version: api_version.to_owned(),
@@ -270,6 +266,21 @@ impl Envelope {
     }
 }
 
+/// A whole object in the struct form, made of what stands in a list.
+pub fn with_type(api_version: &str, kind: &str, item: &[u8]) -> Bytes {
+    let members = type_members(api_version, kind);
+    match item.strip_prefix(b"{") {
+        Some(b"}") | None => format!("{members}}}").into(),
+        Some(rest) => [members.as_bytes(), b",", rest].concat().into(),
+    }
+}
+
+/// `{"kind":"Pod","apiVersion":"v1"`
+fn type_members(api_version: &str, kind: &str) -> String {
+    let (kind, api_version) = (quoted(kind), quoted(api_version));
+    format!("{{\"kind\":{kind},\"apiVersion\":{api_version}")
+}
+
 /// A JSON string as Go writes it.
 fn quoted(text: &str) -> String {
     String::from_utf8(go_json::to_vec(text)).unwrap_or_default()
@@ -316,6 +327,18 @@ mod tests {
         assert_eq!(widgets().single(&fragment), widget);
         assert_eq!(pods().fragment(&widget), None);
         assert_eq!(Form::detect(b"[]"), None);
+    }
+
+    #[test]
+    fn items_become_whole() {
+        assert_eq!(
+            with_type("v1", "Pod", b"{\"spec\":{}}"),
+            "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"spec\":{}}"
+        );
+        assert_eq!(
+            with_type("v1", "Pod", b"{}"),
+            "{\"kind\":\"Pod\",\"apiVersion\":\"v1\"}"
+        );
     }
 
     /// The bytes are kube-apiserver's.

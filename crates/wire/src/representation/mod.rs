@@ -14,6 +14,7 @@ pub mod resource_version;
 pub mod scan;
 pub mod table;
 pub mod transcode;
+pub mod whole;
 pub mod yaml;
 
 pub use bookmark::BookmarkTemplate;

@@ -13,7 +13,7 @@ mod json_path;
 mod meta;
 mod printed;
 mod row;
-mod selector;
+pub mod selector;
 
 mod admission;
 mod api_machinery;

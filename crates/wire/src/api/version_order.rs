@@ -12,7 +12,7 @@ enum Stage {
 }
 
 /// `Less`: the first comes first.
-pub(super) fn compare(a: &str, b: &str) -> Ordering {
+pub fn compare(a: &str, b: &str) -> Ordering {
     match (parse(a), parse(b)) {
         (Some(a), Some(b)) => b.cmp(&a),
         (Some(_), None) => Ordering::Less,

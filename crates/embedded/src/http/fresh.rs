@@ -1,0 +1,30 @@
+//! A read of a version that is not there yet waits for it.
+
+use std::time::Duration;
+
+use kubernetes_wire::api::Status;
+use tokio::time::{Instant, sleep_until};
+
+use super::{call::Call, errors};
+
+/// A read waits this long for a version from the future (`blockTimeout` of the
+/// watch cache).
+const LONGEST: Duration = Duration::from_secs(3);
+
+/// It looks for the version this often.
+const PERIOD: Duration = Duration::from_millis(20);
+
+/// Waits until the server has reached this version.
+pub async fn wait_for(call: &Call<'_>, version: u64) -> Result<(), Status> {
+    let begin = Instant::now();
+    let mut next = begin;
+    while call.storage().revision() < version {
+        if begin.elapsed() >= LONGEST {
+            let current = call.storage().revision();
+            return Err(errors::too_large_resource_version(version, current));
+        }
+        next = next.checked_add(PERIOD).unwrap_or(next);
+        sleep_until(next).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! The end of an object that is being deleted, by a DELETE or by the write that
+//! takes its last finalizer.
+
+use std::sync::Arc;
+
+use kubernetes_wire::api::Status;
+use serde_json::Value;
+
+use super::{call::Call, errors};
+use crate::{
+    meta,
+    storage::{CommitError, Expect, Stored},
+};
+
+/// Tells whether nothing keeps an object that is being deleted.
+pub fn is_complete(call: &Call<'_>, object: &Value) -> bool {
+    let grace = object
+        .pointer("/metadata/deletionGracePeriodSeconds")
+        .and_then(Value::as_i64)
+        .unwrap_or(0);
+    !meta::has_finalizers(object)
+        && grace == 0
+        && !call.resource.is_namespace()
+        && !call.resource.is_definition()
+}
+
+pub fn remove(call: &Call<'_>, stored: &Stored) -> Result<Arc<Stored>, Status> {
+    let resource = call.group_resource();
+    let name = &call.target.name;
+    let removed = call
+        .storage()
+        .remove(
+            &resource,
+            &call.key(name),
+            Expect::Revision(stored.revision),
+        )
+        .map_err(|error| match error {
+            CommitError::Changed => errors::modified(&resource, name),
+            _ => Status::not_found(&resource, name),
+        })?;
+    call.server
+        .namespace_content_removed(&call.target.namespace);
+    Ok(removed)
+}

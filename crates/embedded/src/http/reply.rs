@@ -1,0 +1,110 @@
+//! Responses, and how they are made.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::body::Frame;
+use kubernetes_wire::{
+    api::{GroupResource, Status, go_json, status::Details},
+    negotiation::{ErrorEncoding, MediaType},
+    representation::error::encode_status,
+};
+use serde::Serialize;
+
+pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+pub fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).boxed_unsync()
+}
+
+pub fn empty(code: StatusCode) -> Response<Body> {
+    let mut response = Response::new(full(Vec::new()));
+    *response.status_mut() = code;
+    response
+}
+
+pub fn with_type(
+    code: StatusCode,
+    content_type: &'static str,
+    bytes: impl Into<Bytes>,
+) -> Response<Body> {
+    let mut response = empty(code);
+    *response.body_mut() = full(bytes);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// 200 with a body that comes piece by piece.
+pub fn stream(
+    content_type: &'static str,
+    pieces: impl futures::Stream<Item = Bytes> + Send + 'static,
+) -> Response<Body> {
+    use futures::StreamExt;
+
+    let frames = pieces.map(|piece| Ok::<_, Infallible>(Frame::data(piece)));
+    let mut response = with_type(StatusCode::OK, content_type, Vec::new());
+    *response.body_mut() = StreamBody::new(frames).boxed_unsync();
+    response
+}
+
+/// Encoded JSON that is ready to send, its newline included.
+pub fn ready(json: Vec<u8>) -> Response<Body> {
+    with_type(StatusCode::OK, MediaType::Json.as_str(), json)
+}
+
+/// Encoded JSON, which gets the newline Go's encoder ends with.
+pub fn json_bytes(code: StatusCode, mut json: Vec<u8>) -> Response<Body> {
+    json.push(b'\n');
+    with_type(code, MediaType::Json.as_str(), json)
+}
+
+pub fn json<T: Serialize>(code: StatusCode, value: &T) -> Response<Body> {
+    json_bytes(code, go_json::to_vec(value))
+}
+
+/// Go's `http.Error` and `http.NotFound`.
+pub fn text(code: StatusCode, message: &str) -> Response<Body> {
+    let mut response = with_type(code, "text/plain; charset=utf-8", format!("{message}\n"));
+    response.headers_mut().insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    response
+}
+
+pub fn page_not_found() -> Response<Body> {
+    text(StatusCode::NOT_FOUND, "404 page not found")
+}
+
+pub fn failure(status: &Status, encoding: ErrorEncoding) -> Response<Body> {
+    let (content_type, body) = encode_status(status, encoding);
+    let mut response = with_type(status.http_status(), content_type, body);
+    if status.retry_after() > 0 {
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, status.retry_after().into());
+    }
+    response
+}
+
+/// The Status of an action that makes no object of its own.
+pub fn done(code: StatusCode) -> Response<Body> {
+    success(code, &Status::success(code.as_u16()))
+}
+
+/// The Status that a DELETE answers with.
+pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Response<Body> {
+    let details = Details {
+        uid: uid.to_owned(),
+        ..Details::named(resource, name)
+    };
+    success(StatusCode::OK, &Status::success(0).with_details(details))
+}
+
+fn success(code: StatusCode, status: &Status) -> Response<Body> {
+    with_type(code, MediaType::Json.as_str(), status.to_json())
+}
