@@ -6,7 +6,7 @@ use chrono::{TimeDelta, Utc};
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use kubernetes_wire::api::{
-    Reason, Status,
+    GroupResource, Reason, Status,
     query::go_quote,
     status::{Cause, Details},
 };
@@ -21,6 +21,7 @@ use super::{
     selection::Selection,
 };
 use crate::{
+    EmbeddedServer,
     meta::{self, GARBAGE_COLLECTION},
     storage::{CommitError, Expect, Stored},
     view,
@@ -208,52 +209,29 @@ pub fn begin(call: &Call<'_>, options: &Options) -> Result<Outcome, Status> {
 }
 
 /// Sets deletionTimestamp and lets what must happen before the end happen.
+/// `None` if somebody else changed the object meanwhile.
 fn mark(
     call: &Call<'_>,
     options: &Options,
     stored: &Arc<Stored>,
     grace: i64,
 ) -> Result<Option<Outcome>, Status> {
-    let mut value = stored.value.clone();
-    let already = meta::is_deleting(&value);
-    let known_grace = value
+    let known_grace = stored
+        .value
         .pointer("/metadata/deletionGracePeriodSeconds")
         .and_then(Value::as_i64)
         .unwrap_or(0);
-    let mut marked = stored.clone();
     let finalizers: Vec<String> = finalizers(call, options, &stored.value)
         .into_iter()
         .map(str::to_owned)
         .collect();
-    if !already || grace < known_grace || finalizers != meta::finalizers(&value) {
-        let now = Utc::now();
-        let end = TimeDelta::try_seconds(grace).and_then(|grace| now.checked_add_signed(grace));
-        let metadata = meta::metadata_mut(&mut value);
-        metadata.insert("finalizers".into(), finalizers.into());
-        meta::drop_empty(metadata);
-        metadata.insert(
-            "deletionTimestamp".into(),
-            meta::timestamp(end.unwrap_or(now)).into(),
-        );
-        if call.resource.is_definition() {
-            let cleanup = json!(["customresourcecleanup.apiextensions.k8s.io"]);
-            metadata.insert("finalizers".into(), cleanup);
-        }
-        let own_way = call.resource.is_namespace() || call.resource.is_definition();
-        if !own_way {
-            metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
-        }
-        if !own_way
-            && !already
-            && let Some(generation) = metadata.get("generation").and_then(Value::as_i64)
-        {
-            metadata.insert("generation".into(), generation.saturating_add(1).into());
-        }
-        if call.resource.is_namespace()
-            && let Some(status) = value.get_mut("status").and_then(Value::as_object_mut)
-        {
-            status.insert("phase".into(), "Terminating".into());
-        }
+    let is_marked = meta::is_deleting(&stored.value)
+        && grace >= known_grace
+        && finalizers == meta::finalizers(&stored.value);
+    let marked = if is_marked {
+        stored.clone()
+    } else {
+        let value = marked(call, &stored.value, finalizers, grace);
         let result = call.storage().put(
             &call.group_resource(),
             &call.key(&call.target.name),
@@ -261,41 +239,77 @@ fn mark(
             value,
         );
         match result {
-            Ok(stored) => marked = stored,
+            Ok(stored) => stored,
             Err(CommitError::Changed) => return Ok(None),
             Err(_) => {
                 return Err(Status::not_found(&call.group_resource(), &call.target.name));
             }
         }
+    };
+    finish(call, marked, grace).map(Some)
+}
+
+/// The object with everything that says when it will be gone.
+fn marked(call: &Call<'_>, object: &Value, finalizers: Vec<String>, grace: i64) -> Value {
+    let mut value = object.clone();
+    let now = Utc::now();
+    let end = TimeDelta::try_seconds(grace).and_then(|grace| now.checked_add_signed(grace));
+    let metadata = meta::metadata_mut(&mut value);
+    metadata.insert("finalizers".into(), finalizers.into());
+    meta::drop_empty(metadata);
+    metadata.insert(
+        "deletionTimestamp".into(),
+        meta::timestamp(end.unwrap_or(now)).into(),
+    );
+    if call.resource.is_definition() {
+        let cleanup = json!(["customresourcecleanup.apiextensions.k8s.io"]);
+        metadata.insert("finalizers".into(), cleanup);
     }
-    let collected = meta::finalizers(&marked.value)
-        .into_iter()
-        .any(|finalizer| GARBAGE_COLLECTION.contains(&finalizer));
-    if collected {
+    let own_way = call.resource.is_namespace() || call.resource.is_definition();
+    if !own_way {
+        metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+    }
+    if !own_way
+        && !meta::is_deleting(object)
+        && let Some(generation) = metadata.get("generation").and_then(Value::as_i64)
+    {
+        metadata.insert("generation".into(), generation.saturating_add(1).into());
+    }
+    if call.resource.is_namespace()
+        && let Some(status) = value.get_mut("status").and_then(Value::as_object_mut)
+    {
+        status.insert("phase".into(), "Terminating".into());
+    }
+    value
+}
+
+/// Begins what ends with the object's removal, or removes it at once.
+fn finish(call: &Call<'_>, marked: Arc<Stored>, grace: i64) -> Result<Outcome, Status> {
+    let later = |wait, then: fn(&EmbeddedServer, &GroupResource, &str, &str)| {
         let server = call.server.clone();
         let (resource, key) = (call.group_resource(), call.key(&call.target.name));
         let uid = meta::uid(&marked.value).to_owned();
         tokio::spawn(async move {
-            tokio::time::sleep(COLLECTION).await;
-            server.finish_collection(&resource, &key, &uid);
+            tokio::time::sleep(wait).await;
+            then(&server, &resource, &key, &uid);
         });
+    };
+    let is_collected = meta::finalizers(&marked.value)
+        .into_iter()
+        .any(|finalizer| GARBAGE_COLLECTION.contains(&finalizer));
+    if is_collected {
+        later(COLLECTION, EmbeddedServer::finish_collection);
     }
     if call.resource.is_namespace() {
         call.server.empty_namespace(&call.target.name);
     } else if call.resource.is_definition() {
         call.server.remove_definition(&call.target.name);
     } else if grace > 0 {
-        let server = call.server.clone();
-        let (resource, key) = (call.group_resource(), call.key(&call.target.name));
-        let uid = meta::uid(&marked.value).to_owned();
-        tokio::spawn(async move {
-            tokio::time::sleep(TERMINATION).await;
-            server.finish_termination(&resource, &key, &uid);
-        });
+        later(TERMINATION, EmbeddedServer::finish_termination);
     } else if !meta::has_finalizers(&marked.value) {
-        return Ok(Some(Outcome::Gone(removal::remove(call, &marked)?)));
+        return Ok(Outcome::Gone(removal::remove(call, &marked)?));
     }
-    Ok(Some(Outcome::Object(marked)))
+    Ok(Outcome::Object(marked))
 }
 
 /// The finalizers of an object whose deletion is asked for (apiserver

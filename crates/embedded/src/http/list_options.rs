@@ -27,81 +27,31 @@ pub fn decode(query: &Query, watch: bool) -> Result<ListOptions, Status> {
     Ok(options)
 }
 
+const MATCH: &str = "resourceVersionMatch";
+
+fn forbidden(field: &str, why: &str) -> Cause {
+    Cause::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
+}
+
+/// The checks of apimachinery `meta/internalversion/validation`, in its order.
 fn validate(options: &ListOptions) -> Result<(), Status> {
-    let version_match = options.resource_version_match.as_str();
-    let mut causes = Vec::new();
-    let mut forbid = |field: &str, why: &str| {
-        causes.push(Cause::new(
-            "FieldValueForbidden",
-            field,
-            format!("Forbidden: {why}"),
-        ));
-    };
-    let mut unsupported = None;
-    if options.watch {
-        if options.send_initial_events.is_some() && version_match != NOT_OLDER_THAN {
-            forbid(
-                "resourceVersionMatch",
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            );
-        }
-        if !version_match.is_empty() {
-            if options.send_initial_events.is_none() {
-                forbid(
-                    "resourceVersionMatch",
-                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-                );
-            }
-            if version_match != NOT_OLDER_THAN {
-                unsupported = Some("\"NotOlderThan\"");
-            }
-        }
+    let (mut causes, supported) = if options.watch {
+        check_watch(options)
     } else {
-        if !version_match.is_empty() {
-            if options.resource_version.is_empty() {
-                forbid(
-                    "resourceVersionMatch",
-                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
-                );
-            }
-            if !options.continue_token.is_empty() {
-                forbid(
-                    "resourceVersionMatch",
-                    "resourceVersionMatch is forbidden when continue is provided",
-                );
-            }
-            if options.version_match().is_err() {
-                unsupported = Some("\"Exact\", \"NotOlderThan\", \"\"");
-            } else if version_match == "Exact" && options.resource_version == "0" {
-                forbid(
-                    "resourceVersionMatch",
-                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
-                );
-            }
-        }
-        if options.send_initial_events.is_some() {
-            forbid(
-                "sendInitialEvents",
-                "sendInitialEvents is forbidden for list",
-            );
-        }
-    }
-    if let Some(supported) = unsupported {
+        check_list(options)
+    };
+    if let Some(supported) = supported {
         let message = format!(
             "Unsupported value: {}: supported values: {supported}",
-            go_quote(version_match)
+            go_quote(&options.resource_version_match)
         );
-        causes.push(Cause::new(
-            "FieldValueNotSupported",
-            "resourceVersionMatch",
-            message,
-        ));
+        causes.push(Cause::new("FieldValueNotSupported", MATCH, message));
     }
-    if options.watch && !version_match.is_empty() && !options.continue_token.is_empty() {
-        causes.push(Cause::new(
-            "FieldValueForbidden",
-            "resourceVersionMatch",
-            "Forbidden: resourceVersionMatch is forbidden when continue is provided",
+    let has_match = !options.resource_version_match.is_empty();
+    if options.watch && has_match && !options.continue_token.is_empty() {
+        causes.push(forbidden(
+            MATCH,
+            "resourceVersionMatch is forbidden when continue is provided",
         ));
     }
     if causes.is_empty() {
@@ -109,6 +59,66 @@ fn validate(options: &ListOptions) -> Result<(), Status> {
     } else {
         Err(invalid_options("ListOptions", causes))
     }
+}
+
+/// What is wrong with a watch's options; the values that resourceVersionMatch
+/// may have, if it has another.
+fn check_watch(options: &ListOptions) -> (Vec<Cause>, Option<&'static str>) {
+    let version_match = options.resource_version_match.as_str();
+    let mut causes = Vec::new();
+    if options.send_initial_events.is_some() && version_match != NOT_OLDER_THAN {
+        causes.push(forbidden(
+            MATCH,
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ));
+    }
+    if version_match.is_empty() {
+        return (causes, None);
+    }
+    if options.send_initial_events.is_none() {
+        causes.push(forbidden(
+            MATCH,
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        ));
+    }
+    let supported = (version_match != NOT_OLDER_THAN).then_some("\"NotOlderThan\"");
+    (causes, supported)
+}
+
+/// As [`check_watch`], of a list's.
+fn check_list(options: &ListOptions) -> (Vec<Cause>, Option<&'static str>) {
+    let version_match = options.resource_version_match.as_str();
+    let mut causes = Vec::new();
+    let mut supported = None;
+    if !version_match.is_empty() {
+        if options.resource_version.is_empty() {
+            causes.push(forbidden(
+                MATCH,
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ));
+        }
+        if !options.continue_token.is_empty() {
+            causes.push(forbidden(
+                MATCH,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
+        }
+        if options.version_match().is_err() {
+            supported = Some("\"Exact\", \"NotOlderThan\", \"\"");
+        } else if version_match == "Exact" && options.resource_version == "0" {
+            causes.push(forbidden(
+                MATCH,
+                "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+            ));
+        }
+    }
+    if options.send_initial_events.is_some() {
+        causes.push(forbidden(
+            "sendInitialEvents",
+            "sendInitialEvents is forbidden for list",
+        ));
+    }
+    (causes, supported)
 }
 
 /// The text storage gives for a resourceVersion that is no number.

@@ -14,15 +14,32 @@ use crate::schema::Schema;
 /// Defaults a new definition, checks what serving it needs, and gives it the
 /// status that the controllers of a real server give within milliseconds.
 pub fn accept(definition: &mut Value, now: &str) -> Result<(), Status> {
-    let text = |pointer: &str| {
-        definition
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
+    let name = text_at(definition, "/metadata/name");
+    let storage = check(definition).map_err(|causes| invalid(&name, causes))?;
+    let Some(accepted) = default_names(definition) else {
+        return Err(invalid(&name, Vec::new()));
     };
-    let (name, group) = (text("/metadata/name"), text("/spec/group"));
-    let (plural, kind) = (text("/spec/names/plural"), text("/spec/names/kind"));
+    if let Some(spec) = definition.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.entry("conversion")
+            .or_insert_with(|| json!({"strategy": "None"}));
+    }
+    let status = status(definition, &accepted, storage, now);
+    if let Some(object) = definition.as_object_mut() {
+        object.insert("status".into(), status);
+    }
+    Ok(())
+}
+
+fn text_at(definition: &Value, pointer: &str) -> String {
+    let text = definition.pointer(pointer).and_then(Value::as_str);
+    text.unwrap_or_default().to_owned()
+}
+
+/// The name of the version that is stored, or everything that is wrong.
+fn check(definition: &Value) -> Result<String, Vec<Cause>> {
+    let group = text_at(definition, "/spec/group");
+    let plural = text_at(definition, "/spec/names/plural");
+    let kind = text_at(definition, "/spec/names/kind");
     let mut causes = Vec::new();
     for (value, field) in [
         (&group, "spec.group"),
@@ -34,8 +51,9 @@ pub fn accept(definition: &mut Value, now: &str) -> Result<(), Status> {
         }
     }
     if !causes.is_empty() {
-        return Err(invalid(&name, causes));
+        return Err(causes);
     }
+    let name = text_at(definition, "/metadata/name");
     if name != format!("{plural}.{group}") {
         let message = format!(
             "Invalid value: {}: must be spec.names.plural+\".\"+spec.group",
@@ -43,56 +61,58 @@ pub fn accept(definition: &mut Value, now: &str) -> Result<(), Status> {
         );
         causes.push(Cause::new("FieldValueInvalid", "metadata.name", message));
     }
-    let scope = text("/spec/scope");
-    if scope != "Namespaced" && scope != "Cluster" {
-        let message = if scope.is_empty() {
-            "Required value".to_owned()
-        } else {
-            format!(
-                "Unsupported value: {}: supported values: \"Cluster\", \"Namespaced\"",
-                go_quote(&scope)
-            )
-        };
-        let reason = if scope.is_empty() {
-            "FieldValueRequired"
-        } else {
-            "FieldValueNotSupported"
-        };
-        causes.push(Cause::new(reason, "spec.scope", message));
-    }
-    let stored: Vec<String> = versions(definition)
+    causes.extend(check_scope(&text_at(definition, "/spec/scope")));
+    let mut stored = versions(definition)
         .filter(|v| v.get("storage") == Some(&Value::Bool(true)))
-        .map(version_name)
-        .collect();
-    let [storage] = stored.as_slice() else {
-        causes.push(Cause::new(
+        .map(version_name);
+    match (stored.next(), stored.next()) {
+        (Some(storage), None) if causes.is_empty() => return Ok(storage),
+        (Some(_), None) => {}
+        _ => causes.push(Cause::new(
             "FieldValueInvalid",
             "spec.versions",
             "Invalid value: must have exactly one version marked as storage version",
-        ));
-        return Err(invalid(&name, causes));
-    };
-    if !causes.is_empty() {
-        return Err(invalid(&name, causes));
+        )),
     }
-    let storage = storage.clone();
+    Err(causes)
+}
+
+fn check_scope(scope: &str) -> Option<Cause> {
+    match scope {
+        "Namespaced" | "Cluster" => None,
+        "" => Some(Cause::new(
+            "FieldValueRequired",
+            "spec.scope",
+            "Required value",
+        )),
+        other => {
+            let message = format!(
+                "Unsupported value: {}: supported values: \"Cluster\", \"Namespaced\"",
+                go_quote(other)
+            );
+            Some(Cause::new("FieldValueNotSupported", "spec.scope", message))
+        }
+    }
+}
+
+/// Fills in the names that may be left out. Returns all names.
+fn default_names(definition: &mut Value) -> Option<Value> {
+    let kind = text_at(definition, "/spec/names/kind");
     let names = definition
         .pointer_mut("/spec/names")
-        .and_then(Value::as_object_mut);
-    let Some(names) = names else {
-        return Err(invalid(&name, Vec::new()));
-    };
+        .and_then(Value::as_object_mut)?;
     names
         .entry("singular")
         .or_insert_with(|| kind.to_lowercase().into());
     names
         .entry("listKind")
         .or_insert_with(|| format!("{kind}List").into());
-    let accepted = Value::Object(names.clone());
-    if let Some(spec) = definition.get_mut("spec").and_then(Value::as_object_mut) {
-        spec.entry("conversion")
-            .or_insert_with(|| json!({"strategy": "None"}));
-    }
+    Some(Value::Object(names.clone()))
+}
+
+/// The status of a definition whose names are accepted. `storage` is added to
+/// the versions that were ever stored.
+fn status(definition: &Value, accepted: &Value, storage: String, now: &str) -> Value {
     let since = |kind: &str| {
         definition
             .pointer("/status/conditions")
@@ -126,17 +146,11 @@ pub fn accept(definition: &mut Value, now: &str) -> Result<(), Status> {
     if !versions.iter().any(|v| v.as_str() == Some(&storage)) {
         versions.push(storage.into());
     }
-    if let Some(object) = definition.as_object_mut() {
-        object.insert(
-            "status".into(),
-            json!({
-                "conditions": conditions,
-                "acceptedNames": accepted,
-                "storedVersions": versions,
-            }),
-        );
-    }
-    Ok(())
+    json!({
+        "conditions": conditions,
+        "acceptedNames": accepted,
+        "storedVersions": versions,
+    })
 }
 
 fn condition(kind: &str, reason: &str, message: &str, since: &str) -> Value {
