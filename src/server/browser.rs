@@ -65,11 +65,11 @@ pub(super) fn foreign(
 
 /// `http://host:port/path` without the path.
 fn origin_of(url: &str) -> &str {
-    let after_scheme = url.find("://").map_or(0, |at| at + 3);
+    let after_scheme = url.find("://").map_or(0, |at| at.saturating_add(3));
     let end = url
         .get(after_scheme..)
         .and_then(|rest| rest.find(['/', '?', '#']))
-        .map_or(url.len(), |at| after_scheme + at);
+        .map_or(url.len(), |at| after_scheme.saturating_add(at));
     url.get(..end).unwrap_or(url)
 }
 
@@ -105,7 +105,7 @@ pub(super) fn absolute_authority(target: &[u8]) -> Option<&[u8]> {
     if path < at {
         return None;
     }
-    let rest = target.get(at + 3..)?;
+    let rest = target.get(at.saturating_add(3)..)?;
     rest.split(|b| matches!(b, b'/' | b'?' | b'#')).next()
 }
 

@@ -71,7 +71,7 @@ enum Turn {
 /// up to 15 bytes further into its page than the source.
 fn copies_slowly(bytes: &[u8]) -> bool {
     let from = bytes.as_ptr().addr() % PAGE;
-    (1..16).contains(&((RECORD_HEADER + PAGE - from) % PAGE))
+    (1..16).contains(&((RECORD_HEADER + PAGE).saturating_sub(from) % PAGE))
 }
 
 #[derive(Debug)]
@@ -124,7 +124,7 @@ impl Coalesced {
     /// HTTP/1's pieces: what fits is joined, what is large passes.
     fn join(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let total: usize = bufs.iter().map(|buf| buf.len()).sum();
-        if self.gathered() + total > JOINED_BYTES {
+        if self.gathered().saturating_add(total) > JOINED_BYTES {
             ready!(self.drain(cx))?;
             self.buffer = Vec::new();
         }
@@ -166,7 +166,7 @@ impl Coalesced {
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            self.sent += written;
+            self.sent = self.sent.saturating_add(written);
         }
         self.buffer.clear();
         Poll::Ready(Ok(()))
@@ -248,7 +248,7 @@ impl AsyncWrite for Coalesced {
         self.written = true;
         let total: usize = bufs.iter().map(|buf| buf.len()).sum();
         self.begin_buffer();
-        let room = GATHERED_BYTES - self.gathered();
+        let room = GATHERED_BYTES.saturating_sub(self.gathered());
         if total > SMALL {
             // At once, rather than by doubling.
             self.buffer.reserve_exact(room);
@@ -258,12 +258,13 @@ impl AsyncWrite for Coalesced {
         for buf in bufs {
             let taken = buf.get(..left).unwrap_or(buf);
             self.buffer.extend_from_slice(taken);
-            left -= taken.len();
+            left = left.saturating_sub(taken.len());
         }
+        let written = room.saturating_sub(left);
         if let Protocol::Http2(meter) = &mut self.protocol {
-            meter.sent(room - left);
+            meter.sent(written);
         }
-        Poll::Ready(Ok(room - left))
+        Poll::Ready(Ok(written))
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -129,17 +129,17 @@ impl Open {
         if limits.per_client != 0 && *of_client >= limits.per_client {
             return Err(Refusal::Client);
         }
-        *of_client += 1;
-        self.total += 1;
+        *of_client = of_client.saturating_add(1);
+        self.total = self.total.saturating_add(1);
         Ok(())
     }
 
     fn leave(&mut self, client: IpAddr) {
         self.total = self.total.saturating_sub(1);
         if let Entry::Occupied(mut of_client) = self.clients.entry(client) {
-            *of_client.get_mut() -= 1;
-            if *of_client.get() == 0 {
-                of_client.remove();
+            match of_client.get().saturating_sub(1) {
+                0 => drop(of_client.remove()),
+                left => *of_client.get_mut() = left,
             }
         }
     }

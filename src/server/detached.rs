@@ -111,7 +111,7 @@ impl Detached {
 
     /// A batch of events was sent. `has_begun`: with it all initial events are.
     pub(super) fn sent(&mut self, bytes: usize, events: usize, has_begun: bool) {
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
         let Some(watching) = &self.watching else {
             return;
         };
@@ -124,7 +124,7 @@ impl Detached {
 
     /// Upstream sent this, which is passed on.
     pub(super) fn passes(&mut self, data: &Bytes) {
-        self.bytes += data.len();
+        self.bytes = self.bytes.saturating_add(data.len());
         if let Some(trail) = &mut self.trail {
             trail.response_piece(data);
         }

@@ -46,10 +46,10 @@ impl Drain {
 
     /// Waits until no request is open, at most `grace`. Returns how many are.
     pub(super) async fn wait(&self, grace: Duration) -> usize {
-        let deadline = Instant::now() + grace;
+        let since = Instant::now();
         loop {
             let open = self.open.load(Ordering::Relaxed);
-            if open == 0 || Instant::now() >= deadline {
+            if open == 0 || since.elapsed() >= grace {
                 return open;
             }
             tokio::time::sleep(LOOK_EVERY).await;

@@ -98,7 +98,7 @@ impl Http2State {
         match self.unfinished_since.load(Ordering::Relaxed) {
             0 => Duration::ZERO,
             since => {
-                let since = Duration::from_millis(since - 1);
+                let since = Duration::from_millis(since.saturating_sub(1));
                 now.saturating_duration_since(self.started)
                     .saturating_sub(since)
             }
@@ -182,21 +182,21 @@ impl FrameMeter {
         while !bytes.is_empty() {
             if self.skip > 0 {
                 let n = self.skip.min(bytes.len());
-                self.skip -= n;
+                self.skip = self.skip.saturating_sub(n);
                 bytes = bytes.get(n..).unwrap_or_default();
                 continue;
             }
-            let missing = HEADER - self.have;
+            let missing = HEADER.saturating_sub(self.have);
             let n = missing.min(bytes.len());
             let (part, rest) = bytes.split_at_checked(n).unwrap_or((bytes, &[]));
             for (to, from) in self.header.iter_mut().skip(self.have).zip(part) {
                 *to = *from;
             }
-            self.have += n;
+            self.have = self.have.saturating_add(n);
             bytes = rest;
             if self.have == HEADER {
                 self.have = 0;
-                spent += self.frame();
+                spent = self.frame().saturating_add(spent);
             }
         }
         self.spend(spent, &now);

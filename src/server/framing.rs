@@ -18,7 +18,8 @@ pub(super) fn refuse(session: &Session, serving: &Serving) -> Option<Answer> {
             "405 Method Not Allowed",
         ));
     }
-    if size(&request.headers) + request.raw_path().len() > serving.max_request_header_bytes {
+    let target = request.raw_path().len();
+    if size(&request.headers).saturating_add(target) > serving.max_request_header_bytes {
         return Some(plain(
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             "431 Request Header Fields Too Large",
@@ -78,11 +79,16 @@ fn is_host_byte(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!$%&'()*+,-.:;=[]_~".contains(byte)
 }
 
+/// The colon, the space and the end of a header's line.
+const LINE_BYTES: usize = 4;
+
 fn size(headers: &HeaderMap) -> usize {
     headers
         .iter()
-        .map(|(name, value)| name.as_str().len() + value.len() + 4)
-        .sum()
+        .map(|(name, value)| name.as_str().len().saturating_add(value.len()))
+        .fold(0, |sum, line| {
+            sum.saturating_add(line).saturating_add(LINE_BYTES)
+        })
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Answer {

@@ -56,7 +56,7 @@ pub(super) async fn go_on<A>(
 where
     A: HttpServerApp + Send + Sync + 'static,
 {
-    let allowed = deadlines.idle + deadlines.header;
+    let allowed = deadlines.idle_and_header();
     serve_first_within(app, stream, deadlines, shutdown, allowed).await
 }
 
@@ -101,6 +101,6 @@ where
         if let Some(settings) = settings {
             settings.apply_to_session(&mut session);
         }
-        allowed = deadlines.idle + deadlines.header;
+        allowed = deadlines.idle_and_header();
     }
 }

@@ -81,8 +81,8 @@ where
         Ok(Err(_)) => return Ended::ByClient,
         Err(_) => return Ended::HeaderTimeout,
     };
-    let max_handlers =
-        usize::try_from(options.max_streams).map_or(usize::MAX, |n| n * HANDLERS_PER_STREAM);
+    let max_handlers = usize::try_from(options.max_streams)
+        .map_or(usize::MAX, |n| n.saturating_mul(HANDLERS_PER_STREAM));
     // A clone for each handler that runs.
     let handlers = Arc::new(());
     let mut stop = shutdown.clone();
@@ -90,13 +90,17 @@ where
     if stopping {
         connection.graceful_shutdown();
     }
-    let look_every = (deadlines.shortest() / 2).clamp(LOOK_AT_MOST_EVERY, LOOK_EVERY);
+    let look_every = deadlines
+        .shortest()
+        .checked_div(2)
+        .unwrap_or_default()
+        .clamp(LOOK_AT_MOST_EVERY, LOOK_EVERY);
     let look = sleep(look_every);
     tokio::pin!(look);
     let mut used = Instant::now();
     let mut accepted_since_look = false;
     let mut any_request = false;
-    let mut malformed = 0;
+    let mut malformed = 0usize;
     // Why and by when it ends, once GOAWAY is sent.
     let mut ending: Option<(Ended, Instant)> = None;
     loop {
@@ -128,7 +132,7 @@ where
                 });
             }
             Event::Accepted(Ok(Some(H2Accept::Rejected))) => {
-                malformed += 1;
+                malformed = malformed.saturating_add(1);
                 if malformed >= MALFORMED_REQUESTS {
                     return abort(connection, &state, Ended::Flood).await;
                 }
@@ -146,7 +150,7 @@ where
             Event::StateChanged => {
                 if state.is_asked_to_end() && ending.is_none() {
                     connection.graceful_shutdown();
-                    let by = Instant::now() + GOAWAY_TIMEOUT;
+                    let by = after(Instant::now(), GOAWAY_TIMEOUT);
                     ending = Some((Ended::Unauthenticated, by));
                     look.as_mut().reset(by);
                 }
@@ -158,7 +162,7 @@ where
                     used = now;
                 }
                 accepted_since_look = false;
-                look.as_mut().reset(now + look_every);
+                look.as_mut().reset(after(now, look_every));
                 if state.unfinished_for(now.into_std()) >= deadlines.header {
                     return abort(connection, &state, Ended::HeaderTimeout).await;
                 }
@@ -171,7 +175,7 @@ where
                     }
                     None if unused >= deadlines.idle => {
                         connection.graceful_shutdown();
-                        let by = now + GOAWAY_TIMEOUT;
+                        let by = after(now, GOAWAY_TIMEOUT);
                         ending = Some((Ended::Idle, by));
                         look.as_mut().reset(by);
                     }
@@ -180,6 +184,11 @@ where
             }
         }
     }
+}
+
+/// A time that no clock can show is now.
+fn after(now: Instant, time: Duration) -> Instant {
+    now.checked_add(time).unwrap_or(now)
 }
 
 /// Ends the connection and all its streams, and says so if the client listens.

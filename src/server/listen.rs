@@ -57,6 +57,11 @@ impl Deadlines {
     pub(super) fn shortest(self) -> Duration {
         self.header.min(self.idle)
     }
+
+    /// From the end of a request to the end of the next one's header.
+    pub(super) fn idle_and_header(self) -> Duration {
+        self.idle.saturating_add(self.header)
+    }
 }
 
 /// Why a connection has ended.
@@ -269,7 +274,7 @@ fn prepare(stream: TcpStream, peer: SocketAddr) -> Option<TcpConnection> {
         // Without it, what is on its way to a client that has vanished is sent
         // again for a quarter of an hour, and no probe is.
         #[cfg(target_os = "linux")]
-        user_timeout: KEEPALIVE * (u32::from(KEEPALIVE_PROBES) + 1),
+        user_timeout: KEEPALIVE.saturating_mul(u32::from(KEEPALIVE_PROBES).saturating_add(1)),
     };
     connection.set_keepalive(&keepalive).ok()?;
     let digest = SocketDigest::from_raw_fd(connection.as_raw_fd());
@@ -285,7 +290,7 @@ async fn begins_with_preface(connection: &mut TcpConnection) -> std::io::Result<
     let mut have = 0;
     while let Some(free) = read.get_mut(have..).filter(|free| !free.is_empty()) {
         let n = connection.read(free).await?;
-        have += n;
+        have = n.saturating_add(have);
         let begun = read.get(..have).unwrap_or_default();
         if n == 0 || !PREFACE.starts_with(begun) {
             connection.rewind(begun);

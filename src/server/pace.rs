@@ -22,7 +22,7 @@ use pingora_core::apps::{HttpServerApp, HttpServerOptions, ReusedHttpStream};
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::http::v2::server::H2Options;
 use pingora_core::server::ShutdownWatch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep};
 
 use crate::metrics::FlowMetrics;
 
@@ -86,8 +86,8 @@ pub(super) fn answered(bytes: usize) {
 /// What the client is to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    Body,
-    Answer,
+    Body = 1,
+    Answer = 2,
 }
 
 impl What {
@@ -104,7 +104,7 @@ struct Pace {
     began: Instant,
     /// When the client is given up; `NEVER` when it is not on the clock.
     due: AtomicU64,
-    /// What it is given up for: 0, or one of [`What`] and 1.
+    /// What it is given up for: one of [`What`], or 0.
     what: AtomicU64,
     since: AtomicU64,
     bytes: AtomicU64,
@@ -129,7 +129,7 @@ impl Pace {
         self.since
             .store(millis(self.began.elapsed()), Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
-        self.what.store(what as u64 + 1, Ordering::Relaxed);
+        self.what.store(what as u64, Ordering::Relaxed);
         self.moved(what, 0);
     }
 
@@ -141,7 +141,7 @@ impl Pace {
     }
 
     fn is(&self, what: What) -> bool {
-        self.what.load(Ordering::Relaxed) == what as u64 + 1
+        self.what.load(Ordering::Relaxed) == what as u64
     }
 
     fn moved(&self, what: What, more: usize) {
@@ -164,17 +164,17 @@ impl Pace {
     /// Resolves when the client is given up.
     async fn late(&self) -> What {
         // Nothing is due before.
-        let mut look = self.began + TIMEOUT;
+        let mut pause = TIMEOUT;
         loop {
-            sleep_until(look).await;
+            sleep(pause).await;
             let due = self.due.load(Ordering::Relaxed);
             let now = self.began.elapsed();
             let left = due.saturating_sub(millis(now));
             if due == NEVER {
-                look = Instant::now() + LOOK_EVERY;
+                pause = LOOK_EVERY;
             } else if left > 0 {
                 // It may move, but only away.
-                look = Instant::now() + Duration::from_millis(left).min(TIMEOUT);
+                pause = Duration::from_millis(left).min(TIMEOUT);
             } else if self.is(What::Body) {
                 return What::Body;
             } else {

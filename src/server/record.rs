@@ -100,12 +100,10 @@ impl Drop for Watching {
 impl Watching {
     /// A batch of whole frames.
     pub(super) fn sent(&self, bytes: usize, events: usize) {
-        if let Some(series) = &self.series
-            && events > 0
-        {
+        if let (Some(series), Some(each)) = (&self.series, bytes.checked_div(events)) {
             let counted = series.watch_events();
             for _ in 0..events {
-                counted.sent(bytes / events);
+                counted.sent(each);
             }
         }
     }

@@ -18,7 +18,7 @@ use kubernetes_wire::representation::error::encode_status;
 use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use super::aside::{Behalf, Unmade};
 use super::context::{CacheResult, RequestContext};
@@ -203,7 +203,8 @@ pub(super) async fn send(
 ) -> Result<usize> {
     seats::give_back(&mut ctx.guards.in_flight);
     let length = answer.length();
-    let mut header = ResponseHeader::build(answer.status, Some(answer.headers.len() + 3))?;
+    let headers = answer.headers.len().saturating_add(3);
+    let mut header = ResponseHeader::build(answer.status, Some(headers))?;
     for (name, value) in &answer.headers {
         header.append_header(name, value)?;
     }
@@ -269,7 +270,8 @@ async fn write(
                 return Ok(Err(TOO_MANY_WAIT));
             }
         }
-        match timeout_at(began + pace::allowed(written), write).await {
+        let left = pace::allowed(written).saturating_sub(began.elapsed());
+        match timeout(left, write).await {
             Ok(Err(e)) if *e.etype() == ErrorType::WriteTimedout => return Ok(Err(SLOW_READER)),
             Ok(done) => done?,
             Err(_) => return Ok(Err(SLOW_READER)),
@@ -288,10 +290,10 @@ pub(super) async fn drain_little(session: &mut Session) -> bool {
 async fn drain(session: &mut Session, most: usize, within: Duration) -> bool {
     let session = session.as_mut();
     let read = async {
-        let mut bytes = 0;
+        let mut bytes = 0usize;
         while !session.is_body_done() {
             match session.read_request_body().await {
-                Ok(Some(piece)) if bytes < most => bytes += piece.len(),
+                Ok(Some(piece)) if bytes < most => bytes = bytes.saturating_add(piece.len()),
                 Ok(None) => return true,
                 Ok(Some(_)) | Err(_) => return false,
             }

@@ -172,7 +172,8 @@ pub(super) async fn send_head(
     if let Some(trail) = &mut ctx.audit {
         trail.response(ctx.reply.code, &head.headers);
     }
-    let mut header = ResponseHeader::build(head.status, Some(head.headers.len() + 2))?;
+    let headers = head.headers.len().saturating_add(2);
+    let mut header = ResponseHeader::build(head.status, Some(headers))?;
     for (name, value) in &head.headers {
         if !HOP_BY_HOP.contains(name) {
             header.append_header(name, value)?;
@@ -220,8 +221,8 @@ async fn pump(
     stop: impl Future<Output = &'static str>,
 ) -> Ending {
     tokio::pin!(stop);
-    // Why, and until when the end of an event is waited for.
-    let mut stopping = None;
+    // Why, and since when the end of an event is waited for.
+    let mut stopping: Option<(&str, tokio::time::Instant)> = None;
     loop {
         if let Some((why, _)) = stopping
             && frames.at_boundary()
@@ -231,13 +232,13 @@ async fn pump(
         let frame = tokio::select! {
             biased;
             why = &mut stop, if stopping.is_none() => {
-                stopping = Some((why, tokio::time::Instant::now() + LAST_EVENT));
+                stopping = Some((why, tokio::time::Instant::now()));
                 continue;
             }
             why = async {
                 match stopping {
-                    Some((why, at)) => {
-                        tokio::time::sleep_until(at).await;
+                    Some((why, since)) => {
+                        tokio::time::sleep(LAST_EVENT.saturating_sub(since.elapsed())).await;
                         why
                     }
                     None => std::future::pending().await,

@@ -117,7 +117,7 @@ async fn decline(
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|e| Error::because(ErrorType::ReadError, "upstream", e))?;
         if let Ok(data) = frame.into_data() {
-            ctx.reply.bytes += data.len();
+            ctx.reply.bytes = ctx.reply.bytes.saturating_add(data.len());
             if let Some(trail) = &mut ctx.audit {
                 trail.response_piece(&data);
             }

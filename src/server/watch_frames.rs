@@ -42,11 +42,11 @@ impl Frames {
                 while !data.is_empty() {
                     if *left > 0 {
                         let taken = data.len().min(*left);
-                        *left -= taken;
+                        *left = left.saturating_sub(taken);
                         data = data.get(taken..).unwrap_or_default();
                         continue;
                     }
-                    let taken = data.len().min(4 - prefix.len());
+                    let taken = data.len().min(4usize.saturating_sub(prefix.len()));
                     let (head, rest) = data.split_at(taken);
                     prefix.extend_from_slice(head);
                     data = rest;

@@ -161,7 +161,7 @@ impl Cut {
         match self {
             Self::Lines => {
                 let newline = events.iter().position(|b| *b == b'\n');
-                let line = newline.map_or(events.len(), |at| at + 1);
+                let line = newline.map_or(events.len(), |at| at.saturating_add(1));
                 // JSON is UTF-8: what is cached was parsed.
                 (Data::Text, events.split_to(line))
             }

@@ -64,14 +64,14 @@ impl Iterator for Writes {
             let mut write = BytesMut::with_capacity(left.min(WRITTEN_BYTES));
             loop {
                 let piece = self.peek();
-                let fits = write.len() + piece.len() <= WRITTEN_BYTES;
+                let fits = write.len().saturating_add(piece.len()) <= WRITTEN_BYTES;
                 if piece.is_empty() || piece.len() >= LARGE_BYTES || !fits {
                     break write.freeze();
                 }
                 write.extend_from_slice(&std::mem::take(piece));
             }
         };
-        self.left -= write.len();
+        self.left = self.left.saturating_sub(write.len());
         Some(write)
     }
 }

@@ -14,7 +14,7 @@ use apifront_watch_cache::store::{Change, Cursor, MalformedObject, Scope, Store,
 use apifront_watch_cache::watch::Watch;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use chrono::{TimeDelta, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use kubernetes_wire::api::{ListOptions, Status};
 use kubernetes_wire::representation::Encoding;
 
@@ -154,7 +154,8 @@ fn follow(front: &Front, base: Arc<Store>, merged: &Arc<Store>, resumed: bool) {
     let known = ours(aggregation, |_| NO_VERSION).map(|(name, item)| (name, (item, version)));
     let mut told: BTreeMap<_, _> = known.collect();
     if resumed {
-        let young = Utc::now() - TOLD_AGAIN;
+        let young = Utc::now().checked_sub_signed(TOLD_AGAIN);
+        let young = young.unwrap_or(DateTime::<Utc>::MIN_UTC);
         for registered in aggregation.registered() {
             if registered
                 .condition()

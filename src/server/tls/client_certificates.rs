@@ -57,7 +57,7 @@ impl AnyClientCertificate {
     /// Sends the subjects of `bundles` from the next handshake on.
     pub fn reload<'a>(&self, bundles: impl IntoIterator<Item = &'a CaBundle>) {
         let (at, current) = self.hints.last();
-        let names = if at + 1 < MAX_HINTS {
+        let names = if at.saturating_add(1) < MAX_HINTS {
             names(bundles)
         } else {
             Vec::new()
@@ -75,9 +75,9 @@ impl AnyClientCertificate {
 
 impl Hints {
     fn last(&self) -> (usize, &Self) {
-        let mut last = (0, self);
+        let mut last = (0usize, self);
         while let Some(next) = last.1.next.get() {
-            last = (last.0 + 1, next);
+            last = (last.0.saturating_add(1), next);
         }
         last
     }
