@@ -1,6 +1,17 @@
 //! apifront: a reverse proxy, watch cache and API aggregation layer that stands
 //! in front of Kubernetes API servers. `ARCHITECTURE.md` is the map.
 
+// No value from the wire or a file may overflow a number, or be looked for where
+// it is not.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::indexing_slicing,
+        clippy::string_slice
+    )
+)]
+
 pub mod aggregation;
 pub mod audit;
 pub mod authn;

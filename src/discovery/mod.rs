@@ -13,17 +13,6 @@
 //! runtimeConfig ───────────┘
 //! ```
 
-// These modules read the documents of servers: none of them may overflow a number,
-// or look for a value where it is not.
-#![cfg_attr(
-    not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        clippy::indexing_slicing,
-        clippy::string_slice
-    )
-)]
-
 mod backend;
 mod backend_document;
 mod document;

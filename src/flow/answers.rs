@@ -10,7 +10,7 @@
 //! references to stored objects. An answer of those that has to wait for its
 //! reader counts a fixed amount: what is on its way in buffers, and its own
 //! memory. Objects that it alone still refers to are bounded by time: see
-//! `server/pace.rs`.
+//! `server/listener/slow_client.rs`.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) const USER_BYTES: usize = 128 << 20;
 const ALL_BYTES: usize = 512 << 20;
 
 /// An answer of references that waits for its reader: the piece that is being
-/// written (`server/writes.rs` joins small ones to as much), what TLS and HTTP/2
+/// written (`server/answer/body_chunks.rs` joins small ones to as much), what TLS and HTTP/2
 /// hold of it, and the task.
 pub(super) const WAITING_ANSWER: usize = 256 << 10;
 

@@ -13,16 +13,31 @@ use pingora_core::{Error, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, Session};
 
-use super::cached::{self, Outcome};
-use super::context::{CacheResult, RequestContext};
-use super::front::Front;
-use super::header_deadline::HeaderRead;
-use super::respond::Answer;
-use super::{
-    aggregate, audit, deprecation, discovery, forward, framing, http2, local, long_running,
-    openapi, own_write, pace, personal, record, respond, seats, stream, upgrade, watch_stream,
-    websocket_watch,
-};
+use crate::server::answer::aggregate;
+use crate::server::answer::cached::{self, Outcome};
+use crate::server::answer::deprecation;
+use crate::server::answer::discovery;
+use crate::server::answer::forward;
+use crate::server::answer::openapi;
+use crate::server::answer::own_endpoints;
+use crate::server::answer::record_write;
+use crate::server::answer::respond;
+use crate::server::answer::respond::Answer;
+use crate::server::answer::stream;
+use crate::server::answer::upgrade;
+use crate::server::answer::watch_stream;
+use crate::server::answer::websocket_watch;
+use crate::server::listener::framing;
+use crate::server::listener::http1::HeaderRead;
+use crate::server::listener::http2;
+use crate::server::listener::loopback_guard;
+use crate::server::listener::slow_client;
+use crate::server::stage::access_log;
+use crate::server::stage::audit;
+use crate::server::stage::context::{CacheResult, RequestContext};
+use crate::server::stage::long_running;
+use crate::server::stage::seats;
+use crate::server::state::generation::Front;
 
 pub(super) struct Proxy {
     /// Replaced as a whole by a reload.
@@ -65,7 +80,7 @@ impl ProxyHttp for Proxy {
             Err(answer) => return self.finish(session, ctx, answer).await,
         };
         // Health must answer even when nobody can be asked who is asking.
-        if let Some(answer) = local::health(&ctx.front, session.req_header()) {
+        if let Some(answer) = own_endpoints::health(&ctx.front, session.req_header()) {
             ctx.audit = audit::unasked(session, &received);
             return self.finish(session, ctx, answer).await;
         }
@@ -82,7 +97,7 @@ impl ProxyHttp for Proxy {
         }
         let request = session.req_header();
         let mut leave = ctx.leave(identified.clone());
-        if let Some(answer) = local::own_paths(request, &mut leave).await {
+        if let Some(answer) = own_endpoints::own_paths(request, &mut leave).await {
             return self.finish(session, ctx, answer).await;
         }
         if let Some(answer) = discovery::answer(request, &mut leave).await {
@@ -176,7 +191,7 @@ impl ProxyHttp for Proxy {
         if let (Some(trail), Some(piece)) = (&mut ctx.audit, body.as_ref()) {
             trail.request_piece(piece);
         }
-        pace::received(body.as_ref().map_or(0, Bytes::len), end_of_stream);
+        slow_client::received(body.as_ref().map_or(0, Bytes::len), end_of_stream);
         if end_of_stream && body.as_ref().is_some_and(Bytes::is_empty) {
             *body = None;
         }
@@ -195,13 +210,13 @@ impl ProxyHttp for Proxy {
             forward::answer_begins(response, forward, &mut ctx.guards.in_flight);
             aggregate::answered(response, forward)?;
         }
-        personal::sandbox(&ctx.front, response)?;
+        loopback_guard::sandbox(&ctx.front, response)?;
         let status = response.status;
         if let Some(warnings) = deprecation::of_forwarded(ctx, status, &response.headers).await {
             deprecation::replace(response, warnings)?;
         }
         if let Some(forward) = &mut ctx.forward {
-            own_write::begin(session.req_header(), response, forward);
+            record_write::begin(session.req_header(), response, forward);
         }
         if let Some(trail) = &mut ctx.audit {
             trail.response(ctx.reply.code, &response.headers);
@@ -217,9 +232,9 @@ impl ProxyHttp for Proxy {
         end_of_stream: bool,
         ctx: &mut RequestContext,
     ) -> Result<Option<Duration>> {
-        pace::answered(body.as_ref().map_or(0, Bytes::len));
+        slow_client::answered(body.as_ref().map_or(0, Bytes::len));
         if let Some(forward) = &mut ctx.forward {
-            own_write::learn(body.as_deref().unwrap_or_default(), end_of_stream, forward);
+            record_write::learn(body.as_deref().unwrap_or_default(), end_of_stream, forward);
         }
         if let (Some(trail), Some(piece)) = (&mut ctx.audit, body.as_ref()) {
             trail.response_piece(piece);
@@ -264,7 +279,7 @@ impl ProxyHttp for Proxy {
         ctx: &mut RequestContext,
     ) {
         if !ctx.reply.detached {
-            record::request(session, ctx, error);
+            access_log::request(session, ctx, error);
             ctx.audit = None;
         }
     }

@@ -15,8 +15,8 @@ use pingora_http::RequestHeader;
 use super::identified::{Caller, Identified};
 use crate::audit::Trail;
 use crate::authz::{Decision, Verdict};
-use crate::server::front::Gate;
-use crate::server::respond::Answer;
+use crate::server::answer::respond::Answer;
+use crate::server::state::generation::Gate;
 
 /// Annotations of the audit log that tell who decided, and why: k8s.io/apiserver
 /// `endpoints/filters/authorization.go`.

@@ -12,8 +12,8 @@ use super::received::{Received, peer};
 use crate::authn::{Impersonation, Peer};
 use crate::authz::impersonation::Mode;
 use crate::identity::{self, Caller as Named};
-use crate::server::front::{Delegated, Gate};
-use crate::server::personal;
+use crate::server::listener::loopback_guard;
+use crate::server::state::generation::{Delegated, Gate};
 
 pub(in crate::server) struct Identified {
     received: Arc<Received>,
@@ -137,7 +137,7 @@ impl Deref for Identified {
 }
 
 fn owner(received: Arc<Received>, session: &Session) -> Result<Identified, Refused> {
-    if let Some(why) = personal::foreign(session) {
+    if let Some(why) = loopback_guard::foreign(session) {
         let status = Status::failure(403, Reason::Forbidden, why);
         return Err(Refused::identity(status, None));
     }

@@ -9,9 +9,15 @@
 //! `Received` and `Identified` are shared: whatever goes on in a task of its own
 //! takes its stage along.
 
+pub(super) mod access_log;
+pub(super) mod audit;
+pub(super) mod context;
 mod granted;
+pub(super) mod handshake;
 mod identified;
+pub(super) mod long_running;
 mod received;
+pub(super) mod seats;
 
 use std::sync::Arc;
 

@@ -11,11 +11,11 @@ use kubernetes_wire::api::{Query, Reason, Status};
 use kubernetes_wire::request::{Deadline, RequestInfo, RequestInfoError};
 use pingora_proxy::Session;
 
+use super::handshake::Handshake;
 use crate::aggregation::{Registered, Remote};
 use crate::authn::Peer;
-use crate::server::front::{Front, Gate};
-use crate::server::respond::{AUDIT_ID, Answer};
-use crate::server::websocket::Handshake;
+use crate::server::answer::respond::{AUDIT_ID, Answer};
+use crate::server::state::generation::{Front, Gate};
 
 /// The part of a request that needs no understanding.
 pub(in crate::server) struct Head {

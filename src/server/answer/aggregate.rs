@@ -1,0 +1,169 @@
+//! Requests for the group versions of backends: as kube-apiserver's aggregator
+//! treats them (kube-aggregator, `handler_proxy.go`).
+
+use std::time::Duration;
+
+use apifront_upstream::alone::AloneBody;
+use bytes::Bytes;
+use http::header::LOCATION;
+use http::{HeaderMap, Method, StatusCode};
+use hyper::Response;
+use kubernetes_wire::api::{Reason, Status};
+use pingora_core::{Error, ErrorType, Result};
+use pingora_http::{RequestHeader, ResponseHeader};
+
+use super::aggregator_headers;
+use super::forward::{Authority, Forward};
+use super::respond::Answer;
+use crate::aggregation::{InFlight, view};
+use crate::server::stage::{Identified, Leave, Received, Ungranted};
+
+/// A backend that is asked what it serves answers within this.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
+const TEXT: &str = "text/plain; charset=utf-8";
+const UNAVAILABLE: &str = "service unavailable";
+const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
+/// How a refused redirect is told from a 502 of another origin.
+const REDIRECT: ErrorType = ErrorType::Custom("redirect of a backend");
+
+/// A backend that is not available is not asked for what must be recent. What
+/// may be old the cache can still know.
+pub(in crate::server) async fn before_cache(
+    request: &RequestHeader,
+    leave: &mut Leave<'_>,
+) -> Option<Answer> {
+    let received = leave.identified().clone();
+    let remote = received.remote()?;
+    let version = received.query().get("resourceVersion");
+    let may_be_old = version.is_some_and(|v| !v.is_empty());
+    let reads = request.method == Method::GET;
+    if remote.availability.is_available() || may_be_old && reads {
+        return None;
+    }
+    match leave.ask_for(request).await {
+        Ok(_) => Some(text(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE)),
+        Err(refused) => refused,
+    }
+}
+
+/// On whose authority a request is forwarded, with its place among those of its
+/// backend. Backends believe that a caller may: they are asked only for callers
+/// with a grant. The error is the answer instead.
+pub(in crate::server) async fn authority(
+    request: &RequestHeader,
+    leave: &mut Leave<'_>,
+) -> Result<(Authority, Option<InFlight>), Answer> {
+    let identified = leave.identified().clone();
+    let say = |status: &Status| Answer::from_status(status, &request.headers, identified.query());
+    if let Some(status) = changes_ours(&identified) {
+        // A caller who may not write it hears no more than that.
+        return Err(match leave.ask().await {
+            Err(Ungranted::Refused(refused)) => say(&refused),
+            Err(Ungranted::OnlyUpstream) | Ok(_) => say(&status),
+        });
+    }
+    let Some(remote) = identified.remote() else {
+        return Ok((Authority::Upstream(identified), None));
+    };
+    let granted = leave.ask().await.map_err(|ungranted| match ungranted {
+        Ungranted::Refused(refused) => say(&refused),
+        Ungranted::OnlyUpstream => say(&Status::failure(
+            403,
+            Reason::Forbidden,
+            "extension API servers cannot be asked on behalf of an impersonated user here",
+        )),
+    })?;
+    if !remote.availability.is_available() {
+        return Err(text(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE));
+    }
+    if identified.info().is_long_running() {
+        return Ok((Authority::Backend(granted), None));
+    }
+    let in_flight = remote.backend.admit();
+    let in_flight = in_flight.ok_or_else(Answer::too_many_requests)?;
+    Ok((Authority::Backend(granted), Some(in_flight)))
+}
+
+/// A write to an APIService of the configuration: nobody could make it so.
+fn changes_ours(identified: &Identified) -> Option<Status> {
+    let info = identified.info();
+    let of_api_services =
+        info.gvr.group == view::GROUP && info.gvr.resource == view::RESOURCE && info.is_mutating();
+    if !of_api_services {
+        return None;
+    }
+    let registered = identified.front().aggregation.registered();
+    let ours = registered.iter().find(|r| r.service.name == info.name)?;
+    Some(view::read_only(&ours.service))
+}
+
+/// Discovery is small, and everybody waits for it.
+pub(in crate::server) fn timeout(received: &Received) -> Option<Duration> {
+    received.route()?;
+    let info = received.info();
+    let is_discovery =
+        !info.is_resource_request && info.path.trim_matches('/').split('/').count() == 3;
+    is_discovery.then_some(DISCOVERY_TIMEOUT)
+}
+
+/// A backend's answer has begun.
+pub(in crate::server) fn answered(response: &mut ResponseHeader, forward: &Forward) -> Result<()> {
+    let (Some(_), Some(endpoint)) = (forward.route(), forward.tried.last()) else {
+        return Ok(());
+    };
+    let upstream = &forward.upstream;
+    upstream.answered(endpoint, response.status.as_u16());
+    if is_redirect(response.status, &response.headers) {
+        return Error::e_explain(REDIRECT, REDIRECTED);
+    }
+    let received = response.headers.clone();
+    aggregator_headers::answer(response, &received, forward.audit_id())
+}
+
+/// The same for an answer on a connection of its own.
+pub(in crate::server) fn checked(
+    response: Response<AloneBody>,
+    forward: &Forward,
+    upgrading: bool,
+) -> std::result::Result<Response<AloneBody>, Answer> {
+    let status = response.status();
+    if forward.route().is_none() {
+        return Ok(response);
+    }
+    if upgrading && status.as_u16() < 400 && status != StatusCode::SWITCHING_PROTOCOLS {
+        let why = format!("invalid upgrade response: status code {}", status.as_u16());
+        return Err(unreachable(&why));
+    }
+    if !upgrading && is_redirect(status, response.headers()) {
+        return Err(redirected());
+    }
+    Ok(response)
+}
+
+/// Not as `http.Error` says it: it stands in the place of the backend's answer.
+fn redirected() -> Answer {
+    Answer::new(StatusCode::BAD_GATEWAY, TEXT, vec![REDIRECTED.into()])
+}
+
+/// It would lead clients, and their credentials, to wherever the backend likes.
+fn is_redirect(status: StatusCode, headers: &HeaderMap) -> bool {
+    status.is_redirection() && headers.contains_key(LOCATION)
+}
+
+pub(in crate::server) fn failed(error: &Error) -> Answer {
+    if error.etype() == &REDIRECT {
+        return redirected();
+    }
+    let cause = error.root_cause();
+    unreachable(&format!("error trying to reach service: {cause}"))
+}
+
+pub(in crate::server) fn unreachable(why: &str) -> Answer {
+    text(StatusCode::SERVICE_UNAVAILABLE, why)
+}
+
+/// As Go's `http.Error`: the aggregator's own errors are no Status.
+fn text(status: StatusCode, body: &str) -> Answer {
+    let body = vec![Bytes::from(format!("{body}\n"))];
+    Answer::new(status, TEXT, body).without_sniffing()
+}

@@ -1,0 +1,168 @@
+//! The heads of requests to backends and of their answers, as kube-apiserver's
+//! aggregator rewrites them: Go's `httputil.ReverseProxy` and apimachinery
+//! `util/proxy`.
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONNECTION, HeaderName, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE,
+};
+use http::{HeaderMap, HeaderValue, Uri};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+use pingora_core::Result;
+use pingora_http::{RequestHeader, ResponseHeader};
+
+use super::forward::Forward;
+use super::respond::{AUDIT_ID, NOT_CACHED};
+use super::upgrade;
+
+const X_FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// What Go leaves as it is in a path (`net/url`, `shouldEscape`).
+const ESCAPED_IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b',')
+    .remove(b'/')
+    .remove(b':')
+    .remove(b';')
+    .remove(b'=')
+    .remove(b'@');
+
+/// They would speak of another origin than the client knows.
+const OF_THE_ORIGIN: [HeaderName; 4] = [
+    ACCESS_CONTROL_ALLOW_CREDENTIALS,
+    ACCESS_CONTROL_ALLOW_HEADERS,
+    ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN,
+];
+
+/// Of one connection (RFC 9110, 7.6.1), beside those that its framing needs and
+/// that HTTP takes care of.
+const OF_THE_CONNECTION: [HeaderName; 7] = [
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    UPGRADE,
+];
+
+/// The request line and what tells a backend of the way it came. The aggregator
+/// reads path and query and writes them again: the path unescaped and escaped,
+/// the keys of the query in order, malformed pairs gone.
+pub(in crate::server) fn request(request: &mut RequestHeader, forward: &Forward) -> Result<()> {
+    if forward.route().is_none() {
+        return Ok(());
+    }
+    let path = escaped(request.uri.path());
+    let query = forward.query().encode();
+    let rewritten = match query.is_empty() {
+        true => path.clone(),
+        false => format!("{path}?{query}"),
+    };
+    if let Ok(uri) = Uri::try_from(rewritten) {
+        request.set_uri(uri);
+    }
+    // Upgrades do not pass its transport.
+    if upgrade::is_upgrade(request) {
+        return Ok(());
+    }
+    request.insert_header(X_FORWARDED_URI, cleaned(&path))?;
+    if let Some(endpoint) = forward.tried.last() {
+        request.insert_header(X_FORWARDED_HOST, endpoint.name.as_str())?;
+    }
+    request.insert_header(X_FORWARDED_PROTO, "https")
+}
+
+fn escaped(path: &str) -> String {
+    let plain: Vec<u8> = percent_decode_str(path).collect();
+    percent_encode(&plain, ESCAPED_IN_PATHS).to_string()
+}
+
+/// Go's `path.Clean` of what begins with a slash; one at the end stays.
+fn cleaned(path: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            segment => segments.push(segment),
+        }
+    }
+    let end = match path.ends_with('/') && !segments.is_empty() {
+        true => "/",
+        false => "",
+    };
+    format!("/{}{end}", segments.join("/"))
+}
+
+/// Takes from an answer what is not for the client, and adds what an aggregator
+/// has of its own: its headers stand beside those of the backend. `received`
+/// are the headers as they came.
+pub(in crate::server) fn answer(
+    header: &mut ResponseHeader,
+    received: &HeaderMap,
+    audit_id: &HeaderValue,
+) -> Result<()> {
+    let named = received.get_all(CONNECTION).iter();
+    let named = named
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| HeaderName::try_from(name.trim()).ok());
+    for name in named.filter(|name| !is_framing(name)) {
+        header.remove_header(&name);
+    }
+    for name in OF_THE_ORIGIN.iter().chain(&OF_THE_CONNECTION) {
+        header.remove_header(name);
+    }
+    header.append_header(AUDIT_ID, audit_id)?;
+    header.append_header(CACHE_CONTROL, NOT_CACHED)?;
+    Ok(())
+}
+
+/// HTTP's own, whoever names them.
+fn is_framing(name: &HeaderName) -> bool {
+    [
+        http::header::CONTENT_LENGTH,
+        http::header::TRANSFER_ENCODING,
+        CONNECTION,
+    ]
+    .contains(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_written_as_go_does() {
+        for (path, expected) in [
+            ("/apis/g/v1", "/apis/g/v1"),
+            ("/a%2Fb", "/a/b"),
+            ("/a%20b/%C3%BC", "/a%20b/%C3%BC"),
+            ("/a+b/~!*()'$@,;:=", "/a+b/~%21%2A%28%29%27$@,;:="),
+            ("/%zz", "/%25zz"),
+        ] {
+            assert_eq!(escaped(path), expected);
+        }
+        for (path, expected) in [
+            ("/a/b", "/a/b"),
+            ("/a//b/", "/a/b/"),
+            ("/a/./../b", "/b"),
+            ("//", "/"),
+        ] {
+            assert_eq!(cleaned(path), expected);
+        }
+    }
+}

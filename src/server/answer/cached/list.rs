@@ -1,0 +1,173 @@
+//! LIST from a store.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use apifront_watch_cache::read::{
+    self, BypassReason, GzipList, ListPlan, ListVersion, Page, Selection, Shape,
+};
+use apifront_watch_cache::store::{Part, Scope, Store};
+use bytes::Bytes;
+use kubernetes_wire::api::ListOptions;
+use kubernetes_wire::representation::ListMeta;
+
+use super::newest::Newest;
+use crate::flow::Held;
+use crate::server::answer::compression;
+use crate::server::answer::cpu_offload::{Behalf, Unmade};
+
+/// Objects that a selector is held against, or that are written anew, on a
+/// thread that serves others: more take milliseconds, and are done aside.
+const SELECTED_AT_ONCE: usize = 10_000;
+const WRITTEN_AT_ONCE: usize = 500;
+
+/// The size of an object's row or metadata, roughly: those of pods are 2 to 5 KB
+/// with the metadata that Tables have by default.
+const WRITTEN_BYTES: usize = 3 << 10;
+
+/// What a list is answered with.
+pub(super) enum Body {
+    Plain(Vec<Bytes>, Held),
+    /// Long, and its client takes gzip.
+    Gzip(Box<GzipList>),
+}
+
+/// How a list is to be shown.
+pub(super) struct Wanted {
+    pub(super) namespace: String,
+    pub(super) options: ListOptions,
+    pub(super) plan: ListPlan,
+    pub(super) shape: Shape,
+    pub(super) gzip: bool,
+}
+
+/// The cost of making a list, in objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cost {
+    /// Held against a selector.
+    selected: usize,
+    /// Written for this answer alone, where the others are references.
+    written: usize,
+}
+
+impl Cost {
+    fn of(wanted: &Wanted, objects: usize) -> Self {
+        let options = &wanted.options;
+        let selects = !options.label_selector.is_empty()
+            || !options.field_selector.is_empty()
+            || options.shard_selector.is_some();
+        let page = match wanted.plan.limit {
+            0 => objects,
+            limit => limit.min(objects),
+        };
+        Self {
+            selected: if selects { objects } else { 0 },
+            written: match wanted.shape {
+                Shape::Whole(_) => 0,
+                Shape::Table(..) | Shape::Partial(..) => page,
+            },
+        }
+    }
+
+    fn is_small(self) -> bool {
+        self.selected <= SELECTED_AT_ONCE && self.written <= WRITTEN_AT_ONCE
+    }
+}
+
+/// The body, and the version it is of, made where it holds up nobody else.
+pub(super) async fn make(
+    wanted: Wanted,
+    store: &Arc<Store>,
+    newest: Newest,
+    by: Behalf<'_>,
+) -> Result<(Body, u64), Unmade> {
+    let objects = match &newest {
+        Newest::State { snapshot, .. } => {
+            let scope = Scope::from_namespace(&wanted.namespace);
+            snapshot.count_from(&scope, "")
+        }
+        Newest::Page(page) => page.objects.len(),
+        Newest::Object(_) => 0,
+    };
+    let cost = Cost::of(&wanted, objects);
+    let mut held = Held::default();
+    if cost.is_small() {
+        return Ok(list(&wanted, store, newest, held)?);
+    }
+    if cost.written > 0 {
+        held = by.hold(cost.written.saturating_mul(WRITTEN_BYTES)).await?;
+    }
+    let store = store.clone();
+    let make = move || list(&wanted, &store, newest, held);
+    let made = by.run(make).await?;
+    Ok(made.ok_or(BypassReason::Representation)??)
+}
+
+/// The body, and the version it is of. `newest` has been found recent enough
+/// for the plan.
+fn list(
+    wanted: &Wanted,
+    store: &Store,
+    newest: Newest,
+    held: Held,
+) -> Result<(Body, u64), BypassReason> {
+    let Wanted {
+        namespace,
+        options,
+        plan,
+        shape,
+        gzip,
+    } = wanted;
+    let options = options.clone();
+    let selection = Selection::new(namespace, options, plan, &store.resource)?;
+    let (snapshot, complete) = match (plan.version, newest) {
+        (ListVersion::Exact(version), _) => {
+            let snapshot = store.snapshot_at(version);
+            (snapshot.ok_or(BypassReason::SnapshotGone)?, true)
+        }
+        (ListVersion::Newest(_), Newest::State { snapshot, complete }) => (snapshot, complete),
+        (ListVersion::Newest(_), Newest::Page(cut)) => {
+            let page = Page {
+                parts: cut.objects.iter().map(Part::Object).collect(),
+                meta: ListMeta {
+                    resource_version: cut.resource_version.to_string(),
+                    continue_token: cut.continue_token,
+                    remaining_item_count: cut.remaining_item_count,
+                    ..ListMeta::default()
+                },
+            };
+            let body = body(store, &page, shape, *gzip, held)?;
+            return Ok((body, cut.resource_version));
+        }
+        (ListVersion::Newest(_), Newest::Object(_)) => return Err(BypassReason::NotProvenFresh),
+    };
+    let page = read::page(&snapshot, &selection, plan);
+    let body = body(store, &page, shape, *gzip, held)?;
+    if complete && !page.meta.continue_token.is_empty() {
+        // Its holder will be back for the rest of this very state.
+        store.retain(&snapshot, Instant::now());
+    }
+    Ok((body, snapshot.resource_version))
+}
+
+/// Tables and PartialObjectMetadata are made for each answer anew: there is
+/// nothing to compress once for all.
+fn body(
+    store: &Store,
+    page: &Page<'_>,
+    shape: &Shape,
+    gzip: bool,
+    mut held: Held,
+) -> Result<Body, BypassReason> {
+    if gzip && let Shape::Whole(encoding) = shape {
+        let list = GzipList::new(&store.resource, page, *encoding);
+        if list.is_longer_than(compression::ABOVE) {
+            return Ok(Body::Gzip(Box::new(list)));
+        }
+    }
+    let body = read::list_body(store, page, shape)?;
+    if !matches!(shape, Shape::Whole(_)) {
+        held.settle(body.iter().map(Bytes::len).sum());
+    }
+    Ok(Body::Plain(body, held))
+}

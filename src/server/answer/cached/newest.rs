@@ -1,0 +1,153 @@
+//! The state that answers a read: the store's own, or one that upstream was
+//! asked for.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use apifront_watch_cache::read::{
+    Basis, BypassReason, Consistent, ListQuery, ListVersion, Question, SharedPage, SharedState,
+    Unanswered, WatchPlan,
+};
+use apifront_watch_cache::reflector::Entry;
+use apifront_watch_cache::store::{Snapshot, Store, StoredObject};
+use kubernetes_wire::api::{Reason, Status, UserInfo};
+use kubernetes_wire::request::Scope;
+
+use super::{Plan, Served, overlay};
+use crate::server::answer::forward;
+use crate::server::state::generation::Front;
+
+/// A resource to be read.
+#[derive(Clone, Copy)]
+pub(super) struct Resource<'a> {
+    pub(super) front: &'a Front,
+    pub(super) entry: &'a Arc<Entry>,
+    pub(super) store: &'a Arc<Store>,
+    pub(super) user: Option<&'a UserInfo>,
+    /// The part of it that was granted.
+    pub(super) scope: &'a Scope<'a>,
+}
+
+/// As recent as was asked for.
+pub(super) enum Newest {
+    State {
+        snapshot: Arc<Snapshot>,
+        /// It is that of the whole resource, and not only of what was asked.
+        complete: bool,
+    },
+    /// The page that was asked for.
+    Page(SharedPage),
+    /// The object that was asked for.
+    Object(Option<Arc<StoredObject>>),
+}
+
+impl Newest {
+    pub(super) fn object(&self, namespace: &str, name: &str) -> Option<Arc<StoredObject>> {
+        match self {
+            Self::State { snapshot, .. } => snapshot.get(namespace, name).cloned(),
+            Self::Object(object) => object.clone(),
+            Self::Page(_) => None,
+        }
+    }
+
+    /// That of the store for what has none of its own.
+    pub(super) fn resource_version(&self, store: &Store) -> u64 {
+        match self {
+            Self::State { snapshot, .. } => snapshot.resource_version,
+            Self::Page(page) => page.resource_version,
+            Self::Object(Some(object)) => object.resource_version,
+            Self::Object(None) => store.progress().resource_version,
+        }
+    }
+
+    pub(super) fn into_snapshot(self) -> Option<Arc<Snapshot>> {
+        match self {
+            Self::State { snapshot, .. } => Some(snapshot),
+            Self::Page(_) | Self::Object(_) => None,
+        }
+    }
+}
+
+/// The state for a plan, once it is known to be recent enough.
+pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest, Unanswered> {
+    let Resource {
+        front,
+        entry,
+        store,
+        user,
+        scope,
+    } = resource;
+    if let Plan::List(_, plan) = plan
+        && let ListVersion::Exact(version) = plan.version
+        && let Some(snapshot) = store.snapshot_at(version)
+    {
+        // It may be one that the store itself has not reached.
+        let complete = true;
+        return Ok(Newest::State { snapshot, complete });
+    }
+    let config = &front.config.cache;
+    let consistent = Consistent {
+        entry,
+        store,
+        mode: config.consistency,
+        max_staleness: config.max_staleness,
+        wrote: front.writes.wrote(user, scope.gvr, Instant::now()),
+    };
+    let basis = consistent.ensure(plan.freshness()).await?;
+    if basis == Basis::Store {
+        return Ok(Newest::State {
+            snapshot: store.snapshot(),
+            complete: true,
+        });
+    }
+    let patience = front.config.upstream.timing().request_timeout;
+    let query = |limit| {
+        Question::List(ListQuery {
+            namespace: scope.namespace.to_owned(),
+            label_selector: scope.label_selector.to_owned(),
+            field_selector: scope.field_selector.to_owned(),
+            limit,
+        })
+    };
+    let overlaid = overlay::is_for(front, scope.gvr);
+    let question = match plan {
+        // Objects of ours stand among upstream's.
+        _ if overlaid => Question::List(ListQuery::everything(scope.namespace)),
+        Plan::Get(_) => {
+            let one = (scope.namespace, scope.name);
+            let object = front.shared.object(entry, store, one, patience);
+            return Ok(Newest::Object(object.await?));
+        }
+        // A list that goes on at the newest state: what comes before is not
+        // in its page.
+        Plan::List(_, plan) if !plan.start.is_empty() => {
+            Question::List(ListQuery::everything(scope.namespace))
+        }
+        Plan::List(_, plan) => query(plan.limit),
+        Plan::Watch(_, WatchPlan::InitialEvents(_)) => query(0),
+        Plan::Watch(_, WatchPlan::From(_) | WatchPlan::FromNow(_) | WatchPlan::Unmarked) => {
+            Question::Version
+        }
+    };
+    let state = front.shared.state(entry, store, question, patience);
+    Ok(match state.await? {
+        SharedState::Whole { snapshot, complete } => Newest::State { snapshot, complete },
+        SharedState::Page(page) => Newest::Page(page),
+    })
+}
+
+/// What a client is told whose shared read has no answer.
+pub(super) fn refuse(unanswered: Unanswered) -> Result<Served, BypassReason> {
+    let status = match unanswered {
+        Unanswered::Bypass(reason) => return Err(reason),
+        Unanswered::TooManyRequests => return Ok(Served::Overloaded),
+        Unanswered::Failed(status) => status,
+        Unanswered::Unreachable => forward::unreachable(),
+        Unanswered::Timeout => Status::failure(
+            504,
+            Reason::Timeout,
+            "the API server did not answer in time",
+        ),
+    };
+    Ok(Served::Status(status, Vec::new(), None))
+}

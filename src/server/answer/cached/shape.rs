@@ -1,0 +1,134 @@
+//! In what representation a cached read is answered.
+
+use apifront_watch_cache::read::{BypassReason, Shape};
+use apifront_watch_cache::store::Store;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use kubernetes_wire::api::Query;
+use kubernetes_wire::negotiation::{
+    self, IncludeObject, MediaType, Negotiation, Offer, Representation, Transform,
+};
+use kubernetes_wire::representation::table::TableOptions;
+use kubernetes_wire::representation::{Encoding, Form};
+
+use super::{Plan, list};
+use crate::flow::Held;
+use crate::server::answer::compression;
+use crate::server::answer::convert;
+use crate::server::answer::cpu_offload::{Behalf, Unmade};
+use crate::server::answer::respond::Answer;
+
+pub(super) fn representation(
+    headers: &HeaderMap,
+    query: &Query,
+    store: &Store,
+    plan: &Plan,
+) -> Result<(Representation, Shape), BypassReason> {
+    let offer = match store.resource.envelope.form {
+        Form::Struct => Offer::BUILT_IN,
+        Form::Map => Offer::CUSTOM_RESOURCE,
+    };
+    let negotiated = match plan {
+        Plan::Get(_) | Plan::List(..) => negotiation::negotiate(headers, query, offer),
+        Plan::Watch(..) => negotiation::negotiate_watch(headers, offer),
+    };
+    let Negotiation::Accepted(accepted) = negotiated else {
+        return Err(BypassReason::Representation);
+    };
+    Ok((accepted, shape(accepted, query, store, plan)?))
+}
+
+/// A list cannot be one PartialObjectMetadata, nor an object a list of them:
+/// the error is upstream's to word.
+fn shape(
+    accepted: Representation,
+    query: &Query,
+    store: &Store,
+    plan: &Plan,
+) -> Result<Shape, BypassReason> {
+    if !accepted.transform.suits(matches!(plan, Plan::List(..))) {
+        return Err(BypassReason::Representation);
+    }
+    let encoding = match accepted.media_type {
+        // YAML is made of the JSON.
+        MediaType::Json | MediaType::Yaml => Encoding::Json,
+        MediaType::Protobuf => Encoding::Protobuf,
+    };
+    match accepted.transform {
+        Transform::None if !store.writes(encoding) => Err(BypassReason::Representation),
+        Transform::None => Ok(Shape::Whole(encoding)),
+        Transform::Table(version) => {
+            let include = IncludeObject::from_query(query);
+            let options = TableOptions {
+                version,
+                include: include.map_err(|_| BypassReason::InvalidOptions)?,
+            };
+            let printer = store.presentation().printer.clone();
+            let watched = matches!(plan, Plan::Watch(..));
+            let printer = printer.filter(|printer| !watched || printer.can_watch());
+            let printer = printer.ok_or(BypassReason::Representation)?;
+            Ok(Shape::Table(printer, options))
+        }
+        // A watch that met what it cannot write has ended: the next would too.
+        Transform::PartialObjectMetadata(_)
+            if matches!(plan, Plan::Watch(..)) && store.failed_to_write(encoding) =>
+        {
+            Err(BypassReason::Representation)
+        }
+        Transform::PartialObjectMetadata(version)
+        | Transform::PartialObjectMetadataList(version) => Ok(Shape::Partial(version, encoding)),
+    }
+}
+
+/// JSON on its way out: as YAML, indented, and compressed where the client
+/// wants that. `held` is what the body holds already.
+pub(super) async fn answer(
+    body: (Vec<Bytes>, Held),
+    representation: Representation,
+    headers: &HeaderMap,
+    warnings: &[HeaderValue],
+    by: Behalf<'_>,
+) -> Result<Answer, Unmade> {
+    let (body, held) = match representation.media_type {
+        MediaType::Yaml => convert::to_yaml(body.0, by).await?,
+        _ if representation.pretty => convert::indented(body.0, by).await?,
+        _ => body,
+    };
+    let content_type = representation.media_type.as_str();
+    let mut answer = Answer::new(StatusCode::OK, content_type, body).holding(held);
+    answer.warn(warnings);
+    if negotiation::accepts_gzip(headers) {
+        answer.compress(by).await?;
+    }
+    Ok(answer)
+}
+
+/// Whether a list, if it is long, goes out as gzip of the very bytes it has in
+/// its leaves.
+pub(super) fn stitches(representation: Representation, headers: &HeaderMap) -> bool {
+    representation.media_type != MediaType::Yaml
+        && !representation.pretty
+        && negotiation::accepts_gzip(headers)
+}
+
+/// A list on its way out.
+pub(super) async fn list(
+    body: list::Body,
+    representation: Representation,
+    headers: &HeaderMap,
+    warnings: &[HeaderValue],
+    by: Behalf<'_>,
+) -> Result<Answer, Unmade> {
+    let list = match body {
+        list::Body::Plain(body, held) => {
+            return answer((body, held), representation, headers, warnings, by).await;
+        }
+        list::Body::Gzip(list) => list,
+    };
+    let (compressed, held) = compression::list(*list, by).await?;
+    let content_type = representation.media_type.as_str();
+    let mut answer = Answer::new(StatusCode::OK, content_type, Vec::new()).holding(held);
+    answer.warn(warnings);
+    answer.set_compressed(compressed);
+    Ok(answer)
+}

@@ -1,0 +1,67 @@
+//! JSON on its way out made into what people read: YAML, or indented.
+
+use apifront_watch_cache::read::BypassReason;
+use bytes::Bytes;
+use kubernetes_wire::representation::{pretty, yaml};
+
+use super::cpu_offload::{Behalf, Unmade};
+use crate::flow::Held;
+
+/// Longer JSON is converted on a thread that serves nobody meanwhile: this much
+/// takes about a millisecond.
+const AT_ONCE: usize = 64 << 10;
+
+/// What either is longer than its JSON, roughly.
+const GROWS: usize = 2;
+
+/// Of short JSON too, indentation makes much where it is deep: 10,000 levels,
+/// which is what kube-apiserver reads, are 200 MB. What becomes longer is made
+/// aside.
+const INDENTED_AT_ONCE: usize = 512 << 10;
+
+/// The longest indented body: that of a list of 100 MB has 180. kube-apiserver
+/// makes a longer one, and its API Priority and Fairness pays for it.
+const INDENTED_MAX: usize = 256 << 20;
+
+/// The body, and what it holds.
+type Converted = (Vec<Bytes>, Held);
+
+fn length(json: &[Bytes]) -> usize {
+    json.iter().map(Bytes::len).sum()
+}
+
+pub(in crate::server) async fn to_yaml(
+    json: Vec<Bytes>,
+    by: Behalf<'_>,
+) -> Result<Converted, Unmade> {
+    let length = length(&json);
+    let convert = move || yaml::from_json(&json.concat()).ok();
+    let mut held = Held::default();
+    let yaml = if length <= AT_ONCE {
+        convert()
+    } else {
+        held = by.hold(length.saturating_mul(GROWS)).await?;
+        by.run(convert).await?.flatten()
+    };
+    let yaml = yaml.ok_or(BypassReason::Representation)?;
+    held.settle(yaml.len());
+    Ok((vec![yaml.into()], held))
+}
+
+pub(in crate::server) async fn indented(
+    json: Vec<Bytes>,
+    by: Behalf<'_>,
+) -> Result<Converted, Unmade> {
+    let length = length(&json);
+    if length <= AT_ONCE
+        && let Some(indented) = pretty::indent_within(&json.concat(), INDENTED_AT_ONCE)
+    {
+        return Ok((vec![indented.into()], Held::default()));
+    }
+    let mut held = by.hold(length.saturating_mul(GROWS)).await?;
+    let indent = move || pretty::indent_within(&json.concat(), INDENTED_MAX);
+    let indented = by.run(indent).await?.flatten();
+    let indented = indented.ok_or(BypassReason::TooCostly)?;
+    held.settle(indented.len());
+    Ok((vec![indented.into()], held))
+}

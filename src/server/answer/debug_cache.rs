@@ -1,0 +1,240 @@
+//! `/debug/cache`: what is cached, in what state, and how it compares with
+//! upstream. `docs/operations.md` documents the answer.
+
+use std::time::{Duration, Instant};
+
+use apifront_watch_cache::metrics::BYTES;
+use apifront_watch_cache::reflector::Entry;
+use apifront_watch_cache::store::{HISTORY_AGE, Scope, Store};
+use apifront_watch_cache::{Consistency, ResourcePattern};
+use http::StatusCode;
+use kubernetes_wire::api::{Query, Status};
+use kubernetes_wire::representation::Encoding;
+use serde::Serialize;
+
+use super::respond::Answer;
+use crate::config::Mode;
+use crate::server::process::self_check::Checked;
+use crate::server::state::generation::{self, Front};
+
+pub(in crate::server) const CACHE_PATH: &str = "/debug/cache";
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CacheReport {
+    version: &'static str,
+    uptime_seconds: f64,
+    mode: &'static str,
+    consistency: &'static str,
+    max_staleness_seconds: f64,
+    self_check_interval_seconds: f64,
+    resources: Vec<ResourceReport>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceReport {
+    group: String,
+    version: String,
+    resource: String,
+    /// `listing`, `watching`, or `refused` by upstream.
+    state: &'static str,
+    #[serde(flatten)]
+    store: Option<StoreReport>,
+}
+
+/// Of a resource that has been listed.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StoreReport {
+    resource_version: String,
+    objects: usize,
+    /// What upstream's objects come in: JSON of custom resources, and of
+    /// built-in kinds whose protobuf the schema does not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding: Option<&'static str>,
+    bytes: serde_json::Map<String, serde_json::Value>,
+    watchers: i64,
+    snapshots: usize,
+    history: HistoryReport,
+    staleness_seconds: f64,
+    lag_seconds: f64,
+    /// Of the modes that ask upstream for its version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    probes: Option<ProbesReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_restart: Option<Restart>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    self_check: Option<CheckReport>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HistoryReport {
+    events: usize,
+    /// Watches from below it are upstream's.
+    oldest_version: String,
+    /// Of the oldest event; 0 without one.
+    age_seconds: f64,
+    /// Events older than this go.
+    max_age_seconds: f64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ProbesReport {
+    /// How long a read waits for late events after a probe.
+    settle_seconds: f64,
+    /// Events came later than promised: reads go upstream for a while.
+    suspended: bool,
+}
+
+/// Why upstream's list or watch was last begun anew.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Restart {
+    reason: &'static str,
+    seconds_ago: f64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CheckReport {
+    result: &'static str,
+    /// Why it was skipped, or what differs.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    message: String,
+    resource_version: String,
+    objects: usize,
+    seconds_ago: f64,
+}
+
+/// The answer to `/debug/cache?resource=…`.
+pub(in crate::server) fn answer(front: &Front, query: &Query, now: Instant) -> Answer {
+    let patterns = match patterns(query) {
+        Ok(patterns) => patterns,
+        Err(status) => return Answer::from_status(&status, &http::HeaderMap::new(), query),
+    };
+    let mut entries = front.cache.entries();
+    entries.retain(|e| patterns.is_empty() || patterns.iter().any(|p| p.matches(&e.gvr)));
+    entries.sort_by(|a, b| {
+        let key = |e: &Entry| (e.gvr.group.clone(), e.gvr.resource.clone());
+        (key(a), &a.gvr.version).cmp(&(key(b), &b.gvr.version))
+    });
+    let cache = &front.config.cache;
+    let report = CacheReport {
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: now.saturating_duration_since(front.started).as_secs_f64(),
+        mode: match front.config.mode() {
+            Mode::Demo => "demo",
+            Mode::Personal => "personal",
+            Mode::Front => "front",
+        },
+        consistency: cache.consistency.as_str(),
+        max_staleness_seconds: cache.max_staleness.as_secs_f64(),
+        self_check_interval_seconds: cache.self_check_interval.as_secs_f64(),
+        resources: entries.iter().map(|e| resource(front, e, now)).collect(),
+    };
+    match serde_json::to_vec_pretty(&report) {
+        Ok(mut body) => {
+            body.push(b'\n');
+            Answer::new(StatusCode::OK, "application/json", vec![body.into()])
+        }
+        Err(error) => {
+            let status = Status::internal_error(error);
+            Answer::from_status(&status, &http::HeaderMap::new(), query)
+        }
+    }
+}
+
+/// In the form of the configuration, and of kubectl, whose `pods.v1.` ends in
+/// the dot before an empty group.
+fn patterns(query: &Query) -> Result<Vec<ResourcePattern>, Status> {
+    let wanted = query.all("resource");
+    wanted
+        .map(|text| {
+            let plain = text.strip_suffix('.').unwrap_or(text);
+            ResourcePattern::parse(plain).ok_or_else(|| {
+                Status::bad_request(format!(
+                    "resource: {text:?}: must be like pods, deployments.apps, \
+                     deployments.v1.apps, *.apps or *"
+                ))
+            })
+        })
+        .collect()
+}
+
+fn resource(front: &Front, entry: &Entry, now: Instant) -> ResourceReport {
+    let store = entry.store();
+    let refused = entry.disconnected_for(now) == Duration::MAX;
+    let state = match &store {
+        _ if refused => Some("refused"),
+        // Only what could be listed has series.
+        Some(_) => front.metrics.cache.resource(&entry.gvr).state(),
+        None => None,
+    };
+    ResourceReport {
+        group: entry.gvr.group.clone(),
+        version: entry.gvr.version.clone(),
+        resource: entry.gvr.resource.clone(),
+        state: state.unwrap_or("listing"),
+        store: store.map(|store| self::store(front, entry, &store, now)),
+    }
+}
+
+fn store(front: &Front, entry: &Entry, store: &Store, now: Instant) -> StoreReport {
+    let state = generation::state(entry, store, now);
+    let window = store.window();
+    let series = front.metrics.cache.resource(&entry.gvr);
+    let ago = |then: Instant| now.saturating_duration_since(then).as_secs_f64();
+    let bytes = BYTES.iter().zip(state.bytes);
+    StoreReport {
+        resource_version: state.resource_version.to_string(),
+        objects: state.objects,
+        encoding: store
+            .snapshot()
+            .iter(&Scope::All)
+            .next()
+            .map(|o| match o.encoding() {
+                Encoding::Json => "json",
+                Encoding::Protobuf => "protobuf",
+            }),
+        bytes: bytes
+            .map(|(kind, bytes)| ((*kind).to_owned(), bytes.into()))
+            .collect(),
+        watchers: series.watchers.get(),
+        snapshots: state.snapshots,
+        history: HistoryReport {
+            events: window.events,
+            oldest_version: window.oldest_version.to_string(),
+            age_seconds: state.history.as_secs_f64(),
+            max_age_seconds: HISTORY_AGE.as_secs_f64(),
+        },
+        staleness_seconds: state.staleness.as_secs_f64(),
+        lag_seconds: state.lag.as_secs_f64(),
+        probes: (front.config.cache.consistency != Consistency::Strict).then(|| ProbesReport {
+            settle_seconds: entry.settle(now).as_secs_f64(),
+            suspended: entry.is_suspended(now),
+        }),
+        last_restart: series.last_restart().map(|(reason, at)| Restart {
+            reason,
+            seconds_ago: ago(at),
+        }),
+        self_check: front.self_checks.last(&entry.gvr).map(|checked| {
+            let Checked {
+                result,
+                message,
+                version,
+                objects,
+                at,
+            } = checked;
+            CheckReport {
+                result: result.as_str(),
+                message,
+                resource_version: version.to_string(),
+                objects,
+                seconds_ago: ago(at),
+            }
+        }),
+    }
+}

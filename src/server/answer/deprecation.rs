@@ -1,0 +1,157 @@
+//! Warnings of deprecated APIs on answers of all ways, and the note of who
+//! asked for such an API, which is written down when the request ends.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apifront_watch_cache::reflector::Entry;
+use apifront_watch_cache::store::Store;
+use arc_swap::ArcSwap;
+use http::header::WARNING;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use kubernetes_wire::api::{GroupVersionResource, warning};
+use pingora_core::Result;
+use pingora_http::ResponseHeader;
+
+use crate::server::stage::context::RequestContext;
+use crate::server::state::generation::Front;
+
+/// Between questions for upstream's release: an upgrade of API servers takes
+/// minutes.
+const LEARN_EVERY: Duration = Duration::from_secs(30);
+
+/// The same while it has not answered.
+const LEARN_SOON: Duration = Duration::from_secs(1);
+
+/// The warnings of an answer from the cache.
+pub(in crate::server) async fn of_cached(
+    front: &Front,
+    gvr: &GroupVersionResource,
+    entry: &Entry,
+    store: &Store,
+) -> Vec<HeaderValue> {
+    let learnt = &store.presentation().warnings;
+    let configured = &front.config.apis.deprecations;
+    let warnings = front.deprecations.of_cached(gvr, learnt, configured);
+    front
+        .deprecations
+        .study(&entry.upstream(), gvr, &warnings)
+        .await;
+    warnings
+}
+
+/// Reads the warnings of a forwarded answer. `Some`: those to send in their
+/// place.
+pub(in crate::server) async fn of_forwarded(
+    ctx: &mut RequestContext,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Option<Vec<HeaderValue>> {
+    let forward = ctx.forward.as_ref()?;
+    let front = forward.front();
+    let info = Some(forward.info()).filter(|info| info.is_resource_request)?;
+    let entries = &front.config.apis.deprecations;
+    if entries.is_empty() && !headers.contains_key(WARNING) {
+        return None;
+    }
+    let mut warnings: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
+    front
+        .deprecations
+        .study(&forward.upstream, &info.gvr, &warnings)
+        .await;
+    let before = warnings.len();
+    if reached(status)
+        && let Some(lifecycle) =
+            front
+                .deprecations
+                .configured(entries, &info.gvr, &info.subresource)
+    {
+        warning::add(&mut warnings, &lifecycle.warning());
+    }
+    let more = warnings.len() > before;
+    note(ctx, status, &warnings);
+    more.then_some(warnings)
+}
+
+/// Sends these warnings and no others.
+pub(in crate::server) fn replace(
+    header: &mut ResponseHeader,
+    warnings: Vec<HeaderValue>,
+) -> Result<()> {
+    header.remove_header(&WARNING);
+    for warning in warnings {
+        header.append_header(WARNING, warning)?;
+    }
+    Ok(())
+}
+
+/// Whether the answer may be the API's own: kube-apiserver gives no warning
+/// with those that come before it.
+fn reached(status: StatusCode) -> bool {
+    !matches!(
+        status,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
+    )
+}
+
+/// Keeps what the warnings of an answer say for the request's record.
+pub(in crate::server) fn note(
+    ctx: &mut RequestContext,
+    status: StatusCode,
+    warnings: &[HeaderValue],
+) {
+    if warnings.is_empty() {
+        return;
+    }
+    let info = ctx.stage().received().map(|received| received.info());
+    let info = info.filter(|info| info.is_resource_request);
+    ctx.reply.deprecated = info.and_then(|info| {
+        let known = &ctx.front.deprecations;
+        let configured = &ctx.front.config.apis.deprecations;
+        known.requested(&info.gvr, &info.subresource, status, warnings, configured)
+    });
+    if let (Some(requested), Some(trail)) = (&ctx.reply.deprecated, &mut ctx.audit) {
+        for (key, value) in requested.annotations() {
+            trail.annotate_at_end(key, value);
+        }
+    }
+}
+
+/// As [`note`], for an answer made here.
+pub(in crate::server) fn note_answer(
+    ctx: &mut RequestContext,
+    status: StatusCode,
+    headers: &HeaderMap,
+) {
+    if headers.contains_key(WARNING) {
+        let warnings: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
+        note(ctx, status, &warnings);
+    }
+}
+
+/// Keeps upstream's release and the kinds that the configuration speaks of
+/// known, for ever.
+pub(in crate::server) async fn learn(front: Arc<ArcSwap<Front>>) {
+    loop {
+        let current = front.load_full();
+        let known = &current.deprecations;
+        let upstream = current.cache.upstream();
+        known.learn_release(&upstream).await;
+        let entries = &current.config.apis.deprecations;
+        known.forget_kinds(entries);
+        let versions: BTreeSet<_> = entries.iter().map(|e| &e.group_version).collect();
+        let backends = current.aggregation.upstreams();
+        for version in versions {
+            let backend = backends.iter().find(|(served, _)| served == version);
+            let server = backend.map_or_else(|| upstream.clone(), |(_, b)| b.load_full());
+            known.learn_kinds(&server, version).await;
+        }
+        let pause = match known.release() {
+            Some(_) => LEARN_EVERY,
+            None => LEARN_SOON,
+        };
+        // Woken early or not, it is time.
+        let _ = tokio::time::timeout(pause, known.woken()).await;
+    }
+}

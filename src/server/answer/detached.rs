@@ -1,0 +1,183 @@
+//! A request that goes on in a task of its own: a watch, a log, a tunnel.
+//!
+//! A watch that lives in pingora's request task costs 25 to 77 KB of futures;
+//! in a task of its own 6 to 40. And a tunnel needs the bare stream. A dummy
+//! session stays behind, which nobody may ask for its request any more.
+
+use std::io::Cursor;
+use std::mem;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use pingora_core::protocols::Stream;
+use pingora_core::protocols::http::ServerSession;
+use pingora_core::{Error, ErrorType, Result};
+use pingora_proxy::Session;
+
+use crate::audit::Trail;
+use crate::server::listener::next_request::NextRequest;
+use crate::server::stage::access_log::{Finished, Watching};
+use crate::server::stage::context::{Guards, RequestContext};
+use crate::server::stage::seats;
+
+/// Everything that such a request holds beside its connection. All of them end
+/// by [`Detached::end`] or [`Detached::end_with`].
+pub(in crate::server) struct Detached {
+    finished: Finished,
+    guards: Guards,
+    trail: Option<Box<Trail>>,
+    /// Of a watch that is answered from the cache.
+    watching: Option<Watching>,
+    /// Initial events are still to be sent.
+    initial: bool,
+    bytes: usize,
+    next_request: Option<NextRequest>,
+}
+
+/// How a stream came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) struct Ending {
+    pub(in crate::server) why: &'static str,
+    /// The client was told that this is the end, and another request may follow.
+    pub(in crate::server) in_order: bool,
+}
+
+impl Ending {
+    /// The client was not told.
+    pub(in crate::server) fn broken(why: &'static str) -> Self {
+        Self {
+            why,
+            in_order: false,
+        }
+    }
+}
+
+/// Takes the whole downstream session: an HTTP/1 connection or an HTTP/2
+/// stream. The head of the answer has been sent.
+pub(in crate::server) fn detach(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+) -> (ServerSession, Detached) {
+    let detached = Detached::new(session, ctx);
+    (take_session(session), detached)
+}
+
+/// Takes the bare stream of an HTTP/1 connection whose request has no body.
+/// There is none for HTTP/2, where a stream is not a connection.
+pub(in crate::server) fn detach_stream(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+) -> Result<(Stream, Detached)> {
+    let shared = || Error::explain(ErrorType::InternalError, "upgrade of a shared connection");
+    session.as_http1().ok_or_else(shared)?;
+    let detached = Detached::new(session, ctx);
+    match take_session(session) {
+        ServerSession::H1(v1) => Ok((v1.into_inner(), detached)),
+        ServerSession::H2(_) | ServerSession::Subrequest(_) | ServerSession::Custom(_) => {
+            Err(shared())
+        }
+    }
+}
+
+fn take_session(session: &mut Session) -> ServerSession {
+    let dummy = ServerSession::new_http1(Box::new(Cursor::new(Vec::<u8>::new())));
+    mem::replace(&mut *session.downstream_session, dummy)
+}
+
+impl Detached {
+    fn new(session: &Session, ctx: &mut RequestContext) -> Self {
+        let finished = Finished::new(session, ctx);
+        ctx.reply.detached = true;
+        Self {
+            finished,
+            guards: mem::take(&mut ctx.guards),
+            trail: ctx.audit.take(),
+            watching: None,
+            initial: false,
+            bytes: 0,
+            next_request: ctx.next_request.take(),
+        }
+    }
+
+    /// The request is a watch answered from the cache. `has_begun`: there are no
+    /// initial events to be sent any more.
+    pub(in crate::server) fn watches(&mut self, code: u16, has_begun: bool) {
+        self.watching = Some(self.finished.watching());
+        self.initial = !has_begun;
+        if has_begun {
+            self.release_seats();
+        }
+        if let Some(trail) = &mut self.trail {
+            trail.response(code, &HeaderMap::new());
+        }
+    }
+
+    /// A batch of events was sent. `has_begun`: with it all initial events are.
+    pub(in crate::server) fn sent(&mut self, bytes: usize, events: usize, has_begun: bool) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        let Some(watching) = &self.watching else {
+            return;
+        };
+        watching.sent(bytes, events);
+        if has_begun && mem::take(&mut self.initial) {
+            watching.initial_events_sent();
+            seats::give_back(&mut self.guards.in_flight);
+        }
+    }
+
+    /// Upstream sent this, which is passed on.
+    pub(in crate::server) fn passes(&mut self, data: &Bytes) {
+        self.bytes = self.bytes.saturating_add(data.len());
+        if let Some(trail) = &mut self.trail {
+            trail.response_piece(data);
+        }
+    }
+
+    /// The answer of upstream begins.
+    pub(in crate::server) fn answered(&mut self, code: u16, headers: &HeaderMap) {
+        if let Some(trail) = &mut self.trail {
+            trail.response(code, headers);
+        }
+    }
+
+    /// Making the answer costs nothing any more.
+    pub(in crate::server) fn release_seats(&mut self) {
+        seats::give_back(&mut self.guards.in_flight);
+    }
+
+    /// Upstream broke off before the end of the answer.
+    pub(in crate::server) fn aborted(&self) {
+        self.finished.aborted();
+    }
+
+    /// Writes down what became of the request and gives back all that it holds;
+    /// the connection then goes on to its next request, or is closed.
+    pub(in crate::server) async fn end_with(mut self, session: ServerSession, ending: Ending) {
+        let next = self.next_request.take().filter(|_| ending.in_order);
+        let (Some(next), true) = (next, matches!(session, ServerSession::H1(_))) else {
+            let mut session = session;
+            session.shutdown().await;
+            self.end(ending.why);
+            return;
+        };
+        self.end(ending.why);
+        // A body that the client still sends may keep it from being reused.
+        if let Ok(Some(reusable)) = session.finish().await {
+            let (stream, _) = reusable.into_parts();
+            next.go_on(stream).await;
+        }
+    }
+
+    /// As [`Detached::end_with`], when the connection is gone already.
+    pub(in crate::server) fn end(mut self, why: &'static str) {
+        if let Some(watching) = self.watching.take() {
+            watching.ended(why);
+        }
+        self.finished.ended(why);
+        self.finished.record(self.bytes);
+        // The process may end when nothing is open any more: the last audit
+        // event is made before the guards go.
+        drop(self.trail);
+        drop(self.guards);
+    }
+}

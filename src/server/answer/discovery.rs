@@ -1,0 +1,215 @@
+//! Discovery, answered from memory (`crate::discovery`), and the refusal of
+//! what `apis.runtimeConfig` hides.
+//!
+//! What is not answered here is forwarded: documents that upstream does not
+//! have, errors in words of its router, requests that only it can read.
+
+use std::sync::Arc;
+
+use http::header::{
+    CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, VARY,
+};
+use http::{HeaderMap, Method, StatusCode};
+use kubernetes_wire::api::status::Details;
+use kubernetes_wire::api::{Query, Reason, Status};
+use kubernetes_wire::negotiation::{
+    self, DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, accepts_gzip,
+    negotiate_discovery,
+};
+use kubernetes_wire::request::Deadline;
+use pingora_http::RequestHeader;
+
+use super::cpu_offload::Behalf;
+use super::respond::Answer;
+use crate::discovery::{DiscoveryPath, Found, Missing, Peers, Rendition};
+use crate::server::stage::context::CacheResult;
+use crate::server::stage::{Leave, Received, Ungranted};
+
+/// `/api` names the address to use by that of the client, for which these are
+/// believed (`utilnet.GetClientIP`).
+const CLIENT_ADDRESS: [HeaderName; 2] = [
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-real-ip"),
+];
+
+/// Documents to make larger than this are made aside.
+const LARGE: usize = 64 << 10;
+
+/// `None`: the request is no matter of discovery, or is forwarded.
+pub(in crate::server) async fn answer(
+    request: &RequestHeader,
+    leave: &mut Leave<'_>,
+) -> Option<Answer> {
+    let received = leave.identified().clone();
+    let info = received.info();
+    if info.is_resource_request || received.deadline() == Deadline::Unclear {
+        return None;
+    }
+    let path = DiscoveryPath::parse(request.uri.path())?;
+    let known = &received.front().discovery;
+    if let DiscoveryPath::Version(version) = &path
+        && let Some(missing) = known.hidden(version)
+    {
+        return match leave.ask_for(request).await {
+            Ok(_) => Some(not_found(missing, request, &received)),
+            Err(refused) => refused,
+        };
+    }
+    let headers = &request.headers;
+    let representation = match negotiate(&path, headers, received.query()) {
+        DiscoveryNegotiation::Accepted(representation) => Some(representation),
+        // The router's words are upstream's.
+        DiscoveryNegotiation::NotAcceptable if !is_routed(&path) => None,
+        DiscoveryNegotiation::NotAcceptable | DiscoveryNegotiation::Unknown => return None,
+    };
+    // Paths of the router know GET alone, the others any method.
+    if is_routed(&path) && info.method != Method::GET {
+        return None;
+    }
+    let aggregated = representation.filter(|r| r.aggregated);
+    let by_address = path == DiscoveryPath::Api && aggregated.is_none();
+    if by_address && CLIENT_ADDRESS.iter().any(|name| headers.contains_key(name)) {
+        return None;
+    }
+    let granted = match leave.ask_for(request).await {
+        Ok(granted) => granted,
+        Err(refused) => return refused,
+    };
+    let everything = aggregated.map(|r| match r.without_peers {
+        true => Peers::Excluded,
+        false => Peers::Included,
+    });
+    let known = &granted.front().discovery;
+    match known.find(&path, everything).await {
+        Found::Document(rendition) => {
+            let answer = match representation {
+                Some(representation) => {
+                    write(&rendition, representation, headers, Behalf::new(&granted)).await?
+                }
+                None => {
+                    let status = negotiation::not_acceptable(false);
+                    Answer::from_status(&status, headers, granted.query())
+                }
+            };
+            Some(answer.out_of(CacheResult::Document))
+        }
+        Found::Missing(missing) => Some(not_found(missing, request, &granted)),
+        Found::Elsewhere => None,
+    }
+}
+
+/// A resource that is hidden is refused as one that does not exist.
+pub(in crate::server) async fn refuse_hidden(
+    request: &RequestHeader,
+    leave: &mut Leave<'_>,
+) -> Option<Answer> {
+    let received = leave.identified().clone();
+    let info = received.info();
+    let front = received.front();
+    let config = &front.config.apis.runtime_config;
+    if !info.is_resource_request || config.is_resource_enabled(&info.gvr) {
+        return None;
+    }
+    if let Err(Ungranted::Refused(status)) = leave.ask().await {
+        return Some(Answer::from_status(
+            &status,
+            &request.headers,
+            received.query(),
+        ));
+    }
+    let missing = front.discovery.missing(&info.gvr.group_version());
+    Some(not_found(missing, request, &received))
+}
+
+fn not_found(missing: Missing, request: &RequestHeader, received: &Received) -> Answer {
+    match missing {
+        Missing::Page => Answer::new(
+            StatusCode::NOT_FOUND,
+            "text/plain; charset=utf-8",
+            vec!["404 page not found\n".into()],
+        )
+        .without_sniffing(),
+        Missing::Status => {
+            let message = "the server could not find the requested resource";
+            let mut status = Status::failure(404, Reason::NotFound, message);
+            status.details = Some(Box::new(Details::default()));
+            Answer::from_status(&status, &request.headers, received.query())
+        }
+    }
+}
+
+/// Whether go-restful's router stands before the handler: of all groups, only
+/// before that of the aggregator's own.
+fn is_routed(path: &DiscoveryPath) -> bool {
+    match path {
+        DiscoveryPath::Api | DiscoveryPath::Version(_) => true,
+        DiscoveryPath::Apis | DiscoveryPath::ApisSlash => false,
+        DiscoveryPath::Group(group) => group == "apiregistration.k8s.io",
+    }
+}
+
+fn negotiate(path: &DiscoveryPath, headers: &HeaderMap, query: &Query) -> DiscoveryNegotiation {
+    let offer = DiscoveryOffer {
+        aggregated: matches!(path, DiscoveryPath::Api | DiscoveryPath::Apis),
+        routed: is_routed(path),
+    };
+    negotiate_discovery(headers, query, offer)
+}
+
+/// `None` if the document has no exact form in that encoding.
+async fn write(
+    rendition: &Arc<Rendition>,
+    wanted: DiscoveryRepresentation,
+    headers: &HeaderMap,
+    by: Behalf<'_>,
+) -> Option<Answer> {
+    let content_type = wanted.content_type();
+    let etag = rendition.etag().map(HeaderValue::from_str);
+    let etag = etag.transpose().ok()?.filter(|_| wanted.aggregated);
+    if let Some(etag) = &etag
+        && headers.get(IF_NONE_MATCH) == Some(etag)
+    {
+        let mut answer = Answer::new(StatusCode::NOT_MODIFIED, content_type, Vec::new());
+        answer.headers.remove(CONTENT_TYPE);
+        tag(&mut answer, etag);
+        return Some(answer);
+    }
+    let (media_type, pretty) = (wanted.media_type, wanted.pretty);
+    let gzip = accepts_gzip(headers);
+    let make = move |rendition: &Rendition| {
+        let body = rendition.body(media_type, pretty);
+        (
+            body,
+            gzip.then(|| rendition.gzip(media_type, pretty)).flatten(),
+        )
+    };
+    let (body, compressed) =
+        if rendition.size() <= LARGE || rendition.is_ready(media_type, pretty, gzip) {
+            make(rendition)
+        } else {
+            let rendition = rendition.clone();
+            by.run(move || make(&rendition)).await.ok()??
+        };
+    let mut answer = Answer::new(StatusCode::OK, content_type, vec![body?]);
+    if let Some(etag) = &etag {
+        tag(&mut answer, etag);
+    }
+    if let Some(compressed) = compressed {
+        answer.body = vec![compressed];
+        let headers = &mut answer.headers;
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+    Some(answer)
+}
+
+/// What k8s.io/apiserver `ServeHTTPWithETag` sets.
+fn tag(answer: &mut Answer, etag: &HeaderValue) {
+    let headers = &mut answer.headers;
+    headers.insert(ETAG, etag.clone());
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(
+        http::header::CACHE_CONTROL,
+        HeaderValue::from_static("public"),
+    );
+}

@@ -1,0 +1,398 @@
+//! Passing a request on to an API server.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use apifront_upstream::{Endpoint, Purpose, Unreachable, Upstream};
+use apifront_watch_cache::read::{OpenWrite, WrittenVersion};
+use http::header::{EXPECT, HOST};
+use http::{Method, StatusCode, Version};
+use kubernetes_wire::api::{Query, Status};
+use pingora_core::upstreams::peer::HttpPeer;
+use pingora_core::{Error, ErrorSource, ErrorType, Result};
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_proxy::{FailToProxy, Session};
+
+use super::aggregate;
+use super::aggregator_headers;
+use super::respond::{self, AUDIT_ID, Answer};
+use super::stream::WRITE_TIMEOUT;
+use crate::aggregation::InFlight;
+use crate::audit::Trail;
+use crate::flow::Admitted;
+use crate::identity;
+use crate::server::listener::slow_client;
+use crate::server::stage::access_log::Finished;
+use crate::server::stage::audit;
+use crate::server::stage::context::RequestContext;
+use crate::server::stage::{Granted, Identified};
+
+/// kube-apiserver's audit log takes its source addresses from here.
+const X_FORWARDED_FOR: &str = "x-forwarded-for";
+
+/// A hint for clients while no API server can be reached.
+pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
+
+/// Who says that the caller may.
+pub(in crate::server) enum Authority {
+    /// The API server, which is told who asks and authorizes the request itself.
+    Upstream(Arc<Identified>),
+    /// apifront: a backend believes that whoever is passed on to it may.
+    Backend(Arc<Granted>),
+}
+
+/// A forwarded request's way.
+pub(in crate::server) struct Forward {
+    authority: Authority,
+    /// The servers it is for.
+    pub(in crate::server) upstream: Arc<Upstream>,
+    /// API servers already tried.
+    pub(in crate::server) tried: Vec<Arc<Endpoint>>,
+    pub(in crate::server) long_running: bool,
+    /// Upstream may have acted on the request without saying so.
+    outcome_unknown: bool,
+    /// When an API server was asked, or was to be.
+    pub(in crate::server) asked: Option<Instant>,
+    /// When its answer began.
+    pub(in crate::server) answered: Option<Instant>,
+    /// A write that has succeeded, while its answer is passed on.
+    pub(in crate::server) write: Option<(OpenWrite, WrittenVersion)>,
+}
+
+impl Forward {
+    fn new(authority: Authority) -> Self {
+        let upstream = match authority.remote() {
+            Some(remote) => remote.backend.upstream.load_full(),
+            None => authority.front().cache.upstream(),
+        };
+        Self {
+            upstream,
+            tried: Vec::new(),
+            long_running: authority.info().is_long_running(),
+            outcome_unknown: false,
+            asked: None,
+            answered: None,
+            write: None,
+            authority,
+        }
+    }
+
+    /// How long upstream took to begin its answer, or to fail.
+    pub(in crate::server) fn took(&self) -> Option<Duration> {
+        let answered = self.answered.unwrap_or_else(Instant::now);
+        self.asked
+            .map(|asked| answered.saturating_duration_since(asked))
+    }
+}
+
+impl Deref for Authority {
+    type Target = Identified;
+
+    fn deref(&self) -> &Identified {
+        match self {
+            Self::Upstream(identified) => identified,
+            Self::Backend(granted) => granted,
+        }
+    }
+}
+
+impl Deref for Forward {
+    type Target = Identified;
+
+    fn deref(&self) -> &Identified {
+        &self.authority
+    }
+}
+
+/// From here on the request is upstream's.
+pub(in crate::server) fn begin(
+    session: &Session,
+    ctx: &mut RequestContext,
+    authority: Authority,
+    backend: Option<InFlight>,
+) {
+    let forward = Forward::new(authority);
+    if forward.long_running {
+        ctx.guards.long_running = Finished::new(session, ctx).long_running();
+    }
+    ctx.guards.backend = backend;
+    ctx.forward = Some(forward);
+}
+
+/// The error of a phase that only forwarded requests come to.
+pub(in crate::server) fn not_forwarded<T>() -> Result<T> {
+    Error::e_explain(ErrorType::InternalError, "not a forwarded request")
+}
+
+/// A client that waits to be told before it sends its body is told: upstream's
+/// own word does not come through HTTP/2. From here on it must keep pace.
+pub(in crate::server) async fn go_on(session: &mut Session, forward: &Forward) -> Result<()> {
+    let request = session.req_header();
+    if request.version == Version::HTTP_11 && request.headers.contains_key(EXPECT) {
+        session.as_mut().write_continue_response().await?;
+    }
+    session.set_write_timeout(Some(WRITE_TIMEOUT));
+    let session = session.as_mut();
+    session.set_total_drain_timeout(Some(respond::DRAIN_WITHIN));
+    if !forward.long_running && !session.is_body_empty() {
+        slow_client::receiving();
+    }
+    Ok(())
+}
+
+/// Upstream has made the answer, or makes it as fast as the client reads: that
+/// takes no seat.
+pub(in crate::server) fn answer_begins(
+    response: &ResponseHeader,
+    forward: &Forward,
+    in_flight: &mut Admitted,
+) {
+    if response.status.is_informational() || forward.long_running {
+        return;
+    }
+    slow_client::answering();
+    let limits = &forward.front().limits;
+    limits.answer_begins(in_flight, forward.user());
+}
+
+/// The next API server to try.
+pub(in crate::server) async fn peer(
+    session: &mut Session,
+    forward: &mut Forward,
+) -> Result<Box<HttpPeer>> {
+    let Some(endpoint) = forward.upstream.pick(&forward.tried) else {
+        return Error::e_explain(ErrorType::ConnectError, "no API server left to try");
+    };
+    forward.asked.get_or_insert_with(Instant::now);
+    forward.tried.push(endpoint.clone());
+    let address = endpoint.address().await.map_err(|error| {
+        let why = Unreachable::by_io(&error);
+        forward.upstream.could_not_connect(&endpoint, why);
+        let mut failed = Error::because(ErrorType::ConnectError, "cannot look up", error);
+        failed.set_retry(true);
+        failed
+    })?;
+    let purpose = if forward.long_running {
+        // A watch may be silent for as long as it likes.
+        session.set_read_timeout(None);
+        Purpose::LongRunning
+    } else {
+        Purpose::Short
+    };
+    let mut peer = endpoint.forward.peer(address, purpose);
+    if let Some(timeout) = aggregate::timeout(forward) {
+        peer.options.read_timeout = Some(timeout);
+    }
+    Ok(Box::new(peer))
+}
+
+/// Replaces the caller's credentials by headers that make the caller known
+/// upstream.
+pub(in crate::server) async fn rewrite(
+    request: &mut RequestHeader,
+    forward: &Forward,
+    trail: Option<&mut Trail>,
+) -> Result<()> {
+    let Some(endpoint) = forward.tried.last() else {
+        return Error::e_explain(ErrorType::InternalError, "no API server chosen");
+    };
+    let own = endpoint
+        .forward
+        .headers
+        .headers(forward.identity())
+        .await
+        .map_err(|error| {
+            Error::because(
+                ErrorType::InternalError,
+                "no credentials for upstream",
+                error,
+            )
+        })?;
+    if let Some(trail) = trail {
+        trail.request_begins();
+    }
+    // The client has been told to go on.
+    request.remove_header(&EXPECT);
+    aggregator_headers::request(request, forward)?;
+    introduce(request, forward)?;
+    for (name, value) in &own {
+        request.append_header(name, value)?;
+    }
+    request.insert_header(HOST, endpoint.name.as_str())
+}
+
+/// Whatever the way upstream: takes what the caller claims to be, and says who
+/// is asking, from where, and in which request.
+pub(in crate::server) fn introduce(request: &mut RequestHeader, forward: &Forward) -> Result<()> {
+    let front_proxy = forward.front().gate.front_proxy();
+    for (name, value) in identity::changes(&request.headers, front_proxy) {
+        request.remove_header(&name);
+        if let Some(value) = value {
+            request.append_header(name, value)?;
+        }
+    }
+    for (name, value) in forward.identity() {
+        request.append_header(name, value)?;
+    }
+    request.insert_header(AUDIT_ID, forward.audit_id())?;
+    if let Some(address) = forward.client() {
+        let mut way: Vec<&str> = Vec::new();
+        let before = request.headers.get_all(X_FORWARDED_FOR).iter();
+        way.extend(before.filter_map(|value| value.to_str().ok()));
+        let address = address.to_string();
+        way.push(&address);
+        // One line, as Go's proxies write it.
+        let way = way.join(", ");
+        request.insert_header(X_FORWARDED_FOR, way)?;
+    }
+    Ok(())
+}
+
+/// Connecting sent nothing: any request may try the next server.
+pub(in crate::server) fn could_not_connect(
+    forward: Option<&Forward>,
+    mut error: Box<Error>,
+) -> Box<Error> {
+    if let Some(forward) = forward
+        && let Some(endpoint) = forward.tried.last()
+    {
+        let why = Unreachable::by_pingora(&error);
+        forward.upstream.could_not_connect(endpoint, why);
+        tracing::warn!(server = %endpoint.name, %error, "cannot connect to the API server");
+    }
+    error.set_retry(true);
+    error
+}
+
+/// The connection broke after the request was, perhaps, sent. Reads are asked
+/// again; anything else may have had its effect.
+pub(in crate::server) fn broke_off(
+    session: &Session,
+    forward: Option<&mut Forward>,
+    mut error: Box<Error>,
+    client_reused: bool,
+) -> Box<Error> {
+    let upstreams = error.esource() == &ErrorSource::Upstream;
+    let processed = !is_unprocessed(&error);
+    let repeatable = upstreams
+        && !answered(session)
+        && !session.as_ref().retry_buffer_truncated()
+        && (!processed || is_read(&session.req_header().method));
+    if let Some(forward) = forward {
+        if repeatable && (client_reused || !processed) {
+            // A connection that the server wanted to close says nothing about it.
+            forward.tried.pop();
+        }
+        forward.outcome_unknown = upstreams && processed && !repeatable;
+    }
+    error.set_retry(repeatable);
+    error
+}
+
+/// Upstream itself says that it did not look at the request (RFC 9113, 6.8 and
+/// 8.7). API servers with `--goaway-chance` say so now and then.
+fn is_unprocessed(error: &Error) -> bool {
+    let cause = error.root_cause().downcast_ref::<h2::Error>();
+    cause.is_some_and(apifront_upstream::is_unprocessed)
+}
+
+/// Whether the client has an answer; a 100 is none.
+fn answered(session: &Session) -> bool {
+    let written = session.as_ref().response_written();
+    written.is_some_and(|header| !header.status.is_informational())
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// Nothing was done; trying again may help.
+pub(in crate::server) fn unreachable() -> Status {
+    Status::service_unavailable("the API server cannot be reached")
+        .with_retry_after(RETRY_AFTER_SECONDS)
+}
+
+/// The API server may have done what it was asked. No Retry-After: client-go
+/// repeats any request, writes too, on a 5xx that has one.
+pub(in crate::server) fn unknown_outcome() -> Status {
+    Status::service_unavailable(
+        "the connection to the API server broke off before it answered; \
+         it may or may not have carried out the request",
+    )
+}
+
+/// Says what went wrong, as a Status.
+pub(in crate::server) async fn failed(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    error: &Error,
+) -> FailToProxy {
+    let no_answer = FailToProxy {
+        error_code: 0,
+        can_reuse_downstream: false,
+    };
+    if answered(session) {
+        let forwarded = ctx.forward.as_ref().is_some_and(|f| f.asked.is_some());
+        if forwarded && error.etype() == &ErrorType::WriteTimedout {
+            ctx.front.limits.too_slow(slow_client::FORWARDED_ANSWER);
+            Finished::new(session, ctx).aborted();
+        }
+        tracing::warn!(%error, "answer broke off");
+        return no_answer;
+    }
+    let status = match error.esource() {
+        ErrorSource::Downstream => {
+            tracing::debug!(%error, "client went away");
+            return no_answer;
+        }
+        _ if ctx.is_routed() => {
+            tracing::warn!(%error, "request could not be forwarded to a backend");
+            let answer = aggregate::failed(error);
+            return say(session, ctx, answer).await;
+        }
+        _ if is_outcome_unknown(ctx) && !is_read(&session.req_header().method) => unknown_outcome(),
+        _ => status(error),
+    };
+    tracing::warn!(%error, code = status.code, "request could not be forwarded");
+    let nothing = Query::default();
+    let query = ctx.query().unwrap_or(&nothing);
+    let answer = Answer::from_status(&status, &session.req_header().headers, query);
+    say(session, ctx, answer).await
+}
+
+fn is_outcome_unknown(ctx: &RequestContext) -> bool {
+    let forward = ctx.forward.as_ref();
+    forward.is_some_and(|forward| forward.outcome_unknown)
+}
+
+async fn say(session: &mut Session, ctx: &mut RequestContext, answer: Answer) -> FailToProxy {
+    ctx.reply.code = answer.status.as_u16();
+    audit::answer(ctx.audit.as_deref_mut(), &answer);
+    session.set_keepalive(None);
+    match respond::send(session, answer, ctx).await {
+        Ok(bytes) => ctx.reply.bytes = bytes,
+        Err(error) => tracing::debug!(%error, "error answer not sent"),
+    }
+    FailToProxy {
+        error_code: ctx.reply.code,
+        can_reuse_downstream: false,
+    }
+}
+
+fn status(error: &Error) -> Status {
+    match error.etype() {
+        ErrorType::InvalidHTTPHeader if error.esource() != &ErrorSource::Upstream => {
+            Status::bad_request("the request cannot be forwarded: malformed header")
+        }
+        ErrorType::HTTPStatus(code) => {
+            let text = StatusCode::from_u16(*code)
+                .ok()
+                .and_then(|c| c.canonical_reason())
+                .unwrap_or("request failed");
+            Status::failure(*code, kubernetes_wire::api::Reason::Unknown, text)
+        }
+        ErrorType::InternalError => Status::internal_error("the request could not be forwarded"),
+        _ => unreachable(),
+    }
+}

@@ -1,0 +1,24 @@
+//! x
+
+pub(super) mod aggregate;
+pub(super) mod aggregator_headers;
+pub(super) mod body_chunks;
+pub(super) mod cached;
+pub(super) mod compression;
+pub(super) mod convert;
+pub(super) mod cpu_offload;
+pub(super) mod debug_cache;
+pub(super) mod deprecation;
+pub(super) mod detached;
+pub(super) mod discovery;
+pub(super) mod forward;
+pub(super) mod observability;
+pub(super) mod openapi;
+pub(super) mod own_endpoints;
+pub(super) mod record_write;
+pub(super) mod respond;
+pub(super) mod stream;
+pub(super) mod upgrade;
+pub(super) mod watch_frames;
+pub(super) mod watch_stream;
+pub(super) mod websocket_watch;

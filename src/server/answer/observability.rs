@@ -1,0 +1,74 @@
+//! The observability port: health, metrics and the cache's state over plain HTTP on
+//! loopback, without authentication. It answers programs, Prometheus through
+//! `kubectl port-forward` too, and no web pages (`browser.rs`).
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use http::header::ALLOW;
+use http::{HeaderValue, Method, Response, StatusCode};
+use kubernetes_wire::api::Query;
+use pingora_core::apps::http_app::ServeHttp;
+use pingora_core::protocols::http::ServerSession;
+use pingora_http::RequestHeader;
+
+use super::own_endpoints;
+use super::respond::Answer;
+use crate::server::listener::browser::{self, Port};
+use crate::server::state::generation::Front;
+
+const ALLOWED: HeaderValue = HeaderValue::from_static("GET, HEAD");
+
+pub(in crate::server) struct Observe {
+    pub(in crate::server) front: Arc<ArcSwap<Front>>,
+}
+
+#[async_trait]
+impl ServeHttp for Observe {
+    async fn response(&self, session: &mut ServerSession) -> Response<Vec<u8>> {
+        let front = self.front.load_full();
+        let request = session.req_header();
+        let answer = refuse(request).unwrap_or_else(|| answer(&front, request));
+        let mut response = Response::new(answer.body.concat());
+        *response.status_mut() = answer.status;
+        response
+            .headers_mut()
+            .insert(http::header::CONTENT_LENGTH, response_length(&answer.body));
+        response.headers_mut().extend(answer.headers);
+        response
+    }
+}
+
+/// What no program that observes would ask.
+fn refuse(request: &RequestHeader) -> Option<Answer> {
+    let authority = request.uri.authority().map(|a| a.as_str().as_bytes());
+    let target = browser::absolute_authority(request.raw_path());
+    let authorities = [authority, target].into_iter();
+    if let Some(why) = browser::foreign(&request.headers, authorities, Port::Any) {
+        return Some(text(StatusCode::FORBIDDEN, why));
+    }
+    if !matches!(request.method, Method::GET | Method::HEAD) {
+        let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "405 method not allowed");
+        answer.headers.insert(ALLOW, ALLOWED);
+        return Some(answer);
+    }
+    None
+}
+
+fn answer(front: &Front, request: &RequestHeader) -> Answer {
+    let path = request.uri.path();
+    let query = request.uri.query().unwrap_or_default();
+    own_endpoints::answer_health(front, path, query)
+        .or_else(|| own_endpoints::answer_unasked(front, path, &Query::parse(query)))
+        .unwrap_or_else(|| text(StatusCode::NOT_FOUND, "404 page not found"))
+}
+
+fn text(status: StatusCode, text: &'static str) -> Answer {
+    let body = vec![text.into(), "\n".into()];
+    Answer::new(status, "text/plain; charset=utf-8", body)
+}
+
+fn response_length(body: &[bytes::Bytes]) -> http::HeaderValue {
+    http::HeaderValue::from(body.iter().map(bytes::Bytes::len).sum::<usize>())
+}

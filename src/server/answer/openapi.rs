@@ -1,0 +1,52 @@
+//! OpenAPI documents, for whom upstream allows to get their path.
+
+use http::Method;
+use kubernetes_wire::api::Status;
+use kubernetes_wire::request::Deadline;
+use pingora_http::RequestHeader;
+
+use super::respond::Answer;
+use crate::openapi::{Outcome, Request};
+use crate::server::stage::Leave;
+use crate::server::stage::context::CacheResult;
+
+/// `None`: it is forwarded, or has nothing to do with OpenAPI.
+pub(in crate::server) async fn answer(
+    header: &RequestHeader,
+    leave: &mut Leave<'_>,
+) -> Option<Answer> {
+    let info = leave.identified().info();
+    let get = matches!(info.method, Method::GET | Method::HEAD);
+    let escaped = header.uri.path().contains('%');
+    let unclear = leave.identified().deadline() == Deadline::Unclear;
+    if !get || escaped || unclear || !info.path.starts_with("/openapi/v") {
+        return None;
+    }
+    let granted = match leave.ask_for(header).await {
+        Ok(granted) => granted,
+        Err(refused) => return refused,
+    };
+    let info = granted.info();
+    let request = Request {
+        method: &info.method,
+        path: &info.path,
+        hash: granted.query().get("hash"),
+        headers: &header.headers,
+    };
+    match granted.front().openapi.answer(&request).await {
+        Outcome::Reply(reply) => {
+            let body = vec![reply.body];
+            let answer = Answer::of_parts(reply.status, reply.headers, body);
+            Some(answer.out_of(CacheResult::Document))
+        }
+        Outcome::Unavailable(error) => {
+            let status = Status::service_unavailable(error);
+            Some(Answer::from_status(
+                &status,
+                &header.headers,
+                granted.query(),
+            ))
+        }
+        Outcome::Forward | Outcome::NotAsked => None,
+    }
+}

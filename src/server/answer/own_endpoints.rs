@@ -1,0 +1,68 @@
+//! Paths that apifront answers for itself: health, metrics, the cache's state.
+
+use std::time::Instant;
+
+use http::{Method, StatusCode};
+use kubernetes_wire::api::Query;
+use pingora_http::RequestHeader;
+
+use super::debug_cache::{self, CACHE_PATH};
+use super::respond::Answer;
+use crate::metrics::CONTENT_TYPE;
+use crate::server::stage::Leave;
+use crate::server::state::generation::Front;
+
+/// `/livez`, `/readyz`, `/healthz` and their checks, for everybody.
+pub(in crate::server) fn health(front: &Front, request: &RequestHeader) -> Option<Answer> {
+    let uri = &request.uri;
+    answer_health(front, uri.path(), uri.query().unwrap_or_default())
+}
+
+pub(in crate::server) fn answer_health(front: &Front, path: &str, query: &str) -> Option<Answer> {
+    let response = front.health.respond(path, query, Instant::now())?;
+    let headers = response.headers().collect();
+    let body = vec![response.body];
+    Some(Answer::of_parts(response.status, headers, body))
+}
+
+/// `/metrics` and `/debug/cache`, for callers whom upstream allows to get that
+/// path.
+pub(in crate::server) async fn own_paths(
+    request: &RequestHeader,
+    leave: &mut Leave<'_>,
+) -> Option<Answer> {
+    let info = leave.identified().info();
+    let own = matches!(info.path.as_str(), "/metrics" | CACHE_PATH);
+    if !own || info.method != Method::GET {
+        return None;
+    }
+    match leave.ask_for(request).await {
+        Ok(granted) => answer_unasked(granted.front(), &granted.info().path, granted.query()),
+        Err(refused) => refused,
+    }
+}
+
+/// The same, for callers who need not be asked.
+pub(in crate::server) fn answer_unasked(
+    front: &Front,
+    path: &str,
+    query: &Query,
+) -> Option<Answer> {
+    match path {
+        "/metrics" => Some(answer_metrics(front)),
+        CACHE_PATH => Some(debug_cache::answer(front, query, Instant::now())),
+        _ => None,
+    }
+}
+
+fn answer_metrics(front: &Front) -> Answer {
+    front.observe_cache();
+    match front.metrics.encode() {
+        Ok(text) => Answer::new(StatusCode::OK, CONTENT_TYPE, vec![text]),
+        Err(error) => Answer::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "text/plain; charset=utf-8",
+            vec![format!("{error}\n").into()],
+        ),
+    }
+}

@@ -1,0 +1,59 @@
+//! What a caller wrote, learnt from the answer as it is passed on.
+
+use std::time::Instant;
+
+use apifront_watch_cache::Consistency;
+use apifront_watch_cache::read::WrittenVersion;
+use http::Method;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use pingora_http::{RequestHeader, ResponseHeader};
+
+use super::forward::Forward;
+
+/// The answer has begun: with a success, there was a write.
+pub(in crate::server) fn begin(
+    request: &RequestHeader,
+    response: &ResponseHeader,
+    forward: &mut Forward,
+) {
+    let info = forward.info();
+    let writes = matches!(
+        request.method,
+        Method::POST | Method::PUT | Method::PATCH | Method::DELETE
+    );
+    // A proxied answer is not about the resource. Strict reads show every
+    // write, whoever made it.
+    let counts = writes
+        && response.status.is_success()
+        && info.is_resource_request
+        && info.subresource != "proxy"
+        && !forward.query().contains("dryRun")
+        && forward.front().config.cache.consistency != Consistency::Strict;
+    if !counts {
+        return;
+    }
+    let content_type = response.headers.get(CONTENT_TYPE);
+    let content_type = content_type.map_or(&b""[..], |v| v.as_bytes());
+    let version = if request.method == Method::DELETE {
+        // A Status, or the object as it was, or as it waits for its finalizers.
+        WrittenVersion::Known(None)
+    } else {
+        let is_encoded = response.headers.contains_key(CONTENT_ENCODING);
+        WrittenVersion::of(content_type, is_encoded)
+    };
+    let writes = &forward.front().writes;
+    let write = writes.begin(forward.user(), &info.gvr, Instant::now());
+    forward.write = Some((write, version));
+}
+
+/// More of the answer, before the client has it.
+pub(in crate::server) fn learn(bytes: &[u8], end: bool, forward: &mut Forward) {
+    let Some((_, version)) = &mut forward.write else {
+        return;
+    };
+    if (version.push(bytes) || end)
+        && let Some((write, version)) = forward.write.take()
+    {
+        write.close(version.version());
+    }
+}

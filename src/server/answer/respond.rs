@@ -1,0 +1,324 @@
+//! Writing the answers that apifront makes itself.
+//!
+//! A request gives its seat back when its answer is ready: what a reader then
+//! takes its time for is bounded by time (`slow_client.rs`) and by bytes
+//! (`crate::flow`).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue,
+    RETRY_AFTER, VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, StatusCode};
+use kubernetes_wire::api::{Query, Status};
+use kubernetes_wire::negotiation;
+use kubernetes_wire::representation::error::encode_status;
+use pingora_core::{Error, ErrorType, Result};
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_proxy::Session;
+use tokio::time::{Instant, timeout};
+
+use super::body_chunks::Writes;
+use super::compression;
+use super::cpu_offload::{Behalf, Unmade};
+use super::stream::WRITE_TIMEOUT;
+use crate::flow::{self, Held};
+use crate::server::listener::slow_client;
+use crate::server::stage::access_log::Finished;
+use crate::server::stage::context::{CacheResult, RequestContext};
+use crate::server::stage::seats;
+
+pub(in crate::server) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+
+/// How much of a body that nobody needs is read, and for how long, so that its
+/// connection can live on: as much as Go's server reads. A client that sends
+/// more, or slowly, is answered, and its connection closed.
+const MAX_DRAINED: usize = 256 << 10;
+pub(in crate::server) const DRAIN_WITHIN: Duration = Duration::from_millis(500);
+const LINGER: Duration = Duration::from_millis(500);
+
+/// As in `apifront_slow_clients_total`.
+const SLOW_READER: &str = "answer";
+const TOO_MANY_WAIT: &str = "answer_budget";
+
+pub(in crate::server) const NOT_CACHED: &str = "no-cache, private";
+
+/// A whole answer. The body is a list of pieces, as small as they come: see
+/// [`Writes`].
+#[derive(Debug)]
+pub(in crate::server) struct Answer {
+    pub(in crate::server) status: StatusCode,
+    pub(in crate::server) headers: HeaderMap,
+    pub(in crate::server) body: Vec<Bytes>,
+    /// How the cache took part in it.
+    pub(in crate::server) cache: CacheResult,
+    /// The bytes that nobody else has, until it is written.
+    held: Held,
+}
+
+impl Answer {
+    pub(in crate::server) fn new(
+        status: StatusCode,
+        content_type: &'static str,
+        body: Vec<Bytes>,
+    ) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        Self::of_parts(status, headers, body)
+    }
+
+    pub(in crate::server) fn of_parts(
+        status: StatusCode,
+        headers: HeaderMap,
+        body: Vec<Bytes>,
+    ) -> Self {
+        Self {
+            status,
+            headers,
+            body,
+            cache: CacheResult::NotAsked,
+            held: Held::default(),
+        }
+    }
+
+    /// The same, made of this of the cache.
+    pub(in crate::server) fn out_of(self, cache: CacheResult) -> Self {
+        Self { cache, ..self }
+    }
+
+    pub(in crate::server) fn holding(mut self, held: Held) -> Self {
+        self.held = held;
+        self
+    }
+
+    /// A Status in the encoding its reader negotiated.
+    pub(in crate::server) fn from_status(
+        status: &Status,
+        request: &HeaderMap,
+        query: &Query,
+    ) -> Self {
+        let encoding = negotiation::error_encoding(request, query);
+        let (content_type, body) = encode_status(status, encoding);
+        let mut answer = Self::new(status.http_status(), content_type, vec![body]);
+        if status.retry_after() > 0 {
+            answer
+                .headers
+                .insert(RETRY_AFTER, HeaderValue::from(status.retry_after()));
+        }
+        if status.code == 403 {
+            return answer.without_sniffing();
+        }
+        answer
+    }
+
+    /// What kube-apiserver's in-flight filter says.
+    pub(in crate::server) fn too_many_requests() -> Self {
+        let body = vec![flow::TOO_MANY_REQUESTS_BODY.into()];
+        let mut answer = Self::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            flow::TOO_MANY_REQUESTS_TYPE,
+            body,
+        );
+        let retry_after = HeaderValue::from_static(flow::RETRY_AFTER);
+        answer.headers.insert(RETRY_AFTER, retry_after);
+        answer.without_sniffing()
+    }
+
+    /// Adds deprecation warnings, as upstream gives them.
+    pub(in crate::server) fn warn(&mut self, warnings: &[HeaderValue]) {
+        for warning in warnings {
+            self.headers.append(WARNING, warning.clone());
+        }
+    }
+
+    pub(in crate::server) fn without_sniffing(mut self) -> Self {
+        let nosniff = HeaderValue::from_static("nosniff");
+        self.headers.insert(X_CONTENT_TYPE_OPTIONS, nosniff);
+        self
+    }
+
+    /// Compresses a large body, as kube-apiserver does for clients that let it.
+    pub(in crate::server) async fn compress(
+        &mut self,
+        by: Behalf<'_>,
+    ) -> std::result::Result<(), Unmade> {
+        if self.length() > compression::ABOVE
+            && let Some((body, held)) = compression::body(&self.body, by).await?
+        {
+            self.set_compressed(body);
+            self.held = held;
+        }
+        Ok(())
+    }
+
+    /// The body from here on, as gzip.
+    pub(in crate::server) fn set_compressed(&mut self, body: Vec<Bytes>) {
+        self.body = body;
+        let headers = &mut self.headers;
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+
+    fn length(&self) -> usize {
+        self.body.iter().map(Bytes::len).sum()
+    }
+}
+
+/// The headers kube-apiserver puts on every answer.
+pub(in crate::server) fn common_headers(
+    header: &mut ResponseHeader,
+    request: &RequestHeader,
+    ctx: &RequestContext,
+) -> Result<()> {
+    let audit_id = ctx.audit_id();
+    header.insert_header(AUDIT_ID, &audit_id)?;
+    if !header.headers.contains_key(CACHE_CONTROL) {
+        header.insert_header(CACHE_CONTROL, NOT_CACHED)?;
+    }
+    if ctx.is_routed() && matches!(ctx.reply.cache, CacheResult::Hit(_)) {
+        // As an aggregator would have passed it on: see aggregator_headers.rs.
+        header.append_header(AUDIT_ID, &audit_id)?;
+        header.append_header(CACHE_CONTROL, NOT_CACHED)?;
+    }
+    debug_header(header, request, ctx.reply.cache)
+}
+
+/// Tells who asks with `X-Apifront-Debug: cache` how the cache took part.
+pub(in crate::server) fn debug_header(
+    header: &mut ResponseHeader,
+    request: &RequestHeader,
+    cache: CacheResult,
+) -> Result<()> {
+    match debug_value(request, cache) {
+        Some(value) => header.insert_header("x-apifront-cache", value),
+        None => Ok(()),
+    }
+}
+
+pub(in crate::server) fn debug_value(
+    request: &RequestHeader,
+    cache: CacheResult,
+) -> Option<HeaderValue> {
+    let asked = request
+        .headers
+        .get("x-apifront-debug")
+        .is_some_and(|v| v == "cache");
+    let text = match cache {
+        _ if !asked => return None,
+        CacheResult::NotAsked => return None,
+        CacheResult::Hit(version) => format!("hit; rv={version}"),
+        CacheResult::Document => "hit; document".to_owned(),
+        CacheResult::Bypass(reason) => format!("bypass; reason={}", reason.as_str()),
+    };
+    HeaderValue::from_str(&text).ok()
+}
+
+/// Sends an answer; returns the bytes of its body.
+pub(in crate::server) async fn send(
+    session: &mut Session,
+    answer: Answer,
+    ctx: &mut RequestContext,
+) -> Result<usize> {
+    seats::give_back(&mut ctx.guards.in_flight);
+    let length = answer.length();
+    let headers = answer.headers.len().saturating_add(3);
+    let mut header = ResponseHeader::build(answer.status, Some(headers))?;
+    for (name, value) in &answer.headers {
+        header.append_header(name, value)?;
+    }
+    // It would be read as that of what was not modified.
+    if answer.status != StatusCode::NOT_MODIFIED {
+        header.insert_header(CONTENT_LENGTH, length.to_string())?;
+    }
+    common_headers(&mut header, session.req_header(), ctx)?;
+    // A client that waits to be told to send its body is told not to.
+    let waits = session.req_header().headers.contains_key(EXPECT);
+    if waits || !drain_little(session).await {
+        session.set_keepalive(None);
+    }
+    let head_only = session.req_header().method == http::Method::HEAD || length == 0;
+    session.set_write_timeout(Some(WRITE_TIMEOUT));
+    session
+        .write_response_header(Box::new(header), head_only)
+        .await?;
+    if head_only {
+        return Ok(0);
+    }
+    if let Err(slow) = write(session, answer.body, answer.held, ctx).await? {
+        ctx.front.limits.too_slow(slow);
+        Finished::new(session, ctx).aborted();
+        let error = Error::explain(ErrorType::WriteTimedout, slow);
+        return Err(error.into_down());
+    }
+    if !waits {
+        // Closing on a client that still sends would take the answer from it.
+        drain(session, usize::MAX, LINGER).await;
+    }
+    Ok(length)
+}
+
+/// Writes as fast as the client reads, and not slower than it may. `Ok(Err)`
+/// says why it is given up.
+async fn write(
+    session: &mut Session,
+    body: Vec<Bytes>,
+    held: Held,
+    ctx: &RequestContext,
+) -> Result<std::result::Result<(), &'static str>> {
+    let user = ctx.stage().identified().and_then(|i| i.user());
+    let began = Instant::now();
+    let mut writes = Writes::new(body);
+    let mut written = 0usize;
+    // An answer that counts already may wait for its reader.
+    let mut held = Some(held).filter(Held::counts);
+    while let Some(piece) = writes.next() {
+        written = written.saturating_add(piece.len());
+        let last = writes.is_done();
+        let mut write = std::pin::pin!(session.write_response_body(Some(piece), last));
+        if held.is_none() {
+            match timeout(seats::PROMPT, &mut write).await {
+                Ok(done) => {
+                    done?;
+                    continue;
+                }
+                // It waits from here on.
+                Err(_) => held = ctx.front.limits.hold_waiting(user),
+            }
+            if held.is_none() {
+                return Ok(Err(TOO_MANY_WAIT));
+            }
+        }
+        let left = slow_client::allowed(written).saturating_sub(began.elapsed());
+        match timeout(left, write).await {
+            Ok(Err(e)) if *e.etype() == ErrorType::WriteTimedout => return Ok(Err(SLOW_READER)),
+            Ok(done) => done?,
+            Err(_) => return Ok(Err(SLOW_READER)),
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// False for a body that is long or slow.
+pub(in crate::server) async fn drain_little(session: &mut Session) -> bool {
+    drain(session, MAX_DRAINED, DRAIN_WITHIN).await
+}
+
+/// Reads what is left of a request's body: it would be taken for the next
+/// request. True when that was all.
+async fn drain(session: &mut Session, most: usize, within: Duration) -> bool {
+    let session = session.as_mut();
+    let read = async {
+        let mut bytes = 0usize;
+        while !session.is_body_done() {
+            match session.read_request_body().await {
+                Ok(Some(piece)) if bytes < most => bytes = bytes.saturating_add(piece.len()),
+                Ok(None) => return true,
+                Ok(Some(_)) | Err(_) => return false,
+            }
+        }
+        true
+    };
+    tokio::time::timeout(within, read).await.unwrap_or(false)
+}

@@ -1,0 +1,284 @@
+//! Forwarding what stays open: watches the cache does not serve, and logs. Each
+//! has an upstream connection of its own and, once its answer has begun, a task
+//! of its own, which can end it in order when apifront stops.
+
+use std::time::{Duration, Instant};
+
+use apifront_upstream::alone::{AloneBody, AloneError};
+use bytes::Bytes;
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, TE, TRAILER, TRANSFER_ENCODING,
+    UPGRADE,
+};
+use http::{Method, Request, Response, Version};
+use http_body_util::BodyExt;
+use kubernetes_wire::api::Status;
+use kubernetes_wire::request::RequestInfo;
+use pingora_core::protocols::http::ServerSession;
+use pingora_core::{Error, ErrorType, Result};
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_proxy::Session;
+
+use super::aggregate;
+use super::aggregator_headers;
+use super::deprecation;
+use super::detached::{Detached, Ending, detach};
+use super::forward::{self, Forward};
+use super::respond::{self, Answer, debug_header};
+use super::upgrade;
+use super::watch_frames::Frames;
+use crate::server::listener::loopback_guard;
+use crate::server::stage::context::RequestContext;
+
+/// A client that takes no byte for this long is given up.
+pub(in crate::server) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long the end of a half-sent event is waited for when stopping.
+const LAST_EVENT: Duration = Duration::from_secs(1);
+
+/// Upstream ended the connection, not the answer.
+const BROKE_OFF: &str = "upstream_broke_off";
+const CLIENT_GONE: &str = "client_gone";
+
+const HOP_BY_HOP: [HeaderName; 6] = [
+    CONNECTION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+];
+
+/// Whether the request is forwarded here rather than by pingora, which would
+/// send chunks to HTTP/1.0 clients too.
+pub(in crate::server) fn is_stream(request: &RequestHeader, info: &RequestInfo) -> bool {
+    let stream = info.verb == "watch" || info.subresource == "log";
+    request.method == Method::GET && (stream || request.version == Version::HTTP_10)
+}
+
+/// Forwards the request. `Some`: there is an error to answer.
+pub(in crate::server) async fn forward(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+) -> Result<Option<Answer>> {
+    // Requests that come here are GETs.
+    let response = match ask_upstream(session, ctx, true).await? {
+        Ok(response) => response,
+        Err(answer) => return Ok(Some(answer)),
+    };
+    let content_type = response.headers().get(CONTENT_TYPE).cloned();
+    session.set_write_timeout(Some(WRITE_TIMEOUT));
+    let mut body = send_head(session, ctx, response).await?;
+    let mut frames = Frames::of(content_type.as_ref());
+    let stop = stop(ctx);
+    let (mut client, mut detached) = detach(session, ctx);
+    // Upstream paces what follows, the initial events of a watch too.
+    detached.release_seats();
+    tokio::spawn(async move {
+        let ending = pump(&mut client, &mut body, &mut frames, &mut detached, stop).await;
+        if ending.why == BROKE_OFF {
+            detached.aborted();
+        }
+        detached.end_with(client, ending).await;
+    });
+    Ok(None)
+}
+
+/// Sends the request upstream; an answer in its place says why that failed.
+/// Ends early when the client goes away.
+pub(in crate::server) async fn ask_upstream(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    repeatable: bool,
+) -> Result<std::result::Result<Response<AloneBody>, Answer>> {
+    let Some(forward) = &mut ctx.forward else {
+        return forward::not_forwarded();
+    };
+    // These requests have no use for a body, but some clients send one.
+    if !respond::drain_little(session).await {
+        session.set_keepalive(None);
+        let status = Status::too_large("this request takes no body");
+        return Ok(Err(answer(&status, session, forward)));
+    }
+    let request = match upstream_request(session.req_header(), forward) {
+        Ok(request) => request,
+        Err(error) => {
+            let status = Status::bad_request(format!("the request cannot be forwarded: {error}"));
+            return Ok(Err(answer(&status, session, forward)));
+        }
+    };
+    forward.asked = Some(Instant::now());
+    let asked = tokio::select! {
+        asked = forward.upstream.send_alone(request, repeatable) => asked,
+        _ = session.as_mut().read_body_or_idle(true) => {
+            return Err(client_went_away());
+        }
+    };
+    match asked {
+        Ok(response) => {
+            let upgrading = upgrade::is_upgrade(session.req_header());
+            Ok(aggregate::checked(response, forward, upgrading))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "request could not be forwarded");
+            if forward.route().is_some() {
+                return Ok(Err(aggregate::unreachable(&error.to_string())));
+            }
+            let status = match error {
+                AloneError::Http {
+                    unprocessed: false, ..
+                } if !repeatable => forward::unknown_outcome(),
+                _ => forward::unreachable(),
+            };
+            Ok(Err(answer(&status, session, forward)))
+        }
+    }
+}
+
+/// Nobody is there to be told, or somebody who does not wait for answers.
+pub(in crate::server) fn client_went_away() -> Box<Error> {
+    Error::explain(ErrorType::ConnectionClosed, "the client went away").into_down()
+}
+
+fn answer(status: &Status, session: &Session, forward: &Forward) -> Answer {
+    let headers = &session.req_header().headers;
+    Answer::from_status(status, headers, forward.query())
+}
+
+fn upstream_request(request: &RequestHeader, forward: &Forward) -> Result<Request<()>> {
+    let mut request = request.clone();
+    for of_the_body in [CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, EXPECT] {
+        request.remove_header(&of_the_body);
+    }
+    aggregator_headers::request(&mut request, forward)?;
+    forward::introduce(&mut request, forward)?;
+    let path = request.uri.path_and_query().map_or("/", |p| p.as_str());
+    let mut upstream = Request::builder()
+        .method(request.method.clone())
+        .uri(path)
+        .body(())
+        .map_err(|e| Error::because(ErrorType::InvalidHTTPHeader, "request line", e))?;
+    *upstream.headers_mut() = request.as_owned_parts().headers;
+    Ok(upstream)
+}
+
+/// Sends the head of upstream's answer on, and hands back its body.
+pub(in crate::server) async fn send_head(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    response: Response<AloneBody>,
+) -> Result<AloneBody> {
+    ctx.reply.code = response.status().as_u16();
+    if let Some(forward) = &mut ctx.forward {
+        forward.answered = Some(Instant::now());
+    }
+    let (head, body) = response.into_parts();
+    if let Some(trail) = &mut ctx.audit {
+        trail.response(ctx.reply.code, &head.headers);
+    }
+    let headers = head.headers.len().saturating_add(2);
+    let mut header = ResponseHeader::build(head.status, Some(headers))?;
+    for (name, value) in &head.headers {
+        if !HOP_BY_HOP.contains(name) {
+            header.append_header(name, value)?;
+        }
+    }
+    if ctx.is_routed() {
+        aggregator_headers::answer(&mut header, &head.headers, &ctx.audit_id())?;
+    }
+    let request = session.req_header();
+    if !head.headers.contains_key(CONTENT_LENGTH) && request.version == Version::HTTP_11 {
+        header.insert_header(TRANSFER_ENCODING, "chunked")?;
+    }
+    debug_header(&mut header, request, ctx.reply.cache)?;
+    loopback_guard::sandbox(&ctx.front, &mut header)?;
+    if let Some(warnings) = deprecation::of_forwarded(ctx, head.status, &head.headers).await {
+        deprecation::replace(&mut header, warnings)?;
+    }
+    session
+        .write_response_header(Box::new(header), false)
+        .await?;
+    Ok(body)
+}
+
+/// Resolves when the stream must end, with the reason.
+pub(in crate::server) fn stop(
+    ctx: &RequestContext,
+) -> impl Future<Output = &'static str> + Send + use<> {
+    let mut stopping = ctx.front.drain.stopping();
+    let info = ctx.stage().received().map(|received| received.info());
+    let resource = info.filter(|info| info.is_resource_request);
+    let hidden = resource.map(|info| ctx.front.discovery.until_hidden(info.gvr.clone()));
+    let hidden = futures::future::OptionFuture::from(hidden);
+    async move {
+        tokio::select! {
+            _ = stopping.wait_for(|stop| *stop) => "shutting_down",
+            Some(()) = hidden => "hidden",
+        }
+    }
+}
+
+/// Copies until one of the three ends.
+async fn pump(
+    session: &mut ServerSession,
+    body: &mut AloneBody,
+    frames: &mut Frames,
+    detached: &mut Detached,
+    stop: impl Future<Output = &'static str>,
+) -> Ending {
+    tokio::pin!(stop);
+    // Why, and since when the end of an event is waited for.
+    let mut stopping: Option<(&str, tokio::time::Instant)> = None;
+    loop {
+        if let Some((why, _)) = stopping
+            && frames.at_boundary()
+        {
+            return end(session, why).await;
+        }
+        let frame = tokio::select! {
+            biased;
+            why = &mut stop, if stopping.is_none() => {
+                stopping = Some((why, tokio::time::Instant::now()));
+                continue;
+            }
+            why = async {
+                match stopping {
+                    Some((why, since)) => {
+                        tokio::time::sleep(LAST_EVENT.saturating_sub(since.elapsed())).await;
+                        why
+                    }
+                    None => std::future::pending().await,
+                }
+            } => return Ending::broken(why),
+            _ = session.read_body_or_idle(true) => return Ending::broken(CLIENT_GONE),
+            frame = body.frame() => frame,
+        };
+        let data = match frame {
+            None => return end(session, "upstream").await,
+            // Not ended in order: the client must not take this for an end.
+            Some(Err(error)) => {
+                tracing::info!(%error, "upstream broke off");
+                return Ending::broken(BROKE_OFF);
+            }
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) => data,
+                Err(_) => continue,
+            },
+        };
+        frames.seen(&data);
+        detached.passes(&data);
+        if session.write_response_body(data, false).await.is_err() {
+            return Ending::broken(CLIENT_GONE);
+        }
+    }
+}
+
+async fn end(session: &mut ServerSession, why: &'static str) -> Ending {
+    match session.write_response_body(Bytes::new(), true).await {
+        Ok(()) => Ending {
+            why,
+            in_order: true,
+        },
+        Err(_) => Ending::broken(CLIENT_GONE),
+    }
+}

@@ -1,0 +1,129 @@
+//! Upgrade requests: the client's connection joined to one upstream.
+
+use std::time::Instant;
+
+use apifront_upstream::alone::{self, AloneBody};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE, WARNING};
+use http::{Response, StatusCode, Version};
+use http_body_util::BodyExt;
+use pingora_core::{Error, ErrorType, Result};
+use pingora_http::RequestHeader;
+use pingora_proxy::Session;
+use tokio::io::{AsyncWriteExt, BufWriter};
+
+use super::deprecation;
+use super::detached::detach_stream;
+use super::respond::Answer;
+use super::stream;
+use crate::server::stage::context::RequestContext;
+
+/// HTTP/1.1 alone has upgrades.
+pub(in crate::server) fn is_upgrade(request: &RequestHeader) -> bool {
+    request.version == Version::HTTP_11
+        && request.headers.contains_key(UPGRADE)
+        && request
+            .headers
+            .get_all(CONNECTION)
+            .iter()
+            .flat_map(|v| v.as_bytes().split(|b| *b == b','))
+            .any(|token| token.trim_ascii().eq_ignore_ascii_case(b"upgrade"))
+}
+
+/// Asks upstream to upgrade, and on its yes lets the two connections talk in a
+/// task of its own. `Some`: there is an error to answer.
+pub(in crate::server) async fn tunnel(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+) -> Result<Option<Answer>> {
+    // Whatever its method, it may start a command.
+    let mut response = match stream::ask_upstream(session, ctx, false).await? {
+        Ok(response) => response,
+        Err(answer) => return Ok(Some(answer)),
+    };
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let upgrade = hyper::upgrade::on(&mut response);
+        return switch(session, ctx, response.map(drop), upgrade).await;
+    }
+    decline(session, ctx, response).await?;
+    Ok(None)
+}
+
+async fn switch(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    mut response: Response<()>,
+    upgrade: hyper::upgrade::OnUpgrade,
+) -> Result<Option<Answer>> {
+    ctx.reply.code = StatusCode::SWITCHING_PROTOCOLS.as_u16();
+    if let Some(forward) = &mut ctx.forward {
+        forward.answered = Some(Instant::now());
+    }
+    let status = response.status();
+    if let Some(warnings) = deprecation::of_forwarded(ctx, status, response.headers()).await {
+        response.headers_mut().remove(WARNING);
+        for warning in warnings {
+            response.headers_mut().append(WARNING, warning);
+        }
+    }
+    let stop = stream::stop(ctx);
+    let (mut client, mut detached) = detach_stream(session, ctx)?;
+    detached.answered(ctx.reply.code, response.headers());
+    let head = response_head(&response);
+    tokio::spawn(async move {
+        let talk = async {
+            let mut buffered = BufWriter::new(&mut client);
+            buffered.write_all(&head).await?;
+            buffered.flush().await?;
+            alone::join(client, upgrade).await
+        };
+        let why = tokio::select! {
+            joined = talk => {
+                if let Err(error) = joined {
+                    tracing::debug!(%error, "tunnel broke off");
+                }
+                ""
+            }
+            why = stop => why,
+        };
+        detached.end(why);
+    });
+    Ok(None)
+}
+
+fn response_head(response: &Response<()>) -> Vec<u8> {
+    let mut head = b"HTTP/1.1 101 Switching Protocols\r\n".to_vec();
+    for (name, value) in response.headers() {
+        // Neither belongs to a 101 (RFC 9110, 8.6).
+        if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
+            continue;
+        }
+        head.extend_from_slice(name.as_str().as_bytes());
+        head.extend_from_slice(b": ");
+        head.extend_from_slice(value.as_bytes());
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// Passes on an ordinary answer, and closes: what follows on a connection that
+/// wished to upgrade is not to be trusted (CVE-2020-8559).
+async fn decline(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    response: Response<AloneBody>,
+) -> Result<()> {
+    session.set_keepalive(None);
+    let mut body = stream::send_head(session, ctx, response).await?;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| Error::because(ErrorType::ReadError, "upstream", e))?;
+        if let Ok(data) = frame.into_data() {
+            ctx.reply.bytes = ctx.reply.bytes.saturating_add(data.len());
+            if let Some(trail) = &mut ctx.audit {
+                trail.response_piece(&data);
+            }
+            session.write_response_body(Some(data), false).await?;
+        }
+    }
+    session.write_response_body(None, true).await
+}

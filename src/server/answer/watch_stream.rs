@@ -1,0 +1,119 @@
+//! Writing a watch to its client, in a task of its own.
+
+use apifront_watch_cache::watch::Watch;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, TRANSFER_ENCODING, WARNING};
+use http::{HeaderValue, StatusCode, Version};
+use pingora_core::ErrorType::WriteTimedout;
+use pingora_core::Result;
+use pingora_core::protocols::http::ServerSession;
+use pingora_http::ResponseHeader;
+use pingora_proxy::Session;
+use tokio::sync::watch::Receiver;
+
+use super::detached::{Detached, Ending, detach};
+use super::respond::common_headers;
+use super::stream::WRITE_TIMEOUT;
+use crate::server::stage::context::RequestContext;
+use crate::server::stage::seats;
+
+/// How a watch's connection came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum StreamEnd {
+    /// The watch itself says why.
+    Watch(apifront_watch_cache::watch::WatchEnd),
+    ClientGone,
+    /// The client took longer for a batch than it may.
+    TooSlow,
+    ShuttingDown,
+}
+
+impl StreamEnd {
+    pub(in crate::server) fn as_str(self) -> &'static str {
+        match self {
+            Self::Watch(end) => end.as_str(),
+            Self::ClientGone => "client_gone",
+            Self::TooSlow => "too_slow",
+            Self::ShuttingDown => "shutting_down",
+        }
+    }
+}
+
+/// Writes batches until the watch, the client or apifront ends, and ends the
+/// stream in order where there is still somebody to tell.
+async fn run(
+    session: &mut ServerSession,
+    watch: &mut Watch,
+    stopping: &mut Receiver<bool>,
+    detached: &mut Detached,
+) -> Ending {
+    // Waits through all batches: to begin anew with each would cost more than
+    // the batch.
+    let stopped = stopping.wait_for(|stop| *stop);
+    tokio::pin!(stopped);
+    let end = loop {
+        let batch = tokio::select! {
+            biased;
+            _ = &mut stopped => break StreamEnd::ShuttingDown,
+            // Resolves when the client hangs up; it has nothing more to say.
+            _ = session.read_body_or_idle(true) => break StreamEnd::ClientGone,
+            batch = watch.next() => batch,
+        };
+        match batch {
+            Ok((frames, events)) => {
+                detached.sent(frames.len(), events, watch.has_begun());
+                let write = session.write_response_body(frames, false);
+                match seats::write(write, || detached.release_seats()).await {
+                    Ok(()) => {}
+                    Err(e) if *e.etype() == WriteTimedout => break StreamEnd::TooSlow,
+                    Err(_) => break StreamEnd::ClientGone,
+                }
+            }
+            Err(end) => break StreamEnd::Watch(end),
+        }
+    };
+    if matches!(end, StreamEnd::ClientGone | StreamEnd::TooSlow) {
+        return Ending::broken(end.as_str());
+    }
+    match session.write_response_body(Bytes::new(), true).await {
+        Ok(()) => Ending {
+            why: end.as_str(),
+            in_order: true,
+        },
+        Err(_) => Ending::broken(StreamEnd::ClientGone.as_str()),
+    }
+}
+
+/// Sends the header and hands the stream to a task of its own.
+pub(in crate::server) async fn start(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    mut watch: Watch,
+    warnings: &[HeaderValue],
+) -> Result<()> {
+    ctx.reply.code = 200;
+    let http11 = session.req_header().version == Version::HTTP_11;
+    let mut header = ResponseHeader::build(StatusCode::OK, Some(5))?;
+    header.insert_header(CONTENT_TYPE, watch.content_type())?;
+    if http11 {
+        header.insert_header(TRANSFER_ENCODING, "chunked")?;
+    }
+    for warning in warnings {
+        header.append_header(WARNING, warning)?;
+    }
+    common_headers(&mut header, session.req_header(), ctx)?;
+    session.set_write_timeout(Some(WRITE_TIMEOUT));
+    session
+        .write_response_header(Box::new(header), false)
+        .await?;
+
+    let mut stopping = ctx.front.drain.stopping();
+    let (mut client, mut detached) = detach(session, ctx);
+    detached.watches(ctx.reply.code, watch.has_begun());
+    tokio::spawn(async move {
+        let ending = run(&mut client, &mut watch, &mut stopping, &mut detached).await;
+        drop(watch);
+        detached.end_with(client, ending).await;
+    });
+    Ok(())
+}

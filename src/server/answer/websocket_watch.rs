@@ -1,0 +1,196 @@
+//! A watch whose events are the text frames of a WebSocket.
+
+use std::time::Duration;
+
+use apifront_watch_cache::watch::Watch;
+use bytes::{Buf, Bytes};
+use futures::{SinkExt, StreamExt};
+use kubernetes_wire::negotiation::MediaType;
+use pingora_core::Result;
+use pingora_core::protocols::Stream;
+use pingora_proxy::Session;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::watch::Receiver;
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::error::{CapacityError, Error as WebSocketError};
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+
+use super::detached::{Detached, detach_stream};
+use super::respond::debug_value;
+use super::stream::WRITE_TIMEOUT;
+use super::watch_stream::StreamEnd;
+use crate::server::stage::context::RequestContext;
+use crate::server::stage::handshake::Handshake;
+use crate::server::stage::seats;
+
+/// Clients have nothing to say. What one says is read to its end and dropped,
+/// and must be held for that; above this its connection is closed with 1009.
+/// kube-apiserver takes 32 MiB.
+const MAX_CLIENT_MESSAGE: usize = 64 << 10;
+
+/// Read at a time: control frames are shorter.
+const READ_BUFFER: usize = 1 << 10;
+
+/// Small events are written together up to about this size.
+const WRITE_BUFFER: usize = 16 << 10;
+
+/// How long a client may take to hear that it is over.
+const LAST_WORD: Duration = Duration::from_secs(5);
+
+/// Answers the handshake and hands the connection to a task of its own.
+pub(in crate::server) async fn start(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    mut watch: Watch,
+    handshake: &Handshake,
+) -> Result<()> {
+    ctx.reply.code = 101;
+    let head = handshake.answer(debug_value(session.req_header(), ctx.reply.cache).as_ref());
+    let mut stopping = ctx.front.drain.stopping();
+    let (mut client, mut detached) = detach_stream(session, ctx)?;
+    detached.watches(ctx.reply.code, watch.has_begun());
+    tokio::spawn(async move {
+        let end = match timeout(WRITE_TIMEOUT, write_head(&mut client, &head)).await {
+            Ok(Ok(())) => run(client, &mut watch, &mut stopping, &mut detached).await,
+            Ok(Err(_)) | Err(_) => StreamEnd::ClientGone,
+        };
+        drop(watch);
+        detached.end(end.as_str());
+    });
+    Ok(())
+}
+
+async fn write_head(client: &mut Stream, head: &[u8]) -> std::io::Result<()> {
+    client.write_all(head).await?;
+    client.flush().await
+}
+
+/// Writes events until the watch, the client or apifront ends; then says so and
+/// closes.
+async fn run(
+    client: Stream,
+    watch: &mut Watch,
+    stopping: &mut Receiver<bool>,
+    detached: &mut Detached,
+) -> StreamEnd {
+    let config = WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER)
+        .write_buffer_size(WRITE_BUFFER)
+        .max_message_size(Some(MAX_CLIENT_MESSAGE))
+        .max_frame_size(Some(MAX_CLIENT_MESSAGE));
+    let cut = Cut::of(watch.content_type());
+    let mut socket = WebSocketStream::from_raw_socket(client, Role::Server, Some(config)).await;
+    let (end, last_word) = loop {
+        let batch = tokio::select! {
+            biased;
+            _ = stopping.wait_for(|stop| *stop) => {
+                break (StreamEnd::ShuttingDown, Some(CloseCode::Away));
+            }
+            // Pings are answered in here.
+            heard = socket.next() => match heard {
+                Some(Ok(Message::Close(_))) | None => {
+                    break (StreamEnd::ClientGone, Some(CloseCode::Normal));
+                }
+                Some(Ok(_)) => continue,
+                Some(Err(error)) => break (StreamEnd::ClientGone, Some(blame(&error))),
+            },
+            batch = watch.next() => batch,
+        };
+        match batch {
+            Ok((frames, events)) => {
+                detached.sent(frames.len(), events, watch.has_begun());
+                // After a failure perhaps in the middle of a frame: nothing can
+                // follow.
+                let written = write(&mut socket, cut, frames);
+                let write = seats::write(written, || detached.release_seats());
+                match timeout(WRITE_TIMEOUT, write).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(_)) => break (StreamEnd::ClientGone, None),
+                    Err(_) => break (StreamEnd::TooSlow, None),
+                }
+            }
+            Err(end) => break (StreamEnd::Watch(end), Some(CloseCode::Normal)),
+        }
+    };
+    let farewell = async {
+        if let Some(code) = last_word {
+            close(&mut socket, code).await?;
+        }
+        socket.get_mut().shutdown().await
+    };
+    match timeout(LAST_WORD, farewell).await {
+        Ok(Ok(())) => end,
+        _ if end == StreamEnd::TooSlow => end,
+        Ok(Err(_)) | Err(_) => StreamEnd::ClientGone,
+    }
+}
+
+/// kube-apiserver closes with 1000, whatever the client's own close frame said;
+/// the library would repeat that one.
+async fn close(socket: &mut WebSocketStream<Stream>, code: CloseCode) -> std::io::Result<()> {
+    let [high, low] = u16::from(code).to_be_bytes();
+    let stream = socket.get_mut();
+    stream.write_all(&[0x88, 2, high, low]).await?;
+    stream.flush().await
+}
+
+/// How a batch of events is cut into WebSocket frames.
+#[derive(Clone, Copy)]
+enum Cut {
+    /// Text: lines, their newlines with them.
+    Lines,
+    /// Binary: messages, without the length that stands before each.
+    Messages,
+}
+
+impl Cut {
+    fn of(content_type: &str) -> Self {
+        if content_type.starts_with(MediaType::Protobuf.as_str()) {
+            Self::Messages
+        } else {
+            Self::Lines
+        }
+    }
+
+    /// The first event, cut off.
+    fn next(self, events: &mut Bytes) -> (Data, Bytes) {
+        match self {
+            Self::Lines => {
+                let newline = events.iter().position(|b| *b == b'\n');
+                let line = newline.map_or(events.len(), |at| at.saturating_add(1));
+                // JSON is UTF-8: what is cached was parsed.
+                (Data::Text, events.split_to(line))
+            }
+            Self::Messages => {
+                let length = events.try_get_u32().unwrap_or(u32::MAX);
+                let length = usize::try_from(length).unwrap_or(usize::MAX);
+                (Data::Binary, events.split_to(length.min(events.len())))
+            }
+        }
+    }
+}
+
+async fn write(
+    socket: &mut WebSocketStream<Stream>,
+    cut: Cut,
+    mut events: Bytes,
+) -> Result<(), WebSocketError> {
+    while !events.is_empty() {
+        let (data, event) = cut.next(&mut events);
+        let frame = Frame::message(event, OpCode::Data(data), true);
+        socket.feed(Message::Frame(frame)).await?;
+    }
+    socket.flush().await
+}
+
+fn blame(error: &WebSocketError) -> CloseCode {
+    match error {
+        WebSocketError::Capacity(CapacityError::MessageTooLong { .. }) => CloseCode::Size,
+        WebSocketError::Protocol(_) => CloseCode::Protocol,
+        _ => CloseCode::Normal,
+    }
+}

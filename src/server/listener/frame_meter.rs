@@ -1,0 +1,368 @@
+//! What an HTTP/2 client sends beside requests.
+//!
+//! h2 bounds resets of streams, headers and empty DATA frames, but not frames
+//! that cost work and ask for nothing: PING, SETTINGS, PRIORITY, WINDOW_UPDATE
+//! and unknown ones (CVE-2019-9511 to 9518), nor streams that are opened and
+//! reset one after the other (CVE-2023-44487). Each such frame costs a token.
+//! Tokens come with time, and with what is sent to the client, because a client
+//! that receives much has a reason for many window updates and pings.
+//!
+//! The meter looks at the nine bytes of each frame's header alone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+/// What a client may do at once: as many frames as Go's net/http2 queues of its
+/// own answers to them (`maxQueuedControlFrames`), before it ends the connection.
+const TOKENS: u64 = 10_000;
+/// A thousandth of a core, at a microsecond for each.
+const TOKENS_PER_SECOND: u64 = 1_000;
+/// A token for each so many bytes sent. A client with the smallest usual window,
+/// 64 KiB, sends two updates for each half of it.
+const BYTES_PER_TOKEN: u64 = 1 << 10;
+/// A change of the initial window is work for every open stream.
+const SETTINGS_COST: u64 = 50;
+/// Below it, the frame is a greater part of the work than its data. h2's own
+/// measure for such frames.
+const SMALL_DATA: usize = 256;
+
+/// Reads of one turn, of 8 KiB or more each. A connection whose client sends
+/// without a pause lets the others have their turn.
+const READS_PER_TURN: u32 = 8;
+
+/// RFC 9113, 3.4.
+pub(in crate::server) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const HEADER: usize = 9;
+
+const DATA: u8 = 0x0;
+const HEADERS: u8 = 0x1;
+const SETTINGS: u8 = 0x4;
+const CONTINUATION: u8 = 0x9;
+const END_STREAM: u8 = 0x1;
+const ACK: u8 = 0x1;
+const END_HEADERS: u8 = 0x4;
+
+/// What the stream of a connection, the task that serves it, and its requests
+/// tell each other.
+#[derive(Debug)]
+pub(in crate::server) struct Http2State {
+    started: Instant,
+    /// Milliseconds since `started`, plus one; 0 while nothing is unfinished.
+    unfinished_since: AtomicU64,
+    stopped_reading: AtomicBool,
+    asked_to_end: AtomicBool,
+    changed: Notify,
+}
+
+impl Http2State {
+    pub(in crate::server) fn new(now: Instant) -> Arc<Self> {
+        Arc::new(Self {
+            started: now,
+            unfinished_since: AtomicU64::new(0),
+            stopped_reading: AtomicBool::new(false),
+            asked_to_end: AtomicBool::new(false),
+            changed: Notify::new(),
+        })
+    }
+
+    /// Returns when something below may be true now.
+    pub(in crate::server) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Nothing more is read: too much was sent that asks for nothing.
+    pub(in crate::server) fn has_stopped_reading(&self) -> bool {
+        self.stopped_reading.load(Ordering::Acquire)
+    }
+
+    pub(in crate::server) fn stop_reading(&self) {
+        self.stopped_reading.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    pub(in crate::server) fn is_asked_to_end(&self) -> bool {
+        self.asked_to_end.load(Ordering::Acquire)
+    }
+
+    /// The connection takes no more requests after those it has.
+    pub(in crate::server) fn ask_to_end(&self) {
+        self.asked_to_end.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    /// How long a frame that is not DATA, or a block of headers, has not ended.
+    pub(in crate::server) fn unfinished_for(&self, now: Instant) -> Duration {
+        match self.unfinished_since.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            since => {
+                let since = Duration::from_millis(since.saturating_sub(1));
+                now.saturating_duration_since(self.started)
+                    .saturating_sub(since)
+            }
+        }
+    }
+
+    fn millis(&self, now: Instant) -> u64 {
+        let since = now.saturating_duration_since(self.started);
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Follows what a client sends on one connection.
+#[derive(Debug)]
+pub(in crate::server) struct FrameMeter {
+    state: Arc<Http2State>,
+    tokens: u64,
+    /// When tokens last came with time.
+    filled: Instant,
+    sent: u64,
+    reads_left: u32,
+    /// Bytes of the preface or of a payload still to come.
+    skip: usize,
+    /// What has come of a frame's header.
+    header: [u8; HEADER],
+    have: usize,
+    in_data: bool,
+    /// After HEADERS without END_HEADERS.
+    in_block: bool,
+    unfinished: bool,
+}
+
+impl FrameMeter {
+    pub(in crate::server) fn new(state: Arc<Http2State>) -> Self {
+        Self {
+            tokens: TOKENS,
+            filled: state.started,
+            state,
+            sent: 0,
+            reads_left: READS_PER_TURN,
+            skip: PREFACE.len(),
+            header: [0; HEADER],
+            have: 0,
+            in_data: false,
+            in_block: false,
+            unfinished: false,
+        }
+    }
+
+    pub(in crate::server) fn state(&self) -> &Http2State {
+        &self.state
+    }
+
+    /// Whether there is more to read in this turn. If not, the next begins.
+    pub(in crate::server) fn take_read(&mut self) -> bool {
+        match self.reads_left.checked_sub(1) {
+            Some(left) => {
+                self.reads_left = left;
+                true
+            }
+            None => {
+                self.reads_left = READS_PER_TURN;
+                false
+            }
+        }
+    }
+
+    /// Nothing more has come, so that the turn ends by itself.
+    pub(in crate::server) fn nothing_to_read(&mut self) {
+        self.reads_left = READS_PER_TURN;
+    }
+
+    /// So many bytes are on their way to the client.
+    pub(in crate::server) fn sent(&mut self, bytes: usize) {
+        self.sent = self.sent.saturating_add(bytes as u64);
+    }
+
+    /// These bytes came from the client. `now` is asked only when it matters.
+    pub(in crate::server) fn received(&mut self, mut bytes: &[u8], now: impl Fn() -> Instant) {
+        let mut spent = 0;
+        while !bytes.is_empty() {
+            if self.skip > 0 {
+                let n = self.skip.min(bytes.len());
+                self.skip = self.skip.saturating_sub(n);
+                bytes = bytes.get(n..).unwrap_or_default();
+                continue;
+            }
+            let missing = HEADER.saturating_sub(self.have);
+            let n = missing.min(bytes.len());
+            let (part, rest) = bytes.split_at_checked(n).unwrap_or((bytes, &[]));
+            for (to, from) in self.header.iter_mut().skip(self.have).zip(part) {
+                *to = *from;
+            }
+            self.have = self.have.saturating_add(n);
+            bytes = rest;
+            if self.have == HEADER {
+                self.have = 0;
+                spent = self.frame().saturating_add(spent);
+            }
+        }
+        self.spend(spent, &now);
+        let in_frame = self.have > 0 || (self.skip > 0 && !self.in_data);
+        let unfinished = in_frame || self.in_block;
+        if unfinished != self.unfinished {
+            self.unfinished = unfinished;
+            let since = match unfinished {
+                true => self.state.millis(now()).saturating_add(1),
+                false => 0,
+            };
+            self.state.unfinished_since.store(since, Ordering::Relaxed);
+        }
+    }
+
+    /// A frame's header is complete. Returns what the frame costs.
+    fn frame(&mut self) -> u64 {
+        let [a, b, c, kind, flags, ..] = self.header;
+        let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+        self.skip = length;
+        self.in_data = kind == DATA;
+        match kind {
+            DATA => u64::from(length < SMALL_DATA && flags & END_STREAM == 0),
+            HEADERS => {
+                self.in_block = flags & END_HEADERS == 0;
+                0
+            }
+            CONTINUATION => {
+                self.in_block &= flags & END_HEADERS == 0;
+                1
+            }
+            SETTINGS if flags & ACK == 0 => SETTINGS_COST,
+            _ => 1,
+        }
+    }
+
+    fn spend(&mut self, tokens: u64, now: &impl Fn() -> Instant) {
+        if tokens > self.tokens {
+            self.refill(now());
+        }
+        match self.tokens.checked_sub(tokens) {
+            Some(left) => self.tokens = left,
+            None => self.state.stop_reading(),
+        }
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let elapsed = now.saturating_duration_since(self.filled);
+        let by_time = u64::try_from(elapsed.as_millis())
+            .unwrap_or(u64::MAX)
+            .saturating_mul(TOKENS_PER_SECOND)
+            / 1000;
+        let by_bytes = std::mem::take(&mut self.sent) / BYTES_PER_TOKEN;
+        let new = by_time.saturating_add(by_bytes);
+        self.tokens = self.tokens.saturating_add(new).min(TOKENS);
+        // Parts of a token's time are kept.
+        if by_time > 0 {
+            self.filled = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PING: u8 = 0x6;
+    const RST_STREAM: u8 = 0x3;
+    const WINDOW_UPDATE: u8 = 0x8;
+
+    fn frame(kind: u8, flags: u8, length: usize) -> Vec<u8> {
+        let [.., a, b, c] = length.to_be_bytes();
+        let mut bytes = vec![a, b, c, kind, flags, 0, 0, 0, 1];
+        bytes.resize(HEADER + length, 0);
+        bytes
+    }
+
+    fn meter() -> (FrameMeter, Arc<Http2State>) {
+        let state = Http2State::new(Instant::now());
+        let mut meter = FrameMeter::new(state.clone());
+        let now = state.started;
+        meter.received(PREFACE, || now);
+        (meter, state)
+    }
+
+    #[test]
+    fn what_asks_for_nothing_is_bounded() {
+        for (what, kind, flags, length, stopped) in [
+            ("PING", PING, 0, 8, true),
+            ("PING's answer", PING, ACK, 8, true),
+            ("RST_STREAM", RST_STREAM, 0, 4, true),
+            ("WINDOW_UPDATE", WINDOW_UPDATE, 0, 4, true),
+            ("PRIORITY", 0x2, 0, 5, true),
+            ("unknown", 0xfa, 0, 0, true),
+            ("SETTINGS", SETTINGS, 0, 6, true),
+            ("empty DATA", DATA, 0, 0, true),
+            ("DATA", DATA, 0, 16 << 10, false),
+            ("HEADERS", HEADERS, END_HEADERS, 20, false),
+        ] {
+            let (mut meter, state) = meter();
+            let now = state.started;
+            let bytes = frame(kind, flags, length);
+            for _ in 0..=TOKENS {
+                meter.received(&bytes, || now);
+            }
+            assert_eq!(state.has_stopped_reading(), stopped, "{what}");
+        }
+    }
+
+    #[test]
+    fn tokens_come_with_time_and_with_what_is_sent() {
+        let (mut meter, state) = meter();
+        let ping = frame(PING, 0, 8);
+        for millis in 0..100_000 {
+            let now = state.started + Duration::from_millis(millis);
+            meter.received(&ping, || now);
+        }
+        let now = state.started + Duration::from_secs(100);
+        for _ in 0..100_000 {
+            meter.sent(2 << 10);
+            meter.received(&ping, || now);
+        }
+        assert!(!state.has_stopped_reading());
+        for _ in 0..=TOKENS {
+            meter.received(&ping, || now);
+        }
+        assert!(state.has_stopped_reading());
+    }
+
+    /// Wherever reads cut what is sent.
+    #[test]
+    fn headers_that_do_not_end_are_seen() {
+        for cut in 1..40 {
+            let (mut meter, state) = meter();
+            let now = state.started;
+            let later = now + Duration::from_secs(5);
+            let unfinished = || !state.unfinished_for(later).is_zero();
+            let mut bytes = frame(HEADERS, 0, 20);
+            bytes.extend(frame(CONTINUATION, 0, 7));
+            for piece in bytes.chunks(cut) {
+                meter.received(piece, || now);
+                assert!(unfinished(), "{cut}");
+            }
+            assert_eq!(state.unfinished_for(later), Duration::from_secs(5));
+            meter.received(&frame(CONTINUATION, END_HEADERS, 7), || now);
+            assert!(!unfinished(), "{cut}");
+            // A body may take its time.
+            meter.received(&frame(DATA, 0, 50)[..20], || now);
+            assert!(!unfinished(), "{cut}");
+            meter.received(&[0; 39], || now);
+            meter.received(&frame(PING, 0, 8)[..cut.min(16)], || now);
+            assert!(unfinished(), "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_turn_has_an_end() {
+        let (mut meter, _) = meter();
+        for _ in 0..2 {
+            for _ in 0..READS_PER_TURN {
+                assert!(meter.take_read());
+            }
+            assert!(!meter.take_read());
+        }
+        assert!(meter.take_read());
+        meter.nothing_to_read();
+        assert_eq!(meter.reads_left, READS_PER_TURN);
+    }
+}

@@ -1,0 +1,298 @@
+//! Listening sockets, and the way from a connection to its requests.
+//!
+//! ```text
+//! accept ─ seat ─▶ TLS handshake ─▶ HTTP/2 or HTTP/1 ─▶ requests
+//!            └ over a limit: closed      (ALPN; without TLS the preface)
+//! ```
+//!
+//! pingora's own accept loop has no place for limits that count connections
+//! until they are closed, nor for deadlines of handshake and preface.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pingora_core::apps::HttpServerApp;
+use pingora_core::listeners::tls::{Acceptor, TlsSettings};
+use pingora_core::protocols::l4::stream::Stream as TcpConnection;
+use pingora_core::protocols::{ALPN, GetSocketDigest, SocketDigest, Stream, TcpKeepalive};
+use pingora_core::server::ShutdownWatch;
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::coalesce::Coalesced;
+use super::connections::{Connections, Seat};
+use super::frame_meter::{FrameMeter, Http2State, PREFACE};
+use super::http1;
+use super::http2::{self, Http2Options};
+use crate::metrics::ListenerMetrics;
+
+/// Connections the kernel holds until they are accepted. Linux cuts it to
+/// `net.core.somaxconn`, which is as much by default.
+const BACKLOG: u32 = 4096;
+/// Accepting failed, mostly because the process has no file left: the next
+/// attempt would fail, too. Go waits for 5 ms to 1 s.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// When a client that says nothing is asked whether it is still there, and how
+/// often it may fail to answer. Go's, with which kube-apiserver listens.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+const KEEPALIVE_PROBES: u16 = 9;
+
+/// How long a client may take for what it owes.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::server) struct Deadlines {
+    /// For the TLS handshake; then for the first request's header; then for the
+    /// header of each.
+    pub(in crate::server) header: Duration,
+    /// Between requests, and of HTTP/2 while no stream is open.
+    pub(in crate::server) idle: Duration,
+}
+
+impl Deadlines {
+    pub(in crate::server) fn shortest(self) -> Duration {
+        self.header.min(self.idle)
+    }
+
+    /// From the end of a request to the end of the next one's header.
+    pub(in crate::server) fn idle_and_header(self) -> Duration {
+        self.idle.saturating_add(self.header)
+    }
+}
+
+/// Why a connection has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum Ended {
+    /// Or by an answer that was its last. Also whatever is no connection at all.
+    ByClient,
+    HandshakeTimeout,
+    HeaderTimeout,
+    Idle,
+    /// Frames or streams that ask for nothing.
+    Flood,
+    Unauthenticated,
+}
+
+impl Ended {
+    /// The metric's label; `None` of what is not ours.
+    fn reason(self) -> Option<&'static str> {
+        Some(match self {
+            Self::ByClient => return None,
+            Self::HandshakeTimeout => "handshake-timeout",
+            Self::HeaderTimeout => "header-timeout",
+            Self::Idle => "idle",
+            Self::Flood => "flood",
+            Self::Unauthenticated => "unauthenticated",
+        })
+    }
+}
+
+/// What a listener does with connections.
+#[derive(Clone)]
+pub(in crate::server) struct ConnectionSettings {
+    pub(in crate::server) connections: Arc<Connections>,
+    pub(in crate::server) metrics: ListenerMetrics,
+    pub(in crate::server) deadlines: Deadlines,
+    pub(in crate::server) http2: Http2Options,
+}
+
+/// A bound socket that nobody serves yet.
+pub(in crate::server) struct Listener {
+    pub(in crate::server) address: SocketAddr,
+    socket: TcpListener,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {error}")]
+pub struct ListenError {
+    pub address: SocketAddr,
+    pub error: std::io::Error,
+}
+
+impl Listener {
+    /// Binds now, so that a taken port is a start-up error.
+    pub(in crate::server) fn bind(address: SocketAddr) -> Result<Self, ListenError> {
+        let listen = || {
+            let socket = match address {
+                SocketAddr::V4(_) => TcpSocket::new_v4()?,
+                SocketAddr::V6(_) => TcpSocket::new_v6()?,
+            };
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            let socket = socket.listen(BACKLOG)?;
+            let address = socket.local_addr()?;
+            Ok(Self { address, socket })
+        };
+        listen().map_err(|error| ListenError { address, error })
+    }
+
+    /// Serves until `shutdown` turns true.
+    pub(in crate::server) fn serve<A>(
+        self,
+        app: A,
+        tls: Option<TlsSettings>,
+        settings: ConnectionSettings,
+        shutdown: ShutdownWatch,
+    ) -> JoinHandle<()>
+    where
+        A: HttpServerApp + Send + Sync + 'static,
+    {
+        let service = Arc::new(Service {
+            app: Arc::new(app),
+            tls: tls.map(TlsSettings::build),
+            settings,
+        });
+        tokio::spawn(async move {
+            service.accept(self.socket, shutdown).await;
+            service.app.http_cleanup().await;
+        })
+    }
+}
+
+struct Service<A> {
+    app: Arc<A>,
+    tls: Option<Acceptor>,
+    settings: ConnectionSettings,
+}
+
+impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
+    async fn accept(self: &Arc<Self>, socket: TcpListener, mut shutdown: ShutdownWatch) {
+        loop {
+            let accepted = tokio::select! {
+                accepted = socket.accept() => accepted,
+                stop = shutdown.wait_for(|stop| *stop) => {
+                    drop(stop);
+                    return;
+                }
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    let (connections, metrics) =
+                        (&self.settings.connections, &self.settings.metrics);
+                    let Some(seat) = connections.open(peer.ip(), metrics) else {
+                        continue;
+                    };
+                    let (service, shutdown) = (self.clone(), shutdown.clone());
+                    tokio::spawn(async move {
+                        let ended = service.connection(stream, peer, seat, &shutdown).await;
+                        if let Some(reason) = ended.reason() {
+                            service.settings.metrics.closed(reason);
+                            tracing::debug!(client = %peer.ip(), reason, "closed a connection");
+                        }
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept connections");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn connection(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        seat: Seat,
+        shutdown: &ShutdownWatch,
+    ) -> Ended {
+        let deadlines = self.settings.deadlines;
+        let Some(mut connection) = prepare(stream, peer) else {
+            return Ended::ByClient;
+        };
+        let begun = match &self.tls {
+            Some(tls) => within(deadlines.header, async {
+                let stream = match tls.tls_handshake(connection).await {
+                    Ok(stream) => stream,
+                    Err(error) => {
+                        tracing::debug!(client = %peer.ip(), %error, "no TLS handshake");
+                        return None;
+                    }
+                };
+                let stream: Stream = Box::new(stream);
+                let http2 = matches!(stream.selected_alpn_proto(), Some(ALPN::H2));
+                Some((stream, http2))
+            })
+            .await
+            .map_err(|_| Ended::HandshakeTimeout),
+            None => within(deadlines.header, async {
+                let http2 = begins_with_preface(&mut connection).await.ok()?;
+                let stream: Stream = Box::new(connection);
+                Some((stream, http2))
+            })
+            .await
+            .map_err(|_| Ended::HeaderTimeout),
+        };
+        let (stream, http2) = match begun {
+            Ok(Some(begun)) => begun,
+            Ok(None) => return Ended::ByClient,
+            Err(ended) => return ended,
+        };
+        if http2 {
+            let state = Http2State::new(Instant::now());
+            let meter = FrameMeter::new(state.clone());
+            let stream = Box::new(Coalesced::http2(stream, meter, Some(seat)));
+            let options = &self.settings.http2;
+            // In a box of its own, so that the handshake's memory goes.
+            return Box::pin(http2::serve(
+                &self.app, stream, state, options, deadlines, shutdown,
+            ))
+            .await;
+        }
+        let stream = Box::new(Coalesced::http1(stream, Some(seat)));
+        match Box::pin(http1::serve(&self.app, stream, deadlines, shutdown)).await {
+            true => Ended::ByClient,
+            false => Ended::HeaderTimeout,
+        }
+    }
+}
+
+/// `future`, whose memory is given back when it has ended.
+async fn within<T>(
+    deadline: Duration,
+    future: impl Future<Output = T> + Send,
+) -> Result<T, tokio::time::error::Elapsed> {
+    Box::pin(timeout(deadline, future)).await
+}
+
+/// The connection as pingora knows it; `None` if it is gone already.
+fn prepare(stream: TcpStream, peer: SocketAddr) -> Option<TcpConnection> {
+    let mut connection = TcpConnection::from(stream);
+    connection.set_nodelay().ok()?;
+    let keepalive = TcpKeepalive {
+        idle: KEEPALIVE,
+        interval: KEEPALIVE,
+        count: KEEPALIVE_PROBES.into(),
+        // Without it, what is on its way to a client that has vanished is sent
+        // again for a quarter of an hour, and no probe is.
+        #[cfg(target_os = "linux")]
+        user_timeout: KEEPALIVE.saturating_mul(u32::from(KEEPALIVE_PROBES).saturating_add(1)),
+    };
+    connection.set_keepalive(&keepalive).ok()?;
+    let digest = SocketDigest::from_raw_fd(connection.as_raw_fd());
+    let _set_once = digest.peer_addr.set(Some(peer.into()));
+    connection.set_socket_digest(digest);
+    Some(connection)
+}
+
+/// Whether the client begins as HTTP/2 does. What was read of it for that is read
+/// again.
+async fn begins_with_preface(connection: &mut TcpConnection) -> std::io::Result<bool> {
+    let mut read = [0; PREFACE.len()];
+    let mut have = 0;
+    while let Some(free) = read.get_mut(have..).filter(|free| !free.is_empty()) {
+        let n = connection.read(free).await?;
+        have = n.saturating_add(have);
+        let begun = read.get(..have).unwrap_or_default();
+        if n == 0 || !PREFACE.starts_with(begun) {
+            connection.rewind(begun);
+            return Ok(false);
+        }
+    }
+    connection.rewind(&read);
+    Ok(true)
+}

@@ -1,0 +1,91 @@
+//! The checks of `kubectl proxy`, for a listener that lends out its owner's
+//! credentials: only from this machine, and not on behalf of a web page.
+//!
+//! kubectl proxy checks the Host's name alone, and rejects exec and attach of
+//! pods; here the port, the origin and what browsers say of the page are checked
+//! too (`browser.rs`), so that exec can stay open to programs.
+//!
+//! **Pages from inside the cluster.** The `proxy` subresources of pods, services
+//! and nodes answer with what a program in the cluster says. As a page, it would be
+//! of the same origin as the API, and its scripts would be the owner. No header
+//! tells its requests from those of a page of ours. So each answer that a browser
+//! may show as a page is put into a sandbox by `Content-Security-Policy`: it has an
+//! origin of its own, and no scripts; what it loads comes as `cross-site` and is
+//! refused. To work with a web application of the cluster in a browser, there is
+//! `kubectl port-forward`, which makes it an origin of its own.
+
+use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderValue};
+use pingora_core::Result;
+use pingora_http::ResponseHeader;
+use pingora_proxy::Session;
+
+use super::browser::{self, Port};
+use crate::server::state::generation::{Front, Gate};
+
+const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox");
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+
+/// Why the owner's listener does not answer this request, if it does not.
+pub(in crate::server) fn foreign(session: &Session) -> Option<&'static str> {
+    let request = session.req_header();
+    let address = session.server_addr().and_then(|a| a.as_inet().copied());
+    // Without an address of its own, nobody can have asked for it.
+    let port = Port::Own(address.map_or(0, |a| a.port()));
+    let authority = request.uri.authority().map(|a| a.as_str().as_bytes());
+    let target = browser::absolute_authority(request.raw_path());
+    browser::foreign(&request.headers, [authority, target].into_iter(), port)
+}
+
+/// Keeps what was forwarded from being a page of this origin.
+pub(in crate::server) fn sandbox(front: &Front, response: &mut ResponseHeader) -> Result<()> {
+    if !matches!(front.gate, Gate::Owner) || is_data(&response.headers) {
+        return Ok(());
+    }
+    // Beside policies of its own: browsers keep all of them.
+    append(response, CONTENT_SECURITY_POLICY, SANDBOX)?;
+    response.insert_header(X_CONTENT_TYPE_OPTIONS, NOSNIFF)
+}
+
+fn append(response: &mut ResponseHeader, name: HeaderName, value: HeaderValue) -> Result<()> {
+    response.append_header(name, value).map(drop)
+}
+
+/// The types that API servers answer with, which no browser shows as a page.
+fn is_data(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(only), None) = (types.next(), types.next()) else {
+        return false;
+    };
+    let essence = only.as_bytes().split(|b| *b == b';').next();
+    let essence = essence.unwrap_or_default().trim_ascii();
+    essence.eq_ignore_ascii_case(b"application/json")
+        || essence.eq_ignore_ascii_case(b"application/vnd.kubernetes.protobuf")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_data_is_no_page() {
+        for (types, expected) in [
+            (&["application/json"][..], true),
+            (&["application/json;as=Table;v=v1;g=meta.k8s.io"], true),
+            (&["application/vnd.kubernetes.protobuf"], true),
+            (&["text/html"], false),
+            (&["text/plain"], false),
+            (&["image/svg+xml"], false),
+            (&["application/jsonp"], false),
+            (&["application/json", "text/html"], false),
+            (&["application/json, text/html"], false),
+            (&[], false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in types {
+                headers.append(CONTENT_TYPE, value.parse().unwrap());
+            }
+            assert_eq!(is_data(&headers), expected, "{types:?}");
+        }
+    }
+}

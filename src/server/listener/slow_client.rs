@@ -1,0 +1,319 @@
+//! How slowly a client may read, and send.
+//!
+//! kube-apiserver ends a request that is neither a watch nor a stream after
+//! `--request-timeout`, 60 s, whoever it waits for (k8s.io/apiserver
+//! `server/filters/timeout.go`). Here a client has as long, and beyond that the
+//! time that what it has moved takes at a least rate: a list of 100 MB over a
+//! poor line takes minutes, and a reader of one byte a minute is given up like
+//! one that reads nothing.
+//!
+//! `respond.rs` writes answers of ours within these bounds. What pingora
+//! forwards is bounded from outside: pingora's own timeouts are for one write or
+//! read at a time, and in HTTP/2 for one frame, so that a client that takes or
+//! gives a byte now and then would never meet them. [`Paced`] drops such a
+//! request, which resets its stream or closes its connection.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pingora_core::apps::{HttpServerApp, HttpServerOptions, ReusedHttpStream};
+use pingora_core::protocols::http::ServerSession;
+use pingora_core::protocols::http::v2::server::H2Options;
+use pingora_core::server::ShutdownWatch;
+use tokio::time::{Instant, sleep};
+
+use crate::metrics::FlowMetrics;
+
+/// kube-apiserver's `--request-timeout`.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Bytes a second beyond that: 2 Mbit/s, less than what people have who use a
+/// cluster, and enough that a list of 100 MB, the largest usual one, holds its
+/// place for no more than seven minutes.
+const LEAST_RATE: u64 = 256 << 10;
+
+/// kube-apiserver ends a request whose body is late with an answer of its own,
+/// which is to come first.
+const AFTER_UPSTREAM: Duration = Duration::from_secs(5);
+
+/// How often a request is looked at that is not on the clock now.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// As in `apifront_slow_clients_total`.
+pub(in crate::server) const FORWARDED_ANSWER: &str = "forwarded_answer";
+const REQUEST_BODY: &str = "request_body";
+
+/// How long a client may take for so many bytes.
+pub(in crate::server) fn allowed(bytes: usize) -> Duration {
+    let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+    TIMEOUT.saturating_add(Duration::from_millis(
+        bytes.saturating_mul(1000) / LEAST_RATE,
+    ))
+}
+
+tokio::task_local! {
+    static PACE: Arc<Pace>;
+}
+
+/// The client is to send the body of a request that is forwarded.
+pub(in crate::server) fn receiving() {
+    let _ = PACE.try_with(|pace| pace.begin(What::Body));
+}
+
+/// A piece of it has come, and perhaps it was the last.
+pub(in crate::server) fn received(bytes: usize, last: bool) {
+    let _ = PACE.try_with(|pace| {
+        if last {
+            pace.end(What::Body);
+        } else {
+            pace.moved(What::Body, bytes);
+        }
+    });
+}
+
+/// The answer to a forwarded request begins.
+pub(in crate::server) fn answering() {
+    let _ = PACE.try_with(|pace| pace.begin(What::Answer));
+}
+
+/// A piece of it is about to be written.
+pub(in crate::server) fn answered(bytes: usize) {
+    let _ = PACE.try_with(|pace| pace.moved(What::Answer, bytes));
+}
+
+/// What the client is to move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Body = 1,
+    Answer = 2,
+}
+
+impl What {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Body => REQUEST_BODY,
+            Self::Answer => FORWARDED_ANSWER,
+        }
+    }
+}
+
+/// Where one request stands. All times are milliseconds since it began.
+struct Pace {
+    began: Instant,
+    /// When the client is given up; `NEVER` when it is not on the clock.
+    due: AtomicU64,
+    /// What it is given up for: one of [`What`], or 0.
+    what: AtomicU64,
+    since: AtomicU64,
+    bytes: AtomicU64,
+}
+
+const NEVER: u64 = u64::MAX;
+
+impl Pace {
+    fn new(began: Instant) -> Self {
+        Self {
+            began,
+            due: AtomicU64::new(NEVER),
+            what: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    // One task writes, and another part of it reads: no order is needed.
+
+    fn begin(&self, what: What) {
+        self.since
+            .store(millis(self.began.elapsed()), Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
+        self.what.store(what as u64, Ordering::Relaxed);
+        self.moved(what, 0);
+    }
+
+    fn end(&self, what: What) {
+        if self.is(what) {
+            self.what.store(0, Ordering::Relaxed);
+            self.due.store(NEVER, Ordering::Relaxed);
+        }
+    }
+
+    fn is(&self, what: What) -> bool {
+        self.what.load(Ordering::Relaxed) == what as u64
+    }
+
+    fn moved(&self, what: What, more: usize) {
+        if !self.is(what) {
+            return;
+        }
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        let bytes = bytes.saturating_add(u64::try_from(more).unwrap_or(u64::MAX));
+        self.bytes.store(bytes, Ordering::Relaxed);
+        let allowed = allowed(usize::try_from(bytes).unwrap_or(usize::MAX));
+        let allowed = match what {
+            What::Body => allowed.saturating_add(AFTER_UPSTREAM),
+            What::Answer => allowed,
+        };
+        let since = self.since.load(Ordering::Relaxed);
+        let due = since.saturating_add(millis(allowed));
+        self.due.store(due.min(NEVER - 1), Ordering::Relaxed);
+    }
+
+    /// Resolves when the client is given up.
+    async fn late(&self) -> What {
+        // Nothing is due before.
+        let mut pause = TIMEOUT;
+        loop {
+            sleep(pause).await;
+            let due = self.due.load(Ordering::Relaxed);
+            let now = self.began.elapsed();
+            let left = due.saturating_sub(millis(now));
+            if due == NEVER {
+                pause = LOOK_EVERY;
+            } else if left > 0 {
+                // It may move, but only away.
+                pause = Duration::from_millis(left).min(TIMEOUT);
+            } else if self.is(What::Body) {
+                return What::Body;
+            } else {
+                return What::Answer;
+            }
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(NEVER - 1)
+}
+
+/// Ends requests whose client is too slow.
+pub(in crate::server) struct Paced<A> {
+    inner: Arc<A>,
+    metrics: FlowMetrics,
+}
+
+impl<A> Paced<A> {
+    pub(in crate::server) fn new(inner: A, metrics: FlowMetrics) -> Self {
+        Self {
+            inner: Arc::new(inner),
+            metrics,
+        }
+    }
+}
+
+#[async_trait]
+impl<A: HttpServerApp + Send + Sync + 'static> HttpServerApp for Paced<A> {
+    async fn process_new_http(
+        self: &Arc<Self>,
+        session: ServerSession,
+        shutdown: &ShutdownWatch,
+    ) -> Option<ReusedHttpStream> {
+        let pace = Arc::new(Pace::new(Instant::now()));
+        let request = self.inner.process_new_http(session, shutdown);
+        let mut request = std::pin::pin!(PACE.scope(pace.clone(), request));
+        let late = tokio::select! {
+            biased;
+            reused = &mut request => return reused,
+            what = pace.late() => what,
+        };
+        self.metrics.too_slow(late.as_str());
+        tracing::info!(what = late.as_str(), "gave up a client that is too slow");
+        None
+    }
+
+    fn h2_options(&self) -> Option<H2Options> {
+        self.inner.h2_options()
+    }
+
+    fn server_options(&self) -> Option<&HttpServerOptions> {
+        self.inner.server_options()
+    }
+
+    async fn http_cleanup(&self) {
+        self.inner.http_cleanup().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn large_answers_have_longer() {
+        for (bytes, expected) in [
+            (0, TIMEOUT),
+            (1, TIMEOUT),
+            (256 << 10, TIMEOUT + SECOND),
+            (100 << 20, TIMEOUT + SECOND * 400),
+        ] {
+            assert_eq!(allowed(bytes), expected, "{bytes}");
+        }
+        assert!(allowed(usize::MAX) > allowed(usize::MAX >> 20));
+    }
+
+    /// What a client does, and after how many seconds it is given up.
+    async fn given_up(client: impl AsyncFnOnce(&Pace)) -> Option<(What, u64)> {
+        let pace = Pace::new(Instant::now());
+        let client = async {
+            client(&pace).await;
+            std::future::pending::<()>().await;
+        };
+        let what = tokio::select! {
+            what = pace.late() => what,
+            () = client => return None,
+            () = tokio::time::sleep(SECOND * 10_000) => return None,
+        };
+        Some((what, pace.began.elapsed().as_secs()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dripping_client_is_given_up_like_a_silent_one() {
+        let silent = given_up(async |pace| pace.begin(What::Answer)).await;
+        assert_eq!(silent, Some((What::Answer, 60)));
+        let dripping = given_up(async |pace| {
+            pace.begin(What::Answer);
+            loop {
+                pace.moved(What::Answer, 1);
+                tokio::time::sleep(SECOND).await;
+            }
+        });
+        assert_eq!(dripping.await, Some((What::Answer, 60)));
+        // After a pause for upstream's own word.
+        let body = given_up(async |pace| pace.begin(What::Body)).await;
+        assert_eq!(body, Some((What::Body, 65)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_at_the_least_rate_is_not() {
+        let steady = given_up(async |pace| {
+            pace.begin(What::Answer);
+            for _ in 0..5_000 {
+                pace.moved(What::Answer, 256 << 10);
+                tokio::time::sleep(SECOND).await;
+            }
+            pace.end(What::Answer);
+        });
+        assert_eq!(steady.await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_upstream_is_not_on_the_clock() {
+        let waits = given_up(async |pace| {
+            pace.begin(What::Body);
+            tokio::time::sleep(SECOND * 50).await;
+            pace.end(What::Body);
+            tokio::time::sleep(SECOND * 500).await;
+            // Pieces of no answer that is on the clock.
+            pace.moved(What::Answer, 1);
+            tokio::time::sleep(SECOND * 500).await;
+            pace.begin(What::Answer);
+        });
+        let (what, after) = waits.await.unwrap();
+        assert_eq!(what, What::Answer);
+        assert!((1110..=1115).contains(&after), "{after}");
+    }
+}

@@ -1,0 +1,296 @@
+//! From a checked configuration to the parts of a server, at start and again
+//! on every reload.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use apifront_upstream::review::ReviewClient;
+use apifront_upstream::{Credentials, Server, Settings, SettingsError};
+use kubernetes_wire::api::GroupVersion;
+use kubernetes_wire::schema::Schema;
+
+use crate::aggregation::{AggregationError, Prepared};
+use crate::authn::{
+    Authenticator, AuthnMetrics, AuthnSettings, CaBundle, CaBundleError, RequestHeaderNames,
+    RequestHeaderSettings, TokenReviewSettings,
+};
+use crate::authz::{Authorizer, AuthzMetrics, AuthzSettings, Impersonator};
+use crate::config::access::{self, ConstrainedImpersonation};
+use crate::config::serving::SecureServing;
+use crate::config::{self, Config};
+use crate::identity;
+use crate::metrics::Metrics;
+use crate::server::listener::tls::{CertificateError, CertificateFiles};
+use crate::server::state::generation::{Delegated, Gate};
+
+/// Why the parts cannot be made from this configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    #[error(transparent)]
+    Upstream(#[from] SettingsError),
+    #[error("{field}: cannot read {file:?}: {error}")]
+    Read {
+        field: &'static str,
+        file: std::path::PathBuf,
+        error: std::io::Error,
+    },
+    #[error("{field}: {error}")]
+    CaBundle {
+        field: &'static str,
+        error: CaBundleError,
+    },
+    /// Which of them, the file in `error` tells.
+    #[error("serving (tlsCertFile, tlsPrivateKeyFile, sniCerts): {error}")]
+    Certificate { error: CertificateError },
+    #[error("aggregation.apiServices: {0}")]
+    Aggregation(#[from] AggregationError),
+}
+
+impl From<CertificateError> for BuildError {
+    fn from(error: CertificateError) -> Self {
+        Self::Certificate { error }
+    }
+}
+
+/// The API servers of a configuration. `embedded` is where the embedded one
+/// listens, if that is what the configuration asks for.
+pub(in crate::server) async fn upstream(
+    config: &Config,
+    embedded: Option<std::net::SocketAddr>,
+) -> Result<Settings, BuildError> {
+    let forward = match config.access.delegated().map(|d| &d.identity) {
+        None | Some(access::Identity::Impersonate) => Credentials::Own,
+        Some(access::Identity::PassThrough) => Credentials::None,
+        Some(access::Identity::RequestHeader(files)) => Credentials::FrontProxy {
+            cert_file: files.cert_file.clone(),
+            key_file: files.key_file.clone(),
+        },
+    };
+    let servers = match &config.upstream {
+        config::Upstream::Embedded => embedded
+            .into_iter()
+            .map(|address| {
+                let url = http::Uri::try_from(format!("http://{address}")).map_err(|e| {
+                    SettingsError::Transport {
+                        server: address.to_string(),
+                        error: e.to_string(),
+                    }
+                })?;
+                Server::from_files(url, None, None, None, &forward)
+            })
+            .collect::<Result<_, _>>()?,
+        config::Upstream::Kubeconfig { path, context, .. } => {
+            vec![Server::from_kubeconfig(path, context.as_deref(), &forward).await?]
+        }
+        config::Upstream::Servers {
+            servers,
+            ca_file,
+            client_cert,
+            token_file,
+            ..
+        } => servers
+            .iter()
+            .map(|url| {
+                let uri =
+                    http::Uri::try_from(url.as_str()).map_err(|e| SettingsError::Transport {
+                        server: url.to_string(),
+                        error: e.to_string(),
+                    })?;
+                Server::from_files(
+                    uri,
+                    Some(ca_file),
+                    client_cert
+                        .as_ref()
+                        .map(|c| (c.cert_file.as_path(), c.key_file.as_path())),
+                    token_file.as_deref(),
+                    &forward,
+                )
+            })
+            .collect::<Result<_, _>>()?,
+    };
+    Ok(Settings {
+        servers,
+        timing: config.upstream.timing(),
+        ..Settings::default()
+    })
+}
+
+/// The backends of a configuration.
+pub(in crate::server) fn aggregation(
+    config: &Config,
+    metrics: &Metrics,
+) -> Result<Prepared, BuildError> {
+    let is_built_in = |group_version: &GroupVersion| {
+        let api_version = group_version.to_string();
+        Schema::builtin().kinds().any(|(of, ..)| of == api_version)
+    };
+    let prepared = Prepared::new(&config.aggregation, is_built_in, &metrics.upstream)?;
+    Ok(prepared)
+}
+
+fn bundle(field: &'static str, file: &Path) -> Result<Arc<CaBundle>, BuildError> {
+    let pem = std::fs::read(file).map_err(|error| BuildError::Read {
+        field,
+        file: file.to_owned(),
+        error,
+    })?;
+    CaBundle::from_pem(&pem, &file.to_string_lossy())
+        .map(Arc::new)
+        .map_err(|error| BuildError::CaBundle { field, error })
+}
+
+fn header_names(header: &access::RequestHeader) -> RequestHeaderNames {
+    RequestHeaderNames {
+        username: header.username_headers.clone(),
+        uid: header.uid_headers.clone(),
+        group: header.group_headers.clone(),
+        extra_prefix: header.extra_headers_prefixes.clone(),
+    }
+}
+
+fn authn(authentication: &access::Authentication) -> Result<AuthnSettings, BuildError> {
+    let client_ca = authentication
+        .client_ca_file
+        .as_deref()
+        .map(|file| bundle("authentication.clientCAFile", file))
+        .transpose()?;
+    let request_header = authentication
+        .request_header
+        .as_ref()
+        .map(|header| {
+            Ok::<_, BuildError>(RequestHeaderSettings {
+                client_ca: bundle(
+                    "authentication.requestHeader.clientCAFile",
+                    &header.client_ca_file,
+                )?,
+                allowed_names: header.allowed_names.clone(),
+                names: header_names(header),
+            })
+        })
+        .transpose()?;
+    Ok(AuthnSettings {
+        client_ca,
+        request_header,
+        token_review: authentication.token_review.map(|t| TokenReviewSettings {
+            success_ttl: t.success_ttl,
+            failure_ttl: t.failure_ttl,
+        }),
+        anonymous: authentication.anonymous,
+    })
+}
+
+/// Access control as a configuration wants it, with its files read, and not in
+/// force yet.
+pub(in crate::server) struct PreparedAccess {
+    authn: AuthnSettings,
+    authz: AuthzSettings,
+    constrained_impersonation: ConstrainedImpersonation,
+    front_proxy: Option<RequestHeaderNames>,
+    forward_as: identity::Mode,
+}
+
+impl PreparedAccess {
+    /// `None`: whoever reaches the listener acts as apifront's own user.
+    pub(in crate::server) fn new(config: &Config) -> Result<Option<Self>, BuildError> {
+        let Some(delegated) = config.access.delegated() else {
+            return Ok(None);
+        };
+        let request_header = delegated.authentication.request_header.as_ref();
+        Ok(Some(Self {
+            authn: authn(&delegated.authentication)?,
+            authz: AuthzSettings {
+                allow_ttl: delegated.authorization.allow_ttl,
+                deny_ttl: delegated.authorization.deny_ttl,
+                outage: config.cache.max_staleness,
+            },
+            constrained_impersonation: delegated.authorization.constrained_impersonation,
+            front_proxy: request_header.map(header_names),
+            forward_as: match &delegated.identity {
+                access::Identity::RequestHeader(_) => identity::Mode::RequestHeader,
+                access::Identity::Impersonate => identity::Mode::Impersonate,
+                access::Identity::PassThrough => identity::Mode::PassThrough,
+            },
+        }))
+    }
+
+    /// Every authority that client certificates may come from.
+    pub(in crate::server) fn client_authorities(&self) -> impl Iterator<Item = &CaBundle> {
+        let front_proxy = self.authn.request_header.as_ref().map(|r| &*r.client_ca);
+        self.authn
+            .client_ca
+            .as_deref()
+            .into_iter()
+            .chain(front_proxy)
+    }
+}
+
+/// The parts that keep what they learnt across reloads.
+#[derive(Clone)]
+pub(in crate::server) struct AccessControl {
+    authenticator: Arc<Authenticator>,
+    authorizer: Arc<Authorizer>,
+    impersonator: Arc<Impersonator>,
+}
+
+impl AccessControl {
+    pub(in crate::server) fn new(
+        reviews: Arc<dyn ReviewClient>,
+        authn_metrics: AuthnMetrics,
+        authz_metrics: AuthzMetrics,
+        release: impl Fn() -> Option<(u32, u32)> + Send + Sync + 'static,
+    ) -> Self {
+        let settings = AuthzSettings {
+            allow_ttl: std::time::Duration::ZERO,
+            deny_ttl: std::time::Duration::ZERO,
+            outage: std::time::Duration::ZERO,
+        };
+        let authorizer = Arc::new(Authorizer::new(reviews.clone(), settings, authz_metrics));
+        Self {
+            authenticator: Arc::new(Authenticator::new(
+                AuthnSettings::default(),
+                reviews,
+                authn_metrics,
+            )),
+            impersonator: Arc::new(Impersonator::new(authorizer.clone(), release)),
+            authorizer,
+        }
+    }
+
+    /// Puts settings in force. Nothing here can fail.
+    pub(in crate::server) fn gate(&self, prepared: Option<PreparedAccess>) -> Gate {
+        let Some(prepared) = prepared else {
+            return Gate::Owner;
+        };
+        self.authenticator.reload(prepared.authn);
+        self.authorizer.reload(prepared.authz);
+        self.impersonator.reload(prepared.constrained_impersonation);
+        Gate::Delegated(Box::new(Delegated {
+            authenticator: self.authenticator.clone(),
+            authorizer: self.authorizer.clone(),
+            impersonator: self.impersonator.clone(),
+            front_proxy: prepared.front_proxy,
+            forward_as: prepared.forward_as,
+        }))
+    }
+}
+
+/// The certificate files of the secure port: the default, and those by name.
+pub(in crate::server) fn certificate_files(
+    secure: &SecureServing,
+) -> (CertificateFiles, Vec<CertificateFiles>) {
+    let default = CertificateFiles {
+        certificate: secure.tls_cert_file.clone(),
+        key: secure.tls_private_key_file.clone(),
+        names: Vec::new(),
+    };
+    let named = secure
+        .sni_certs
+        .iter()
+        .map(|sni| CertificateFiles {
+            certificate: sni.cert_file.clone(),
+            key: sni.key_file.clone(),
+            names: sni.names.clone(),
+        })
+        .collect();
+    (default, named)
+}

@@ -1,0 +1,5 @@
+//! x
+
+pub(super) mod apifront;
+pub(super) mod build;
+pub(super) mod self_check;

@@ -1,0 +1,346 @@
+//! The live self-check (`cache.selfCheck`): now and then every cached resource
+//! is compared, byte for byte, with upstream's list of the same version.
+//!
+//! It costs upstream a whole list of each resource at each interval, so it is
+//! off unless somebody wants proof. One resource is compared at a time, a page
+//! at a time, with pauses that keep several replicas apart.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use apifront_upstream::{Bound, Upstream, UpstreamError, UpstreamKind};
+use apifront_watch_cache::metrics::SelfCheckResult;
+use apifront_watch_cache::store::{Scope, Snapshot, Store, StoredObject};
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::representation::Envelope;
+use parking_lot::Mutex;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rand::Rng;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+use crate::server::state::generation::Front;
+
+/// Objects per page, as the reflector asks for.
+const PAGE_SIZE: usize = 500;
+
+/// A page that is larger, or takes longer, is not compared.
+const MAX_PAGE_BYTES: usize = 256 << 20;
+const PAGE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Between two resources.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// How often the configuration is looked at while the check is off.
+const OFF: Duration = Duration::from_secs(1);
+
+/// What came of the last comparison of a resource.
+#[derive(Clone, Debug)]
+pub(in crate::server) struct Checked {
+    pub(in crate::server) result: SelfCheckResult,
+    /// Why it was skipped, or what differs; names no object.
+    pub(in crate::server) message: String,
+    pub(in crate::server) version: u64,
+    /// How many were compared.
+    pub(in crate::server) objects: usize,
+    pub(in crate::server) at: Instant,
+}
+
+/// The last comparison of each resource that is cached.
+#[derive(Default)]
+pub struct SelfChecks(Mutex<HashMap<GroupVersionResource, Checked>>);
+
+impl SelfChecks {
+    pub(in crate::server) fn last(&self, gvr: &GroupVersionResource) -> Option<Checked> {
+        self.0.lock().get(gvr).cloned()
+    }
+
+    /// Forgets what is cached no longer.
+    fn retain(&self, cached: impl Fn(&GroupVersionResource) -> bool) {
+        self.0.lock().retain(|gvr, _| cached(gvr));
+    }
+}
+
+/// Why nothing could be compared.
+#[derive(Debug, thiserror::Error)]
+enum Skipped {
+    #[error("upstream's watch is not open")]
+    Disconnected,
+    #[error("the version is not kept any more")]
+    Evicted,
+    #[error("upstream answers {0}")]
+    Answer(http::StatusCode),
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+    #[error("the list broke off: {0}")]
+    Body(String),
+    #[error("the answer is not a list: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It ignores `resourceVersionMatch=Exact`.
+    #[error("upstream lists version {0:?}")]
+    Version(String),
+}
+
+/// The first object that differs.
+#[derive(Debug, PartialEq, Eq)]
+struct Difference {
+    /// Of the object, as in the store.
+    key: String,
+    /// SHA-256 of either side's bytes; empty where there is no such object.
+    cached: String,
+    upstream: String,
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    metadata: PageMeta,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PageMeta {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default, rename = "continue")]
+    continue_token: String,
+}
+
+/// Compares at each interval of the current configuration, for ever.
+pub(in crate::server) async fn run(front: Arc<ArcSwap<Front>>) {
+    loop {
+        let interval = front.load().config.cache.self_check_interval;
+        if interval.is_zero() {
+            tokio::time::sleep(OFF).await;
+            continue;
+        }
+        // Replicas started together must not list together.
+        let jitter = rand::rng().random_range(0.75..1.25);
+        tokio::time::sleep(interval.mul_f64(jitter)).await;
+        round(&front.load_full()).await;
+    }
+}
+
+/// Every cached resource once.
+async fn round(front: &Front) {
+    let entries = front.cache.entries();
+    let cached: HashMap<_, _> = entries.iter().map(|e| (&e.gvr, e)).collect();
+    front
+        .self_checks
+        .retain(|gvr| cached.get(gvr).is_some_and(|e| e.store().is_some()));
+    for entry in &entries {
+        let Some(store) = entry.store() else { continue };
+        let connected = entry.disconnected_for(Instant::now()).is_zero();
+        let snapshot = store.snapshot();
+        let upstream = entry.upstream();
+        let compared = match connected {
+            true => compare(&upstream, &entry.gvr, &store, &snapshot).await,
+            false => Err(Skipped::Disconnected),
+        };
+        note(front, &entry.gvr, &snapshot, compared);
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+fn note(
+    front: &Front,
+    gvr: &GroupVersionResource,
+    snapshot: &Snapshot,
+    compared: Result<Option<Difference>, Skipped>,
+) {
+    let version = snapshot.resource_version;
+    let (result, message) = match compared {
+        Ok(None) => (SelfCheckResult::Match, String::new()),
+        Ok(Some(Difference {
+            key,
+            cached,
+            upstream,
+        })) => {
+            tracing::error!(
+                resource = %gvr, resource_version = version, key, cached, upstream,
+                "the cache differs from upstream"
+            );
+            let message = format!("sha256 {cached:?} cached, {upstream:?} upstream");
+            (SelfCheckResult::Mismatch, message)
+        }
+        Err(skipped) => {
+            tracing::debug!(resource = %gvr, %skipped, "not compared with upstream");
+            (SelfCheckResult::Skipped, skipped.to_string())
+        }
+    };
+    front.metrics.cache.resource(gvr).self_checked(result);
+    let checked = Checked {
+        result,
+        message,
+        version,
+        objects: snapshot.len(),
+        at: Instant::now(),
+    };
+    front.self_checks.0.lock().insert(gvr.clone(), checked);
+}
+
+/// Compares the state at the snapshot's version, as an exact list would be
+/// answered, with upstream's.
+async fn compare(
+    upstream: &Upstream,
+    gvr: &GroupVersionResource,
+    store: &Store,
+    snapshot: &Snapshot,
+) -> Result<Option<Difference>, Skipped> {
+    let version = snapshot.resource_version;
+    let mut first = Some(format!(
+        "?resourceVersion={version}&resourceVersionMatch=Exact&limit={PAGE_SIZE}"
+    ));
+    let mut next = String::new();
+    let mut listed = Vec::new();
+    while let Some(query) = first.take().or_else(|| continued(&next)) {
+        let body = page(upstream, &format!("{}{query}", gvr.path())).await?;
+        let page: Page = serde_json::from_slice(&body)?;
+        if page.metadata.resource_version != version.to_string() {
+            return Err(Skipped::Version(page.metadata.resource_version));
+        }
+        let items = page.items.into_iter().flatten();
+        // Hashes, not objects: a large resource must not be held twice.
+        listed.extend(items.map(|item| listed_item(item.get().as_bytes(), store)));
+        next = page.metadata.continue_token;
+    }
+    // Kept meanwhile, or made again from the history: either is what clients
+    // would get.
+    let state = store.snapshot_at(version).ok_or(Skipped::Evicted)?;
+    Ok(difference(&state, &listed, &store.resource.envelope))
+}
+
+fn continued(token: &str) -> Option<String> {
+    let token = utf8_percent_encode(token, NON_ALPHANUMERIC);
+    let query = format!("?limit={PAGE_SIZE}&continue={token}");
+    (token.to_string() != "").then_some(query)
+}
+
+async fn page(upstream: &Upstream, path: &str) -> Result<Bytes, Skipped> {
+    let response = upstream.get(UpstreamKind::SelfCheck, path).await?;
+    let status = response.status();
+    if !status.is_success() {
+        return Err(Skipped::Answer(status));
+    }
+    let bound = Bound::new(MAX_PAGE_BYTES, PAGE_TIMEOUT);
+    let body = response.into_body().collect_bytes(bound).await;
+    body.map_err(|e| Skipped::Body(e.to_string()))
+}
+
+type Hash = [u8; 32];
+
+/// The key and the hash of an item of upstream's list.
+fn listed_item(item: &[u8], store: &Store) -> (String, Hash) {
+    let parsed = StoredObject::parse(Bytes::copy_from_slice(item), &store.resource.fields);
+    let key = parsed.map_or_else(|_| "unusable".to_owned(), |o| o.key.as_str().to_owned());
+    (key, Sha256::digest(item).into())
+}
+
+/// The first difference, in the order of lists.
+fn difference(
+    state: &Snapshot,
+    listed: &[(String, Hash)],
+    envelope: &Envelope,
+) -> Option<Difference> {
+    let mut listed = listed.iter();
+    let mut cached = state.iter(&Scope::All);
+    loop {
+        let ours = cached.next().map(|o| {
+            // Nothing is equal to what cannot be written.
+            let item = o.json(envelope).unwrap_or_default();
+            (o.key.as_str(), Hash::from(Sha256::digest(item)))
+        });
+        let theirs = listed.next().map(|(key, hash)| (key.as_str(), *hash));
+        if ours == theirs && ours.is_some() {
+            continue;
+        }
+        // Of two keys the smaller is missing on the other side.
+        let key = match (ours, theirs) {
+            (Some((a, _)), Some((b, _))) => a.min(b),
+            (Some((key, _)), None) | (None, Some((key, _))) => key,
+            (None, None) => return None,
+        };
+        let hash = |side: Option<(&str, Hash)>| {
+            side.filter(|(k, _)| *k == key)
+                .map_or_else(String::new, |(_, hash)| hex(&hash))
+        };
+        return Some(Difference {
+            key: key.to_owned(),
+            cached: hash(ours),
+            upstream: hash(theirs),
+        });
+    }
+}
+
+fn hex(hash: &Hash) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+
+    use apifront_watch_cache::store::{Resource, field_table};
+    use kubernetes_wire::representation::{Envelope, Form};
+
+    use super::*;
+
+    fn item(name: &str, data: &str) -> String {
+        format!(
+            r#"{{"metadata":{{"name":"{name}","namespace":"a","uid":"u","resourceVersion":"1"}},"data":{{"k":"{data}"}}}}"#
+        )
+    }
+
+    fn store(items: &[String]) -> Store {
+        let gvr = GroupVersionResource::new("", "v1", "configmaps");
+        let resource = Resource {
+            gvr: gvr.clone(),
+            namespaced: true,
+            envelope: Envelope::new(Form::Struct, "v1", "ConfigMap", "ConfigMapList"),
+            fields: field_table(&gvr),
+            bookmark: OnceLock::new(),
+        };
+        let parse = |item: &String| {
+            StoredObject::parse(Bytes::from(item.clone()), &resource.fields).unwrap()
+        };
+        let objects = items.iter().map(parse).collect();
+        Store::new(resource, objects, 5)
+    }
+
+    #[test]
+    fn the_first_difference_is_found() {
+        let (a, b, c) = (item("a", "1"), item("b", "1"), item("c", "1"));
+        let other = item("b", "2");
+        let all = [a.clone(), b.clone(), c.clone()];
+        for (listed, expected) in [
+            (vec![&a, &b, &c], None),
+            (vec![&a, &other, &c], Some(("a/b", true, true))),
+            (vec![&a, &c], Some(("a/b", true, false))),
+            (vec![&a, &b], Some(("a/c", true, false))),
+            (vec![&b, &a, &c], Some(("a/a", true, false))),
+        ] {
+            let store = store(&all);
+            let listed: Vec<_> = listed
+                .iter()
+                .map(|item| listed_item(item.as_bytes(), &store))
+                .collect();
+            let found = difference(&store.snapshot(), &listed, &store.resource.envelope);
+            let found = found
+                .as_ref()
+                .map(|d| (d.key.as_str(), !d.cached.is_empty(), !d.upstream.is_empty()));
+            assert_eq!(found, expected);
+        }
+        let store = store(&all[..2]);
+        let listed: Vec<_> = all
+            .iter()
+            .map(|item| listed_item(item.as_bytes(), &store))
+            .collect();
+        let found = difference(&store.snapshot(), &listed, &store.resource.envelope).unwrap();
+        assert_eq!((found.key.as_str(), found.cached.as_str()), ("a/c", ""));
+    }
+}

@@ -1,0 +1,343 @@
+//! What is written down of a request when it has ended: metrics and the access
+//! log.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use apifront_upstream::UpstreamKind;
+use apifront_watch_cache::metrics::{CacheResult as CountedResult, CachedResource};
+use http::header::CONTENT_TYPE;
+use http::{Method, Uri};
+use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::request::RequestInfo;
+use kubernetes_wire::request::labels::{DryRun, Scope, Verb};
+use pingora_core::{Error, ErrorSource};
+use pingora_proxy::Session;
+
+use super::context::{CacheResult, Reply, RequestContext};
+use crate::deprecation::{Deprecations, Requested};
+use crate::metrics::{self, KnownName, Outcome, ResourceMetrics};
+
+/// kube-apiserver counts these, alone among what is no resource, by their path.
+const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
+
+/// Bytes of a URI in the access log: longer ones are lists of selectors, or made
+/// to fill a disk.
+const MAX_LOGGED_URI_BYTES: usize = 2048;
+
+/// Bytes of a method or a user's name there.
+const MAX_LOGGED_WORD_BYTES: usize = 256;
+
+/// A request as its record needs it, independent of the session.
+pub(in crate::server) struct Finished {
+    started: Instant,
+    method: Method,
+    /// Path and query, without what the query may hold of secrets: nothing in
+    /// the Kubernetes API does.
+    uri: Uri,
+    /// The name alone.
+    user: Option<String>,
+    code: u16,
+    cache: CacheResult,
+    /// Until upstream's answer began, if it was asked.
+    upstream_took: Option<Duration>,
+    labels: Labels,
+    series: Option<Arc<ResourceMetrics>>,
+    cached: Option<Arc<CachedResource>>,
+    deprecated: Option<DeprecatedApi>,
+    metrics: Arc<metrics::Metrics>,
+    end: &'static str,
+}
+
+#[derive(Clone, Copy)]
+struct Labels {
+    verb: Verb,
+    scope: Scope,
+    dry_run: DryRun,
+    /// The lower-case verb of the cache's own metric.
+    read: &'static str,
+}
+
+/// What was asked for, if that is deprecated.
+struct DeprecatedApi {
+    gvr: GroupVersionResource,
+    subresource: String,
+    requested: Requested,
+    known: Arc<Deprecations>,
+}
+
+impl DeprecatedApi {
+    fn of(ctx: &RequestContext) -> Option<Self> {
+        let requested = ctx.reply.deprecated?;
+        let info = ctx.stage().received()?.info();
+        Some(Self {
+            gvr: info.gvr.clone(),
+            subresource: info.subresource.clone(),
+            requested,
+            known: ctx.front.deprecations.clone(),
+        })
+    }
+}
+
+/// Counts what one watcher is sent, and the watcher itself.
+pub(in crate::server) struct Watching {
+    series: Option<Arc<ResourceMetrics>>,
+    scope: Scope,
+    started: Instant,
+    cached: Option<Arc<CachedResource>>,
+    _long_running: Option<metrics::LongRunning>,
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        if let Some(cached) = &self.cached {
+            cached.watchers.dec();
+        }
+    }
+}
+
+impl Watching {
+    /// A batch of whole frames.
+    pub(in crate::server) fn sent(&self, bytes: usize, events: usize) {
+        if let (Some(series), Some(each)) = (&self.series, bytes.checked_div(events)) {
+            let counted = series.watch_events();
+            for _ in 0..events {
+                counted.sent(each);
+            }
+        }
+    }
+}
+
+impl Watching {
+    pub(in crate::server) fn ended(&self, reason: &'static str) {
+        if let Some(cached) = &self.cached {
+            cached.watch_ended(reason);
+        }
+    }
+
+    /// The client has the state; what follows is change.
+    pub(in crate::server) fn initial_events_sent(&self) {
+        if let Some(series) = &self.series {
+            series.watch_list(self.scope, self.started.elapsed());
+        }
+    }
+}
+
+impl Finished {
+    pub(in crate::server) fn new(session: &Session, ctx: &RequestContext) -> Self {
+        let request = session.req_header();
+        let content_type = request.headers.get(CONTENT_TYPE).map(|v| v.as_bytes());
+        let Reply { code, cache, .. } = ctx.reply;
+        let info = ctx.stage().received().map(|received| received.info());
+        let name = info
+            .filter(|info| info.is_resource_request)
+            .and_then(|info| name(ctx, info));
+        let requests = &ctx.front.metrics.requests;
+        let series = info.map(
+            |info| match HEALTH.iter().find(|path| **path == info.path) {
+                Some(path) => Arc::new(requests.path(path)),
+                None => requests.resource(name.as_ref()),
+            },
+        );
+        let cached = name
+            .filter(|_| cache != CacheResult::NotAsked)
+            .map(|name| ctx.front.metrics.cache.resource(name.gvr()));
+        let user = ctx.stage().identified().and_then(|i| i.user());
+        Self {
+            started: ctx.started(),
+            method: request.method.clone(),
+            uri: request.uri.clone(),
+            user: user.map(|user| user.name.clone()),
+            code,
+            cache,
+            upstream_took: ctx.forward.as_ref().and_then(|forward| forward.took()),
+            labels: Labels::of(ctx, content_type),
+            series,
+            cached,
+            deprecated: DeprecatedApi::of(ctx),
+            metrics: ctx.front.metrics.clone(),
+            end: "",
+        }
+    }
+
+    /// Counts among the long-running requests until dropped.
+    pub(in crate::server) fn long_running(&self) -> Option<metrics::LongRunning> {
+        let Labels { verb, scope, .. } = self.labels;
+        self.series.as_ref().map(|s| s.long_running(verb, scope))
+    }
+
+    /// For a watch served here: counts from now until dropped.
+    pub(in crate::server) fn watching(&self) -> Watching {
+        if let Some(cached) = &self.cached {
+            cached.watchers.inc();
+        }
+        Watching {
+            series: self.series.clone(),
+            scope: self.labels.scope,
+            started: self.started,
+            cached: self.cached.clone(),
+            _long_running: self.long_running(),
+        }
+    }
+
+    /// The request was refused to protect this process.
+    pub(in crate::server) fn terminated(&self) {
+        let Labels { verb, scope, .. } = self.labels;
+        if let Some(series) = &self.series {
+            series.termination(verb, scope, self.code);
+        }
+    }
+
+    /// The answer broke off before its end.
+    pub(in crate::server) fn aborted(&self) {
+        let Labels { verb, scope, .. } = self.labels;
+        if let Some(series) = &self.series {
+            series.abort(verb, scope);
+        }
+    }
+
+    /// How a stream ended.
+    pub(in crate::server) fn ended(&mut self, end: &'static str) {
+        self.end = end;
+    }
+
+    pub(in crate::server) fn record(self, response_bytes: usize) {
+        let Labels {
+            verb,
+            scope,
+            dry_run,
+            read,
+        } = self.labels;
+        let elapsed = self.started.elapsed();
+        if let Some(series) = &self.series {
+            series.observe(
+                verb,
+                scope,
+                dry_run,
+                Outcome {
+                    code: self.code,
+                    elapsed,
+                    response_bytes: u64::try_from(response_bytes).unwrap_or(u64::MAX),
+                },
+            );
+        }
+        if let Some(api) = &self.deprecated {
+            api.known.count(&api.gvr, &api.subresource, api.requested);
+        }
+        let (result, reason) = match self.cache {
+            CacheResult::NotAsked => (None, ""),
+            CacheResult::Hit(_) | CacheResult::Document => (Some(CountedResult::Hit), ""),
+            CacheResult::Bypass(reason) => (Some(CountedResult::Bypass), reason.as_str()),
+        };
+        if let (Some(cached), Some(result)) = (&self.cached, result) {
+            cached.request(read, result, reason);
+        }
+        if let Some(took) = self.upstream_took {
+            let code = (self.code != 0).then_some(self.code);
+            self.metrics
+                .upstream
+                .observe(UpstreamKind::Forward, code, took);
+        }
+        tracing::info!(
+            target: "apifront::access",
+            method = &*short(self.method.as_str(), MAX_LOGGED_WORD_BYTES),
+            uri = &*short(&self.uri.to_string(), MAX_LOGGED_URI_BYTES),
+            user = self.user.as_deref().map(|user| short(user, MAX_LOGGED_WORD_BYTES)).as_deref(),
+            code = self.code,
+            cache = result.map(CountedResult::as_str),
+            reason = (!reason.is_empty()).then_some(reason),
+            end = (!self.end.is_empty()).then_some(self.end),
+            bytes = response_bytes,
+            took = ?elapsed,
+        );
+    }
+}
+
+impl Labels {
+    fn of(ctx: &RequestContext, content_type: Option<&[u8]>) -> Self {
+        let values = ctx.query().into_iter();
+        let dry_run = DryRun::of(values.flat_map(|query| query.all("dryRun")));
+        let Some(info) = ctx.stage().received().map(|received| received.info()) else {
+            return Self {
+                verb: Verb::Other,
+                scope: Scope::None,
+                dry_run,
+                read: "",
+            };
+        };
+        Self {
+            verb: info.metric_verb(content_type),
+            scope: info.scope(),
+            dry_run,
+            read: match info.verb.as_str() {
+                "get" => "get",
+                "list" => "list",
+                "watch" => "watch",
+                _ => "",
+            },
+        }
+    }
+}
+
+/// Records a request that pingora saw to its end.
+pub(in crate::server) fn request(
+    session: &Session,
+    ctx: &mut RequestContext,
+    error: Option<&Error>,
+) {
+    if ctx.reply.code == 0 {
+        // Nothing was answered: the client went away.
+        ctx.reply.code = if error.is_some() { 499 } else { 0 };
+    }
+    let bytes = if ctx.reply.bytes > 0 {
+        ctx.reply.bytes
+    } else {
+        session.as_ref().body_bytes_sent()
+    };
+    let finished = Finished::new(session, ctx);
+    let upstream_failed = error.is_some_and(|e| e.esource() == &ErrorSource::Upstream);
+    if upstream_failed && session.as_ref().response_written().is_some() {
+        finished.aborted();
+    }
+    finished.record(bytes);
+}
+
+/// The name that a request is counted under. A success proves that its resource
+/// and subresource exist, and so does an answer from the cache; what is known is
+/// counted however it ends, unless nobody knows who asked.
+fn name(ctx: &RequestContext, info: &RequestInfo) -> Option<KnownName> {
+    let known = &ctx.front.metrics.known;
+    let Reply { code, cache, .. } = ctx.reply;
+    let is_proof = matches!(code, 101 | 200..=299 | 304) || matches!(cache, CacheResult::Hit(_));
+    match code {
+        _ if is_proof => known.prove(&info.gvr, &info.subresource),
+        401 => None,
+        _ => known.find(&info.gvr, &info.subresource),
+    }
+}
+
+/// Text of a client for the log, cut to `most` bytes.
+fn short(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return Cow::Borrowed(text);
+    }
+    let beginning = text
+        .get(..text.floor_char_boundary(most))
+        .unwrap_or_default();
+    Cow::Owned(format!("{beginning}... ({} bytes)", text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_line_is_short_whatever_the_client_sends() {
+        assert_eq!(short("/api", 4), "/api");
+        assert_eq!(short("/api/v1", 4), "/api... (7 bytes)");
+        assert_eq!(short("\u{e9}\u{e9}", 3), "\u{e9}... (4 bytes)");
+        let long = "x".repeat(65_536);
+        assert!(short(&long, MAX_LOGGED_URI_BYTES).len() < MAX_LOGGED_URI_BYTES + 32);
+    }
+}

@@ -1,0 +1,179 @@
+//! What pingora keeps for us between its phases: the stage a request has
+//! reached, and what became of it so far.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use apifront_watch_cache::read::BypassReason;
+use http::header::HeaderValue;
+use kubernetes_wire::api::Query;
+use pingora_proxy::Session;
+
+use super::audit;
+use crate::aggregation;
+use crate::audit::Trail;
+use crate::deprecation::Requested;
+use crate::flow::{Admitted, OpenForwarded};
+use crate::metrics::LongRunning;
+use crate::server::answer::forward::Forward;
+use crate::server::answer::respond::Answer;
+use crate::server::listener::next_request::NextRequest;
+use crate::server::stage::{Identified, Leave, Received, Refused, Stage};
+use crate::server::state::drain::OpenRequest;
+use crate::server::state::generation::Front;
+
+/// How the cache took part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum CacheResult {
+    /// Not a request the cache could ever answer.
+    NotAsked,
+    /// Answered from the state at this version.
+    Hit(u64),
+    /// Answered with a document of the API itself, such as discovery.
+    Document,
+    Bypass(BypassReason),
+}
+
+pub struct RequestContext {
+    pub(in crate::server) front: Arc<Front>,
+    /// When the connection began to wait for the request.
+    pub(in crate::server) waited_since: Instant,
+    stage: Stage,
+    /// Of a request that is audited; `annotate` adds to its events. The last
+    /// event is made when it is dropped.
+    pub(in crate::server) audit: Option<Box<Trail>>,
+    pub(in crate::server) reply: Reply,
+    /// The way upstream of a request that is forwarded.
+    pub(in crate::server) forward: Option<Forward>,
+    pub(in crate::server) guards: Guards,
+    /// The rest of an HTTP/1 connection, for a request that leaves pingora.
+    pub(in crate::server) next_request: Option<NextRequest>,
+}
+
+/// What a client was told so far.
+pub(in crate::server) struct Reply {
+    /// 0 until something was answered.
+    pub(in crate::server) code: u16,
+    pub(in crate::server) bytes: usize,
+    pub(in crate::server) cache: CacheResult,
+    /// The answer is of a deprecated API.
+    pub(in crate::server) deprecated: Option<Requested>,
+    /// The request was handed to a task that records it itself.
+    pub(in crate::server) detached: bool,
+}
+
+/// What ends with the request, however it ends: kept only to be dropped.
+#[derive(Default)]
+pub(in crate::server) struct Guards {
+    pub(in crate::server) in_flight: Admitted,
+    pub(in crate::server) long_running: Option<LongRunning>,
+    pub(in crate::server) backend: Option<aggregation::InFlight>,
+    pub(in crate::server) forwarded: Option<OpenForwarded>,
+    #[expect(dead_code, reason = "counts the request as open until dropped")]
+    pub(in crate::server) open: Option<OpenRequest>,
+}
+
+impl RequestContext {
+    pub(in crate::server) fn new(front: Arc<Front>) -> Self {
+        Self {
+            waited_since: Instant::now(),
+            guards: Guards {
+                open: Some(front.drain.open()),
+                ..Guards::default()
+            },
+            front,
+            stage: Stage::Waiting,
+            audit: None,
+            reply: Reply {
+                code: 0,
+                bytes: 0,
+                cache: CacheResult::NotAsked,
+                deprecated: None,
+                detached: false,
+            },
+            forward: None,
+            next_request: None,
+        }
+    }
+
+    /// Reads method, path and query. The error is a refusal.
+    pub(in crate::server) fn receive(
+        &mut self,
+        session: &Session,
+    ) -> Result<Arc<Received>, Answer> {
+        match Received::read(session, &self.front) {
+            Ok(received) => {
+                self.stage = Stage::Received(received.clone());
+                Ok(received)
+            }
+            Err(unreadable) => {
+                self.stage = Stage::Unreadable(unreadable.head);
+                Err(unreadable.answer)
+            }
+        }
+    }
+
+    /// Authentication, impersonation. The error is a refusal.
+    pub(in crate::server) async fn identify(
+        &mut self,
+        received: Arc<Received>,
+        session: &Session,
+    ) -> Result<Arc<Identified>, Answer> {
+        match Identified::identify(received.clone(), session).await {
+            Ok(identified) => {
+                let from = identified.client();
+                self.front
+                    .audit
+                    .wait_for_room(identified.known(), from)
+                    .await;
+                self.audit = audit::admitted(session, &identified);
+                self.stage = Stage::Identified(identified.clone());
+                Ok(identified)
+            }
+            Err(refused) => {
+                self.audit = audit::refused(session, &received, &refused);
+                let headers = &session.req_header().headers;
+                let answer = Answer::from_status(refused.status(), headers, received.query());
+                Err(match refused {
+                    Refused::Later {
+                        by_impersonation: true,
+                        ..
+                    } => answer.without_sniffing(),
+                    Refused::Caller(_) | Refused::Later { .. } => answer,
+                })
+            }
+        }
+    }
+
+    /// For whoever needs the request's grant.
+    pub(in crate::server) fn leave(&mut self, identified: Arc<Identified>) -> Leave<'_> {
+        Leave::new(identified, self.audit.as_deref_mut())
+    }
+
+    pub(in crate::server) fn stage(&self) -> &Stage {
+        &self.stage
+    }
+
+    /// When the request's header had been read.
+    pub(in crate::server) fn started(&self) -> Instant {
+        let head = self.stage.head();
+        head.map_or(self.waited_since, |head| head.started())
+    }
+
+    /// Empty before the request was read.
+    pub(in crate::server) fn audit_id(&self) -> HeaderValue {
+        let head = self.stage.head();
+        head.map_or(HeaderValue::from_static(""), |head| head.audit_id().clone())
+    }
+
+    /// `None` before the request was read.
+    pub(in crate::server) fn query(&self) -> Option<&Query> {
+        self.stage.head().map(|head| head.query())
+    }
+
+    /// Whether the path is that of an APIService of the configuration.
+    pub(in crate::server) fn is_routed(&self) -> bool {
+        let received = self.stage.received();
+        received.is_some_and(|received| received.route().is_some())
+    }
+}

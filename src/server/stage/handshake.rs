@@ -1,0 +1,182 @@
+//! The opening handshake of a WebSocket watch, as golang.org/x/net/websocket
+//! takes it for kube-apiserver. One that is wrong or odd in any way is not read
+//! here: upstream has the words for it.
+
+use http::header::{
+    AUTHORIZATION, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use http::{HeaderMap, Version};
+use pingora_http::RequestHeader;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+use crate::authn::bearer::TOKEN_PROTOCOL_PREFIX;
+use crate::server::answer::upgrade::is_upgrade;
+
+/// A handshake that kube-apiserver would accept, and what it answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::server) struct Handshake {
+    accept: String,
+    /// The one protocol offered, whatever it is: it is echoed.
+    protocol: Option<String>,
+}
+
+impl Handshake {
+    /// `other_credentials`: something else than a token among the protocols may
+    /// say who is asking. Then the API server does not remove that token from
+    /// the offer.
+    pub(in crate::server) fn read(
+        request: &RequestHeader,
+        other_credentials: bool,
+    ) -> Option<Self> {
+        let headers = &request.headers;
+        let websocket = headers.get(UPGRADE)?.as_bytes();
+        let well_formed = request.version == Version::HTTP_11
+            && is_upgrade(request)
+            && websocket.eq_ignore_ascii_case(b"websocket")
+            && headers.get(SEC_WEBSOCKET_VERSION)? == "13"
+            && is_origin(headers.get(ORIGIN)?.to_str().ok()?)
+            && is_authority(headers.get(HOST)?.to_str().ok()?);
+        let key = headers.get(SEC_WEBSOCKET_KEY)?.as_bytes();
+        if !well_formed || key.is_empty() {
+            return None;
+        }
+        Some(Self {
+            accept: derive_accept_key(key),
+            protocol: protocol(headers, other_credentials)?,
+        })
+    }
+
+    /// The 101, byte for byte kube-apiserver's: Go's library writes it past the
+    /// headers that every other answer has.
+    pub(in crate::server) fn answer(&self, debug: Option<&HeaderValue>) -> Vec<u8> {
+        let mut head = b"HTTP/1.1 101 Switching Protocols\r\n".to_vec();
+        let protocol = self.protocol.as_ref().map(String::as_bytes);
+        for (name, value) in [
+            ("Upgrade", Some(&b"websocket"[..])),
+            ("Connection", Some(b"Upgrade")),
+            ("Sec-WebSocket-Accept", Some(self.accept.as_bytes())),
+            ("Sec-WebSocket-Protocol", protocol),
+            ("X-Apifront-Cache", debug.map(HeaderValue::as_bytes)),
+        ] {
+            let Some(value) = value else { continue };
+            for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
+                head.extend_from_slice(piece);
+            }
+        }
+        head.extend_from_slice(b"\r\n");
+        head
+    }
+}
+
+/// The protocol to echo. `None` where the server would have to choose.
+fn protocol(headers: &HeaderMap, other_credentials: bool) -> Option<Option<String>> {
+    let mut values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter();
+    let Some(first) = values.next() else {
+        return Some(None);
+    };
+    let mut offered = Vec::new();
+    for value in std::iter::once(first).chain(values) {
+        offered.extend(value.to_str().ok()?.split(',').map(str::trim));
+    }
+    let is_token = |protocol: &&str| protocol.starts_with(TOKEN_PROTOCOL_PREFIX);
+    if offered.iter().any(is_token) {
+        if other_credentials || headers.contains_key(AUTHORIZATION) {
+            return None;
+        }
+        offered.retain(|protocol| !is_token(protocol));
+    }
+    match offered.as_slice() {
+        [one] if !one.is_empty() => Some(Some((*one).to_owned())),
+        _ => None,
+    }
+}
+
+/// What every URL parser reads alike: `https://host:port`.
+fn is_origin(origin: &str) -> bool {
+    origin.split_once("://").is_some_and(|(scheme, host)| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.bytes().all(|b| b.is_ascii_alphanumeric())
+            && is_authority(host)
+    })
+}
+
+fn is_authority(host: &str) -> bool {
+    let (name, port) = host.rsplit_once(':').unwrap_or((host, "0"));
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-.".contains(&b);
+    !name.is_empty()
+        && name.bytes().all(plain)
+        && !port.is_empty()
+        && port.bytes().all(|b| b.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(changes: &[(&'static str, &str)], other_credentials: bool) -> Option<Handshake> {
+        let mut request = RequestHeader::build("GET", b"/", None).unwrap();
+        for (name, value) in [
+            ("host", "localhost:6443"),
+            ("connection", "keep-alive, Upgrade"),
+            ("upgrade", "websocket"),
+            ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+            ("sec-websocket-version", "13"),
+            ("origin", "http://localhost"),
+        ] {
+            request.insert_header(name, value).unwrap();
+        }
+        for (name, value) in changes {
+            match *value {
+                "" => drop(request.remove_header(*name)),
+                value => request.insert_header(*name, value).unwrap(),
+            }
+        }
+        Handshake::read(&request, other_credentials)
+    }
+
+    #[test]
+    fn only_what_the_api_server_accepts_is_read() {
+        // RFC 6455, 1.3.
+        let accept = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
+        assert_eq!(read(&[], false).unwrap().accept, accept);
+        for (name, value, accepted) in [
+            ("upgrade", "WebSocket", true),
+            ("upgrade", "SPDY/3.1", false),
+            ("upgrade", "h2c, websocket", false),
+            ("connection", "close", false),
+            ("sec-websocket-version", "8", false),
+            ("sec-websocket-version", "", false),
+            ("sec-websocket-key", "", false),
+            ("sec-websocket-key", "short", true),
+            ("origin", "", false),
+            ("origin", "null", false),
+            ("origin", "https://console.example:8443", true),
+            ("origin", "https://user@console.example", false),
+            ("origin", "https://console.example:port", false),
+            ("host", "a b", false),
+        ] {
+            let found = read(&[(name, value)], false);
+            assert_eq!(found.is_some(), accepted, "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn one_protocol_is_echoed_and_a_token_never() {
+        let token = format!("{TOKEN_PROTOCOL_PREFIX}dA");
+        for (offer, other_credentials, echoed) in [
+            ("foo".to_owned(), false, Some("foo")),
+            ("foo, bar".to_owned(), false, None),
+            ("foo,".to_owned(), false, None),
+            (format!("{token}, foo"), false, Some("foo")),
+            (format!("foo,{token}"), false, Some("foo")),
+            (format!("{token}, foo"), true, None),
+            (format!("{token}, foo, bar"), false, None),
+            (token, false, None),
+        ] {
+            let found = read(&[("sec-websocket-protocol", &offer)], other_credentials);
+            let protocol = found.and_then(|h| h.protocol);
+            assert_eq!(protocol.as_deref(), echoed, "{offer}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Knowing when all requests have ended, to stop gracefully.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// How often the end of the last request is looked for: it is waited for once
+/// in a process's life, and counted twice in each request's.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Counts open requests and says when to wind up.
+pub struct Drain {
+    open: Arc<AtomicUsize>,
+    stop: watch::Sender<bool>,
+}
+
+/// One request; its end is its drop.
+pub struct OpenRequest(Arc<AtomicUsize>);
+
+impl Default for Drain {
+    fn default() -> Self {
+        Self {
+            open: Arc::default(),
+            stop: watch::channel(false).0,
+        }
+    }
+}
+
+impl Drain {
+    pub(in crate::server) fn open(&self) -> OpenRequest {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        OpenRequest(self.open.clone())
+    }
+
+    /// Turns true when streams without an end of their own must end.
+    pub fn stopping(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+
+    pub(in crate::server) fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Waits until no request is open, at most `grace`. Returns how many are.
+    pub(in crate::server) async fn wait(&self, grace: Duration) -> usize {
+        let since = Instant::now();
+        loop {
+            let open = self.open.load(Ordering::Relaxed);
+            if open == 0 || since.elapsed() >= grace {
+                return open;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_for_the_last_request_but_not_for_ever() {
+        let drain = Drain::default();
+        let request = drain.open();
+        assert_eq!(drain.wait(Duration::from_secs(5)).await, 1);
+        let ends = async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            drop(request);
+        };
+        let started = Instant::now();
+        let (open, ()) = tokio::join!(drain.wait(Duration::from_secs(5)), ends);
+        assert_eq!(open, 0);
+        assert!(started.elapsed() < Duration::from_secs(3));
+    }
+}

@@ -1,0 +1,4 @@
+//! x
+
+pub(super) mod drain;
+pub(super) mod generation;
