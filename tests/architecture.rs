@@ -42,11 +42,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "aggregation",
         &["config", "upstream", "request", "representation"],
     ),
+    ("documents", &["upstream"]),
     (
         "discovery",
         &[
             "aggregation",
             "config",
+            "documents",
             "negotiation",
             "representation",
             "schema",
@@ -58,6 +60,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "aggregation",
             "config",
+            "documents",
             "negotiation",
             "representation",
             "upstream",

@@ -8,17 +8,17 @@ use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use parking_lot::Mutex;
 
 use super::document::{self, Group, ResourceFacts, Version};
+use super::encoded_document::EncodedDocument;
 use super::group_list::{self, Groups};
-use super::kept::Document;
 use super::merge::{self, Entry, Tie};
 use super::priorities::Priorities;
-use super::rendition::Rendition;
+use super::remote_document::Document;
 use crate::aggregation::SourceVersion;
 use crate::config::RuntimeConfig;
 
 /// `/api` or `/apis` as one document of everything.
 pub(super) struct Merged {
-    pub(super) rendition: Arc<Rendition>,
+    pub(super) encoded: Arc<EncodedDocument>,
     /// Of the upstream's document.
     pub(super) number: u64,
     /// As in the document. Empty if it cannot be read.
@@ -52,7 +52,12 @@ impl Merged {
         priorities: &Priorities,
         config: &RuntimeConfig,
     ) -> Self {
-        let unchanged = || Arc::new(Rendition::new(upstream.body.clone(), upstream.etag.clone()));
+        let unchanged = || {
+            Arc::new(EncodedDocument::new(
+                upstream.body.clone(),
+                upstream.etag.clone(),
+            ))
+        };
         let Some(parsed) = document::parse(&upstream.body) else {
             tracing::warn!("the upstream's discovery document has an unknown form");
             return Self::of(upstream, unchanged(), Vec::new(), HashSet::new());
@@ -115,19 +120,19 @@ impl Merged {
             return Self::of(upstream, unchanged(), parsed, hidden);
         }
         let (json, etag) = document::write(&groups);
-        let rendition = Arc::new(Rendition::new(json, Some(etag)));
-        Self::of(upstream, rendition, groups, hidden)
+        let encoded = Arc::new(EncodedDocument::new(json, Some(etag)));
+        Self::of(upstream, encoded, groups, hidden)
     }
 
     fn of(
         upstream: &Document,
-        rendition: Arc<Rendition>,
+        encoded: Arc<EncodedDocument>,
         groups: Vec<Group>,
         hidden: HashSet<GroupVersion>,
     ) -> Self {
         let versions = document::versions(&groups).map(|(gv, _)| gv).collect();
         Self {
-            rendition,
+            encoded,
             number: upstream.number,
             groups,
             versions,
@@ -163,10 +168,10 @@ fn visible(gv: &GroupVersion, version: &Version, config: &RuntimeConfig) -> Opti
 
 /// `/apis` as the plain list of groups, and its groups.
 pub(super) struct MergedGroups {
-    pub(super) rendition: Arc<Rendition>,
+    pub(super) encoded: Arc<EncodedDocument>,
     /// Empty if the document cannot be read.
     groups: Groups,
-    of_groups: Mutex<HashMap<String, Arc<Rendition>>>,
+    of_groups: Mutex<HashMap<String, Arc<EncodedDocument>>>,
 }
 
 impl MergedGroups {
@@ -177,9 +182,9 @@ impl MergedGroups {
         priorities: &Priorities,
         hidden: &HashSet<GroupVersion>,
     ) -> Self {
-        let unchanged = || Arc::new(Rendition::new(upstream.body.clone(), None));
-        let of = |rendition, groups| Self {
-            rendition,
+        let unchanged = || Arc::new(EncodedDocument::new(upstream.body.clone(), None));
+        let of = |encoded, groups| Self {
+            encoded,
             groups,
             of_groups: Mutex::default(),
         };
@@ -223,13 +228,18 @@ impl MergedGroups {
             })
             .collect();
         let json = group_list::write(&groups);
-        of(Arc::new(Rendition::new(json, None)), groups)
+        of(Arc::new(EncodedDocument::new(json, None)), groups)
     }
 
-    pub(super) fn group(&self, name: &str) -> Option<Arc<Rendition>> {
+    pub(super) fn group(&self, name: &str) -> Option<Arc<EncodedDocument>> {
         let (name, versions) = self.groups.iter().find(|(n, _)| n == name)?;
         let mut made = self.of_groups.lock();
-        let make = || Arc::new(Rendition::new(group_list::group(name, versions), None));
+        let make = || {
+            Arc::new(EncodedDocument::new(
+                group_list::group(name, versions),
+                None,
+            ))
+        };
         Some(made.entry(name.clone()).or_insert_with(make).clone())
     }
 }

@@ -11,14 +11,6 @@ pub struct DiscoveryMetrics {
     age: GaugeVec,
 }
 
-/// How a question for a document ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refresh {
-    Changed,
-    Unchanged,
-    Failed,
-}
-
 impl DiscoveryMetrics {
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let metrics = Self {
@@ -51,13 +43,9 @@ impl DiscoveryMetrics {
         self.aggregations.inc();
     }
 
-    /// `source` is `upstream` or the name of a configured service.
-    pub(super) fn refreshed(&self, source: &str, result: Refresh) {
-        let result = match result {
-            Refresh::Changed => "changed",
-            Refresh::Unchanged => "unchanged",
-            Refresh::Failed => "failed",
-        };
+    /// `source` is `upstream` or the name of a configured service, `result` how
+    /// the question ended.
+    pub(super) fn refreshed(&self, source: &str, result: &str) {
         self.refreshes.with_label_values(&[source, result]).inc();
     }
 

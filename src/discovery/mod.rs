@@ -1,31 +1,30 @@
 //! Discovery: what APIs there are, answered from memory.
 //!
 //! The API server's own document holds its built-in APIs, custom resources and
-//! what it aggregates itself. It is asked for again every [`ACTIVE`] while
+//! what it aggregates itself. It is asked for again twice a second while
 //! somebody wants it, and passed on to the byte. Backends of our configuration
 //! put their groups into it, and `apis.runtimeConfig` takes some out; then the
 //! document is written anew, in the form and order kube-aggregator would give
 //! it.
 //!
 //! ```text
-//! API server ─ kept ─▶ merged ─▶ rendition ─▶ JSON, YAML, protobuf, gzip
-//! backends ─ backend ──▲   ▲
-//! runtimeConfig ───────────┘
+//! API server ─ remote_document ─▶ merged ─▶ encoded_document ─▶ JSON, YAML, ...
+//! backends ─ polled_backend ──────▲   ▲
+//! runtimeConfig ──────────────────────┘
 //! ```
 
-mod backend;
 mod backend_document;
+mod derived;
 mod document;
-mod fetch;
+mod encoded_document;
 mod group_list;
-mod kept;
-mod memo;
 mod merge;
 mod merged;
 mod metrics;
 mod path;
+mod polled_backend;
 mod priorities;
-mod rendition;
+mod remote_document;
 mod resource_list;
 #[cfg(test)]
 mod tests;
@@ -37,32 +36,32 @@ use std::time::Duration;
 
 use apifront_upstream::Upstream;
 use arc_swap::ArcSwap;
-use backend::Backend;
+use derived::Derived;
 use document::Version;
-use kept::{Document, Kept, MAX_AGE, Server, UPSTREAM, Wanted};
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
-use memo::Memo;
 use merged::{Merged, MergedGroups};
 use parking_lot::Mutex;
+use polled_backend::PolledBackend;
 use priorities::{Priorities, Priority};
-use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
+use remote_document::{Document, MAX_AGE, RemoteDocument, Server, UPSTREAM, Wanted};
+use tokio::sync::watch;
 
 use crate::aggregation::{Source, SourceVersion};
 use crate::config::{RuntimeConfig, is_built_in_group};
+use crate::documents::{Interest, Rhythm};
 
 pub use document::ResourceFacts;
+pub use encoded_document::EncodedDocument;
 pub use metrics::DiscoveryMetrics;
 pub use path::DiscoveryPath;
-pub use rendition::Rendition;
 
-/// How often the API server is asked while somebody wants discovery: with it a
-/// new custom resource is shown within a second, and nobody waits.
-const ACTIVE: Duration = Duration::from_millis(500);
-/// And while nobody does.
-const IDLE: Duration = Duration::from_secs(30);
-/// How long after the last question that is.
-const ACTIVE_FOR: Duration = Duration::from_secs(180);
+/// How often the API server is asked.
+const RHYTHM: Rhythm = Rhythm {
+    // A new custom resource is shown within a second, and nobody waits.
+    active: Duration::from_millis(500),
+    idle: Duration::from_secs(30),
+    active_for: Duration::from_secs(180),
+};
 
 /// APIServices change with the groups they are of; this is for changes of a
 /// priority alone.
@@ -79,7 +78,7 @@ const WITHOUT_PEERS: &str =
 
 /// What there is at a path.
 pub enum Found {
-    Document(Arc<Rendition>),
+    Document(Arc<EncodedDocument>),
     /// It is hidden.
     Missing(Missing),
     /// Upstream answers, or the backend that owns the path.
@@ -104,59 +103,57 @@ pub enum Peers {
 
 /// One of the two documents of everything, from fetching to clients.
 struct Everything {
-    kept: [Arc<Kept>; 2],
-    merged: [MergedMemo; 2],
+    documents: [Arc<RemoteDocument>; 2],
+    merged: [DerivedMerged; 2],
 }
 
 /// By the numbers of the upstream's document and of its APIServices, and the
 /// generation.
-type MergedMemo = Memo<(u64, u64, u64), Merged>;
+type DerivedMerged = Derived<(u64, u64, u64), Merged>;
 
 struct VersionDocument {
-    kept: Arc<Kept>,
-    made: Memo<(u64, u64), Option<Arc<Rendition>>>,
+    document: Arc<RemoteDocument>,
+    made: Derived<(u64, u64), Option<Arc<EncodedDocument>>>,
 }
 
 pub struct Discovery {
     server: Arc<Server>,
     api: Everything,
     apis: Everything,
-    plain_api: Arc<Kept>,
-    plain_api_made: Memo<u64, Rendition>,
-    plain_apis: Arc<Kept>,
-    plain_apis_made: Memo<(u64, u64, u64, u64), MergedGroups>,
-    api_services: Arc<Kept>,
-    priorities: Memo<(u64, u64), Priorities>,
+    plain_api: Arc<RemoteDocument>,
+    plain_api_made: Derived<u64, EncodedDocument>,
+    plain_apis: Arc<RemoteDocument>,
+    plain_apis_made: Derived<(u64, u64, u64, u64), MergedGroups>,
+    api_services: Arc<RemoteDocument>,
+    priorities: Derived<(u64, u64), Priorities>,
     versions: Mutex<HashMap<GroupVersion, Arc<VersionDocument>>>,
-    backends: Mutex<Vec<Backend>>,
+    backends: Mutex<Vec<PolledBackend>>,
     /// The upstream's versions that our configuration gives another place.
     local: Mutex<Vec<SourceVersion>>,
     config: watch::Sender<Arc<RuntimeConfig>>,
     /// Raised by every change of what backends serve and of what is hidden.
     generation: Arc<AtomicU64>,
-    asked: Mutex<Option<Instant>>,
-    /// Something changed that the background task should know.
-    wake: Notify,
+    interest: Interest,
 }
 
 impl Everything {
     fn new(path: &str) -> Self {
-        let kept = |accept| {
+        let document = |accept| {
             let wanted = Wanted {
                 accept,
                 content_type: EVERYTHING,
                 own: true,
             };
-            Kept::new(path, wanted)
+            RemoteDocument::new(path, wanted)
         };
         Self {
-            kept: [kept(EVERYTHING), kept(WITHOUT_PEERS)],
+            documents: [document(EVERYTHING), document(WITHOUT_PEERS)],
             merged: Default::default(),
         }
     }
 
-    fn of(&self, peers: Peers) -> (&Arc<Kept>, &MergedMemo) {
-        let [with, without] = &self.kept;
+    fn of(&self, peers: Peers) -> (&Arc<RemoteDocument>, &DerivedMerged) {
+        let [with, without] = &self.documents;
         let [merged_with, merged_without] = &self.merged;
         match peers {
             Peers::Included => (with, merged_with),
@@ -173,7 +170,7 @@ impl Discovery {
                 content_type: JSON,
                 own: true,
             };
-            Kept::new(path, wanted)
+            RemoteDocument::new(path, wanted)
         };
         Self {
             server: Arc::new(Server {
@@ -184,18 +181,17 @@ impl Discovery {
             api: Everything::new("/api"),
             apis: Everything::new("/apis"),
             plain_api: plain("/api"),
-            plain_api_made: Memo::default(),
+            plain_api_made: Derived::default(),
             plain_apis: plain("/apis"),
-            plain_apis_made: Memo::default(),
+            plain_apis_made: Derived::default(),
             api_services: plain("/apis/apiregistration.k8s.io/v1/apiservices"),
-            priorities: Memo::default(),
+            priorities: Derived::default(),
             versions: Mutex::default(),
             backends: Mutex::default(),
             local: Mutex::default(),
             config: watch::Sender::default(),
             generation: Arc::default(),
-            asked: Mutex::default(),
-            wake: Notify::new(),
+            interest: Interest::new(RHYTHM),
         }
     }
 
@@ -212,7 +208,7 @@ impl Discovery {
             let generation = self.generation.clone();
             let known = before.iter().find(|b| b.source.name == source.name);
             let metrics = self.server.metrics.clone();
-            backends.push(Backend::start(source, known, metrics, move || {
+            backends.push(PolledBackend::start(source, known, metrics, move || {
                 generation.fetch_add(1, Ordering::Relaxed);
             }));
         }
@@ -269,8 +265,8 @@ impl Discovery {
 
     /// The API server is another one: nothing that is known of it holds.
     pub fn upstream_replaced(&self) {
-        for kept in self.all_kept() {
-            kept.forget();
+        for document in self.all_documents() {
+            document.forget();
         }
         self.versions.lock().clear();
         self.changed();
@@ -278,11 +274,11 @@ impl Discovery {
 
     fn changed(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
-        self.wake.notify_one();
+        self.interest.wake();
     }
 
-    fn all_kept(&self) -> impl Iterator<Item = &Arc<Kept>> {
-        let everything = self.api.kept.iter().chain(&self.apis.kept);
+    fn all_documents(&self) -> impl Iterator<Item = &Arc<RemoteDocument>> {
+        let everything = self.api.documents.iter().chain(&self.apis.documents);
         everything.chain([&self.plain_api, &self.plain_apis, &self.api_services])
     }
 
@@ -290,48 +286,46 @@ impl Discovery {
     pub async fn run(self: Arc<Self>) {
         let mut known = None;
         loop {
-            let [api, _] = &self.api.kept;
-            let [apis, _] = &self.apis.kept;
+            let [api, _] = &self.api.documents;
+            let [apis, _] = &self.apis.documents;
             api.refresh(&self.server);
             apis.refresh(&self.server);
             if self.has_ours() {
                 let number = apis.last().map(|d| d.number);
-                let age = self.api_services.current().map(|then| then.elapsed());
+                let age = self.api_services.confirmed().map(|then| then.elapsed());
                 if number != known || age.is_none_or(|age| age > PRIORITIES_MAX_AGE) {
                     known = number;
                     self.api_services.refresh(&self.server);
                 }
             }
-            let active = (*self.asked.lock()).is_some_and(|then| then.elapsed() < ACTIVE_FOR);
-            let pause = if active { ACTIVE } else { IDLE };
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = self.wake.notified() => {}
+                () = tokio::time::sleep(self.interest.period()) => {}
+                () = self.interest.woken() => {}
             }
         }
     }
 
     /// What there is at a path. `everything` asks for the one document.
     pub async fn find(&self, path: &DiscoveryPath, everything: Option<Peers>) -> Found {
-        self.note_question();
+        self.interest.note();
         let found = match (path, everything) {
             (DiscoveryPath::Api, Some(peers)) => {
                 let merged = self.merged(&self.api, peers).await;
-                merged.map(|m| m.rendition.clone())
+                merged.map(|m| m.encoded.clone())
             }
             (DiscoveryPath::Apis, Some(peers)) => {
                 let merged = self.merged(&self.apis, peers).await;
-                merged.map(|m| m.rendition.clone())
+                merged.map(|m| m.encoded.clone())
             }
             (DiscoveryPath::Api, None) => {
                 let document = self.plain_api.get(&self.server, MAX_AGE).await;
                 document.map(|d| {
-                    let make = || Rendition::new(d.body.clone(), None);
+                    let make = || EncodedDocument::new(d.body.clone(), None);
                     self.plain_api_made.get(d.number, make)
                 })
             }
             (DiscoveryPath::Apis | DiscoveryPath::ApisSlash, _) => {
-                self.groups().await.map(|g| g.rendition.clone())
+                self.groups().await.map(|g| g.encoded.clone())
             }
             (DiscoveryPath::Group(group), _) => return self.find_group(group).await,
             (DiscoveryPath::Version(version), _) => return self.find_version(version).await,
@@ -343,8 +337,8 @@ impl Discovery {
         let Some(groups) = self.groups().await else {
             return Found::Elsewhere;
         };
-        if let Some(rendition) = groups.group(group) {
-            return Found::Document(rendition);
+        if let Some(encoded) = groups.group(group) {
+            return Found::Document(encoded);
         }
         let hidden = self.last(&self.apis).is_some_and(|merged| {
             !merged.has_group(group) && merged.hidden.iter().any(|gv| gv.group == group)
@@ -377,7 +371,7 @@ impl Discovery {
         let Some(of_version) = self.version_document(version) else {
             return Found::Elsewhere;
         };
-        let Some(document) = of_version.kept.get(&server, MAX_AGE).await else {
+        let Some(document) = of_version.document.get(&server, MAX_AGE).await else {
             return Found::Elsewhere;
         };
         let key = (document.number, self.generation());
@@ -385,7 +379,7 @@ impl Discovery {
             .made
             .get(key, || plain_version(&document, version, &config));
         match &*made {
-            Some(rendition) => Found::Document(rendition.clone()),
+            Some(encoded) => Found::Document(encoded.clone()),
             None => Found::Elsewhere,
         }
     }
@@ -431,9 +425,9 @@ impl Discovery {
 
     /// Brings the gauges up to date.
     pub fn observe(&self) {
-        let [apis, _] = &self.apis.kept;
-        if let Some(current) = apis.current() {
-            self.server.metrics.age(UPSTREAM, current.elapsed());
+        let [apis, _] = &self.apis.documents;
+        if let Some(confirmed) = apis.confirmed() {
+            self.server.metrics.age(UPSTREAM, confirmed.elapsed());
         }
         for backend in self.backends.lock().iter() {
             if let Some(age) = backend.age() {
@@ -447,14 +441,6 @@ impl Discovery {
             &self.api
         } else {
             &self.apis
-        }
-    }
-
-    fn note_question(&self) {
-        let now = Instant::now();
-        let before = self.asked.lock().replace(now);
-        if before.is_none_or(|then| now.saturating_duration_since(then) > ACTIVE_FOR) {
-            self.wake.notify_one();
         }
     }
 
@@ -478,8 +464,8 @@ impl Discovery {
 
     /// A document no older than a second, or the last one.
     async fn merged(&self, everything: &Everything, peers: Peers) -> Option<Arc<Merged>> {
-        let (kept, _) = everything.of(peers);
-        let document = kept.get(&self.server, MAX_AGE).await?;
+        let (document, _) = everything.of(peers);
+        let document = document.get(&self.server, MAX_AGE).await?;
         if self.api_services.last().is_none() && self.has_ours() {
             self.api_services
                 .get(&self.server, PRIORITIES_MAX_AGE)
@@ -490,28 +476,29 @@ impl Discovery {
 
     /// The last document, whatever its age.
     fn last(&self, everything: &Everything) -> Option<Arc<Merged>> {
-        let (kept, _) = everything.of(Peers::Included);
-        Some(self.merge(everything, Peers::Included, &kept.last()?))
+        let (document, _) = everything.of(Peers::Included);
+        let document = document.last()?;
+        Some(self.merge(everything, Peers::Included, &document))
     }
 
     fn merge(&self, everything: &Everything, peers: Peers, document: &Document) -> Arc<Merged> {
-        let (_, memo) = everything.of(peers);
+        let (_, merged) = everything.of(peers);
         let api_services = self.api_services.last();
         let number = api_services.as_ref().map_or(0, |d| d.number);
-        memo.get((document.number, self.generation(), number), || {
+        merged.get((document.number, self.generation(), number), || {
             self.server.metrics.aggregated();
             let core = std::ptr::eq(everything, &self.api);
             let mut ours: Vec<(GroupVersion, Version)> = self
                 .backends
                 .lock()
                 .iter()
-                .flat_map(Backend::entries)
+                .flat_map(PolledBackend::entries)
                 .map(|(registered, version)| (registered.group_version, version))
                 .filter(|(gv, _)| gv.group.is_empty() == core)
                 .collect();
             let local = self.local.lock().clone();
             ours.extend(merged::of_upstream(document, &local));
-            let priorities = self.priorities(api_services.as_ref());
+            let priorities = self.priorities(api_services.as_deref());
             Merged::new(document, ours, &priorities, &self.hides())
         })
     }
@@ -550,7 +537,7 @@ impl Discovery {
             let ours: Vec<GroupVersion> = ours.map(|v| v.group_version).collect();
             let config = self.hides();
             hidden.extend(ours.iter().filter(|gv| !config.is_enabled(gv)).cloned());
-            let priorities = self.priorities(api_services.as_ref());
+            let priorities = self.priorities(api_services.as_deref());
             MergedGroups::new(&plain, &ours, &priorities, &hidden)
         }))
     }
@@ -594,8 +581,8 @@ impl Discovery {
             own: false,
         };
         let document = Arc::new(VersionDocument {
-            kept: Kept::new(&version.path(), wanted),
-            made: Memo::default(),
+            document: RemoteDocument::new(&version.path(), wanted),
+            made: Derived::default(),
         });
         versions.insert(version.clone(), document.clone());
         Some(document)
@@ -607,7 +594,7 @@ fn plain_version(
     document: &Document,
     version: &GroupVersion,
     config: &RuntimeConfig,
-) -> Option<Arc<Rendition>> {
+) -> Option<Arc<EncodedDocument>> {
     let hidden = |resource: &str| {
         let gvr = GroupVersionResource::new(&version.group, &version.version, resource);
         !config.is_resource_enabled(&gvr)
@@ -617,5 +604,5 @@ fn plain_version(
     } else {
         resource_list::without(&document.body, hidden)?
     };
-    Some(Arc::new(Rendition::new(json, None)))
+    Some(Arc::new(EncodedDocument::new(json, None)))
 }

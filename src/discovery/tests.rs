@@ -11,6 +11,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use hyper::service::service_fn;
 use kubernetes_wire::negotiation::MediaType;
+use tokio::time::Instant;
 
 use super::*;
 use crate::metrics::Metrics;
@@ -143,7 +144,10 @@ async fn answer(
             response.body(Full::default()).unwrap()
         }
         Some(Reply::Silence) => std::future::pending().await,
-        Some(Reply::Endless) => build(EVERYTHING, vec![b' '; fetch::MAX_BACKEND_BYTES + 1].into()),
+        Some(Reply::Endless) => build(
+            EVERYTHING,
+            vec![b' '; polled_backend::LIMITS.most + 1].into(),
+        ),
         None => {
             let response = Response::builder().status(404);
             response.body(Full::default()).unwrap()

@@ -1,6 +1,7 @@
 //! From a request to the document it gets.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::Utc;
 use futures::future::join_all;
@@ -13,14 +14,14 @@ use http::{HeaderMap, Method, StatusCode};
 use super::OpenApi;
 use super::accept::{self, Accepted, Encoding, Version};
 use super::document::{Document, Reply, http_date};
-use super::fetch::FetchError;
-use super::kept::Missing;
+use super::error::DocumentError;
 use super::merged_root::{MergedRoot, Owner};
 use super::metrics::Kind;
-use super::root::{self, Root};
+use super::root;
+use super::server::FRESH;
 use super::v2;
+use super::v3_cache::Missing;
 use super::view::View;
-use super::watched::Watched;
 
 /// gziphandler's least size.
 const GZIP_ABOVE: usize = 512;
@@ -46,12 +47,6 @@ pub enum Outcome {
     Unavailable(String),
 }
 
-enum Freshness {
-    Recent,
-    /// Of a check that begins now.
-    Newest,
-}
-
 impl OpenApi {
     pub async fn answer(&self, request: &Request<'_>) -> Outcome {
         let (kind, outcome) = if request.path == root::PATH {
@@ -70,7 +65,7 @@ impl OpenApi {
             Outcome::Unavailable(_) => "unavailable",
         };
         self.metrics.request(kind, result);
-        self.metrics.kept(self.kept.bytes());
+        self.metrics.kept(self.v3_cache.bytes());
         outcome
     }
 
@@ -80,7 +75,7 @@ impl OpenApi {
         if request.headers.contains_key(RANGE) && self.view.load().is_plain() {
             return Outcome::Forward;
         }
-        match self.merged_root(Freshness::Recent).await {
+        match self.merged_root(FRESH).await {
             Some(merged) => {
                 let document = root::document(merged.bytes.clone(), http_date(Utc::now()));
                 let mut reply = document.reply(request.headers);
@@ -95,14 +90,10 @@ impl OpenApi {
     }
 
     /// `None` as long as upstream's root is not known.
-    async fn merged_root(&self, freshness: Freshness) -> Option<Arc<MergedRoot>> {
+    async fn merged_root(&self, max_age: Duration) -> Option<Arc<MergedRoot>> {
         let view = self.view.load_full();
-        let find = async |root: &Watched<Root>| match freshness {
-            Freshness::Recent => root.recent().await,
-            Freshness::Newest => root.newest().await,
-        };
-        let backends = join_all(view.backends.iter().map(|b| find(&b.server.root)));
-        let (upstream, backends) = tokio::join!(find(&self.main.root), backends);
+        let backends = join_all(view.backends.iter().map(|b| b.server.root(max_age)));
+        let (upstream, backends) = tokio::join!(self.main.root(max_age), backends);
         let upstream = upstream?;
         if let Some(merged) = self.root.load_full()
             && merged.is_of(&view, &upstream, &backends)
@@ -115,7 +106,7 @@ impl OpenApi {
     }
 
     async fn answer_document(&self, request: &Request<'_>, key: &str) -> Outcome {
-        let Some(merged) = self.merged_root(Freshness::Recent).await else {
+        let Some(merged) = self.merged_root(FRESH).await else {
             return Outcome::Forward;
         };
         let wanted = request.hash.filter(|hash| !hash.is_empty());
@@ -126,7 +117,7 @@ impl OpenApi {
         };
         // The caller may have heard of something newer.
         let newest = match outdated {
-            true => self.merged_root(Freshness::Newest).await,
+            true => self.merged_root(Duration::ZERO).await,
             false => Some(merged),
         };
         let Some(newest) = newest else {
@@ -163,13 +154,13 @@ impl OpenApi {
             Accepted::NoClause | Accepted::Unreadable if upstreams => return Outcome::Forward,
             _ => return not_acceptable(&["Accept"]),
         };
-        let document = match self.kept.document(owner, key, encoding).await {
+        let document = match self.v3_cache.document(owner, key, encoding).await {
             Ok(document) => document,
             Err(_) if upstreams => return Outcome::Forward,
             Err(missing) => {
                 return match missing.as_ref() {
                     Missing::NotFound => Outcome::Reply(Reply::empty(StatusCode::NOT_FOUND)),
-                    Missing::Failed(FetchError::Status(StatusCode::NOT_ACCEPTABLE)) => {
+                    Missing::Failed(DocumentError::Status(StatusCode::NOT_ACCEPTABLE)) => {
                         not_acceptable(&["Accept"])
                     }
                     Missing::Failed(error) => Outcome::Unavailable(error.to_string()),
@@ -218,10 +209,11 @@ impl OpenApi {
 
     async fn v2_document(&self, view: &Arc<View>, encoding: Encoding) -> Option<Arc<Document>> {
         if view.is_plain() {
-            return self.main.v2(encoding).recent().await;
+            return self.main.v2(encoding).await;
         }
-        let backends = view.backends.iter().map(|b| b.server.v2_json.recent());
-        let (upstream, backends) = tokio::join!(self.main.v2_json.recent(), join_all(backends));
+        let json = Encoding::Json;
+        let backends = view.backends.iter().map(|b| b.server.v2(json));
+        let (upstream, backends) = tokio::join!(self.main.v2(json), join_all(backends));
         let parts = v2::Parts {
             view: view.clone(),
             upstream: upstream?,

@@ -28,26 +28,6 @@ impl Kind {
     }
 }
 
-/// What came of a question to a document's server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
-    Changed,
-    Unchanged,
-    NotFound,
-    Failed,
-}
-
-impl Check {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Changed => "changed",
-            Self::Unchanged => "unchanged",
-            Self::NotFound => "not_found",
-            Self::Failed => "failed",
-        }
-    }
-}
-
 impl OpenApiMetrics {
     pub fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let metrics = Self {
@@ -81,9 +61,9 @@ impl OpenApiMetrics {
         self.requests.with_label_values(labels).inc();
     }
 
-    /// `backend` is a configured name.
-    pub(super) fn check(&self, backend: &str, kind: Kind, check: Check) {
-        let labels = &[backend, kind.as_str(), check.as_str()];
+    /// `backend` is a configured name, `result` how the question ended.
+    pub(super) fn check(&self, backend: &str, kind: Kind, result: &str) {
+        let labels = &[backend, kind.as_str(), result];
         self.checks.with_label_values(labels).inc();
     }
 

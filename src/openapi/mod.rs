@@ -16,16 +16,15 @@ mod accept;
 mod answer;
 mod convert;
 mod document;
-mod fetch;
+mod error;
 mod gnostic;
-mod kept;
 mod merged_root;
 mod metrics;
 mod root;
 mod server;
 mod v2;
+mod v3_cache;
 mod view;
-mod watched;
 
 pub use answer::{Outcome, Request};
 pub use document::Reply;
@@ -35,13 +34,13 @@ use std::sync::Arc;
 
 use apifront_upstream::Upstream;
 use arc_swap::{ArcSwap, ArcSwapOption};
-use kept::Kept;
 use merged_root::MergedRoot;
 use parking_lot::Mutex;
 use server::Server;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
-use view::{Backend, View};
+use v3_cache::V3Cache;
+use view::{ShownBackend, View};
 
 use crate::aggregation::Source;
 use crate::config::RuntimeConfig;
@@ -55,20 +54,20 @@ pub struct OpenApi {
     root: ArcSwapOption<MergedRoot>,
     /// Locked while it is made: whoever comes meanwhile wants the same.
     v2: tokio::sync::Mutex<Option<Arc<v2::Merged>>>,
-    kept: Kept,
+    v3_cache: V3Cache,
     metrics: OpenApiMetrics,
 }
 
 impl OpenApi {
     pub fn new(upstream: Arc<ArcSwap<Upstream>>, metrics: OpenApiMetrics) -> Self {
         Self {
-            main: Arc::new(Server::new("", upstream, None)),
+            main: Arc::new(Server::new("", upstream, None, metrics.clone())),
             view: ArcSwap::default(),
             changing: Mutex::new(()),
             changed: watch::Sender::new(()),
             root: ArcSwapOption::empty(),
             v2: tokio::sync::Mutex::default(),
-            kept: Kept::default(),
+            v3_cache: V3Cache::default(),
             metrics,
         }
     }
@@ -86,9 +85,10 @@ impl OpenApi {
                     &source.name,
                     source.upstream,
                     known.map(Arc::as_ref),
+                    self.metrics.clone(),
                 )),
             };
-            Backend {
+            ShownBackend {
                 server,
                 versions: source.versions,
             }
@@ -121,10 +121,7 @@ impl OpenApi {
         let mut changed = self.changed.subscribe();
         let mut tasks = JoinSet::new();
         let mut running: Vec<(u64, AbortHandle)> = Vec::new();
-        let mut start = |server: Arc<Server>| {
-            let metrics = self.metrics.clone();
-            tasks.spawn(async move { server.keep(&metrics).await })
-        };
+        let mut start = |server: Arc<Server>| tasks.spawn(server.keep());
         start(self.main.clone());
         loop {
             changed.borrow_and_update();

@@ -10,7 +10,7 @@ use kubernetes_wire::api::{GroupVersion, go_json};
 use serde::{Deserialize, Serialize};
 
 use super::document::Document;
-use super::fetch::FetchError;
+use super::error::DocumentError;
 
 pub(super) const PATH: &str = "/openapi/v3";
 
@@ -47,9 +47,9 @@ struct Item {
 }
 
 impl Root {
-    pub fn parse(bytes: Bytes) -> Result<Self, FetchError> {
+    pub fn parse(bytes: Bytes) -> Result<Self, DocumentError> {
         let written: Written =
-            serde_json::from_slice(&bytes).map_err(|e| FetchError::Content(e.to_string()))?;
+            serde_json::from_slice(&bytes).map_err(|e| DocumentError::Content(e.to_string()))?;
         let paths = written.paths.into_iter();
         Ok(Self {
             bytes,

@@ -1,4 +1,4 @@
-//! One server of documents: upstream, or a backend.
+//! One server of OpenAPI documents: upstream, or a backend.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,22 +6,52 @@ use std::time::Duration;
 
 use apifront_upstream::Upstream;
 use arc_swap::ArcSwap;
-use http::HeaderMap;
-use http::header::{ACCEPT, CONTENT_TYPE, IF_NONE_MATCH};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
 
 use super::accept::{Encoding, Version};
 use super::convert;
 use super::document::Document;
-use super::fetch::{self, FetchError, Fetched, MAX_DOCUMENT, MAX_ROOT};
-use super::metrics::{Check, Kind, OpenApiMetrics};
+use super::error::DocumentError;
+use super::metrics::{Kind, OpenApiMetrics};
 use super::root::{self, Root};
-use super::watched::{Found, Watched};
+use crate::documents::{Fetched, Interest, Limits, Pace, Recent, Refreshed, Rhythm, fetch};
 
 /// How long a request waits for upstream: longer than it takes to build a
 /// merged document anew.
 const WAIT_FOR_UPSTREAM: Duration = Duration::from_secs(5);
 /// And for a backend, without which there is an answer, too.
 const WAIT_FOR_BACKEND: Duration = Duration::from_millis(500);
+
+/// How old an answer may be: a check and the pause before it.
+pub const FRESH: Duration = Duration::from_millis(1500);
+
+const RHYTHM: Rhythm = Rhythm {
+    // New CustomResourceDefinitions are to be seen within about a second.
+    active: Duration::from_secs(1),
+    // As kube-aggregator asks its backends.
+    idle: Duration::from_secs(60),
+    // Clients like kubectl ask a few times in a row, and then not at all.
+    active_for: Duration::from_secs(30),
+};
+
+/// From question to last byte. kube-aggregator waits a minute; a server that
+/// takes longer than this, for a document it has ready, hangs.
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// The merged document of kube-apiserver 1.36 has 2.2 MB, that of a cluster
+/// with a thousand CustomResourceDefinitions some 60. A larger one is an error
+/// of its server: the one before it stays, or it is forwarded.
+const DOCUMENT: Limits = Limits {
+    most: 128 << 20,
+    within: WITHIN,
+};
+
+/// One line for each group version.
+const ROOT: Limits = Limits {
+    most: 4 << 20,
+    within: WITHIN,
+};
 
 /// Tells servers apart that have, or had, the same name.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
@@ -31,15 +61,42 @@ pub struct Server {
     /// Empty for upstream.
     pub name: String,
     pub upstream: Arc<ArcSwap<Upstream>>,
-    pub root: Watched<Root>,
-    pub v2_json: Watched<Document>,
+    root: Checked<Root>,
+    v2_json: Checked<Document>,
     /// Of backends, JSON alone is merged.
-    pub v2_protobuf: Watched<Document>,
+    v2_protobuf: Checked<Document>,
+    metrics: OpenApiMetrics,
+}
+
+/// A document that is checked while somebody asks for it.
+struct Checked<T> {
+    recent: Arc<Recent<T>>,
+    interest: Interest,
+}
+
+impl<T: Send + Sync + 'static> Checked<T> {
+    fn new(before: Option<&Self>, wait: Duration) -> Self {
+        let pace = Pace {
+            wait,
+            gap: Duration::from_millis(100),
+            retry: Duration::from_secs(1),
+            waits_for_first: false,
+        };
+        Self {
+            recent: Recent::new(before.and_then(|b| b.recent.last()), pace),
+            interest: Interest::new(RHYTHM),
+        }
+    }
 }
 
 impl Server {
     /// `before` is what knew the same server so far.
-    pub fn new(name: &str, upstream: Arc<ArcSwap<Upstream>>, before: Option<&Self>) -> Self {
+    pub fn new(
+        name: &str,
+        upstream: Arc<ArcSwap<Upstream>>,
+        before: Option<&Self>,
+        metrics: OpenApiMetrics,
+    ) -> Self {
         let wait = if name.is_empty() {
             WAIT_FOR_UPSTREAM
         } else {
@@ -49,9 +106,10 @@ impl Server {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             name: name.to_owned(),
             upstream,
-            root: Watched::new(before.and_then(|b| b.root.known()), wait),
-            v2_json: Watched::new(before.and_then(|b| b.v2_json.known()), wait),
-            v2_protobuf: Watched::new(None, wait),
+            root: Checked::new(before.map(|b| &b.root), wait),
+            v2_json: Checked::new(before.map(|b| &b.v2_json), wait),
+            v2_protobuf: Checked::new(None, wait),
+            metrics,
         }
     }
 
@@ -59,97 +117,125 @@ impl Server {
         self.name.is_empty()
     }
 
-    pub fn v2(&self, encoding: Encoding) -> &Watched<Document> {
+    /// The root, no older than `max_age` if that can be had soon.
+    pub async fn root(self: &Arc<Self>, max_age: Duration) -> Option<Arc<Root>> {
+        self.root.interest.note();
+        let ask = |known| self.clone().ask_root(known);
+        self.root.recent.get(max_age, ask).await
+    }
+
+    /// The v2 document as it was a moment ago.
+    pub async fn v2(self: &Arc<Self>, encoding: Encoding) -> Option<Arc<Document>> {
+        let document = self.checked_v2(encoding);
+        document.interest.note();
+        let ask = |known| self.clone().ask_v2(encoding, known);
+        document.recent.get(FRESH, ask).await
+    }
+
+    fn checked_v2(&self, encoding: Encoding) -> &Checked<Document> {
         match encoding {
             Encoding::Json => &self.v2_json,
             Encoding::Protobuf => &self.v2_protobuf,
         }
     }
 
-    /// Keeps all of its documents recent, for ever. v2 is large: nobody's
-    /// until somebody asks for it.
-    pub async fn keep(&self, metrics: &OpenApiMetrics) {
-        let observe = |kind: Kind| {
-            move |found: &Result<Found<()>, FetchError>| self.observe(metrics, kind, found)
-        };
+    /// Keeps all of its documents recent, for ever. v2 is large: it is not
+    /// fetched until somebody asks for it.
+    pub async fn keep(self: Arc<Self>) {
         let v2 = async |encoding| {
-            let document = self.v2(encoding);
-            document.wanted().await;
-            let check = |known| self.check_v2(encoding, known);
-            document.keep(check, observe(Kind::V2)).await;
+            let document = self.checked_v2(encoding);
+            document.interest.begins().await;
+            let ask = |known| self.clone().ask_v2(encoding, known);
+            document.recent.keep(&document.interest, ask).await;
         };
+        let ask_root = |known| self.clone().ask_root(known);
         tokio::join!(
-            self.root
-                .keep(|known| self.check_root(known), observe(Kind::V3Root)),
+            self.root.recent.keep(&self.root.interest, ask_root),
             v2(Encoding::Json),
             v2(Encoding::Protobuf),
         );
     }
 
-    fn observe(&self, metrics: &OpenApiMetrics, kind: Kind, found: &Result<Found<()>, FetchError>) {
-        let check = match found {
-            Ok(Found::Changed(())) => Check::Changed,
-            Ok(Found::Unchanged) => Check::Unchanged,
-            Ok(Found::Nothing) => Check::NotFound,
-            Err(error) => {
-                tracing::debug!(server = %self.name, document = ?kind, %error, "no OpenAPI document");
-                Check::Failed
-            }
-        };
-        metrics.check(&self.name, kind, check);
+    async fn ask_root(self: Arc<Self>, known: Option<Arc<Root>>) -> Refreshed<Root> {
+        self.observe(Kind::V3Root, self.check_root(known).await)
     }
 
-    async fn check_root(&self, known: Option<Arc<Root>>) -> Result<Found<Root>, FetchError> {
+    async fn ask_v2(
+        self: Arc<Self>,
+        encoding: Encoding,
+        known: Option<Arc<Document>>,
+    ) -> Refreshed<Document> {
+        self.observe(Kind::V2, self.check_v2(encoding, known).await)
+    }
+
+    /// Notes how a check ended.
+    fn observe<T>(&self, kind: Kind, checked: Result<Refreshed<T>, DocumentError>) -> Refreshed<T> {
+        let refreshed = checked.unwrap_or_else(|error| {
+            tracing::debug!(server = %self.name, document = ?kind, %error, "no OpenAPI document");
+            Refreshed::Failed
+        });
+        self.metrics.check(&self.name, kind, refreshed.as_str());
+        refreshed
+    }
+
+    async fn check_root(&self, known: Option<Arc<Root>>) -> Result<Refreshed<Root>, DocumentError> {
         let upstream = self.upstream.load_full();
-        let json = [(ACCEPT, "application/json")];
-        match fetch::get(&upstream, root::PATH, &json, MAX_ROOT).await? {
-            Fetched::NotModified => Ok(Found::Unchanged),
-            Fetched::NotFound if self.is_upstream() => Ok(Found::Nothing),
-            Fetched::NotFound => self.check_converted(known).await,
+        match fetch(&upstream, root::PATH, "application/json", None, ROOT).await? {
+            Fetched::NotModified => Ok(Refreshed::Unchanged),
+            Fetched::Refused(StatusCode::NOT_FOUND) if self.is_upstream() => {
+                Ok(Refreshed::NotFound)
+            }
+            Fetched::Refused(StatusCode::NOT_FOUND) => self.check_converted(known).await,
+            Fetched::Refused(status) => Err(DocumentError::Status(status)),
             Fetched::Document(_, bytes) => match known {
-                Some(known) if known.bytes == bytes => Ok(Found::Unchanged),
-                _ => Root::parse(bytes).map(Found::Changed),
+                Some(known) if known.bytes == bytes => Ok(Refreshed::Unchanged),
+                _ => Root::parse(bytes).map(Refreshed::Changed),
             },
         }
     }
 
     /// What a backend without v3 has instead.
-    async fn check_converted(&self, known: Option<Arc<Root>>) -> Result<Found<Root>, FetchError> {
+    async fn check_converted(
+        &self,
+        known: Option<Arc<Root>>,
+    ) -> Result<Refreshed<Root>, DocumentError> {
         let known = known.as_ref().and_then(|root| root.converted.as_ref());
         let known = known.map(|converted| converted.v2.clone());
         let v2 = match self.check_v2(Encoding::Json, known).await? {
-            Found::Unchanged => return Ok(Found::Unchanged),
-            Found::Nothing => return Ok(Found::Nothing),
-            Found::Changed(v2) => v2,
+            Refreshed::Changed(v2) => v2,
+            Refreshed::Unchanged => return Ok(Refreshed::Unchanged),
+            Refreshed::NotFound => return Ok(Refreshed::NotFound),
+            Refreshed::Failed => return Ok(Refreshed::Failed),
         };
         let bytes = v2.bytes.clone();
         let made = tokio::task::spawn_blocking(move || convert::convert(&bytes)).await;
         let made = made.ok().flatten();
-        let v3 = made.ok_or_else(|| FetchError::Content("no OpenAPI v2".to_owned()))?;
+        let v3 = made.ok_or_else(|| DocumentError::Content("no OpenAPI v2".to_owned()))?;
         let v3 = Document::made(v3, Version::V3.content_type(Encoding::Json));
-        Ok(Found::Changed(Root::converted(Arc::new(v2), Arc::new(v3))))
+        let root = Root::converted(Arc::new(v2), Arc::new(v3));
+        Ok(Refreshed::Changed(root))
     }
 
     async fn check_v2(
         &self,
         encoding: Encoding,
         known: Option<Arc<Document>>,
-    ) -> Result<Found<Document>, FetchError> {
+    ) -> Result<Refreshed<Document>, DocumentError> {
         let upstream = self.upstream.load_full();
         let etag = known.as_ref().and_then(|k| k.etag.as_ref()?.to_str().ok());
-        let mut headers = vec![(ACCEPT, Version::V2.accept(encoding))];
-        headers.extend(etag.map(|etag| (IF_NONE_MATCH, etag)));
-        match fetch::get(&upstream, "/openapi/v2", &headers, MAX_DOCUMENT).await? {
-            Fetched::NotModified => Ok(Found::Unchanged),
-            Fetched::NotFound => Ok(Found::Nothing),
+        let accept = Version::V2.accept(encoding);
+        match fetch(&upstream, "/openapi/v2", accept, etag, DOCUMENT).await? {
+            Fetched::NotModified => Ok(Refreshed::Unchanged),
+            Fetched::Refused(StatusCode::NOT_FOUND) => Ok(Refreshed::NotFound),
+            Fetched::Refused(status) => Err(DocumentError::Status(status)),
             Fetched::Document(headers, bytes) => {
                 check_type(&headers, &bytes, Version::V2, encoding)?;
                 match known {
                     // A server without ETags.
                     Some(known) if known.bytes == bytes && known.etag.is_none() => {
-                        Ok(Found::Unchanged)
+                        Ok(Refreshed::Unchanged)
                     }
-                    _ => Ok(Found::Changed(Document::received(&headers, bytes))),
+                    _ => Ok(Refreshed::Changed(Document::received(&headers, bytes))),
                 }
             }
         }
@@ -160,17 +246,18 @@ impl Server {
         &self,
         key: &str,
         encoding: Encoding,
-    ) -> Result<Option<Document>, FetchError> {
+    ) -> Result<Option<Document>, DocumentError> {
         let upstream = self.upstream.load_full();
-        let accept = [(ACCEPT, Version::V3.accept(encoding))];
         let path = root::url(key, None);
-        match fetch::get(&upstream, &path, &accept, MAX_DOCUMENT).await? {
+        let accept = Version::V3.accept(encoding);
+        match fetch(&upstream, &path, accept, None, DOCUMENT).await? {
             Fetched::Document(headers, bytes) => {
                 check_type(&headers, &bytes, Version::V3, encoding)?;
                 Ok(Some(Document::received(&headers, bytes)))
             }
-            Fetched::NotFound => Ok(None),
-            Fetched::NotModified => Err(FetchError::Status(http::StatusCode::NOT_MODIFIED)),
+            Fetched::Refused(StatusCode::NOT_FOUND) => Ok(None),
+            Fetched::Refused(status) => Err(DocumentError::Status(status)),
+            Fetched::NotModified => Err(DocumentError::Status(StatusCode::NOT_MODIFIED)),
         }
     }
 }
@@ -181,7 +268,7 @@ fn check_type(
     bytes: &[u8],
     version: Version,
     encoding: Encoding,
-) -> Result<(), FetchError> {
+) -> Result<(), DocumentError> {
     let given = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
     let given = given.unwrap_or_default();
     let media = given.split(';').next().unwrap_or_default().trim();
@@ -194,6 +281,6 @@ fn check_type(
     if right {
         Ok(())
     } else {
-        Err(FetchError::Content(format!("Content-Type {given:?}")))
+        Err(DocumentError::Content(format!("Content-Type {given:?}")))
     }
 }

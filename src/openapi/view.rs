@@ -11,12 +11,13 @@ use crate::config::RuntimeConfig;
 /// Replaced as a whole when the configuration changes.
 #[derive(Default)]
 pub struct View {
-    pub backends: Vec<Backend>,
+    pub backends: Vec<ShownBackend>,
     pub runtime: RuntimeConfig,
 }
 
+/// A backend and the group versions that are shown of it.
 #[derive(Clone)]
-pub struct Backend {
+pub struct ShownBackend {
     pub server: Arc<Server>,
     pub versions: Vec<SourceVersion>,
 }
@@ -55,7 +56,7 @@ impl View {
         versions
     }
 
-    pub fn backend(&self, name: &str) -> Option<&Backend> {
+    pub fn backend(&self, name: &str) -> Option<&ShownBackend> {
         self.backends.iter().find(|b| b.server.name == name)
     }
 }

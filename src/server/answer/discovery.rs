@@ -21,7 +21,7 @@ use pingora_http::RequestHeader;
 
 use super::cpu_offload::Behalf;
 use super::respond::Answer;
-use crate::discovery::{DiscoveryPath, Found, Missing, Peers, Rendition};
+use crate::discovery::{DiscoveryPath, EncodedDocument, Found, Missing, Peers};
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{Leave, Received, Ungranted};
 
@@ -81,10 +81,10 @@ pub(in crate::server) async fn answer(
     });
     let known = &granted.front().discovery;
     match known.find(&path, everything).await {
-        Found::Document(rendition) => {
+        Found::Document(encoded) => {
             let answer = match representation {
                 Some(representation) => {
-                    write(&rendition, representation, headers, Behalf::new(&granted)).await?
+                    write(&encoded, representation, headers, Behalf::new(&granted)).await?
                 }
                 None => {
                     let status = negotiation::not_acceptable(false);
@@ -158,13 +158,13 @@ fn negotiate(path: &DiscoveryPath, headers: &HeaderMap, query: &Query) -> Discov
 
 /// `None` if the document has no exact form in that encoding.
 async fn write(
-    rendition: &Arc<Rendition>,
+    encoded: &Arc<EncodedDocument>,
     wanted: DiscoveryRepresentation,
     headers: &HeaderMap,
     by: Behalf<'_>,
 ) -> Option<Answer> {
     let content_type = wanted.content_type();
-    let etag = rendition.etag().map(HeaderValue::from_str);
+    let etag = encoded.etag().map(HeaderValue::from_str);
     let etag = etag.transpose().ok()?.filter(|_| wanted.aggregated);
     if let Some(etag) = &etag
         && headers.get(IF_NONE_MATCH) == Some(etag)
@@ -176,19 +176,19 @@ async fn write(
     }
     let (media_type, pretty) = (wanted.media_type, wanted.pretty);
     let gzip = accepts_gzip(headers);
-    let make = move |rendition: &Rendition| {
-        let body = rendition.body(media_type, pretty);
+    let make = move |encoded: &EncodedDocument| {
+        let body = encoded.body(media_type, pretty);
         (
             body,
-            gzip.then(|| rendition.gzip(media_type, pretty)).flatten(),
+            gzip.then(|| encoded.gzip(media_type, pretty)).flatten(),
         )
     };
     let (body, compressed) =
-        if rendition.size() <= LARGE || rendition.is_ready(media_type, pretty, gzip) {
-            make(rendition)
+        if encoded.size() <= LARGE || encoded.is_ready(media_type, pretty, gzip) {
+            make(encoded)
         } else {
-            let rendition = rendition.clone();
-            by.run(move || make(&rendition)).await.ok()??
+            let encoded = encoded.clone();
+            by.run(move || make(&encoded)).await.ok()??
         };
     let mut answer = Answer::new(StatusCode::OK, content_type, vec![body?]);
     if let Some(etag) = &etag {

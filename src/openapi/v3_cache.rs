@@ -1,5 +1,5 @@
-//! v3 documents, fetched from their server when somebody asks for them and kept
-//! by their hash.
+//! A cache of v3 documents by their hash. They are fetched from their server
+//! when somebody asks for them.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ use moka::policy::EvictionPolicy;
 
 use super::accept::Encoding;
 use super::document::Document;
-use super::fetch::FetchError;
+use super::error::DocumentError;
 use super::merged_root::Owner;
 
 /// All documents of kube-apiserver 1.36 in both encodings have 24 MB. Above
@@ -26,11 +26,11 @@ const UNHASHED_SECONDS: u64 = 60;
 
 type Name = (u64, String, Encoding, String);
 
-pub struct Kept {
+pub struct V3Cache {
     documents: Cache<Name, Arc<Document>>,
 }
 
-impl Default for Kept {
+impl Default for V3Cache {
     fn default() -> Self {
         let weigh = |_: &Name, document: &Arc<Document>| {
             u32::try_from(document.bytes.len()).map_or(u32::MAX, |n| n.saturating_add(OVERHEAD))
@@ -45,7 +45,7 @@ impl Default for Kept {
     }
 }
 
-impl Kept {
+impl V3Cache {
     /// The document of a key as its owner has it. Who asks for one that is
     /// being fetched waits for that.
     pub async fn document(
@@ -58,7 +58,7 @@ impl Kept {
             (Some(document), Encoding::Json) => return Ok(document.clone()),
             // It is made of JSON, as JSON alone.
             (Some(_), Encoding::Protobuf) => {
-                let status = FetchError::Status(StatusCode::NOT_ACCEPTABLE);
+                let status = DocumentError::Status(StatusCode::NOT_ACCEPTABLE);
                 return Err(Arc::new(Missing::Failed(status)));
             }
             (None, _) => {}
@@ -89,5 +89,5 @@ pub enum Missing {
     #[error("its server does not have it")]
     NotFound,
     #[error(transparent)]
-    Failed(FetchError),
+    Failed(DocumentError),
 }

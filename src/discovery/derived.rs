@@ -1,19 +1,19 @@
-//! What is made of some inputs, kept until they change.
+//! A value made of some inputs and kept until they change.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// The last value made. Who needs one that is being made waits for it.
-pub(super) struct Memo<K, V>(Mutex<Option<(K, Arc<V>)>>);
+/// The last value made. A caller that needs one being made waits for it.
+pub(super) struct Derived<K, V>(Mutex<Option<(K, Arc<V>)>>);
 
-impl<K, V> Default for Memo<K, V> {
+impl<K, V> Default for Derived<K, V> {
     fn default() -> Self {
         Self(Mutex::new(None))
     }
 }
 
-impl<K: PartialEq, V> Memo<K, V> {
+impl<K: PartialEq, V> Derived<K, V> {
     pub(super) fn get(&self, key: K, make: impl FnOnce() -> V) -> Arc<V> {
         let mut last = self.0.lock();
         if let Some((known, value)) = &*last

@@ -19,14 +19,14 @@ struct Encoded {
 }
 
 #[derive(Debug)]
-pub struct Rendition {
+pub struct EncodedDocument {
     json: Bytes,
     /// With its quotes.
     etag: Option<String>,
     encoded: [Encoded; 4],
 }
 
-impl Rendition {
+impl EncodedDocument {
     /// `json` as Go writes it, a newline at its end.
     pub(super) fn new(json: Bytes, etag: Option<String>) -> Self {
         Self {
@@ -46,7 +46,7 @@ impl Rendition {
         self.json.len()
     }
 
-    /// Whether [`Rendition::body`] has nothing to do.
+    /// Whether [`EncodedDocument::body`] has nothing to do.
     pub fn is_ready(&self, media_type: MediaType, pretty: bool, gzip: bool) -> bool {
         let encoded = self.encoded(media_type, pretty);
         encoded.plain.get().is_some() && (!gzip || encoded.gzip.get().is_some())

@@ -1,4 +1,5 @@
-//! The part of one backend: asked by a task of its own, kept when it fails.
+//! The discovery documents of one backend. A task asks for them again and again,
+//! and what is known stays when the backend fails.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,15 +7,17 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use http::StatusCode;
+use http::header::{CONTENT_TYPE, ETAG};
 use kubernetes_wire::api::{GroupVersion, go_json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::backend_document::{GroupDiscoveryList, ResourceList, Unreadable, VersionDiscovery};
 use super::document::Version;
-use super::fetch::{self, FetchError, Fetched, MAX_BACKEND_BYTES};
-use super::metrics::{DiscoveryMetrics, Refresh};
+use super::metrics::DiscoveryMetrics;
+use super::remote_document::{WITHIN, text};
 use crate::aggregation::{Source, SourceVersion};
+use crate::documents::{FetchError, Fetched, Limits, fetch};
 
 /// Time between questions. kube-aggregator takes a minute; one answered with
 /// 304 costs a backend nothing.
@@ -23,13 +26,19 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// After a failure, doubled with each up to the last: as kube-aggregator has it.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
+/// A backend serves some groups.
+pub(super) const LIMITS: Limits = Limits {
+    most: 8 << 20,
+    within: WITHIN,
+};
+
 const ACCEPT: &str = concat!(
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,",
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 );
 
 /// A backend that is being asked. The task ends when this is dropped.
-pub(super) struct Backend {
+pub(super) struct PolledBackend {
     pub(super) source: Source,
     known: Arc<Known>,
     task: JoinHandle<()>,
@@ -61,18 +70,18 @@ struct Memory {
     versions: HashMap<GroupVersion, VersionDiscovery>,
 }
 
-impl Drop for Backend {
+impl Drop for PolledBackend {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Backend {
+impl PolledBackend {
     /// Begins to ask. What an earlier one knew of the same service is believed
     /// until the first answer. `changed` is called when the entries have.
     pub(super) fn start(
         source: Source,
-        before: Option<&Backend>,
+        before: Option<&PolledBackend>,
         metrics: DiscoveryMetrics,
         changed: impl Fn() + Send + 'static,
     ) -> Self {
@@ -139,19 +148,12 @@ async fn ask_forever(
         let pause = match failure {
             None => {
                 *known.current.lock() = Some(began);
-                metrics.refreshed(
-                    &source.name,
-                    if is_new {
-                        Refresh::Changed
-                    } else {
-                        Refresh::Unchanged
-                    },
-                );
+                metrics.refreshed(&source.name, if is_new { "changed" } else { "unchanged" });
                 backoff = BACKOFF.0;
                 INTERVAL
             }
             Some(error) => {
-                metrics.refreshed(&source.name, Refresh::Failed);
+                metrics.refreshed(&source.name, "failed");
                 if is_new {
                     tracing::warn!(source = source.name, %error, "discovery failed");
                 } else {
@@ -210,8 +212,7 @@ async fn ask_everything(source: &Source, memory: &mut Memory) -> Result<bool, Ba
     const PATH: &str = "/apis";
     let upstream = source.upstream.load_full();
     let etag = memory.etag.take();
-    let fetched = fetch::fetch(&upstream, PATH, ACCEPT, etag.as_deref(), MAX_BACKEND_BYTES);
-    match fetched.await? {
+    match fetch(&upstream, PATH, ACCEPT, etag.as_deref(), LIMITS).await? {
         Fetched::NotModified => {
             memory.etag = etag;
             Ok(true)
@@ -220,8 +221,10 @@ async fn ask_everything(source: &Source, memory: &mut Memory) -> Result<bool, Ba
             let path = PATH.to_owned();
             Err(BackendError::Refused { path, code })
         }
-        Fetched::Document(document) if is_everything(&document.content_type) => {
-            let list = GroupDiscoveryList::parse(&document.body)?;
+        Fetched::Document(headers, body)
+            if is_everything(&text(&headers, CONTENT_TYPE).unwrap_or_default()) =>
+        {
+            let list = GroupDiscoveryList::parse(&body)?;
             memory.versions.clear();
             for group in list.items {
                 for version in group.versions {
@@ -232,10 +235,10 @@ async fn ask_everything(source: &Source, memory: &mut Memory) -> Result<bool, Ba
                     memory.versions.insert(name, version);
                 }
             }
-            memory.etag = document.etag;
+            memory.etag = text(&headers, ETAG);
             Ok(true)
         }
-        Fetched::Refused(_) | Fetched::Document(_) => Ok(false),
+        Fetched::Refused(_) | Fetched::Document(..) => Ok(false),
     }
 }
 
@@ -247,9 +250,9 @@ async fn ask_version(
     let upstream = source.upstream.load_full();
     let path = version.path();
     let accept = "application/json";
-    match fetch::fetch(&upstream, &path, accept, None, MAX_BACKEND_BYTES).await? {
-        Fetched::Document(document) => {
-            let list = ResourceList::parse(&document.body)?;
+    match fetch(&upstream, &path, accept, None, LIMITS).await? {
+        Fetched::Document(_, body) => {
+            let list = ResourceList::parse(&body)?;
             let known = list.into_discovery(&version.version)?;
             memory.versions.insert(version.clone(), known);
             Ok(())

@@ -1,0 +1,182 @@
+//! A discovery document of a server, kept recent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use apifront_upstream::Upstream;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName};
+use http::{HeaderMap, StatusCode};
+use tokio::time::Instant;
+
+use super::metrics::DiscoveryMetrics;
+use crate::documents::{FetchError, Fetched, Limits, Pace, Recent, Refreshed, fetch};
+
+/// How old an answer may be: what upstream shows is shown here within a second,
+/// with a slow question too.
+pub(super) const MAX_AGE: Duration = Duration::from_millis(750);
+
+const PACE: Pace = Pace {
+    // The last document is given after that. An API server answers in
+    // milliseconds.
+    wait: Duration::from_secs(2),
+    // `MAX_AGE` is gap enough.
+    gap: Duration::ZERO,
+    retry: Duration::from_millis(500),
+    waits_for_first: true,
+};
+
+/// What kube-aggregator gives a server for its discovery document. A server that
+/// takes longer counts as failed, and is asked again later.
+pub(super) const WITHIN: Duration = Duration::from_secs(5);
+
+/// A custom resource takes some 600 bytes, so this is room for 50,000.
+const LIMITS: Limits = Limits {
+    most: 32 << 20,
+    within: WITHIN,
+};
+
+/// The name of the API server in metrics.
+pub(super) const UPSTREAM: &str = "upstream";
+
+/// Numbers every different document there ever was, so that what is made of
+/// some of them is known by their numbers.
+static NUMBER: AtomicU64 = AtomicU64::new(1);
+
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) body: Bytes,
+    pub(super) etag: Option<String>,
+    pub(super) number: u64,
+}
+
+/// What a document must be to be kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) accept: &'static str,
+    /// Its Content-Type, without spaces.
+    pub(super) content_type: &'static str,
+    /// Whether the API server writes it itself. Then an answer of 5xx means
+    /// that it is in trouble, and the last document stays. Otherwise 5xx is the
+    /// answer, and what comes from a server behind it is not kept: that server
+    /// negotiates in its own way.
+    pub(super) own: bool,
+}
+
+/// The server that is asked.
+pub(super) struct Server {
+    /// In metrics.
+    pub(super) name: String,
+    pub(super) upstream: Arc<ArcSwap<Upstream>>,
+    pub(super) metrics: DiscoveryMetrics,
+}
+
+pub(super) struct RemoteDocument {
+    path: String,
+    wanted: Wanted,
+    recent: Arc<Recent<Document>>,
+}
+
+impl RemoteDocument {
+    pub(super) fn new(path: &str, wanted: Wanted) -> Arc<Self> {
+        Arc::new(Self {
+            path: path.to_owned(),
+            wanted,
+            recent: Recent::new(None, PACE),
+        })
+    }
+
+    /// The last document, whatever its age.
+    pub(super) fn last(&self) -> Option<Arc<Document>> {
+        self.recent.last()
+    }
+
+    /// When it was last known to be current.
+    pub(super) fn confirmed(&self) -> Option<Instant> {
+        self.recent.confirmed()
+    }
+
+    /// A document no older than `max_age`, if that can be had soon, or else the
+    /// last one. `None`: there is none.
+    pub(super) async fn get(
+        self: &Arc<Self>,
+        server: &Arc<Server>,
+        max_age: Duration,
+    ) -> Option<Arc<Document>> {
+        let ask = |known| self.clone().ask(server.clone(), known);
+        self.recent.get(max_age, ask).await
+    }
+
+    /// Asks again, unless that is being done, or failed just now.
+    pub(super) fn refresh(self: &Arc<Self>, server: &Arc<Server>) {
+        let ask = |known| self.clone().ask(server.clone(), known);
+        self.recent.refresh(ask);
+    }
+
+    /// What is known is of another API server.
+    pub(super) fn forget(&self) {
+        self.recent.forget();
+    }
+
+    async fn ask(
+        self: Arc<Self>,
+        server: Arc<Server>,
+        known: Option<Arc<Document>>,
+    ) -> Refreshed<Document> {
+        let upstream = server.upstream.load_full();
+        let etag = known.as_ref().and_then(|d| d.etag.as_deref());
+        let fetched = fetch(&upstream, &self.path, self.wanted.accept, etag, LIMITS).await;
+        let refreshed = self.read(fetched, known.as_deref());
+        server.metrics.refreshed(&server.name, refreshed.as_str());
+        refreshed
+    }
+
+    /// What an answer means for the document known so far.
+    fn read(
+        &self,
+        fetched: Result<Fetched, FetchError>,
+        known: Option<&Document>,
+    ) -> Refreshed<Document> {
+        match fetched {
+            Ok(Fetched::NotModified) => Refreshed::Unchanged,
+            Ok(Fetched::Document(headers, body)) if self.is_wanted(&headers) => {
+                let etag = text(&headers, ETAG);
+                if known.is_some_and(|old| old.body == body && old.etag == etag) {
+                    return Refreshed::Unchanged;
+                }
+                Refreshed::Changed(Document {
+                    body,
+                    etag,
+                    number: NUMBER.fetch_add(1, Ordering::Relaxed),
+                })
+            }
+            Ok(Fetched::Refused(code))
+                if self.wanted.own
+                    && (code.is_server_error() || code == StatusCode::TOO_MANY_REQUESTS) =>
+            {
+                tracing::debug!(path = self.path, %code, "discovery refused");
+                Refreshed::Failed
+            }
+            Err(error) => {
+                tracing::debug!(path = self.path, %error, "discovery failed");
+                Refreshed::Failed
+            }
+            Ok(_) if known.is_none() => Refreshed::Unchanged,
+            Ok(_) => Refreshed::NotFound,
+        }
+    }
+
+    fn is_wanted(&self, headers: &HeaderMap) -> bool {
+        let content_type = text(headers, CONTENT_TYPE).unwrap_or_default();
+        // An aggregator's own header stands beside that of the server behind it.
+        let aggregated = headers.get_all(CACHE_CONTROL).iter().count() > 1;
+        content_type.replace(' ', "") == self.wanted.content_type
+            && (self.wanted.own || !aggregated)
+    }
+}
+
+pub(super) fn text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+    Some(headers.get(name)?.to_str().ok()?.to_owned())
+}

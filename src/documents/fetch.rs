@@ -1,0 +1,76 @@
+//! One question for one document, bounded in time and size: what a server has
+//! at the path may be anything, and may never end.
+
+use std::time::Duration;
+
+use apifront_upstream::{BodyError, Bound, Upstream, UpstreamError, UpstreamKind};
+use bytes::Bytes;
+use http::header::{ACCEPT, IF_NONE_MATCH};
+use http::{HeaderMap, StatusCode};
+
+/// What a document may cost. A server that exceeds either has failed.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of the body.
+    pub most: usize,
+    /// Time from the question to the last byte.
+    pub within: Duration,
+}
+
+#[derive(Debug)]
+pub enum Fetched {
+    /// An answer of 200: its headers and its body.
+    Document(HeaderMap, Bytes),
+    /// The server still has the document of the ETag it was asked with.
+    NotModified,
+    /// Any other answer.
+    Refused(StatusCode),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+    #[error("not complete after {0:?}")]
+    Timeout(Duration),
+    #[error("the body: {0}")]
+    Body(#[from] BodyError),
+}
+
+/// Asks for the document at `path`. The `etag` is that of the document already
+/// here.
+pub async fn fetch(
+    upstream: &Upstream,
+    path: &str,
+    accept: &str,
+    etag: Option<&str>,
+    limits: Limits,
+) -> Result<Fetched, FetchError> {
+    let asked = ask(upstream, path, accept, etag, limits);
+    tokio::time::timeout(limits.within, asked)
+        .await
+        .unwrap_or(Err(FetchError::Timeout(limits.within)))
+}
+
+async fn ask(
+    upstream: &Upstream,
+    path: &str,
+    accept: &str,
+    etag: Option<&str>,
+    limits: Limits,
+) -> Result<Fetched, FetchError> {
+    let mut headers = vec![(ACCEPT, accept)];
+    headers.extend(etag.map(|etag| (IF_NONE_MATCH, etag)));
+    let response = upstream
+        .get_with(UpstreamKind::Discovery, path, &headers)
+        .await?;
+    match response.status() {
+        StatusCode::OK => {}
+        StatusCode::NOT_MODIFIED if etag.is_some() => return Ok(Fetched::NotModified),
+        other => return Ok(Fetched::Refused(other)),
+    }
+    let (head, body) = response.into_parts();
+    let bound = Bound::new(limits.most, limits.within);
+    let body = body.collect_bytes(bound).await?;
+    Ok(Fetched::Document(head.headers, body))
+}

@@ -1,0 +1,19 @@
+//! Documents of other servers that are kept recent here: discovery and OpenAPI
+//! both ask for theirs in this way.
+//!
+//! ```text
+//! caller ─ get(max_age) ─▶ Recent ─ one question for all ─▶ fetch ─▶ server
+//!        ◀── the document ──┘ ▲
+//!        Interest ─ how often ┘
+//! ```
+//!
+//! A document is asked for with its ETag, again after a time, and less often
+//! after a failure. The last document stays while its server fails.
+
+mod fetch;
+mod interest;
+mod recent;
+
+pub use fetch::{FetchError, Fetched, Limits, fetch};
+pub use interest::{Interest, Rhythm};
+pub use recent::{Pace, Recent, Refreshed};

@@ -1,0 +1,15 @@
+//! Why a server's document is not to be had.
+
+use http::StatusCode;
+
+use crate::documents::FetchError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    #[error("status {0}")]
+    Status(StatusCode),
+    #[error("not the document asked for: {0}")]
+    Content(String),
+}
