@@ -170,6 +170,72 @@ fn the_scan_finds_what_is_used() {
     assert_eq!(of_one_room, BTreeSet::from(["embedded".to_owned()]));
 }
 
+/// Everything public is compiled as if somebody used it: the compiler warns of
+/// dead code only where it is private. So what is public must be named in
+/// another file at least.
+#[test]
+fn what_is_public_has_a_user() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["src", "crates", "tests", "benches", "examples"];
+    let files: Vec<(PathBuf, String)> = folders
+        .iter()
+        .flat_map(|folder| rust_files(&root.join(folder)))
+        .map(|file| {
+            let text = std::fs::read_to_string(&file).expect("source file");
+            (file, without_comments(&text))
+        })
+        .collect();
+    let mut files_with: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, text) in &files {
+        let words: BTreeSet<&str> = text.split(|c: char| !is_word(c)).collect();
+        for word in words {
+            *files_with.entry(word).or_default() += 1;
+        }
+    }
+    let mut unused = Vec::new();
+    let mut count = 0;
+    for (file, text) in &files {
+        let shown = file.strip_prefix(root).expect("below the root");
+        if !(shown.starts_with("src") || shown.starts_with("crates")) {
+            continue;
+        }
+        for name in text.lines().filter_map(public_name) {
+            count += 1;
+            if files_with[name] < 2 {
+                unused.push(format!("{}: {name}", shown.display()));
+            }
+        }
+    }
+    assert!(unused.is_empty(), "\n{}", unused.join("\n"));
+    assert!(count > 500, "only {count} public items");
+}
+
+/// The name of a function, a constant or a trait that is `pub` without a limit.
+fn public_name(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix("pub ")?;
+    let rest = ["async ", "const ", "unsafe "]
+        .iter()
+        .fold(rest, |rest, word| match rest.strip_prefix(word) {
+            Some(after) if after.starts_with("fn ") || after.starts_with("async ") => after,
+            _ => rest,
+        });
+    let rest = ["fn ", "const ", "static ", "trait "]
+        .iter()
+        .find_map(|word| rest.strip_prefix(word))?;
+    rest.split(|c: char| !is_word(c)).next()
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn without_comments(text: &str) -> String {
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).expect("folder") {
@@ -195,11 +261,7 @@ fn module_of(relative: &Path) -> String {
 /// The rooms that code, not comments, takes something from: the first segments
 /// after the names of crates. `own` is what `crate` stands for.
 fn used_modules(text: &str, own: &str) -> BTreeSet<String> {
-    let code: String = text
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"))
-        .map(|line| format!("{line}\n"))
-        .collect();
+    let code = without_comments(text);
     let mut found = BTreeSet::new();
     for (_, name, room) in CRATES {
         let names = [*name, "crate"];

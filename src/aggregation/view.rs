@@ -24,7 +24,7 @@ pub const GROUP: &str = "apiregistration.k8s.io";
 pub const VERSION: &str = "v1";
 pub const RESOURCE: &str = "apiservices";
 /// The file an APIService is configured in. There is none such on others.
-pub const SOURCE_ANNOTATION: &str = "apifront.dev/source";
+const SOURCE_ANNOTATION: &str = "apifront.dev/source";
 
 #[derive(Serialize)]
 struct Item<'a> {

@@ -60,7 +60,7 @@ impl Promise {
         }
     }
 
-    pub fn of_metric(name: &str) -> Self {
+    fn of_metric(name: &str) -> Self {
         let found = PROMISES.iter().find(|(known, _)| *known == name);
         found.map_or(Self::LEAST, |(_, promise)| *promise)
     }

@@ -40,7 +40,7 @@ pub fn value(resource: &Resource, stored: &Stored) -> Value {
     value
 }
 
-pub fn set_type(resource: &Resource, value: &mut Value) {
+fn set_type(resource: &Resource, value: &mut Value) {
     if let Some(map) = value.as_object_mut() {
         map.insert("kind".into(), resource.kind.clone().into());
         map.insert("apiVersion".into(), resource.api_version().into());

@@ -240,7 +240,7 @@ impl Finished {
                 .observe(UpstreamKind::Forward, code, took);
         }
         tracing::info!(
-            target: "apifront::access",
+            target: crate::logging::ACCESS,
             method = &*short(self.method.as_str(), MAX_LOGGED_WORD_BYTES),
             uri = &*short(&self.uri.to_string(), MAX_LOGGED_URI_BYTES),
             user = self.user.as_deref().map(|user| short(user, MAX_LOGGED_WORD_BYTES)).as_deref(),

@@ -23,7 +23,7 @@ pub fn check_name(resource: &Resource, name: &str) -> Result<(), String> {
     })
 }
 
-pub fn dns_subdomain_problem(name: &str) -> Option<String> {
+fn dns_subdomain_problem(name: &str) -> Option<String> {
     if name.len() > 253 {
         return Some("must be no more than 253 bytes".to_owned());
     }
