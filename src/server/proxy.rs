@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::StatusCode;
+use kubernetes_wire::api::Query;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
@@ -21,6 +22,7 @@ use crate::server::answer::forward;
 use crate::server::answer::openapi;
 use crate::server::answer::own_endpoints;
 use crate::server::answer::record_write;
+use crate::server::answer::refusal;
 use crate::server::answer::respond;
 use crate::server::answer::respond::Answer;
 use crate::server::answer::stream;
@@ -29,12 +31,12 @@ use crate::server::answer::watch_stream;
 use crate::server::answer::websocket_watch;
 use crate::server::listener::framing;
 use crate::server::listener::http1::HeaderRead;
-use crate::server::listener::http2;
 use crate::server::listener::loopback_guard;
 use crate::server::listener::slow_client;
 use crate::server::stage::access_log;
 use crate::server::stage::audit;
 use crate::server::stage::context::{CacheResult, RequestContext};
+use crate::server::stage::handshake;
 use crate::server::stage::long_running;
 use crate::server::stage::seats;
 use crate::server::state::generation::Front;
@@ -71,28 +73,35 @@ impl ProxyHttp for Proxy {
         ctx: &mut RequestContext,
     ) -> Result<bool> {
         // A request that two parsers could read differently goes no further.
-        if let Some(answer) = framing::refuse(session, &ctx.front.config.serving) {
+        if let Some((status, text)) = framing::refuse(session, &ctx.front.config.serving) {
             session.set_keepalive(None);
+            let answer = Answer::text(status, text);
             return self.finish(session, ctx, answer).await;
         }
         let received = match ctx.receive(session) {
             Ok(received) => received,
-            Err(answer) => return self.finish(session, ctx, answer).await,
+            Err(status) => {
+                let nothing = Query::default();
+                let query = ctx.query().unwrap_or(&nothing);
+                let answer = Answer::from_status(&status, &session.req_header().headers, query);
+                return self.finish(session, ctx, answer).await;
+            }
         };
         // Health must answer even when nobody can be asked who is asking.
         if let Some(answer) = own_endpoints::health(&ctx.front, session.req_header()) {
             ctx.audit = audit::unasked(session, &received);
             return self.finish(session, ctx, answer).await;
         }
-        let identified = match ctx.identify(received, session).await {
+        let identified = match ctx.identify(received.clone(), session).await {
             Ok(identified) => identified,
-            Err(answer) => {
-                http2::end_unless_known(session, None, Some(&answer));
+            Err(refused) => {
+                let request = session.req_header();
+                let answer = refusal::of_caller(&refused, request, received.query());
                 return self.finish(session, ctx, answer).await;
             }
         };
-        http2::end_unless_known(session, identified.user(), None);
-        if let Some(answer) = seats::take(session, ctx, &identified).await? {
+        if seats::take(session, ctx, &identified).await?.is_err() {
+            let answer = Answer::too_many_requests();
             return self.finish(session, ctx, answer).await;
         }
         let request = session.req_header();
@@ -133,11 +142,12 @@ impl ProxyHttp for Proxy {
             Err(answer) => return self.finish(session, ctx, answer.out_of(cache)).await,
         };
         ctx.reply.cache = cache;
-        if let Some(answer) = long_running::take(session, ctx, &identified) {
+        if long_running::take(session, ctx, &identified).is_err() {
+            let answer = Answer::too_many_requests();
             return self.finish(session, ctx, answer.out_of(cache)).await;
         }
         forward::begin(session, ctx, authority, backend);
-        if upgrade::is_upgrade(session.req_header()) {
+        if handshake::is_upgrade(session.req_header()) {
             return match upgrade::tunnel(session, ctx).await? {
                 Some(answer) => self.finish(session, ctx, answer.out_of(cache)).await,
                 None => Ok(true),
@@ -210,7 +220,9 @@ impl ProxyHttp for Proxy {
             forward::answer_begins(response, forward, &mut ctx.guards.in_flight);
             aggregate::answered(response, forward)?;
         }
-        loopback_guard::sandbox(&ctx.front, response)?;
+        if ctx.front.gate.is_owner() {
+            loopback_guard::sandbox(response)?;
+        }
         let status = response.status;
         if let Some(warnings) = deprecation::of_forwarded(ctx, status, &response.headers).await {
             deprecation::replace(response, warnings)?;
@@ -299,7 +311,7 @@ impl Proxy {
     ) -> Result<bool> {
         ctx.reply.code = answer.status.as_u16();
         ctx.reply.cache = answer.cache;
-        audit::answer(ctx.audit.as_deref_mut(), &answer);
+        answer.tell(ctx.audit.as_deref_mut());
         deprecation::note_answer(ctx, answer.status, &answer.headers);
         ctx.reply.bytes = respond::send(session, answer, ctx).await?;
         Ok(true)

@@ -13,9 +13,10 @@ use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 
 use super::aggregator_headers;
-use super::forward::{Authority, Forward};
+use super::refusal;
 use super::respond::Answer;
 use crate::aggregation::{InFlight, view};
+use crate::server::stage::forwarded::{Authority, Forward};
 use crate::server::stage::{Identified, Leave, Received, Ungranted};
 
 /// A backend that is asked what it serves answers within this.
@@ -40,7 +41,7 @@ pub(in crate::server) async fn before_cache(
     if remote.availability.is_available() || may_be_old && reads {
         return None;
     }
-    match leave.ask_for(request).await {
+    match refusal::unless_granted(request, leave).await {
         Ok(_) => Some(text(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE)),
         Err(refused) => refused,
     }

@@ -12,9 +12,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_e
 use pingora_core::Result;
 use pingora_http::{RequestHeader, ResponseHeader};
 
-use super::forward::Forward;
-use super::respond::{AUDIT_ID, NOT_CACHED};
-use super::upgrade;
+use super::respond::NOT_CACHED;
+use crate::server::stage::AUDIT_ID;
+use crate::server::stage::forwarded::Forward;
+use crate::server::stage::handshake;
 
 const X_FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -73,7 +74,7 @@ pub(in crate::server) fn request(request: &mut RequestHeader, forward: &Forward)
         request.set_uri(uri);
     }
     // Upgrades do not pass its transport.
-    if upgrade::is_upgrade(request) {
+    if handshake::is_upgrade(request) {
         return Ok(());
     }
     request.insert_header(X_FORWARDED_URI, cleaned(&path))?;

@@ -14,8 +14,8 @@ use serde::Serialize;
 
 use super::respond::Answer;
 use crate::config::Mode;
-use crate::server::process::self_check::Checked;
 use crate::server::state::generation::{self, Front};
+use apifront_watch_cache::self_check::Checked;
 
 pub(in crate::server) const CACHE_PATH: &str = "/debug/cache";
 

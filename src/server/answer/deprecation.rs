@@ -1,13 +1,8 @@
 //! Warnings of deprecated APIs on answers of all ways, and the note of who
 //! asked for such an API, which is written down when the request ends.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
-
 use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::Store;
-use arc_swap::ArcSwap;
 use http::header::WARNING;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use kubernetes_wire::api::GroupVersionResource;
@@ -17,13 +12,6 @@ use pingora_http::ResponseHeader;
 use crate::deprecation::warning;
 use crate::server::stage::context::RequestContext;
 use crate::server::state::generation::Front;
-
-/// Between questions for upstream's release: an upgrade of API servers takes
-/// minutes.
-const LEARN_EVERY: Duration = Duration::from_secs(30);
-
-/// The same while it has not answered.
-const LEARN_SOON: Duration = Duration::from_secs(1);
 
 /// The warnings of an answer from the cache.
 pub(in crate::server) async fn of_cached(
@@ -128,31 +116,5 @@ pub(in crate::server) fn note_answer(
     if headers.contains_key(WARNING) {
         let warnings: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
         note(ctx, status, &warnings);
-    }
-}
-
-/// Keeps upstream's release and the kinds that the configuration speaks of
-/// known, for ever.
-pub(in crate::server) async fn learn(front: Arc<ArcSwap<Front>>) {
-    loop {
-        let current = front.load_full();
-        let known = &current.deprecations;
-        let upstream = current.cache.upstream();
-        known.learn_release(&upstream).await;
-        let entries = &current.config.apis.deprecations;
-        known.forget_kinds(entries);
-        let versions: BTreeSet<_> = entries.iter().map(|e| &e.group_version).collect();
-        let backends = current.aggregation.upstreams();
-        for version in versions {
-            let backend = backends.iter().find(|(served, _)| served == version);
-            let server = backend.map_or_else(|| upstream.clone(), |(_, b)| b.load_full());
-            known.learn_kinds(&server, version).await;
-        }
-        let pause = match known.release() {
-            Some(_) => LEARN_EVERY,
-            None => LEARN_SOON,
-        };
-        // Woken early or not, it is time.
-        let _ = tokio::time::timeout(pause, known.woken()).await;
     }
 }

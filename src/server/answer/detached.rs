@@ -15,7 +15,7 @@ use pingora_core::{Error, ErrorType, Result};
 use pingora_proxy::Session;
 
 use crate::audit::Trail;
-use crate::server::listener::next_request::NextRequest;
+use crate::server::listener::http1::NextRequest;
 use crate::server::stage::access_log::{Finished, Watching};
 use crate::server::stage::context::{Guards, RequestContext};
 use crate::server::stage::seats;

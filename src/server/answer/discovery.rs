@@ -20,6 +20,7 @@ use kubernetes_wire::request::Deadline;
 use pingora_http::RequestHeader;
 
 use super::cpu_offload::Behalf;
+use super::refusal;
 use super::respond::Answer;
 use crate::discovery::{DiscoveryPath, Found, Missing, Peers, Rendition};
 use crate::server::stage::context::CacheResult;
@@ -50,7 +51,7 @@ pub(in crate::server) async fn answer(
     if let DiscoveryPath::Version(version) = &path
         && let Some(missing) = known.hidden(version)
     {
-        return match leave.ask_for(request).await {
+        return match refusal::unless_granted(request, leave).await {
             Ok(_) => Some(not_found(missing, request, &received)),
             Err(refused) => refused,
         };
@@ -71,7 +72,7 @@ pub(in crate::server) async fn answer(
     if by_address && CLIENT_ADDRESS.iter().any(|name| headers.contains_key(name)) {
         return None;
     }
-    let granted = match leave.ask_for(request).await {
+    let granted = match refusal::unless_granted(request, leave).await {
         Ok(granted) => granted,
         Err(refused) => return refused,
     };

@@ -1,11 +1,8 @@
 //! Passing a request on to an API server.
 
-use std::ops::Deref;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use apifront_upstream::{Endpoint, Purpose, Unreachable, Upstream};
-use apifront_watch_cache::read::{OpenWrite, WrittenVersion};
+use apifront_upstream::{Purpose, Unreachable};
 use http::header::{EXPECT, HOST};
 use http::{Method, StatusCode, Version};
 use kubernetes_wire::api::{Query, Status};
@@ -16,94 +13,23 @@ use pingora_proxy::{FailToProxy, Session};
 
 use super::aggregate;
 use super::aggregator_headers;
-use super::respond::{self, AUDIT_ID, Answer};
-use super::stream::WRITE_TIMEOUT;
+use super::respond::{self, Answer};
 use crate::aggregation::InFlight;
 use crate::audit::Trail;
 use crate::flow::Admitted;
 use crate::identity;
 use crate::server::listener::slow_client;
+use crate::server::listener::slow_client::WRITE_TIMEOUT;
+use crate::server::stage::AUDIT_ID;
 use crate::server::stage::access_log::Finished;
-use crate::server::stage::audit;
 use crate::server::stage::context::RequestContext;
-use crate::server::stage::{Granted, Identified};
+use crate::server::stage::forwarded::{Authority, Forward};
 
 /// kube-apiserver's audit log takes its source addresses from here.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// A hint for clients while no API server can be reached.
 pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
-
-/// Who says that the caller may.
-pub(in crate::server) enum Authority {
-    /// The API server, which is told who asks and authorizes the request itself.
-    Upstream(Arc<Identified>),
-    /// apifront: a backend believes that whoever is passed on to it may.
-    Backend(Arc<Granted>),
-}
-
-/// A forwarded request's way.
-pub(in crate::server) struct Forward {
-    authority: Authority,
-    /// The servers it is for.
-    pub(in crate::server) upstream: Arc<Upstream>,
-    /// API servers already tried.
-    pub(in crate::server) tried: Vec<Arc<Endpoint>>,
-    pub(in crate::server) long_running: bool,
-    /// Upstream may have acted on the request without saying so.
-    outcome_unknown: bool,
-    /// When an API server was asked, or was to be.
-    pub(in crate::server) asked: Option<Instant>,
-    /// When its answer began.
-    pub(in crate::server) answered: Option<Instant>,
-    /// A write that has succeeded, while its answer is passed on.
-    pub(in crate::server) write: Option<(OpenWrite, WrittenVersion)>,
-}
-
-impl Forward {
-    fn new(authority: Authority) -> Self {
-        let upstream = match authority.remote() {
-            Some(remote) => remote.backend.upstream.load_full(),
-            None => authority.front().cache.upstream(),
-        };
-        Self {
-            upstream,
-            tried: Vec::new(),
-            long_running: authority.info().is_long_running(),
-            outcome_unknown: false,
-            asked: None,
-            answered: None,
-            write: None,
-            authority,
-        }
-    }
-
-    /// How long upstream took to begin its answer, or to fail.
-    pub(in crate::server) fn took(&self) -> Option<Duration> {
-        let answered = self.answered.unwrap_or_else(Instant::now);
-        self.asked
-            .map(|asked| answered.saturating_duration_since(asked))
-    }
-}
-
-impl Deref for Authority {
-    type Target = Identified;
-
-    fn deref(&self) -> &Identified {
-        match self {
-            Self::Upstream(identified) => identified,
-            Self::Backend(granted) => granted,
-        }
-    }
-}
-
-impl Deref for Forward {
-    type Target = Identified;
-
-    fn deref(&self) -> &Identified {
-        &self.authority
-    }
-}
 
 /// From here on the request is upstream's.
 pub(in crate::server) fn begin(
@@ -368,7 +294,7 @@ fn is_outcome_unknown(ctx: &RequestContext) -> bool {
 
 async fn say(session: &mut Session, ctx: &mut RequestContext, answer: Answer) -> FailToProxy {
     ctx.reply.code = answer.status.as_u16();
-    audit::answer(ctx.audit.as_deref_mut(), &answer);
+    answer.tell(ctx.audit.as_deref_mut());
     session.set_keepalive(None);
     match respond::send(session, answer, ctx).await {
         Ok(bytes) => ctx.reply.bytes = bytes,

@@ -7,6 +7,7 @@ use kubernetes_wire::api::Query;
 use pingora_http::RequestHeader;
 
 use super::debug_cache::{self, CACHE_PATH};
+use super::refusal;
 use super::respond::Answer;
 use crate::metrics::CONTENT_TYPE;
 use crate::server::stage::Leave;
@@ -36,7 +37,7 @@ pub(in crate::server) async fn own_paths(
     if !own || info.method != Method::GET {
         return None;
     }
-    match leave.ask_for(request).await {
+    match refusal::unless_granted(request, leave).await {
         Ok(granted) => answer_unasked(granted.front(), &granted.info().path, granted.query()),
         Err(refused) => refused,
     }

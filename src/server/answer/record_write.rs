@@ -8,7 +8,7 @@ use http::Method;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use pingora_http::{RequestHeader, ResponseHeader};
 
-use super::forward::Forward;
+use crate::server::stage::forwarded::Forward;
 
 /// The answer has begun: with a success, there was a write.
 pub(in crate::server) fn begin(

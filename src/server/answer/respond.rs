@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue,
     RETRY_AFTER, VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, StatusCode};
@@ -23,14 +23,13 @@ use tokio::time::{Instant, timeout};
 use super::body_chunks::Writes;
 use super::compression;
 use super::cpu_offload::{Behalf, Unmade};
-use super::stream::WRITE_TIMEOUT;
+use crate::audit::Trail;
 use crate::flow::{self, Held};
 use crate::server::listener::slow_client;
+use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::access_log::Finished;
 use crate::server::stage::context::{CacheResult, RequestContext};
-use crate::server::stage::seats;
-
-pub(in crate::server) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+use crate::server::stage::{AUDIT_ID, seats};
 
 /// How much of a body that nobody needs is read, and for how long, so that its
 /// connection can live on: as much as Go's server reads. A client that sends
@@ -81,6 +80,11 @@ impl Answer {
             cache: CacheResult::NotAsked,
             held: Held::default(),
         }
+    }
+
+    /// A line of plain text.
+    pub(in crate::server) fn text(status: StatusCode, text: &'static str) -> Self {
+        Self::new(status, "text/plain; charset=utf-8", vec![text.into()])
     }
 
     /// The same, made of this of the cache.
@@ -159,6 +163,15 @@ impl Answer {
         let headers = &mut self.headers;
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    }
+
+    /// Tells the audit log of the whole answer.
+    pub(in crate::server) fn tell(&self, trail: Option<&mut Trail>) {
+        let Some(trail) = trail else { return };
+        trail.response(self.status.as_u16(), &self.headers);
+        for piece in &self.body {
+            trail.response_piece(piece);
+        }
     }
 
     fn length(&self) -> usize {

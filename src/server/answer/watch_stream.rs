@@ -13,7 +13,7 @@ use tokio::sync::watch::Receiver;
 
 use super::detached::{Detached, Ending, detach};
 use super::respond::common_headers;
-use super::stream::WRITE_TIMEOUT;
+use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::seats;
 

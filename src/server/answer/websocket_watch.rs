@@ -21,8 +21,8 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use super::detached::{Detached, detach_stream};
 use super::respond::debug_value;
-use super::stream::WRITE_TIMEOUT;
 use super::watch_stream::StreamEnd;
+use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::handshake::Handshake;
 use crate::server::stage::seats;

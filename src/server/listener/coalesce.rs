@@ -371,8 +371,8 @@ mod tests {
     use std::future::poll_fn;
     use tokio::io::{AsyncReadExt, duplex};
 
-    use super::frame_meter::Http2State;
     use super::*;
+    use crate::server::listener::frame_meter::Http2State;
 
     fn gathering(inner: Stream) -> Coalesced {
         let meter = FrameMeter::new(Http2State::new(Instant::now()));

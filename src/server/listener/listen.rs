@@ -26,8 +26,9 @@ use tokio::time::{sleep, timeout};
 
 use super::coalesce::Coalesced;
 use super::connections::{Connections, Seat};
+use super::deadlines::{Deadlines, Ended};
 use super::frame_meter::{FrameMeter, Http2State, PREFACE};
-use super::http1;
+use super::http1::Http1;
 use super::http2::{self, Http2Options};
 use crate::metrics::ListenerMetrics;
 
@@ -42,54 +43,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// often it may fail to answer. Go's, with which kube-apiserver listens.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_PROBES: u16 = 9;
-
-/// How long a client may take for what it owes.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::server) struct Deadlines {
-    /// For the TLS handshake; then for the first request's header; then for the
-    /// header of each.
-    pub(in crate::server) header: Duration,
-    /// Between requests, and of HTTP/2 while no stream is open.
-    pub(in crate::server) idle: Duration,
-}
-
-impl Deadlines {
-    pub(in crate::server) fn shortest(self) -> Duration {
-        self.header.min(self.idle)
-    }
-
-    /// From the end of a request to the end of the next one's header.
-    pub(in crate::server) fn idle_and_header(self) -> Duration {
-        self.idle.saturating_add(self.header)
-    }
-}
-
-/// Why a connection has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) enum Ended {
-    /// Or by an answer that was its last. Also whatever is no connection at all.
-    ByClient,
-    HandshakeTimeout,
-    HeaderTimeout,
-    Idle,
-    /// Frames or streams that ask for nothing.
-    Flood,
-    Unauthenticated,
-}
-
-impl Ended {
-    /// The metric's label; `None` of what is not ours.
-    fn reason(self) -> Option<&'static str> {
-        Some(match self {
-            Self::ByClient => return None,
-            Self::HandshakeTimeout => "handshake-timeout",
-            Self::HeaderTimeout => "header-timeout",
-            Self::Idle => "idle",
-            Self::Flood => "flood",
-            Self::Unauthenticated => "unauthenticated",
-        })
-    }
-}
 
 /// What a listener does with connections.
 #[derive(Clone)]
@@ -244,7 +197,12 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
             .await;
         }
         let stream = Box::new(Coalesced::http1(stream, Some(seat)));
-        match Box::pin(http1::serve(&self.app, stream, deadlines, shutdown)).await {
+        let http1 = Http1 {
+            app: self.app.clone(),
+            deadlines,
+            shutdown: shutdown.clone(),
+        };
+        match Box::pin(http1.serve(stream)).await {
             true => Ended::ByClient,
             false => Ended::HeaderTimeout,
         }

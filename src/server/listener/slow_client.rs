@@ -26,6 +26,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::metrics::FlowMetrics;
 
+/// A client that takes no byte for this long is given up.
+pub(in crate::server) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// kube-apiserver's `--request-timeout`.
 const TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::build::{self, AccessControl, BuildError, PreparedAccess};
-use super::self_check;
+use super::learn_deprecations;
 use crate::aggregation::{self, Aggregation, AvailabilityMetrics};
 use crate::audit::{self, Audit, AuditError, AuditMetrics};
 use crate::authn::{AuthnMetrics, CaBundle};
@@ -33,11 +33,11 @@ use crate::flow::Flow;
 use crate::health::{CONFIG, Check, Health, INFORMER_SYNC, UPSTREAM};
 use crate::metrics::Metrics;
 use crate::openapi::{OpenApi, OpenApiMetrics};
-use crate::server::answer::deprecation;
 use crate::server::answer::observability::Observe;
 use crate::server::listener::connections::{self, Connections, Limits};
+use crate::server::listener::deadlines::Deadlines;
 use crate::server::listener::http2::Http2Options;
-use crate::server::listener::listen::{ConnectionSettings, Deadlines, ListenError, Listener};
+use crate::server::listener::listen::{ConnectionSettings, ListenError, Listener};
 use crate::server::listener::slow_client::Paced;
 use crate::server::listener::tls::{self, AnyClientCertificate, ServerCertificates};
 use crate::server::proxy::Proxy;
@@ -196,8 +196,8 @@ impl Apifront {
         background.spawn(apifront_upstream::check_health(upstream.clone()));
         background.spawn(discovery.run());
         background.spawn(limits.run());
-        background.spawn(self_check::run(front.clone()));
-        background.spawn(deprecation::learn(front.clone()));
+        background.spawn(self_check(front.clone()));
+        background.spawn(learn_deprecations::run(front.clone()));
         background.spawn(tend(front.clone()));
         background.spawn(openapi.run());
         background.spawn(parts.reload_forever(live));
@@ -443,6 +443,17 @@ fn preload(front: &Front) {
 async fn tend(front: Arc<ArcSwap<Front>>) {
     let cache = front.load().cache.clone();
     cache.tend(|| front.load().config.clone()).await;
+}
+
+/// Compares the cache with upstream as often as the configuration of the time says.
+async fn self_check(front: Arc<ArcSwap<Front>>) {
+    let (checks, cache, metrics) = {
+        let front = front.load();
+        let metrics = front.metrics.cache.clone();
+        (front.self_checks.clone(), front.cache.clone(), metrics)
+    };
+    let interval = || front.load().config.cache.self_check_interval;
+    checks.run(&cache, &metrics, interval).await;
 }
 
 /// What of the API is shown, of whom, and who is asked for it.

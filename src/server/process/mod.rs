@@ -1,5 +1,5 @@
-//! x
+//! The server as a process: its start, its reloads and its stop.
 
 pub(super) mod apifront;
 pub(super) mod build;
-pub(super) mod self_check;
+pub(super) mod learn_deprecations;

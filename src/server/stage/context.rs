@@ -6,19 +6,24 @@ use std::time::Instant;
 
 use apifront_watch_cache::read::BypassReason;
 use http::header::HeaderValue;
-use kubernetes_wire::api::Query;
+use http::{HeaderMap, StatusCode};
+use kubernetes_wire::api::user::ANONYMOUS;
+use kubernetes_wire::api::{Query, Status};
 use pingora_proxy::Session;
 
 use super::audit;
+use super::forwarded::Forward;
+use super::granted::Leave;
+use super::identified::{Identified, Refused};
+use super::reached::Stage;
+use super::received::Received;
 use crate::aggregation;
 use crate::audit::Trail;
 use crate::deprecation::Requested;
 use crate::flow::{Admitted, OpenForwarded};
 use crate::metrics::LongRunning;
-use crate::server::answer::forward::Forward;
-use crate::server::answer::respond::Answer;
-use crate::server::listener::next_request::NextRequest;
-use crate::server::stage::{Identified, Leave, Received, Refused, Stage};
+use crate::server::listener::http1::NextRequest;
+use crate::server::listener::http2;
 use crate::server::state::drain::OpenRequest;
 use crate::server::state::generation::Front;
 
@@ -96,11 +101,11 @@ impl RequestContext {
         }
     }
 
-    /// Reads method, path and query. The error is a refusal.
+    /// Reads method, path and query.
     pub(in crate::server) fn receive(
         &mut self,
         session: &Session,
-    ) -> Result<Arc<Received>, Answer> {
+    ) -> Result<Arc<Received>, Status> {
         match Received::read(session, &self.front) {
             Ok(received) => {
                 self.stage = Stage::Received(received.clone());
@@ -108,41 +113,35 @@ impl RequestContext {
             }
             Err(unreadable) => {
                 self.stage = Stage::Unreadable(unreadable.head);
-                Err(unreadable.answer)
+                Err(unreadable.status)
             }
         }
     }
 
-    /// Authentication, impersonation. The error is a refusal.
+    /// Authenticates the caller, who may go on as somebody else. An unknown caller
+    /// keeps no HTTP/2 connection.
     pub(in crate::server) async fn identify(
         &mut self,
         received: Arc<Received>,
         session: &Session,
-    ) -> Result<Arc<Identified>, Answer> {
-        match Identified::identify(received.clone(), session).await {
+    ) -> Result<Arc<Identified>, Refused> {
+        let identified = Identified::identify(received.clone(), session).await;
+        if is_unknown(&identified, &session.req_header().headers) {
+            http2::end_after(session);
+        }
+        match &identified {
             Ok(identified) => {
                 let from = identified.client();
                 self.front
                     .audit
                     .wait_for_room(identified.known(), from)
                     .await;
-                self.audit = audit::admitted(session, &identified);
+                self.audit = audit::admitted(session, identified);
                 self.stage = Stage::Identified(identified.clone());
-                Ok(identified)
             }
-            Err(refused) => {
-                self.audit = audit::refused(session, &received, &refused);
-                let headers = &session.req_header().headers;
-                let answer = Answer::from_status(refused.status(), headers, received.query());
-                Err(match refused {
-                    Refused::Later {
-                        by_impersonation: true,
-                        ..
-                    } => answer.without_sniffing(),
-                    Refused::Caller(_) | Refused::Later { .. } => answer,
-                })
-            }
+            Err(refused) => self.audit = audit::refused(session, &received, refused),
         }
+        identified
     }
 
     /// For whoever needs the request's grant.
@@ -175,5 +174,19 @@ impl RequestContext {
     pub(in crate::server) fn is_routed(&self) -> bool {
         let received = self.stage.received();
         received.is_some_and(|received| received.route().is_some())
+    }
+}
+
+/// Whether kube-apiserver would end the HTTP/2 connection of such a caller: one
+/// that is refused as unauthenticated, or is anonymous. A caller who acts as
+/// somebody else is known.
+fn is_unknown(identified: &Result<Arc<Identified>, Refused>, headers: &HeaderMap) -> bool {
+    match identified {
+        Ok(identified) => {
+            let user = identified.user();
+            user.is_some_and(|user| user.name == ANONYMOUS)
+                && !headers.contains_key("impersonate-user")
+        }
+        Err(refused) => refused.status().http_status() == StatusCode::UNAUTHORIZED,
     }
 }

@@ -10,12 +10,10 @@ use std::sync::Arc;
 
 use kubernetes_wire::api::{Attributes, GroupVersionResource, Status};
 use kubernetes_wire::request::Scope;
-use pingora_http::RequestHeader;
 
 use super::identified::{Caller, Identified};
 use crate::audit::Trail;
 use crate::authz::{Decision, Verdict};
-use crate::server::answer::respond::Answer;
 use crate::server::state::generation::Gate;
 
 /// Annotations of the audit log that tell who decided, and why: k8s.io/apiserver
@@ -36,24 +34,6 @@ pub(in crate::server) enum Ungranted {
     Refused(Status),
     /// Only upstream knows as whom the request is made, and decides itself.
     OnlyUpstream,
-}
-
-impl Ungranted {
-    /// The answer in place of what was asked for; `None` where upstream has it.
-    pub(in crate::server) fn answer(
-        &self,
-        request: &RequestHeader,
-        identified: &Identified,
-    ) -> Option<Answer> {
-        match self {
-            Self::Refused(status) => Some(Answer::from_status(
-                status,
-                &request.headers,
-                identified.query(),
-            )),
-            Self::OnlyUpstream => None,
-        }
-    }
 }
 
 impl Granted {
@@ -133,16 +113,6 @@ impl<'t> Leave<'t> {
         });
         self.granted = Some(granted.clone());
         Ok(granted)
-    }
-
-    /// As [`Leave::ask`]; the error is the answer in place of what was asked
-    /// for, `None` where upstream has it.
-    pub(in crate::server) async fn ask_for(
-        &mut self,
-        request: &RequestHeader,
-    ) -> Result<Arc<Granted>, Option<Answer>> {
-        let asked = self.ask().await;
-        asked.map_err(|ungranted| ungranted.answer(request, &self.identified))
     }
 }
 

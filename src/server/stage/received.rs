@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::HeaderMap;
-use http::header::{HeaderValue, UPGRADE};
+use http::header::{HeaderName, HeaderValue, UPGRADE};
 use kubernetes_wire::api::{Query, Reason, Status};
 use kubernetes_wire::request::{Deadline, RequestInfo, RequestInfoError};
 use pingora_proxy::Session;
@@ -14,8 +14,10 @@ use pingora_proxy::Session;
 use super::handshake::Handshake;
 use crate::aggregation::{Registered, Remote};
 use crate::authn::Peer;
-use crate::server::answer::respond::{AUDIT_ID, Answer};
 use crate::server::state::generation::{Front, Gate};
+
+/// The header by which a request is known in all audit logs.
+pub(in crate::server) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// The part of a request that needs no understanding.
 pub(in crate::server) struct Head {
@@ -36,10 +38,10 @@ pub(in crate::server) struct Received {
     wants_upgrade: bool,
 }
 
-/// A request that nobody understands, and the answer to it.
+/// A request that nobody understands, and why.
 pub(in crate::server) struct Unreadable {
     pub(in crate::server) head: Box<Head>,
-    pub(in crate::server) answer: Answer,
+    pub(in crate::server) status: Status,
 }
 
 impl Head {
@@ -87,9 +89,8 @@ impl Received {
             Ok(info) => info,
             Err(error) => {
                 let status = unreadable(&error, path);
-                let answer = Answer::from_status(&status, &request.headers, &head.query);
                 let head = Box::new(head);
-                return Err(Unreadable { head, answer });
+                return Err(Unreadable { head, status });
             }
         };
         let wants_upgrade = request.headers.contains_key(UPGRADE);

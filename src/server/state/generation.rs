@@ -23,7 +23,7 @@ use crate::health::Health;
 use crate::identity;
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
-use crate::server::process::self_check::SelfChecks;
+use apifront_watch_cache::self_check::SelfChecks;
 
 pub struct Front {
     pub config: Arc<Config>,
@@ -117,6 +117,11 @@ pub(in crate::server) fn state(entry: &Entry, store: &Store, now: Instant) -> Ca
 }
 
 impl Gate {
+    /// Whether requests are made as apifront's own user.
+    pub(in crate::server) fn is_owner(&self) -> bool {
+        matches!(self, Self::Owner)
+    }
+
     /// The header names of a trusted front proxy.
     pub(in crate::server) fn front_proxy(&self) -> Option<&RequestHeaderNames> {
         match self {

@@ -1,4 +1,5 @@
-//! x
+//! What requests are served with: the parts that live as long as the process,
+//! and what a reload of the configuration replaces.
 
 pub(super) mod drain;
 pub(super) mod generation;

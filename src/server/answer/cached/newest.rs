@@ -13,7 +13,9 @@ use apifront_watch_cache::store::{Snapshot, Store, StoredObject};
 use kubernetes_wire::api::{Reason, Status, UserInfo};
 use kubernetes_wire::request::Scope;
 
-use super::{Plan, Served, overlay};
+use super::overlay;
+use super::plan::Plan;
+use super::served::Served;
 use crate::server::answer::forward;
 use crate::server::state::generation::Front;
 
@@ -65,6 +67,19 @@ impl Newest {
             Self::State { snapshot, .. } => Some(snapshot),
             Self::Page(_) | Self::Object(_) => None,
         }
+    }
+}
+
+/// The same with the configured APIServices among its objects, where they belong.
+pub(super) fn overlaid(newest: Newest, front: &Front, store: &Store) -> Newest {
+    match newest {
+        Newest::State { snapshot, complete } if overlay::is_for(front, &store.resource.gvr) => {
+            let version = snapshot.resource_version;
+            let ours = overlay::objects(front, store, version);
+            let snapshot = Arc::new(snapshot.with(version, ours, Vec::new()));
+            Newest::State { snapshot, complete }
+        }
+        newest => newest,
     }
 }
 

@@ -11,7 +11,8 @@ use kubernetes_wire::negotiation::{
 use kubernetes_wire::representation::table::TableOptions;
 use kubernetes_wire::representation::{Encoding, Form};
 
-use super::{Plan, list};
+use super::list;
+use super::plan::Plan;
 use crate::flow::Held;
 use crate::server::answer::compression;
 use crate::server::answer::convert;

@@ -1,0 +1,43 @@
+//! The task that keeps upstream's release and the kinds of configured deprecations
+//! known.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+
+use crate::server::state::generation::Front;
+
+/// Between questions for upstream's release: an upgrade of API servers takes
+/// minutes.
+const LEARN_EVERY: Duration = Duration::from_secs(30);
+
+/// The same while it has not answered.
+const LEARN_SOON: Duration = Duration::from_secs(1);
+
+/// Keeps upstream's release and the kinds that the configuration speaks of
+/// known, for ever.
+pub(in crate::server) async fn run(front: Arc<ArcSwap<Front>>) {
+    loop {
+        let current = front.load_full();
+        let known = &current.deprecations;
+        let upstream = current.cache.upstream();
+        known.learn_release(&upstream).await;
+        let entries = &current.config.apis.deprecations;
+        known.forget_kinds(entries);
+        let versions: BTreeSet<_> = entries.iter().map(|e| &e.group_version).collect();
+        let backends = current.aggregation.upstreams();
+        for version in versions {
+            let backend = backends.iter().find(|(served, _)| served == version);
+            let server = backend.map_or_else(|| upstream.clone(), |(_, b)| b.load_full());
+            known.learn_kinds(&server, version).await;
+        }
+        let pause = match known.release() {
+            Some(_) => LEARN_EVERY,
+            None => LEARN_SOON,
+        };
+        // Woken early or not, it is time.
+        let _ = tokio::time::timeout(pause, known.woken()).await;
+    }
+}
