@@ -39,11 +39,11 @@ use crate::server::stage::context::{CacheResult, RequestContext};
 use crate::server::stage::handshake;
 use crate::server::stage::long_running;
 use crate::server::stage::seats;
-use crate::server::state::generation::Front;
+use crate::server::state::generation::Generation;
 
 pub(super) struct Proxy {
     /// Replaced as a whole by a reload.
-    pub(super) front: Arc<ArcSwap<Front>>,
+    pub(super) current: Arc<ArcSwap<Generation>>,
 }
 
 #[async_trait]
@@ -51,7 +51,7 @@ impl ProxyHttp for Proxy {
     type CTX = RequestContext;
 
     fn new_ctx(&self) -> RequestContext {
-        RequestContext::new(self.front.load_full())
+        RequestContext::new(self.current.load_full())
     }
 
     /// The request header has been read: its deadline is met.
@@ -73,7 +73,7 @@ impl ProxyHttp for Proxy {
         ctx: &mut RequestContext,
     ) -> Result<bool> {
         // A request that two parsers could read differently goes no further.
-        if let Some((status, text)) = framing::refuse(session, &ctx.front.config.serving) {
+        if let Some((status, text)) = framing::refuse(session, &ctx.generation().config.serving) {
             session.set_keepalive(None);
             let answer = Answer::text(status, text);
             return self.finish(session, ctx, answer).await;
@@ -88,7 +88,7 @@ impl ProxyHttp for Proxy {
             }
         };
         // Health must answer even when nobody can be asked who is asking.
-        if let Some(answer) = own_endpoints::health(&ctx.front, session.req_header()) {
+        if let Some(answer) = own_endpoints::health(ctx.generation(), session.req_header()) {
             ctx.audit = audit::unasked(session, &received);
             return self.finish(session, ctx, answer).await;
         }
@@ -220,7 +220,7 @@ impl ProxyHttp for Proxy {
             forward::answer_begins(response, forward, &mut ctx.guards.in_flight);
             aggregate::answered(response, forward)?;
         }
-        if ctx.front.gate.is_owner() {
+        if ctx.generation().gate.is_owner() {
             loopback_guard::sandbox(response)?;
         }
         let status = response.status;

@@ -93,7 +93,7 @@ fn changes_ours(identified: &Identified) -> Option<Status> {
     if !of_api_services {
         return None;
     }
-    let registered = identified.front().aggregation.registered();
+    let registered = identified.generation().aggregation.registered();
     let ours = registered.iter().find(|r| r.service.name == info.name)?;
     Some(view::read_only(&ours.service))
 }

@@ -43,7 +43,7 @@ impl From<Rejected> for Unmade {
 impl<'a> Behalf<'a> {
     pub(in crate::server) fn new(identified: &'a Identified) -> Self {
         Self {
-            limits: &identified.front().limits,
+            limits: &identified.generation().limits,
             user: identified.user(),
         }
     }

@@ -11,19 +11,19 @@ use pingora_http::ResponseHeader;
 
 use crate::deprecation::warning;
 use crate::server::stage::context::RequestContext;
-use crate::server::state::generation::Front;
+use crate::server::state::generation::Generation;
 
 /// The warnings of an answer from the cache.
 pub(in crate::server) async fn of_cached(
-    front: &Front,
+    generation: &Generation,
     gvr: &GroupVersionResource,
     entry: &Entry,
     store: &Store,
 ) -> Vec<HeaderValue> {
     let learnt = &store.presentation().warnings;
-    let configured = &front.config.apis.deprecations;
-    let warnings = front.deprecations.of_cached(gvr, learnt, configured);
-    front
+    let configured = &generation.config.apis.deprecations;
+    let warnings = generation.deprecations.of_cached(gvr, learnt, configured);
+    generation
         .deprecations
         .study(&entry.upstream(), gvr, &warnings)
         .await;
@@ -38,21 +38,21 @@ pub(in crate::server) async fn of_forwarded(
     headers: &HeaderMap,
 ) -> Option<Vec<HeaderValue>> {
     let forward = ctx.forward.as_ref()?;
-    let front = forward.front();
+    let generation = forward.generation();
     let info = Some(forward.info()).filter(|info| info.is_resource_request)?;
-    let entries = &front.config.apis.deprecations;
+    let entries = &generation.config.apis.deprecations;
     if entries.is_empty() && !headers.contains_key(WARNING) {
         return None;
     }
     let mut warnings: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
-    front
+    generation
         .deprecations
         .study(&forward.upstream, &info.gvr, &warnings)
         .await;
     let before = warnings.len();
     if reached(status)
         && let Some(lifecycle) =
-            front
+            generation
                 .deprecations
                 .configured(entries, &info.gvr, &info.subresource)
     {
@@ -96,8 +96,8 @@ pub(in crate::server) fn note(
     let info = ctx.stage().received().map(|received| received.info());
     let info = info.filter(|info| info.is_resource_request);
     ctx.reply.deprecated = info.and_then(|info| {
-        let known = &ctx.front.deprecations;
-        let configured = &ctx.front.config.apis.deprecations;
+        let known = &ctx.generation().deprecations;
+        let configured = &ctx.generation().config.apis.deprecations;
         known.requested(&info.gvr, &info.subresource, status, warnings, configured)
     });
     if let (Some(requested), Some(trail)) = (&ctx.reply.deprecated, &mut ctx.audit) {

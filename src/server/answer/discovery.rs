@@ -47,7 +47,7 @@ pub(in crate::server) async fn answer(
         return None;
     }
     let path = DiscoveryPath::parse(request.uri.path())?;
-    let known = &received.front().discovery;
+    let known = &received.generation().discovery;
     if let DiscoveryPath::Version(version) = &path
         && let Some(missing) = known.hidden(version)
     {
@@ -80,7 +80,7 @@ pub(in crate::server) async fn answer(
         true => Peers::Excluded,
         false => Peers::Included,
     });
-    let known = &granted.front().discovery;
+    let known = &granted.generation().discovery;
     match known.find(&path, everything).await {
         Found::Document(rendition) => {
             let answer = match representation {
@@ -106,8 +106,8 @@ pub(in crate::server) async fn refuse_hidden(
 ) -> Option<Answer> {
     let received = leave.identified().clone();
     let info = received.info();
-    let front = received.front();
-    let config = &front.config.apis.runtime_config;
+    let generation = received.generation();
+    let config = &generation.config.apis.runtime_config;
     if !info.is_resource_request || config.is_resource_enabled(&info.gvr) {
         return None;
     }
@@ -118,7 +118,7 @@ pub(in crate::server) async fn refuse_hidden(
             received.query(),
         ));
     }
-    let missing = front.discovery.missing(&info.gvr.group_version());
+    let missing = generation.discovery.missing(&info.gvr.group_version());
     Some(not_found(missing, request, &received))
 }
 

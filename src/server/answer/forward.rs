@@ -78,7 +78,7 @@ pub(in crate::server) fn answer_begins(
         return;
     }
     slow_client::answering();
-    let limits = &forward.front().limits;
+    let limits = &forward.generation().limits;
     limits.answer_begins(in_flight, forward.user());
 }
 
@@ -151,7 +151,7 @@ pub(in crate::server) async fn rewrite(
 /// Whatever the way upstream: takes what the caller claims to be, and says who
 /// is asking, from where, and in which request.
 pub(in crate::server) fn introduce(request: &mut RequestHeader, forward: &Forward) -> Result<()> {
-    let front_proxy = forward.front().gate.front_proxy();
+    let front_proxy = forward.generation().gate.front_proxy();
     for (name, value) in identity::changes(&request.headers, front_proxy) {
         request.remove_header(&name);
         if let Some(value) = value {
@@ -261,7 +261,9 @@ pub(in crate::server) async fn failed(
     if answered(session) {
         let forwarded = ctx.forward.as_ref().is_some_and(|f| f.asked.is_some());
         if forwarded && error.etype() == &ErrorType::WriteTimedout {
-            ctx.front.limits.too_slow(slow_client::FORWARDED_ANSWER);
+            ctx.generation()
+                .limits
+                .too_slow(slow_client::FORWARDED_ANSWER);
             Finished::new(session, ctx).aborted();
         }
         tracing::warn!(%error, "answer broke off");

@@ -34,7 +34,7 @@ pub(in crate::server) async fn answer(
         hash: granted.query().get("hash"),
         headers: &header.headers,
     };
-    match granted.front().openapi.answer(&request).await {
+    match granted.generation().openapi.answer(&request).await {
         Outcome::Reply(reply) => {
             let body = vec![reply.body];
             let answer = Answer::of_parts(reply.status, reply.headers, body);

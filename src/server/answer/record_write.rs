@@ -28,7 +28,7 @@ pub(in crate::server) fn begin(
         && info.is_resource_request
         && info.subresource != "proxy"
         && !forward.query().contains("dryRun")
-        && forward.front().config.cache.consistency != Consistency::Strict;
+        && forward.generation().config.cache.consistency != Consistency::Strict;
     if !counts {
         return;
     }
@@ -41,7 +41,7 @@ pub(in crate::server) fn begin(
         let is_encoded = response.headers.contains_key(CONTENT_ENCODING);
         WrittenVersion::of(content_type, is_encoded)
     };
-    let writes = &forward.front().writes;
+    let writes = &forward.generation().writes;
     let write = writes.begin(forward.user(), &info.gvr, Instant::now());
     forward.write = Some((write, version));
 }

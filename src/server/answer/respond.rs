@@ -260,7 +260,7 @@ pub(in crate::server) async fn send(
         return Ok(0);
     }
     if let Err(slow) = write(session, answer.body, answer.held, ctx).await? {
-        ctx.front.limits.too_slow(slow);
+        ctx.generation().limits.too_slow(slow);
         Finished::new(session, ctx).aborted();
         let error = Error::explain(ErrorType::WriteTimedout, slow);
         return Err(error.into_down());
@@ -297,7 +297,7 @@ async fn write(
                     continue;
                 }
                 // It waits from here on.
-                Err(_) => held = ctx.front.limits.hold_waiting(user),
+                Err(_) => held = ctx.generation().limits.hold_waiting(user),
             }
             if held.is_none() {
                 return Ok(Err(TOO_MANY_WAIT));

@@ -186,7 +186,7 @@ pub(in crate::server) async fn send_head(
         header.insert_header(TRANSFER_ENCODING, "chunked")?;
     }
     debug_header(&mut header, request, ctx.reply.cache)?;
-    if ctx.front.gate.is_owner() {
+    if ctx.generation().gate.is_owner() {
         loopback_guard::sandbox(&mut header)?;
     }
     if let Some(warnings) = deprecation::of_forwarded(ctx, head.status, &head.headers).await {
@@ -202,10 +202,10 @@ pub(in crate::server) async fn send_head(
 pub(in crate::server) fn stop(
     ctx: &RequestContext,
 ) -> impl Future<Output = &'static str> + Send + use<> {
-    let mut stopping = ctx.front.drain.stopping();
+    let mut stopping = ctx.generation().drain.stopping();
     let info = ctx.stage().received().map(|received| received.info());
     let resource = info.filter(|info| info.is_resource_request);
-    let hidden = resource.map(|info| ctx.front.discovery.until_hidden(info.gvr.clone()));
+    let hidden = resource.map(|info| ctx.generation().discovery.until_hidden(info.gvr.clone()));
     let hidden = futures::future::OptionFuture::from(hidden);
     async move {
         tokio::select! {

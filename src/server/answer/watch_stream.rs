@@ -107,7 +107,7 @@ pub(in crate::server) async fn start(
         .write_response_header(Box::new(header), false)
         .await?;
 
-    let mut stopping = ctx.front.drain.stopping();
+    let mut stopping = ctx.generation().drain.stopping();
     let (mut client, mut detached) = detach(session, ctx);
     detached.watches(ctx.reply.code, watch.has_begun());
     tokio::spawn(async move {

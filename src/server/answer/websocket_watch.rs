@@ -50,7 +50,7 @@ pub(in crate::server) async fn start(
 ) -> Result<()> {
     ctx.reply.code = 101;
     let head = handshake.answer(debug_value(session.req_header(), ctx.reply.cache).as_ref());
-    let mut stopping = ctx.front.drain.stopping();
+    let mut stopping = ctx.generation().drain.stopping();
     let (mut client, mut detached) = detach_stream(session, ctx)?;
     detached.watches(ctx.reply.code, watch.has_begun());
     tokio::spawn(async move {

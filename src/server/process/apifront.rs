@@ -8,8 +8,9 @@ use apifront_embedded::EmbeddedServer;
 use apifront_upstream::Upstream;
 use apifront_upstream::review::{ReviewClient, ReviewError};
 use apifront_watch_cache::ResourcePattern;
-use apifront_watch_cache::read::{OwnWrites, SharedReads};
+use apifront_watch_cache::read::{OwnWrites, Shards, SharedReads};
 use apifront_watch_cache::reflector::Cache;
+use apifront_watch_cache::self_check::SelfChecks;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -42,7 +43,8 @@ use crate::server::listener::slow_client::Paced;
 use crate::server::listener::tls::{self, AnyClientCertificate, ServerCertificates};
 use crate::server::proxy::Proxy;
 use crate::server::state::drain::Drain;
-use crate::server::state::generation::Front;
+use crate::server::state::generation::Generation;
+use crate::server::state::process_state::ProcessState;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -64,7 +66,7 @@ pub enum StartError {
 
 /// A running server.
 pub struct Apifront {
-    front: Arc<ArcSwap<Front>>,
+    current: Arc<ArcSwap<Generation>>,
     drain: Arc<Drain>,
     health: Arc<Health>,
     shutdown: watch::Sender<bool>,
@@ -76,9 +78,9 @@ pub struct Apifront {
     pub observability_address: Option<SocketAddr>,
 }
 
-/// What a reload works on.
-struct Parts {
-    front: Arc<ArcSwap<Front>>,
+/// Puts new configurations in force.
+struct Reloader {
+    current: Arc<ArcSwap<Generation>>,
     upstream: Arc<ArcSwap<Upstream>>,
     access: AccessControl,
     certificates: Option<Arc<ServerCertificates>>,
@@ -161,15 +163,12 @@ impl Apifront {
             upstream.clone(),
             OpenApiMetrics::register(&metrics.registry)?,
         ));
-        let front = Arc::new(ArcSwap::from_pointee(Front {
-            config: config.clone(),
-            gate,
+        let process = Arc::new(ProcessState {
             cache,
-            aggregation: aggregation.clone(),
-            aggregation_now: Arc::new(ArcSwap::new(aggregation)),
+            current_aggregation: ArcSwap::new(aggregation.clone()),
             discovery: discovery.clone(),
-            shared: Arc::new(SharedReads::default()),
-            shards: Arc::default(),
+            shared: SharedReads::default(),
+            shards: Shards::default(),
             writes: Arc::new(OwnWrites::new(Instant::now())),
             openapi: openapi.clone(),
             health: health.clone(),
@@ -178,14 +177,20 @@ impl Apifront {
             audit,
             deprecations,
             drain: drain.clone(),
-            self_checks: Arc::default(),
+            self_checks: SelfChecks::default(),
             started: Instant::now(),
+        });
+        let current = Arc::new(ArcSwap::from_pointee(Generation {
+            config: config.clone(),
+            gate,
+            aggregation,
+            process,
         }));
 
-        show_apis(&front.load());
+        show_apis(&current.load());
         let mut background = JoinSet::new();
-        let parts = Parts {
-            front: front.clone(),
+        let reloader = Reloader {
+            current: current.clone(),
             upstream: upstream.clone(),
             access,
             certificates: certificates.clone(),
@@ -196,19 +201,19 @@ impl Apifront {
         background.spawn(apifront_upstream::check_health(upstream.clone()));
         background.spawn(discovery.run());
         background.spawn(limits.run());
-        background.spawn(self_check(front.clone()));
-        background.spawn(learn_deprecations::run(front.clone()));
-        background.spawn(tend(front.clone()));
+        background.spawn(self_check(current.clone()));
+        background.spawn(learn_deprecations::run(current.clone()));
+        background.spawn(tend(current.clone()));
         background.spawn(openapi.run());
-        background.spawn(parts.reload_forever(live));
-        preload(&front.load());
+        background.spawn(reloader.reload_forever(live));
+        preload(&current.load());
 
         let (shutdown, stop) = watch::channel(false);
         let mut server = Self {
             secure_address: secure.as_ref().map(|l| l.address),
             insecure_address: insecure.as_ref().map(|l| l.address),
             observability_address: observability.as_ref().map(|l| l.address),
-            front: front.clone(),
+            current: current.clone(),
             drain,
             health,
             shutdown,
@@ -219,15 +224,15 @@ impl Apifront {
         let clients_connections = Connections::new(connection_limits(&config));
         if let (Some(listener), Some(certificates)) = (secure, certificates) {
             let tls = tls_settings(certificates, clients)?;
-            let settings = connection_settings(&front, "secure", &clients_connections);
-            let app = proxy_app(&front);
+            let settings = connection_settings(&current, "secure", &clients_connections);
+            let app = proxy_app(&current);
             server
                 .listeners
                 .push(listener.serve(app, Some(tls), settings, stop.clone()));
         }
         if let Some(listener) = insecure {
-            let settings = connection_settings(&front, "insecure", &clients_connections);
-            let app = proxy_app(&front);
+            let settings = connection_settings(&current, "insecure", &clients_connections);
+            let app = proxy_app(&current);
             server
                 .listeners
                 .push(listener.serve(app, None, settings, stop.clone()));
@@ -235,8 +240,8 @@ impl Apifront {
         if let Some(listener) = observability {
             // Others than clients: who floods the one does not keep scrapes out.
             let connections = Connections::new(OBSERVABILITY_CONNECTIONS);
-            let settings = connection_settings(&front, "observability", &connections);
-            let app = HttpServer::new_app(Observe { front });
+            let settings = connection_settings(&current, "observability", &connections);
+            let app = HttpServer::new_app(Observe { current });
             server
                 .listeners
                 .push(listener.serve(app, None, settings, stop));
@@ -248,7 +253,7 @@ impl Apifront {
     /// connections and the streams end; then, within `shutdownGracePeriod`,
     /// whatever is still open. Returns how many requests had to be cut off.
     pub async fn stop(mut self) -> usize {
-        let serving = self.front.load().config.serving.clone();
+        let serving = self.current.load().config.serving.clone();
         self.health.shut_down();
         tracing::info!(delay = ?serving.shutdown_delay_duration, "shutting down");
         tokio::time::sleep(serving.shutdown_delay_duration).await;
@@ -265,7 +270,7 @@ impl Apifront {
             tracing::warn!(requests = cut_off, "cut off");
         }
         self.background.shutdown().await;
-        self.front.load().audit.stop().await;
+        self.current.load().audit.stop().await;
         if let Some(embedded) = self.embedded.take() {
             embedded.stop().await;
         }
@@ -357,7 +362,7 @@ fn tls_settings(
     tls::settings(certificates, clients).map_err(|e| StartError::Tls(e.to_string()))
 }
 
-fn proxy_app(front: &Arc<ArcSwap<Front>>) -> Paced<pingora_proxy::HttpProxy<Proxy>> {
+fn proxy_app(current: &Arc<ArcSwap<Generation>>) -> Paced<pingora_proxy::HttpProxy<Proxy>> {
     let conf = ServerConf {
         // Connections to a few API servers carry everything.
         upstream_keepalive_pool_size: UPSTREAM_POOL,
@@ -366,10 +371,10 @@ fn proxy_app(front: &Arc<ArcSwap<Front>>) -> Paced<pingora_proxy::HttpProxy<Prox
     let proxy = http_proxy(
         &Arc::new(conf),
         Proxy {
-            front: front.clone(),
+            current: current.clone(),
         },
     );
-    Paced::new(proxy, front.load().metrics.flow.clone())
+    Paced::new(proxy, current.load().metrics.flow.clone())
 }
 
 fn connection_limits(config: &Config) -> Limits {
@@ -390,12 +395,12 @@ fn connection_limits(config: &Config) -> Limits {
 }
 
 fn connection_settings(
-    front: &Arc<ArcSwap<Front>>,
+    current: &Arc<ArcSwap<Generation>>,
     listener: &'static str,
     connections: &Arc<Connections>,
 ) -> ConnectionSettings {
-    let front = front.load();
-    let serving = &front.config.serving;
+    let generation = current.load();
+    let serving = &generation.config.serving;
     let mut h2 = default_h2_options();
     h2.max_concurrent_streams(serving.http2_max_streams_per_connection);
     h2.max_local_error_reset_streams(Some(STREAM_ERRORS));
@@ -403,7 +408,7 @@ fn connection_settings(
     h2.max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
     ConnectionSettings {
         connections: connections.clone(),
-        metrics: front.metrics.connections.listener(listener),
+        metrics: generation.metrics.connections.listener(listener),
         deadlines: Deadlines {
             header: serving.request_header_timeout,
             idle: serving.idle_timeout,
@@ -432,42 +437,45 @@ const OBSERVABILITY_CONNECTIONS: Limits = Limits {
 const UPSTREAM_POOL: usize = 1024;
 
 /// Starts what the configuration wants filled before it is asked for.
-fn preload(front: &Front) {
-    for pattern in front.config.cache.preload.clone() {
-        let (cache, config) = (front.cache.clone(), front.config.clone());
+fn preload(generation: &Generation) {
+    for pattern in generation.config.cache.preload.clone() {
+        let (cache, config) = (generation.cache.clone(), generation.config.clone());
         tokio::spawn(async move { cache.preload(&pattern, config.as_ref()).await });
     }
 }
 
 /// Keeps the cache within what the configuration of the time says.
-async fn tend(front: Arc<ArcSwap<Front>>) {
-    let cache = front.load().cache.clone();
-    cache.tend(|| front.load().config.clone()).await;
+async fn tend(current: Arc<ArcSwap<Generation>>) {
+    let cache = current.load().cache.clone();
+    cache.tend(|| current.load().config.clone()).await;
 }
 
 /// Compares the cache with upstream as often as the configuration of the time says.
-async fn self_check(front: Arc<ArcSwap<Front>>) {
-    let (checks, cache, metrics) = {
-        let front = front.load();
-        let metrics = front.metrics.cache.clone();
-        (front.self_checks.clone(), front.cache.clone(), metrics)
-    };
-    let interval = || front.load().config.cache.self_check_interval;
-    checks.run(&cache, &metrics, interval).await;
+async fn self_check(current: Arc<ArcSwap<Generation>>) {
+    let process = current.load().process.clone();
+    let interval = || current.load().config.cache.self_check_interval;
+    let (checks, metrics) = (&process.self_checks, &process.metrics.cache);
+    checks.run(&process.cache, metrics, interval).await;
 }
 
 /// What of the API is shown, of whom, and who is asked for it.
-fn show_apis(front: &Front) {
-    let hidden = &front.config.apis.runtime_config;
-    front.cache.route(front.aggregation.upstreams());
-    front.discovery.set_runtime_config(hidden.clone());
-    front.discovery.set_sources(front.aggregation.sources());
-    front.discovery.set_local(front.aggregation.local());
-    front.openapi.set_runtime_config(hidden.clone());
-    front.openapi.set_sources(front.aggregation.sources());
+fn show_apis(generation: &Generation) {
+    let hidden = &generation.config.apis.runtime_config;
+    generation.cache.route(generation.aggregation.upstreams());
+    generation.discovery.set_runtime_config(hidden.clone());
+    generation
+        .discovery
+        .set_sources(generation.aggregation.sources());
+    generation
+        .discovery
+        .set_local(generation.aggregation.local());
+    generation.openapi.set_runtime_config(hidden.clone());
+    generation
+        .openapi
+        .set_sources(generation.aggregation.sources());
 }
 
-impl Parts {
+impl Reloader {
     async fn reload_forever(self, live: Arc<Live>) {
         let mut generation = live.subscribe();
         while generation.changed().await.is_ok() {
@@ -488,23 +496,23 @@ impl Parts {
     }
 
     async fn prepare(&self, config: Arc<Config>) -> Result<Prepared, StartError> {
-        let current = self.front.load();
+        let running = self.current.load();
         let settings = build::upstream(&config, self.embedded).await?;
         let audit = config.observability.audit.as_ref();
         Ok(Prepared {
-            upstream: Upstream::new(&settings, current.metrics.upstream.clone())?,
-            aggregation: build::aggregation(&config, &current.metrics)?,
+            upstream: Upstream::new(&settings, running.metrics.upstream.clone())?,
+            aggregation: build::aggregation(&config, &running.metrics)?,
             certificates: server_certificates(&config)?,
             access: PreparedAccess::new(&config)?,
             // Last, because it opens files to write to.
-            audit: current.audit.prepare(audit).await?,
+            audit: running.audit.prepare(audit).await?,
             config,
         })
     }
 
     /// Nothing here can fail.
     fn commit(&self, prepared: Prepared) {
-        let old = self.front.load_full();
+        let old = self.current.load_full();
         let Prepared {
             config,
             upstream,
@@ -518,45 +526,31 @@ impl Parts {
         }
         self.clients.reload(authorities(&access));
         let aggregation = Arc::new(aggregation.apply(&old.aggregation, &self.availability));
-        let front = Arc::new(Front {
+        let fresh = Arc::new(Generation {
             config,
             gate: self.access.gate(access),
-            cache: old.cache.clone(),
-            aggregation: aggregation.clone(),
-            aggregation_now: old.aggregation_now.clone(),
-            discovery: old.discovery.clone(),
-            shared: old.shared.clone(),
-            shards: old.shards.clone(),
-            writes: old.writes.clone(),
-            openapi: old.openapi.clone(),
-            health: old.health.clone(),
-            metrics: old.metrics.clone(),
-            limits: old.limits.clone(),
-            audit: old.audit.clone(),
-            deprecations: old.deprecations.clone(),
-            drain: old.drain.clone(),
-            self_checks: old.self_checks.clone(),
-            started: old.started,
+            aggregation,
+            process: old.process.clone(),
         });
-        front.limits.reload(&front.config);
-        front
+        fresh.limits.reload(&fresh.config);
+        fresh
             .metrics
-            .show_hidden(front.config.observability.show_hidden_metrics);
-        front.audit.apply(audit);
+            .show_hidden(fresh.config.observability.show_hidden_metrics);
+        fresh.audit.apply(audit);
         self.upstream.store(Arc::new(upstream));
-        if old.config.upstream != front.config.upstream {
+        if old.config.upstream != fresh.config.upstream {
             // It may be another cluster now.
-            front.cache.relist();
-            front.discovery.upstream_replaced();
-            front.deprecations.upstream_replaced();
+            fresh.cache.relist();
+            fresh.discovery.upstream_replaced();
+            fresh.deprecations.upstream_replaced();
         }
-        self.front.store(front.clone());
-        front.aggregation_now.store(aggregation);
+        self.current.store(fresh.clone());
+        fresh.current_aggregation.store(fresh.aggregation.clone());
         // Whom requests are forwarded to has changed; now what is cached.
-        show_apis(&front);
-        preload(&front);
-        front.cache.reconfigured();
-        front.deprecations.wake();
+        show_apis(&fresh);
+        preload(&fresh);
+        fresh.cache.reconfigured();
+        fresh.deprecations.wake();
     }
 }
 

@@ -21,7 +21,7 @@ use crate::config::{self, Config};
 use crate::identity;
 use crate::metrics::Metrics;
 use crate::server::listener::tls::{CertificateError, CertificateFiles};
-use crate::server::state::generation::{Delegated, Gate};
+use crate::server::state::gate::{Delegated, Gate};
 
 /// Why the parts cannot be made from this configuration.
 #[derive(Debug, thiserror::Error)]

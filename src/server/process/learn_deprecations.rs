@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
-use crate::server::state::generation::Front;
+use crate::server::state::generation::Generation;
 
 /// Between questions for upstream's release: an upgrade of API servers takes
 /// minutes.
@@ -18,16 +18,16 @@ const LEARN_SOON: Duration = Duration::from_secs(1);
 
 /// Keeps upstream's release and the kinds that the configuration speaks of
 /// known, for ever.
-pub(in crate::server) async fn run(front: Arc<ArcSwap<Front>>) {
+pub(in crate::server) async fn run(current: Arc<ArcSwap<Generation>>) {
     loop {
-        let current = front.load_full();
-        let known = &current.deprecations;
-        let upstream = current.cache.upstream();
+        let generation = current.load_full();
+        let known = &generation.deprecations;
+        let upstream = generation.cache.upstream();
         known.learn_release(&upstream).await;
-        let entries = &current.config.apis.deprecations;
+        let entries = &generation.config.apis.deprecations;
         known.forget_kinds(entries);
         let versions: BTreeSet<_> = entries.iter().map(|e| &e.group_version).collect();
-        let backends = current.aggregation.upstreams();
+        let backends = generation.aggregation.upstreams();
         for version in versions {
             let backend = backends.iter().find(|(served, _)| served == version);
             let server = backend.map_or_else(|| upstream.clone(), |(_, b)| b.load_full());

@@ -75,7 +75,7 @@ impl DeprecatedApi {
             gvr: info.gvr.clone(),
             subresource: info.subresource.clone(),
             requested,
-            known: ctx.front.deprecations.clone(),
+            known: ctx.generation().deprecations.clone(),
         })
     }
 }
@@ -133,7 +133,7 @@ impl Finished {
         let name = info
             .filter(|info| info.is_resource_request)
             .and_then(|info| name(ctx, info));
-        let requests = &ctx.front.metrics.requests;
+        let requests = &ctx.generation().metrics.requests;
         let series = info.map(
             |info| match HEALTH.iter().find(|path| **path == info.path) {
                 Some(path) => Arc::new(requests.path(path)),
@@ -142,7 +142,7 @@ impl Finished {
         );
         let cached = name
             .filter(|_| cache != CacheResult::NotAsked)
-            .map(|name| ctx.front.metrics.cache.resource(name.gvr()));
+            .map(|name| ctx.generation().metrics.cache.resource(name.gvr()));
         let user = ctx.stage().identified().and_then(|i| i.user());
         Self {
             started: ctx.started(),
@@ -156,7 +156,7 @@ impl Finished {
             series,
             cached,
             deprecated: DeprecatedApi::of(ctx),
-            metrics: ctx.front.metrics.clone(),
+            metrics: ctx.generation().metrics.clone(),
             end: "",
         }
     }
@@ -307,7 +307,7 @@ pub(in crate::server) fn request(
 /// and subresource exist, and so does an answer from the cache; what is known is
 /// counted however it ends, unless nobody knows who asked.
 fn name(ctx: &RequestContext, info: &RequestInfo) -> Option<KnownName> {
-    let known = &ctx.front.metrics.known;
+    let known = &ctx.generation().metrics.known;
     let Reply { code, cache, .. } = ctx.reply;
     let is_proof = matches!(code, 101 | 200..=299 | 304) || matches!(cache, CacheResult::Hit(_));
     match code {

@@ -42,7 +42,7 @@ pub(in crate::server) fn refused(
         Refused::Caller(_) => {
             let message = attempted(session, received.query());
             let request = request(session, received, None);
-            received.front().audit.refuse(&request, message)
+            received.generation().audit.refuse(&request, message)
         }
         Refused::Later { caller, .. } => begin(session, received, caller.as_ref()),
     }
@@ -50,7 +50,7 @@ pub(in crate::server) fn refused(
 
 fn begin(session: &Session, received: &Received, user: Option<&UserInfo>) -> Option<Box<Trail>> {
     let request = request(session, received, user);
-    received.front().audit.begin(&request)
+    received.generation().audit.begin(&request)
 }
 
 fn request<'r>(

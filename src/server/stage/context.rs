@@ -25,7 +25,7 @@ use crate::metrics::LongRunning;
 use crate::server::listener::http1::NextRequest;
 use crate::server::listener::http2;
 use crate::server::state::drain::OpenRequest;
-use crate::server::state::generation::Front;
+use crate::server::state::generation::Generation;
 
 /// How the cache took part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,6 @@ pub(in crate::server) enum CacheResult {
 }
 
 pub struct RequestContext {
-    pub(in crate::server) front: Arc<Front>,
     /// When the connection began to wait for the request.
     pub(in crate::server) waited_since: Instant,
     stage: Stage,
@@ -79,15 +78,14 @@ pub(in crate::server) struct Guards {
 }
 
 impl RequestContext {
-    pub(in crate::server) fn new(front: Arc<Front>) -> Self {
+    pub(in crate::server) fn new(generation: Arc<Generation>) -> Self {
         Self {
             waited_since: Instant::now(),
             guards: Guards {
-                open: Some(front.drain.open()),
+                open: Some(generation.drain.open()),
                 ..Guards::default()
             },
-            front,
-            stage: Stage::Waiting,
+            stage: Stage::Waiting(generation),
             audit: None,
             reply: Reply {
                 code: 0,
@@ -106,7 +104,7 @@ impl RequestContext {
         &mut self,
         session: &Session,
     ) -> Result<Arc<Received>, Status> {
-        match Received::read(session, &self.front) {
+        match Received::read(session, self.generation()) {
             Ok(received) => {
                 self.stage = Stage::Received(received.clone());
                 Ok(received)
@@ -132,7 +130,7 @@ impl RequestContext {
         match &identified {
             Ok(identified) => {
                 let from = identified.client();
-                self.front
+                self.generation()
                     .audit
                     .wait_for_room(identified.known(), from)
                     .await;
@@ -147,6 +145,10 @@ impl RequestContext {
     /// For whoever needs the request's grant.
     pub(in crate::server) fn leave(&mut self, identified: Arc<Identified>) -> Leave<'_> {
         Leave::new(identified, self.audit.as_deref_mut())
+    }
+
+    pub(in crate::server) fn generation(&self) -> &Arc<Generation> {
+        self.stage.generation()
     }
 
     pub(in crate::server) fn stage(&self) -> &Stage {

@@ -40,7 +40,7 @@ impl Forward {
     pub(in crate::server) fn new(authority: Authority) -> Self {
         let upstream = match authority.remote() {
             Some(remote) => remote.backend.upstream.load_full(),
-            None => authority.front().cache.upstream(),
+            None => authority.generation().cache.upstream(),
         };
         Self {
             upstream,

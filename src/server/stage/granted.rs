@@ -14,7 +14,7 @@ use kubernetes_wire::request::Scope;
 use super::identified::{Caller, Identified};
 use crate::audit::Trail;
 use crate::authz::{Decision, Verdict};
-use crate::server::state::generation::Gate;
+use crate::server::state::gate::Gate;
 
 /// Annotations of the audit log that tell who decided, and why: k8s.io/apiserver
 /// `endpoints/filters/authorization.go`.
@@ -95,8 +95,8 @@ impl<'t> Leave<'t> {
             Caller::Owner => {}
             Caller::OwnerAsSomebody => return Err(Ungranted::OnlyUpstream),
             Caller::User(user) => {
-                let front = self.identified.front();
-                let Gate::Delegated(gate) = &front.gate else {
+                let generation = self.identified.generation();
+                let Gate::Delegated(gate) = &generation.gate else {
                     let error = "a user came in where only the owner may";
                     return Err(Ungranted::Refused(Status::internal_error(error)));
                 };

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::identified::Identified;
 use super::received::{Head, Received};
+use crate::server::state::generation::Generation;
 
 /// The latest stage a request has reached, for its record.
 pub(in crate::server) enum Stage {
     /// The connection waits for a request, or it was refused as one that two
     /// parsers could read differently.
-    Waiting,
+    Waiting(Arc<Generation>),
     /// Nobody can tell what is asked for.
     Unreadable(Box<Head>),
     Received(Arc<Received>),
@@ -17,9 +18,19 @@ pub(in crate::server) enum Stage {
 }
 
 impl Stage {
+    /// The configuration and all parts that the request is served with.
+    pub(in crate::server) fn generation(&self) -> &Arc<Generation> {
+        match self {
+            Self::Waiting(generation) => generation,
+            Self::Unreadable(head) => head.generation(),
+            Self::Received(received) => received.generation(),
+            Self::Identified(identified) => identified.generation(),
+        }
+    }
+
     pub(in crate::server) fn head(&self) -> Option<&Head> {
         match self {
-            Self::Waiting => None,
+            Self::Waiting(_) => None,
             Self::Unreadable(head) => Some(head),
             Self::Received(received) => Some(received),
             Self::Identified(identified) => Some(identified),
@@ -28,7 +39,7 @@ impl Stage {
 
     pub(in crate::server) fn received(&self) -> Option<&Received> {
         match self {
-            Self::Waiting | Self::Unreadable(_) => None,
+            Self::Waiting(_) | Self::Unreadable(_) => None,
             Self::Received(received) => Some(received),
             Self::Identified(identified) => Some(identified),
         }
@@ -37,7 +48,7 @@ impl Stage {
     pub(in crate::server) fn identified(&self) -> Option<&Arc<Identified>> {
         match self {
             Self::Identified(identified) => Some(identified),
-            Self::Waiting | Self::Unreadable(_) | Self::Received(_) => None,
+            Self::Waiting(_) | Self::Unreadable(_) | Self::Received(_) => None,
         }
     }
 }

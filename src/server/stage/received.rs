@@ -14,13 +14,15 @@ use pingora_proxy::Session;
 use super::handshake::Handshake;
 use crate::aggregation::{Registered, Remote};
 use crate::authn::Peer;
-use crate::server::state::generation::{Front, Gate};
+use crate::server::state::gate::Gate;
+use crate::server::state::generation::Generation;
 
 /// The header by which a request is known in all audit logs.
 pub(in crate::server) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// The part of a request that needs no understanding.
 pub(in crate::server) struct Head {
+    generation: Arc<Generation>,
     started: Instant,
     client: Option<IpAddr>,
     query: Query,
@@ -30,7 +32,6 @@ pub(in crate::server) struct Head {
 /// A request whose method, path and query are understood.
 pub(in crate::server) struct Received {
     head: Head,
-    front: Arc<Front>,
     info: RequestInfo,
     route: Option<Arc<Registered>>,
     handshake: Option<Handshake>,
@@ -45,9 +46,10 @@ pub(in crate::server) struct Unreadable {
 }
 
 impl Head {
-    fn read(session: &Session) -> Self {
+    fn read(session: &Session, generation: &Arc<Generation>) -> Self {
         let request = session.req_header();
         Self {
+            generation: generation.clone(),
             started: Instant::now(),
             client: session
                 .client_addr()
@@ -56,6 +58,11 @@ impl Head {
             query: Query::parse(request.uri.query().unwrap_or_default()),
             audit_id: audit_id(&request.headers),
         }
+    }
+
+    /// The configuration and all parts that were in force when it arrived.
+    pub(in crate::server) fn generation(&self) -> &Arc<Generation> {
+        &self.generation
     }
 
     /// When the header had been read.
@@ -80,9 +87,9 @@ impl Received {
     /// Reads method, path and query.
     pub(in crate::server) fn read(
         session: &Session,
-        front: &Arc<Front>,
+        generation: &Arc<Generation>,
     ) -> Result<Arc<Self>, Unreadable> {
-        let head = Head::read(session);
+        let head = Head::read(session, generation);
         let request = session.req_header();
         let path = request.uri.path();
         let info = match RequestInfo::parse(&request.method, path, &head.query) {
@@ -96,25 +103,19 @@ impl Received {
         let wants_upgrade = request.headers.contains_key(UPGRADE);
         let handshake = wants_upgrade
             .then(|| {
-                let owner = matches!(front.gate, Gate::Owner);
+                let owner = matches!(generation.gate, Gate::Owner);
                 let certificate = peer(session).is_some_and(Peer::has_certificate);
                 Handshake::read(request, owner || certificate)
             })
             .flatten();
         Ok(Arc::new(Self {
             deadline: Deadline::of(&head.query),
-            route: front.aggregation.route(&info.path).cloned(),
-            front: front.clone(),
+            route: generation.aggregation.route(&info.path).cloned(),
             head,
             info,
             handshake,
             wants_upgrade,
         }))
-    }
-
-    /// The configuration and all parts that were in force when it arrived.
-    pub(in crate::server) fn front(&self) -> &Arc<Front> {
-        &self.front
     }
 
     pub(in crate::server) fn info(&self) -> &RequestInfo {

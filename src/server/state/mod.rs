@@ -2,4 +2,7 @@
 //! and what a reload of the configuration replaces.
 
 pub(super) mod drain;
+pub(super) mod gate;
+pub(super) mod gauges;
 pub(super) mod generation;
+pub(super) mod process_state;

@@ -112,25 +112,25 @@ async fn serve_within(
 }
 
 async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Served, BypassReason> {
-    let front = granted.front();
+    let generation = granted.generation();
     let gvr = granted.resource().ok_or(BypassReason::UnusualRequest)?;
     let (namespaced, cluster_wide) = (granted.scope(true), granted.scope(false));
     // No reflector is started for a path that leads to no resource of any scope.
     if namespaced.is_none() && cluster_wide.is_none() {
         return Err(BypassReason::UnusualRequest);
     }
-    let selection = front.config.as_ref();
+    let selection = generation.config.as_ref();
     let waits = match plan {
         // A forwarded watch stays upstream for as long as it lasts.
         Plan::Watch(..) => true,
         // Upstream does not know all of what is asked.
-        Plan::Get(_) | Plan::List(..) => overlay::is_for(front, gvr),
+        Plan::Get(_) | Plan::List(..) => overlay::is_for(generation, gvr),
     };
     let entry = if waits {
-        let found = front.cache.lookup_within(gvr, selection, WATCH_WAITS);
+        let found = generation.cache.lookup_within(gvr, selection, WATCH_WAITS);
         found.await?
     } else {
-        front.cache.lookup(gvr, selection)?
+        generation.cache.lookup(gvr, selection)?
     };
     let store = entry.store().ok_or(BypassReason::Filling)?;
     // A path that does not fit the resource's scope is upstream's to refuse.
@@ -150,7 +150,7 @@ async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Ser
         return Err(BypassReason::Representation);
     }
     let resource = Resource {
-        front,
+        generation,
         entry: &entry,
         store: &store,
         user: granted.user(),
@@ -160,8 +160,8 @@ async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Ser
         Ok(newest) => newest,
         Err(unanswered) => return newest::refuse(unanswered),
     };
-    let newest = newest::overlaid(newest, front, &store);
-    let warnings = deprecation::of_cached(front, gvr, &entry, &store).await;
+    let newest = newest::overlaid(newest, generation, &store);
+    let warnings = deprecation::of_cached(generation, gvr, &entry, &store).await;
     let by = Behalf::new(granted);
     match plan {
         Plan::Get(_) => {
@@ -194,8 +194,9 @@ async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Ser
                 Err(unmade) => unmade.served(),
             }
         }
-        Plan::Watch(options, plan) if overlay::is_for(front, gvr) => {
-            let opened = overlay_watch::open(front, store, newest, options, plan, shape).await?;
+        Plan::Watch(options, plan) if overlay::is_for(generation, gvr) => {
+            let opened =
+                overlay_watch::open(generation, store, newest, options, plan, shape).await?;
             Ok(match opened {
                 Ok(watch) => Served::Watch(Box::new(watch), warnings),
                 Err(status) => Served::Status(*status, warnings, None),
@@ -216,7 +217,7 @@ async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Ser
             {
                 return Ok(Served::Status(expired, warnings, None));
             }
-            let lasts = front.config.serving.min_request_timeout;
+            let lasts = generation.config.serving.min_request_timeout;
             let watch = watch::watch(scope.namespace, options, start, store, shape, lasts)?;
             let watch = if unmarked { watch.unmarked() } else { watch };
             Ok(Served::Watch(Box::new(watch), warnings))
@@ -227,7 +228,12 @@ async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Ser
 /// Whether upstream has shards too, and its lists of the resource say which they
 /// are. Backends may be of any release.
 async fn serves_shards(granted: &Granted, store: &Store, plan: &Plan) -> bool {
-    let front = granted.front();
+    let generation = granted.generation();
     let lists_say = matches!(plan, Plan::Watch(..)) || store.resource.envelope.form == Form::Struct;
-    lists_say && granted.route().is_none() && front.shards.are_served(&front.cache.upstream()).await
+    lists_say
+        && granted.route().is_none()
+        && generation
+            .shards
+            .are_served(&generation.cache.upstream())
+            .await
 }

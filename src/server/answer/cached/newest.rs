@@ -17,12 +17,12 @@ use super::overlay;
 use super::plan::Plan;
 use super::served::Served;
 use crate::server::answer::forward;
-use crate::server::state::generation::Front;
+use crate::server::state::generation::Generation;
 
 /// A resource to be read.
 #[derive(Clone, Copy)]
 pub(super) struct Resource<'a> {
-    pub(super) front: &'a Front,
+    pub(super) generation: &'a Generation,
     pub(super) entry: &'a Arc<Entry>,
     pub(super) store: &'a Arc<Store>,
     pub(super) user: Option<&'a UserInfo>,
@@ -71,11 +71,13 @@ impl Newest {
 }
 
 /// The same with the configured APIServices among its objects, where they belong.
-pub(super) fn overlaid(newest: Newest, front: &Front, store: &Store) -> Newest {
+pub(super) fn overlaid(newest: Newest, generation: &Generation, store: &Store) -> Newest {
     match newest {
-        Newest::State { snapshot, complete } if overlay::is_for(front, &store.resource.gvr) => {
+        Newest::State { snapshot, complete }
+            if overlay::is_for(generation, &store.resource.gvr) =>
+        {
             let version = snapshot.resource_version;
-            let ours = overlay::objects(front, store, version);
+            let ours = overlay::objects(generation, store, version);
             let snapshot = Arc::new(snapshot.with(version, ours, Vec::new()));
             Newest::State { snapshot, complete }
         }
@@ -86,7 +88,7 @@ pub(super) fn overlaid(newest: Newest, front: &Front, store: &Store) -> Newest {
 /// The state for a plan, once it is known to be recent enough.
 pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest, Unanswered> {
     let Resource {
-        front,
+        generation,
         entry,
         store,
         user,
@@ -100,13 +102,13 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
         let complete = true;
         return Ok(Newest::State { snapshot, complete });
     }
-    let config = &front.config.cache;
+    let config = &generation.config.cache;
     let consistent = Consistent {
         entry,
         store,
         mode: config.consistency,
         max_staleness: config.max_staleness,
-        wrote: front.writes.wrote(user, scope.gvr, Instant::now()),
+        wrote: generation.writes.wrote(user, scope.gvr, Instant::now()),
     };
     let basis = consistent.ensure(plan.freshness()).await?;
     if basis == Basis::Store {
@@ -115,7 +117,7 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
             complete: true,
         });
     }
-    let patience = front.config.upstream.timing().request_timeout;
+    let patience = generation.config.upstream.timing().request_timeout;
     let query = |limit| {
         Question::List(ListQuery {
             namespace: scope.namespace.to_owned(),
@@ -124,13 +126,13 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
             limit,
         })
     };
-    let overlaid = overlay::is_for(front, scope.gvr);
+    let overlaid = overlay::is_for(generation, scope.gvr);
     let question = match plan {
         // Objects of ours stand among upstream's.
         _ if overlaid => Question::List(ListQuery::everything(scope.namespace)),
         Plan::Get(_) => {
             let one = (scope.namespace, scope.name);
-            let object = front.shared.object(entry, store, one, patience);
+            let object = generation.shared.object(entry, store, one, patience);
             return Ok(Newest::Object(object.await?));
         }
         // A list that goes on at the newest state: what comes before is not
@@ -144,7 +146,7 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
             Question::Version
         }
     };
-    let state = front.shared.state(entry, store, question, patience);
+    let state = generation.shared.state(entry, store, question, patience);
     Ok(match state.await? {
         SharedState::Whole { snapshot, complete } => Newest::State { snapshot, complete },
         SharedState::Page(page) => Newest::Page(page),

@@ -10,19 +10,23 @@ use apifront_watch_cache::store::{Store, StoredObject};
 use kubernetes_wire::api::GroupVersionResource;
 
 use crate::aggregation::view;
-use crate::server::state::generation::Front;
+use crate::server::state::generation::Generation;
 
 /// Whether configured APIServices stand among the objects of a resource.
-pub(super) fn is_for(front: &Front, gvr: &GroupVersionResource) -> bool {
+pub(super) fn is_for(generation: &Generation, gvr: &GroupVersionResource) -> bool {
     gvr.resource == view::RESOURCE
         && gvr.group == view::GROUP
         && gvr.version == "v1"
-        && !front.aggregation.is_empty()
+        && !generation.aggregation.is_empty()
 }
 
 /// The configured APIServices as objects of the store, at a version of upstream.
-pub(super) fn objects(front: &Front, store: &Store, version: u64) -> Vec<Arc<StoredObject>> {
-    let registered = front.aggregation.registered().iter();
+pub(super) fn objects(
+    generation: &Generation,
+    store: &Store,
+    version: u64,
+) -> Vec<Arc<StoredObject>> {
+    let registered = generation.aggregation.registered().iter();
     registered
         .filter_map(|ours| {
             let item = view::item(&ours.service, &ours.condition(), ours.loaded, version);

@@ -98,7 +98,7 @@ pub(super) fn plan(received: &Received) -> Result<Option<Plan>, BypassReason> {
     if !matches!(verb, "get" | "list" | "watch") || info.parts.len() > 2 {
         return Ok(None);
     }
-    if !received.front().config.cache.caches(&info.gvr) {
+    if !received.generation().config.cache.caches(&info.gvr) {
         return Err(BypassReason::Excluded);
     }
     let upgrade = Upgrade::of(received);
