@@ -20,5 +20,6 @@ mod state;
 
 pub use listener::listen::ListenError;
 pub use listener::tls;
-pub use process::apifront::{Apifront, StartError, check};
+pub use process::apifront::{Apifront, check};
 pub use process::build::BuildError;
+pub use process::start_error::StartError;

@@ -201,7 +201,7 @@ impl ProxyHttp for Proxy {
         if let (Some(trail), Some(piece)) = (&mut ctx.audit, body.as_ref()) {
             trail.request_piece(piece);
         }
-        slow_client::received(body.as_ref().map_or(0, Bytes::len), end_of_stream);
+        slow_client::body_received(body.as_ref().map_or(0, Bytes::len), end_of_stream);
         if end_of_stream && body.as_ref().is_some_and(Bytes::is_empty) {
             *body = None;
         }
@@ -244,7 +244,7 @@ impl ProxyHttp for Proxy {
         end_of_stream: bool,
         ctx: &mut RequestContext,
     ) -> Result<Option<Duration>> {
-        slow_client::answered(body.as_ref().map_or(0, Bytes::len));
+        slow_client::answer_written(body.as_ref().map_or(0, Bytes::len));
         if let Some(forward) = &mut ctx.forward {
             record_write::learn(body.as_deref().unwrap_or_default(), end_of_stream, forward);
         }
@@ -291,7 +291,7 @@ impl ProxyHttp for Proxy {
         ctx: &mut RequestContext,
     ) {
         if !ctx.reply.detached {
-            access_log::request(session, ctx, error);
+            access_log::record_request(session, ctx, error);
             ctx.audit = None;
         }
     }

@@ -17,14 +17,14 @@ const LARGE_BYTES: usize = 128 << 10;
 const LARGEST_BYTES: usize = 1 << 20;
 
 /// Memory for one write at a time, however long the body is.
-pub(in crate::server) struct Writes {
+pub(in crate::server) struct BodyChunks {
     pieces: IntoIter<Bytes>,
     next: Bytes,
     /// Bytes still to come.
     left: usize,
 }
 
-impl Writes {
+impl BodyChunks {
     pub(in crate::server) fn new(body: Vec<Bytes>) -> Self {
         Self {
             left: body.iter().map(Bytes::len).sum(),
@@ -48,7 +48,7 @@ impl Writes {
     }
 }
 
-impl Iterator for Writes {
+impl Iterator for BodyChunks {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
@@ -99,7 +99,7 @@ mod tests {
                 .enumerate()
                 .map(|(n, size)| Bytes::from(vec![n as u8; *size]))
                 .collect();
-            let mut writes = Writes::new(body.clone());
+            let mut writes = BodyChunks::new(body.clone());
             let mut written = Vec::new();
             let mut count = 0;
             while let Some(write) = writes.next() {
@@ -120,7 +120,7 @@ mod tests {
         // What is large is not copied.
         let large = Bytes::from(vec![7; LARGE_BYTES]);
         let writes: Vec<Bytes> =
-            Writes::new(vec![Bytes::from_static(b"a"), large.clone()]).collect();
+            BodyChunks::new(vec![Bytes::from_static(b"a"), large.clone()]).collect();
         assert_eq!(writes[1].as_ptr(), large.as_ptr());
     }
 }

@@ -43,7 +43,7 @@ impl From<Rejected> for Unmade {
 impl<'a> Behalf<'a> {
     pub(in crate::server) fn new(identified: &'a Identified) -> Self {
         Self {
-            limits: &identified.generation().limits,
+            limits: &identified.generation().flow,
             user: identified.user(),
         }
     }

@@ -62,7 +62,7 @@ pub(in crate::server) async fn go_on(session: &mut Session, forward: &Forward) -
     let session = session.as_mut();
     session.set_total_drain_timeout(Some(respond::DRAIN_WITHIN));
     if !forward.long_running && !session.is_body_empty() {
-        slow_client::receiving();
+        slow_client::body_begins();
     }
     Ok(())
 }
@@ -77,8 +77,8 @@ pub(in crate::server) fn answer_begins(
     if response.status.is_informational() || forward.long_running {
         return;
     }
-    slow_client::answering();
-    let limits = &forward.generation().limits;
+    slow_client::answer_begins();
+    let limits = &forward.generation().flow;
     limits.answer_begins(in_flight, forward.user());
 }
 
@@ -262,7 +262,7 @@ pub(in crate::server) async fn failed(
         let forwarded = ctx.forward.as_ref().is_some_and(|f| f.asked.is_some());
         if forwarded && error.etype() == &ErrorType::WriteTimedout {
             ctx.generation()
-                .limits
+                .flow
                 .too_slow(slow_client::FORWARDED_ANSWER);
             Finished::new(session, ctx).aborted();
         }

@@ -20,12 +20,12 @@ use crate::server::state::generation::Generation;
 
 const ALLOWED: HeaderValue = HeaderValue::from_static("GET, HEAD");
 
-pub(in crate::server) struct Observe {
+pub(in crate::server) struct Observability {
     pub(in crate::server) current: Arc<ArcSwap<Generation>>,
 }
 
 #[async_trait]
-impl ServeHttp for Observe {
+impl ServeHttp for Observability {
     async fn response(&self, session: &mut ServerSession) -> Response<Vec<u8>> {
         let generation = self.current.load_full();
         let request = session.req_header();

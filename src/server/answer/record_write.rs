@@ -41,7 +41,7 @@ pub(in crate::server) fn begin(
         let is_encoded = response.headers.contains_key(CONTENT_ENCODING);
         WrittenVersion::of(content_type, is_encoded)
     };
-    let writes = &forward.generation().writes;
+    let writes = &forward.generation().own_writes;
     let write = writes.begin(forward.user(), &info.gvr, Instant::now());
     forward.write = Some((write, version));
 }

@@ -20,7 +20,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 use tokio::time::{Instant, timeout};
 
-use super::body_chunks::Writes;
+use super::body_chunks::BodyChunks;
 use super::compression;
 use super::cpu_offload::{Behalf, Unmade};
 use crate::audit::Trail;
@@ -45,7 +45,7 @@ const TOO_MANY_WAIT: &str = "answer_budget";
 pub(in crate::server) const NOT_CACHED: &str = "no-cache, private";
 
 /// A whole answer. The body is a list of pieces, as small as they come: see
-/// [`Writes`].
+/// [`BodyChunks`].
 #[derive(Debug)]
 pub(in crate::server) struct Answer {
     pub(in crate::server) status: StatusCode,
@@ -260,7 +260,7 @@ pub(in crate::server) async fn send(
         return Ok(0);
     }
     if let Err(slow) = write(session, answer.body, answer.held, ctx).await? {
-        ctx.generation().limits.too_slow(slow);
+        ctx.generation().flow.too_slow(slow);
         Finished::new(session, ctx).aborted();
         let error = Error::explain(ErrorType::WriteTimedout, slow);
         return Err(error.into_down());
@@ -282,13 +282,13 @@ async fn write(
 ) -> Result<std::result::Result<(), &'static str>> {
     let user = ctx.stage().identified().and_then(|i| i.user());
     let began = Instant::now();
-    let mut writes = Writes::new(body);
+    let mut chunks = BodyChunks::new(body);
     let mut written = 0usize;
     // An answer that counts already may wait for its reader.
     let mut held = Some(held).filter(Held::counts);
-    while let Some(piece) = writes.next() {
+    while let Some(piece) = chunks.next() {
         written = written.saturating_add(piece.len());
-        let last = writes.is_done();
+        let last = chunks.is_done();
         let mut write = std::pin::pin!(session.write_response_body(Some(piece), last));
         if held.is_none() {
             match timeout(seats::PROMPT, &mut write).await {
@@ -297,7 +297,7 @@ async fn write(
                     continue;
                 }
                 // It waits from here on.
-                Err(_) => held = ctx.generation().limits.hold_waiting(user),
+                Err(_) => held = ctx.generation().flow.hold_waiting(user),
             }
             if held.is_none() {
                 return Ok(Err(TOO_MANY_WAIT));

@@ -1,4 +1,4 @@
-//! Start, reload, stop.
+//! A running server: its start and its stop.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,11 +21,14 @@ use pingora_proxy::http_proxy;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::build::{self, AccessControl, BuildError, PreparedAccess};
+use super::background::{self_check, tend};
+use super::build::{self, AccessControl, PreparedAccess};
 use super::learn_deprecations;
-use crate::aggregation::{self, Aggregation, AvailabilityMetrics};
-use crate::audit::{self, Audit, AuditError, AuditMetrics};
-use crate::authn::{AuthnMetrics, CaBundle};
+use super::reload::{Reloader, authorities, preload, server_certificates, show_apis};
+use super::start_error::StartError;
+use crate::aggregation::{Aggregation, AvailabilityMetrics};
+use crate::audit::{self, Audit, AuditMetrics};
+use crate::authn::AuthnMetrics;
 use crate::authz::AuthzMetrics;
 use crate::config::{self, Config, Live};
 use crate::deprecation::Deprecations;
@@ -34,35 +37,17 @@ use crate::flow::Flow;
 use crate::health::{CONFIG, Check, Health, INFORMER_SYNC, UPSTREAM};
 use crate::metrics::Metrics;
 use crate::openapi::{OpenApi, OpenApiMetrics};
-use crate::server::answer::observability::Observe;
+use crate::server::answer::observability::Observability;
 use crate::server::listener::connections::{self, Connections, Limits};
 use crate::server::listener::deadlines::Deadlines;
 use crate::server::listener::http2::Http2Options;
-use crate::server::listener::listen::{ConnectionSettings, ListenError, Listener};
-use crate::server::listener::slow_client::Paced;
+use crate::server::listener::listen::{ConnectionSettings, Listener};
+use crate::server::listener::slow_client::SlowClientGuard;
 use crate::server::listener::tls::{self, AnyClientCertificate, ServerCertificates};
 use crate::server::proxy::Proxy;
 use crate::server::state::drain::Drain;
 use crate::server::state::generation::Generation;
 use crate::server::state::process_state::ProcessState;
-
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    #[error(transparent)]
-    Upstream(#[from] apifront_upstream::SettingsError),
-    #[error(transparent)]
-    Metrics(#[from] prometheus::Error),
-    #[error("TLS: {0}")]
-    Tls(String),
-    #[error(transparent)]
-    Audit(#[from] AuditError),
-    #[error("embedded API server: {0}")]
-    Embedded(std::io::Error),
-}
 
 /// A running server.
 pub struct Apifront {
@@ -76,27 +61,6 @@ pub struct Apifront {
     pub secure_address: Option<SocketAddr>,
     pub insecure_address: Option<SocketAddr>,
     pub observability_address: Option<SocketAddr>,
-}
-
-/// Puts new configurations in force.
-struct Reloader {
-    current: Arc<ArcSwap<Generation>>,
-    upstream: Arc<ArcSwap<Upstream>>,
-    access: AccessControl,
-    certificates: Option<Arc<ServerCertificates>>,
-    clients: Arc<AnyClientCertificate>,
-    embedded: Option<SocketAddr>,
-    availability: AvailabilityMetrics,
-}
-
-/// A configuration whose every part is built, and none of it in force.
-struct Prepared {
-    config: Arc<Config>,
-    upstream: Upstream,
-    aggregation: aggregation::Prepared,
-    certificates: Option<Arc<ServerCertificates>>,
-    access: Option<PreparedAccess>,
-    audit: audit::Prepared,
 }
 
 /// Whether the files that a configuration names can be used: certificates,
@@ -158,7 +122,7 @@ impl Apifront {
         let clients = Arc::new(AnyClientCertificate::new(authorities(&prepared)));
         let gate = access.gate(prepared);
         metrics.show_hidden(config.observability.show_hidden_metrics);
-        let limits = Arc::new(Flow::new(&config, metrics.flow.clone()));
+        let flow = Arc::new(Flow::new(&config, metrics.flow.clone()));
         let openapi = Arc::new(OpenApi::new(
             upstream.clone(),
             OpenApiMetrics::register(&metrics.registry)?,
@@ -167,13 +131,13 @@ impl Apifront {
             cache,
             current_aggregation: ArcSwap::new(aggregation.clone()),
             discovery: discovery.clone(),
-            shared: SharedReads::default(),
+            shared_reads: SharedReads::default(),
             shards: Shards::default(),
-            writes: Arc::new(OwnWrites::new(Instant::now())),
+            own_writes: Arc::new(OwnWrites::new(Instant::now())),
             openapi: openapi.clone(),
             health: health.clone(),
             metrics,
-            limits: limits.clone(),
+            flow: flow.clone(),
             audit,
             deprecations,
             drain: drain.clone(),
@@ -200,7 +164,7 @@ impl Apifront {
         };
         background.spawn(apifront_upstream::check_health(upstream.clone()));
         background.spawn(discovery.run());
-        background.spawn(limits.run());
+        background.spawn(flow.run());
         background.spawn(self_check(current.clone()));
         background.spawn(learn_deprecations::run(current.clone()));
         background.spawn(tend(current.clone()));
@@ -241,7 +205,7 @@ impl Apifront {
             // Others than clients: who floods the one does not keep scrapes out.
             let connections = Connections::new(OBSERVABILITY_CONNECTIONS);
             let settings = connection_settings(&current, "observability", &connections);
-            let app = HttpServer::new_app(Observe { current });
+            let app = HttpServer::new_app(Observability { current });
             server
                 .listeners
                 .push(listener.serve(app, None, settings, stop));
@@ -346,15 +310,6 @@ async fn start_embedded(config: &Config) -> Result<Option<apifront_embedded::Han
         .map_err(StartError::Embedded)
 }
 
-fn server_certificates(config: &Config) -> Result<Option<Arc<ServerCertificates>>, StartError> {
-    let Some(secure) = &config.serving.secure else {
-        return Ok(None);
-    };
-    let (default, named) = build::certificate_files(secure);
-    let loaded = ServerCertificates::load(&default, &named).map_err(BuildError::from)?;
-    Ok(Some(Arc::new(loaded)))
-}
-
 fn tls_settings(
     certificates: Arc<ServerCertificates>,
     clients: Arc<AnyClientCertificate>,
@@ -362,7 +317,9 @@ fn tls_settings(
     tls::settings(certificates, clients).map_err(|e| StartError::Tls(e.to_string()))
 }
 
-fn proxy_app(current: &Arc<ArcSwap<Generation>>) -> Paced<pingora_proxy::HttpProxy<Proxy>> {
+fn proxy_app(
+    current: &Arc<ArcSwap<Generation>>,
+) -> SlowClientGuard<pingora_proxy::HttpProxy<Proxy>> {
     let conf = ServerConf {
         // Connections to a few API servers carry everything.
         upstream_keepalive_pool_size: UPSTREAM_POOL,
@@ -374,7 +331,7 @@ fn proxy_app(current: &Arc<ArcSwap<Generation>>) -> Paced<pingora_proxy::HttpPro
             current: current.clone(),
         },
     );
-    Paced::new(proxy, current.load().metrics.flow.clone())
+    SlowClientGuard::new(proxy, current.load().metrics.flow.clone())
 }
 
 fn connection_limits(config: &Config) -> Limits {
@@ -435,126 +392,3 @@ const OBSERVABILITY_CONNECTIONS: Limits = Limits {
 /// Idle upstream connections kept. pingora's 128 would close connections at
 /// every burst of concurrent requests.
 const UPSTREAM_POOL: usize = 1024;
-
-/// Starts what the configuration wants filled before it is asked for.
-fn preload(generation: &Generation) {
-    for pattern in generation.config.cache.preload.clone() {
-        let (cache, config) = (generation.cache.clone(), generation.config.clone());
-        tokio::spawn(async move { cache.preload(&pattern, config.as_ref()).await });
-    }
-}
-
-/// Keeps the cache within what the configuration of the time says.
-async fn tend(current: Arc<ArcSwap<Generation>>) {
-    let cache = current.load().cache.clone();
-    cache.tend(|| current.load().config.clone()).await;
-}
-
-/// Compares the cache with upstream as often as the configuration of the time says.
-async fn self_check(current: Arc<ArcSwap<Generation>>) {
-    let process = current.load().process.clone();
-    let interval = || current.load().config.cache.self_check_interval;
-    let (checks, metrics) = (&process.self_checks, &process.metrics.cache);
-    checks.run(&process.cache, metrics, interval).await;
-}
-
-/// What of the API is shown, of whom, and who is asked for it.
-fn show_apis(generation: &Generation) {
-    let hidden = &generation.config.apis.runtime_config;
-    generation.cache.route(generation.aggregation.upstreams());
-    generation.discovery.set_runtime_config(hidden.clone());
-    generation
-        .discovery
-        .set_sources(generation.aggregation.sources());
-    generation
-        .discovery
-        .set_local(generation.aggregation.local());
-    generation.openapi.set_runtime_config(hidden.clone());
-    generation
-        .openapi
-        .set_sources(generation.aggregation.sources());
-}
-
-impl Reloader {
-    async fn reload_forever(self, live: Arc<Live>) {
-        let mut generation = live.subscribe();
-        while generation.changed().await.is_ok() {
-            let config: Arc<Config> = live.load().clone();
-            if let Err(error) = self.reload(config).await {
-                tracing::error!(%error, "configuration not applied, the running one stays");
-                live.report_error(error.to_string());
-            }
-        }
-    }
-
-    /// Builds everything, then swaps everything: where anything fails, nothing is
-    /// swapped.
-    async fn reload(&self, config: Arc<Config>) -> Result<(), StartError> {
-        let prepared = self.prepare(config).await?;
-        self.commit(prepared);
-        Ok(())
-    }
-
-    async fn prepare(&self, config: Arc<Config>) -> Result<Prepared, StartError> {
-        let running = self.current.load();
-        let settings = build::upstream(&config, self.embedded).await?;
-        let audit = config.observability.audit.as_ref();
-        Ok(Prepared {
-            upstream: Upstream::new(&settings, running.metrics.upstream.clone())?,
-            aggregation: build::aggregation(&config, &running.metrics)?,
-            certificates: server_certificates(&config)?,
-            access: PreparedAccess::new(&config)?,
-            // Last, because it opens files to write to.
-            audit: running.audit.prepare(audit).await?,
-            config,
-        })
-    }
-
-    /// Nothing here can fail.
-    fn commit(&self, prepared: Prepared) {
-        let old = self.current.load_full();
-        let Prepared {
-            config,
-            upstream,
-            aggregation,
-            certificates,
-            access,
-            audit,
-        } = prepared;
-        if let (Some(shown), Some(fresh)) = (&self.certificates, &certificates) {
-            shown.replace(fresh);
-        }
-        self.clients.reload(authorities(&access));
-        let aggregation = Arc::new(aggregation.apply(&old.aggregation, &self.availability));
-        let fresh = Arc::new(Generation {
-            config,
-            gate: self.access.gate(access),
-            aggregation,
-            process: old.process.clone(),
-        });
-        fresh.limits.reload(&fresh.config);
-        fresh
-            .metrics
-            .show_hidden(fresh.config.observability.show_hidden_metrics);
-        fresh.audit.apply(audit);
-        self.upstream.store(Arc::new(upstream));
-        if old.config.upstream != fresh.config.upstream {
-            // It may be another cluster now.
-            fresh.cache.relist();
-            fresh.discovery.upstream_replaced();
-            fresh.deprecations.upstream_replaced();
-        }
-        self.current.store(fresh.clone());
-        fresh.current_aggregation.store(fresh.aggregation.clone());
-        // Whom requests are forwarded to has changed; now what is cached.
-        show_apis(&fresh);
-        preload(&fresh);
-        fresh.cache.reconfigured();
-        fresh.deprecations.wake();
-    }
-}
-
-/// The authorities whose client certificates are asked for.
-fn authorities(access: &Option<PreparedAccess>) -> impl Iterator<Item = &CaBundle> {
-    access.iter().flat_map(PreparedAccess::client_authorities)
-}

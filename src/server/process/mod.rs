@@ -1,5 +1,8 @@
 //! The server as a process: its start, its reloads and its stop.
 
 pub(super) mod apifront;
+mod background;
 pub(super) mod build;
-pub(super) mod learn_deprecations;
+mod learn_deprecations;
+mod reload;
+pub(super) mod start_error;

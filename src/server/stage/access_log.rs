@@ -281,7 +281,7 @@ impl Labels {
 }
 
 /// Records a request that pingora saw to its end.
-pub(in crate::server) fn request(
+pub(in crate::server) fn record_request(
     session: &Session,
     ctx: &mut RequestContext,
     error: Option<&Error>,

@@ -16,7 +16,7 @@ pub(in crate::server) fn take(
     if !identified.info().is_long_running() {
         return Ok(());
     }
-    match ctx.generation().limits.forwarded().open(identified.user()) {
+    match ctx.generation().flow.forwarded().open(identified.user()) {
         Ok(open) => {
             ctx.guards.forwarded = Some(open);
             Ok(())

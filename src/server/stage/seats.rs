@@ -26,7 +26,7 @@ pub(in crate::server) async fn take(
     let kind = RequestKind::of(identified.info());
     let admitted = tokio::select! {
         biased;
-        admitted = ctx.generation().limits.admit(kind, user) => admitted,
+        admitted = ctx.generation().flow.admit(kind, user) => admitted,
         () = client_gone::wait(session) => {
             return Err(client_gone::error());
         }

@@ -108,7 +108,7 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
         store,
         mode: config.consistency,
         max_staleness: config.max_staleness,
-        wrote: generation.writes.wrote(user, scope.gvr, Instant::now()),
+        wrote: generation.own_writes.wrote(user, scope.gvr, Instant::now()),
     };
     let basis = consistent.ensure(plan.freshness()).await?;
     if basis == Basis::Store {
@@ -132,7 +132,7 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
         _ if overlaid => Question::List(ListQuery::everything(scope.namespace)),
         Plan::Get(_) => {
             let one = (scope.namespace, scope.name);
-            let object = generation.shared.object(entry, store, one, patience);
+            let object = generation.shared_reads.object(entry, store, one, patience);
             return Ok(Newest::Object(object.await?));
         }
         // A list that goes on at the newest state: what comes before is not
@@ -146,7 +146,9 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
             Question::Version
         }
     };
-    let state = generation.shared.state(entry, store, question, patience);
+    let state = generation
+        .shared_reads
+        .state(entry, store, question, patience);
     Ok(match state.await? {
         SharedState::Whole { snapshot, complete } => Newest::State { snapshot, complete },
         SharedState::Page(page) => Newest::Page(page),
