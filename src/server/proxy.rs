@@ -14,31 +14,16 @@ use pingora_core::{Error, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, Session};
 
-use crate::server::answer::aggregate;
 use crate::server::answer::cached::{self, Outcome};
-use crate::server::answer::deprecation;
-use crate::server::answer::discovery;
-use crate::server::answer::forward;
-use crate::server::answer::openapi;
-use crate::server::answer::own_endpoints;
-use crate::server::answer::record_write;
-use crate::server::answer::refusal;
-use crate::server::answer::respond;
-use crate::server::answer::respond::Answer;
-use crate::server::answer::stream;
-use crate::server::answer::upgrade;
-use crate::server::answer::watch_stream;
-use crate::server::answer::websocket_watch;
-use crate::server::listener::framing;
+use crate::server::answer::respond::{self, Answer};
+use crate::server::answer::{
+    aggregate, deprecation, discovery, forward, openapi, own_endpoints, record_write, refusal,
+    stream, upgrade, watch_stream, websocket_watch,
+};
 use crate::server::listener::http1::HeaderRead;
-use crate::server::listener::loopback_guard;
-use crate::server::listener::slow_client;
-use crate::server::stage::access_log;
-use crate::server::stage::audit;
+use crate::server::listener::{framing, loopback_guard, slow_client};
 use crate::server::stage::context::{CacheResult, RequestContext};
-use crate::server::stage::handshake;
-use crate::server::stage::long_running;
-use crate::server::stage::seats;
+use crate::server::stage::{access_log, audit, handshake, long_running, seats};
 use crate::server::state::generation::Generation;
 
 pub(super) struct Proxy {

@@ -21,7 +21,7 @@ const X_FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// What Go leaves as it is in a path (`net/url`, `shouldEscape`).
+/// The characters that Go escapes in a path (`net/url`, `shouldEscape`).
 const ESCAPED_IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -37,7 +37,7 @@ const ESCAPED_IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'=')
     .remove(b'@');
 
-/// They would speak of another origin than the client knows.
+/// Headers that would speak of another origin than the client knows.
 const OF_THE_ORIGIN: [HeaderName; 4] = [
     ACCESS_CONTROL_ALLOW_CREDENTIALS,
     ACCESS_CONTROL_ALLOW_HEADERS,
@@ -45,8 +45,8 @@ const OF_THE_ORIGIN: [HeaderName; 4] = [
     ACCESS_CONTROL_ALLOW_ORIGIN,
 ];
 
-/// Of one connection (RFC 9110, 7.6.1), beside those that its framing needs and
-/// that HTTP takes care of.
+/// Headers of one connection (RFC 9110, 7.6.1), beside those that its framing needs
+/// and that HTTP takes care of.
 const OF_THE_CONNECTION: [HeaderName; 7] = [
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),

@@ -1,4 +1,4 @@
-//! The pieces of a body as they are written.
+//! The chunks in which a body is written.
 
 use std::vec::IntoIter;
 
@@ -8,15 +8,16 @@ use bytes::{Bytes, BytesMut};
 /// own, and thousands of small ones cost it five times the CPU.
 const WRITTEN_BYTES: usize = 256 << 10;
 
-/// From here on, a piece is written as it is: a write costs less than copying as
+/// A piece of this size or more is written as it is: a write costs less than copying as
 /// much.
 const LARGE_BYTES: usize = 128 << 10;
 
-/// What is larger is written in slices, so that no connection has to take an
+/// A larger piece is written in slices, so that no connection has to take an
 /// unbounded piece at once.
 const LARGEST_BYTES: usize = 1 << 20;
 
-/// Memory for one write at a time, however long the body is.
+/// The chunks of a body: they take the memory of one write at a time, however long
+/// the body is.
 pub(in crate::server) struct BodyChunks {
     pieces: IntoIter<Bytes>,
     next: Bytes,
@@ -37,7 +38,7 @@ impl BodyChunks {
         self.left == 0
     }
 
-    /// What is to be taken next: empty only at the end.
+    /// The piece to be taken next: empty only at the end.
     fn peek(&mut self) -> &mut Bytes {
         while self.next.is_empty()
             && let Some(piece) = self.pieces.next()
@@ -117,7 +118,7 @@ mod tests {
                 "{count} of {sizes:?}"
             );
         }
-        // What is large is not copied.
+        // A large piece is not copied.
         let large = Bytes::from(vec![7; LARGE_BYTES]);
         let writes: Vec<Bytes> =
             BodyChunks::new(vec![Bytes::from_static(b"a"), large.clone()]).collect();

@@ -44,13 +44,13 @@ struct ResourceReport {
     store: Option<StoreReport>,
 }
 
-/// Of a resource that has been listed.
+/// The store of a resource that has been listed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct StoreReport {
     resource_version: String,
     objects: usize,
-    /// What upstream's objects come in: JSON of custom resources, and of
+    /// The encoding of upstream's objects: JSON of custom resources, and of
     /// built-in kinds whose protobuf the schema does not know.
     #[serde(skip_serializing_if = "Option::is_none")]
     encoding: Option<&'static str>,
@@ -60,7 +60,7 @@ struct StoreReport {
     history: HistoryReport,
     staleness_seconds: f64,
     lag_seconds: f64,
-    /// Of the modes that ask upstream for its version.
+    /// Present in the modes that ask upstream for its version.
     #[serde(skip_serializing_if = "Option::is_none")]
     probes: Option<ProbesReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ struct HistoryReport {
     events: usize,
     /// Watches from below it are upstream's.
     oldest_version: String,
-    /// Of the oldest event; 0 without one.
+    /// The age of the oldest event; 0 without one.
     age_seconds: f64,
     /// Events older than this go.
     max_age_seconds: f64,
@@ -153,7 +153,7 @@ pub(in crate::server) fn answer(generation: &Generation, query: &Query, now: Ins
     }
 }
 
-/// In the form of the configuration, and of kubectl, whose `pods.v1.` ends in
+/// Reads patterns in the form of the configuration, and of kubectl, whose `pods.v1.` ends in
 /// the dot before an empty group.
 fn patterns(query: &Query) -> Result<Vec<ResourcePattern>, Status> {
     let wanted = query.all("resource");

@@ -107,7 +107,7 @@ pub(in crate::server) fn note(
     }
 }
 
-/// As [`note`], for an answer made here.
+/// Does the same as [`note`] for an answer made here.
 pub(in crate::server) fn note_answer(
     ctx: &mut RequestContext,
     status: StatusCode,

@@ -1,7 +1,7 @@
 //! Discovery, answered from memory (`crate::discovery`), and the refusal of
 //! what `apis.runtimeConfig` hides.
 //!
-//! What is not answered here is forwarded: documents that upstream does not
+//! Other requests are forwarded: for documents that upstream does not
 //! have, errors in words of its router, requests that only it can read.
 
 use std::sync::Arc;
@@ -204,7 +204,7 @@ async fn write(
     Some(answer)
 }
 
-/// What k8s.io/apiserver `ServeHTTPWithETag` sets.
+/// Sets the headers that k8s.io/apiserver `ServeHTTPWithETag` sets.
 fn tag(answer: &mut Answer, etag: &HeaderValue) {
     let headers = &mut answer.headers;
     headers.insert(ETAG, etag.clone());

@@ -11,15 +11,13 @@ use pingora_core::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, Session};
 
-use super::aggregate;
-use super::aggregator_headers;
 use super::respond::{self, Answer};
+use super::{aggregate, aggregator_headers};
 use crate::aggregation::InFlight;
 use crate::audit::Trail;
 use crate::flow::Admitted;
 use crate::identity;
-use crate::server::listener::slow_client;
-use crate::server::listener::slow_client::WRITE_TIMEOUT;
+use crate::server::listener::slow_client::{self, WRITE_TIMEOUT};
 use crate::server::stage::AUDIT_ID;
 use crate::server::stage::access_log::Finished;
 use crate::server::stage::context::RequestContext;
@@ -31,7 +29,7 @@ const X_FORWARDED_FOR: &str = "x-forwarded-for";
 /// A hint for clients while no API server can be reached.
 pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
 
-/// From here on the request is upstream's.
+/// Hands the request to upstream from here on.
 pub(in crate::server) fn begin(
     session: &Session,
     ctx: &mut RequestContext,
@@ -67,8 +65,8 @@ pub(in crate::server) async fn go_on(session: &mut Session, forward: &Forward) -
     Ok(())
 }
 
-/// Upstream has made the answer, or makes it as fast as the client reads: that
-/// takes no seat.
+/// Gives back the seat: upstream has made the answer, or makes it as fast as the
+/// client reads.
 pub(in crate::server) fn answer_begins(
     response: &ResponseHeader,
     forward: &Forward,

@@ -40,7 +40,7 @@ impl ServeHttp for Observability {
     }
 }
 
-/// What no program that observes would ask.
+/// Refuses requests that no program that observes would make.
 fn refuse(request: &RequestHeader) -> Option<Answer> {
     let authority = request.uri.authority().map(|a| a.as_str().as_bytes());
     let target = browser::absolute_authority(request.raw_path());

@@ -50,7 +50,7 @@ pub(in crate::server) async fn own_paths(
     }
 }
 
-/// The same, for callers who need not be asked.
+/// Answers the same paths for callers who need not be authorized.
 pub(in crate::server) fn answer_unasked(
     generation: &Generation,
     path: &str,

@@ -1,4 +1,4 @@
-//! What a caller wrote, learnt from the answer as it is passed on.
+//! The version that a caller wrote, learnt from the answer as it is passed on.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 
 use crate::server::stage::forwarded::Forward;
 
-/// The answer has begun: with a success, there was a write.
+/// Notes a write when its answer begins with a success.
 pub(in crate::server) fn begin(
     request: &RequestHeader,
     response: &ResponseHeader,
@@ -46,7 +46,7 @@ pub(in crate::server) fn begin(
     forward.write = Some((write, version));
 }
 
-/// More of the answer, before the client has it.
+/// Reads more of the answer, before the client has it.
 pub(in crate::server) fn learn(bytes: &[u8], end: bool, forward: &mut Forward) {
     let Some((_, version)) = &mut forward.write else {
         return;

@@ -25,8 +25,7 @@ use super::compression;
 use super::cpu_offload::{Behalf, Unmade};
 use crate::audit::Trail;
 use crate::flow::{self, Held};
-use crate::server::listener::slow_client;
-use crate::server::listener::slow_client::WRITE_TIMEOUT;
+use crate::server::listener::slow_client::{self, WRITE_TIMEOUT};
 use crate::server::stage::access_log::Finished;
 use crate::server::stage::context::{CacheResult, RequestContext};
 use crate::server::stage::{AUDIT_ID, seats};
@@ -38,7 +37,7 @@ const MAX_DRAINED: usize = 256 << 10;
 pub(in crate::server) const DRAIN_WITHIN: Duration = Duration::from_millis(500);
 const LINGER: Duration = Duration::from_millis(500);
 
-/// As in `apifront_slow_clients_total`.
+/// The labels of `apifront_slow_clients_total`.
 const SLOW_READER: &str = "answer";
 const TOO_MANY_WAIT: &str = "answer_budget";
 
@@ -87,7 +86,7 @@ impl Answer {
         Self::new(status, "text/plain; charset=utf-8", vec![text.into()])
     }
 
-    /// The same, made of this of the cache.
+    /// The same answer, with the part that the cache had in it.
     pub(in crate::server) fn out_of(self, cache: CacheResult) -> Self {
         Self { cache, ..self }
     }
@@ -117,7 +116,7 @@ impl Answer {
         answer
     }
 
-    /// What kube-apiserver's in-flight filter says.
+    /// The answer of kube-apiserver's in-flight filter.
     pub(in crate::server) fn too_many_requests() -> Self {
         let body = vec![flow::TOO_MANY_REQUESTS_BODY.into()];
         let mut answer = Self::new(
@@ -191,7 +190,7 @@ pub(in crate::server) fn common_headers(
         header.insert_header(CACHE_CONTROL, NOT_CACHED)?;
     }
     if ctx.is_routed() && matches!(ctx.reply.cache, CacheResult::Hit(_)) {
-        // As an aggregator would have passed it on: see aggregator_headers.rs.
+        // An aggregator would have passed it on so: see aggregator_headers.rs.
         header.append_header(AUDIT_ID, &audit_id)?;
         header.append_header(CACHE_CONTROL, NOT_CACHED)?;
     }
@@ -241,7 +240,7 @@ pub(in crate::server) async fn send(
     for (name, value) in &answer.headers {
         header.append_header(name, value)?;
     }
-    // It would be read as that of what was not modified.
+    // In a 304, the length would be read as that of the document.
     if answer.status != StatusCode::NOT_MODIFIED {
         header.insert_header(CONTENT_LENGTH, length.to_string())?;
     }
@@ -296,7 +295,7 @@ async fn write(
                     done?;
                     continue;
                 }
-                // It waits from here on.
+                // The answer waits for its reader from here on.
                 Err(_) => held = ctx.generation().flow.hold_waiting(user),
             }
             if held.is_none() {

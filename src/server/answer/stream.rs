@@ -19,16 +19,12 @@ use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 
-use super::aggregate;
-use super::aggregator_headers;
-use super::deprecation;
 use super::detached::{Detached, Ending, detach};
-use super::forward;
 use super::respond::{self, Answer, debug_header};
 use super::watch_frames::Frames;
-use crate::server::listener::client_gone;
-use crate::server::listener::loopback_guard;
+use super::{aggregate, aggregator_headers, deprecation, forward};
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
+use crate::server::listener::{client_gone, loopback_guard};
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::forwarded::Forward;
 use crate::server::stage::handshake;
@@ -252,7 +248,7 @@ async fn pump(
         };
         let data = match frame {
             None => return end(session, "upstream").await,
-            // Not ended in order: the client must not take this for an end.
+            // The stream is not ended in order: the client must not take this for an end.
             Some(Err(error)) => {
                 tracing::info!(%error, "upstream broke off");
                 return Ending::broken(BROKE_OFF);

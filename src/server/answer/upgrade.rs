@@ -10,10 +10,9 @@ use pingora_core::{Error, ErrorType, Result};
 use pingora_proxy::Session;
 use tokio::io::{AsyncWriteExt, BufWriter};
 
-use super::deprecation;
 use super::detached::detach_stream;
 use super::respond::Answer;
-use super::stream;
+use super::{deprecation, stream};
 use crate::server::stage::context::RequestContext;
 
 /// Asks upstream to upgrade, and on its yes lets the two connections talk in a

@@ -32,7 +32,7 @@ use crate::server::stage::seats;
 /// kube-apiserver takes 32 MiB.
 const MAX_CLIENT_MESSAGE: usize = 64 << 10;
 
-/// Read at a time: control frames are shorter.
+/// Bytes read at a time: control frames are shorter.
 const READ_BUFFER: usize = 1 << 10;
 
 /// Small events are written together up to about this size.
@@ -103,8 +103,7 @@ async fn run(
         match batch {
             Ok((frames, events)) => {
                 detached.sent(frames.len(), events, watch.has_begun());
-                // After a failure perhaps in the middle of a frame: nothing can
-                // follow.
+                // A failure may come in the middle of a frame: nothing can follow.
                 let written = write(&mut socket, cut, frames);
                 let write = seats::write(written, || detached.release_seats());
                 match timeout(WRITE_TIMEOUT, write).await {

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// How long a client may take for what it owes.
+/// How long a client may take for what it has to send.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::server) struct Deadlines {
-    /// For the TLS handshake; then for the first request's header; then for the
-    /// header of each.
+    /// The time for the TLS handshake, for the first request's header, and for the
+    /// header of each later request.
     pub(in crate::server) header: Duration,
-    /// Between requests, and of HTTP/2 while no stream is open.
+    /// The time between requests; in HTTP/2, the time while no stream is open.
     pub(in crate::server) idle: Duration,
 }
 
@@ -17,7 +17,7 @@ impl Deadlines {
         self.header.min(self.idle)
     }
 
-    /// From the end of a request to the end of the next one's header.
+    /// The time from the end of a request to the end of the next one's header.
     pub(in crate::server) fn idle_and_header(self) -> Duration {
         self.idle.saturating_add(self.header)
     }
@@ -26,7 +26,7 @@ impl Deadlines {
 /// Why a connection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum Ended {
-    /// Or by an answer that was its last. Also whatever is no connection at all.
+    /// The client closed it, or it ended with its last answer, or it never began.
     ByClient,
     HandshakeTimeout,
     HeaderTimeout,

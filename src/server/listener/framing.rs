@@ -27,7 +27,8 @@ pub(in crate::server) fn refuse(session: &Session, serving: &Serving) -> Option<
     ambiguity(session).map(|text| (StatusCode::BAD_REQUEST, text))
 }
 
-/// What is wrong with a request that would reach two readers as two requests.
+/// The text of the refusal of a request that two readers could take for two
+/// requests.
 fn ambiguity(session: &Session) -> Option<&'static str> {
     let request = session.req_header();
     let headers = &request.headers;

@@ -56,7 +56,7 @@ impl<A: HttpServerApp + Send + Sync + 'static> Http1<A> {
     /// Serves the requests of a connection, one after the other. False when a
     /// header did not come in time.
     pub(in crate::server) async fn serve(&self, stream: Stream) -> bool {
-        // Nobody connects to idle: the first request is expected at once.
+        // A client connects to ask: its first request is expected at once.
         self.serve_first_within(stream, self.deadlines.header).await
     }
 

@@ -38,10 +38,10 @@ const HANDLERS_PER_STREAM: usize = 4;
 /// How often a connection is looked at: deadlines are kept to half of the shortest,
 /// or to this. Twenty thousand connections wake two thousand times a second.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// So that no configuration makes it a busy loop.
+/// The least time between looks, so that no configuration makes it a busy loop.
 const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(100);
 
-/// How HTTP/2 is spoken.
+/// The settings of HTTP/2 connections.
 #[derive(Clone)]
 pub(in crate::server) struct Http2Options {
     pub(in crate::server) h2: H2Options,
@@ -115,7 +115,7 @@ where
                 any_request = true;
                 accepted_since_look = true;
                 if ending.is_some_and(|(_, by)| Instant::now() >= by) {
-                    // It knows that nothing more is served.
+                    // The client knows by GOAWAY that nothing more is served.
                     continue;
                 }
                 if Arc::strong_count(&handlers) > max_handlers {
@@ -201,8 +201,8 @@ async fn abort(mut connection: H2<Stream, bytes::Bytes>, state: &Http2State, why
     why
 }
 
-/// What requests are told of their connection: also its state, in the place that
-/// pingora has for what a proxy in front said.
+/// The digest of their connection that requests see. It carries the connection's
+/// state too, in the place that pingora has for what a proxy in front said.
 fn digest(stream: &Stream, state: Arc<Http2State>) -> Arc<Digest> {
     let proxy = ResponseHeader::build(StatusCode::OK, None)
         .ok()

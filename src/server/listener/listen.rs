@@ -44,7 +44,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_PROBES: u16 = 9;
 
-/// What a listener does with connections.
+/// How a listener treats its connections.
 #[derive(Clone)]
 pub(in crate::server) struct ConnectionSettings {
     pub(in crate::server) connections: Arc<Connections>,
@@ -190,7 +190,7 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
             let meter = FrameMeter::new(state.clone());
             let stream = Box::new(Coalesced::http2(stream, meter, Some(seat)));
             let options = &self.settings.http2;
-            // In a box of its own, so that the handshake's memory goes.
+            // The future has a box of its own, so that the handshake's memory goes.
             return Box::pin(http2::serve(
                 &self.app, stream, state, options, deadlines, shutdown,
             ))
@@ -209,7 +209,7 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
     }
 }
 
-/// `future`, whose memory is given back when it has ended.
+/// Bounds a future in time. Its memory is given back when it has ended.
 async fn within<T>(
     deadline: Duration,
     future: impl Future<Output = T> + Send,
@@ -237,8 +237,8 @@ fn prepare(stream: TcpStream, peer: SocketAddr) -> Option<TcpConnection> {
     Some(connection)
 }
 
-/// Whether the client begins as HTTP/2 does. What was read of it for that is read
-/// again.
+/// Whether the client begins as HTTP/2 does. The bytes that were read to find out are
+/// read again.
 async fn begins_with_preface(connection: &mut TcpConnection) -> std::io::Result<bool> {
     let mut read = [0; PREFACE.len()];
     let mut have = 0;

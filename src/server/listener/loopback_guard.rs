@@ -41,7 +41,7 @@ pub(in crate::server) fn sandbox(response: &mut ResponseHeader) -> Result<()> {
     if is_data(&response.headers) {
         return Ok(());
     }
-    // Beside policies of its own: browsers keep all of them.
+    // The answer keeps policies of its own: browsers apply all of them.
     append(response, CONTENT_SECURITY_POLICY, SANDBOX)?;
     response.insert_header(X_CONTENT_TYPE_OPTIONS, NOSNIFF)
 }

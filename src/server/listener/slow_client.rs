@@ -1,4 +1,4 @@
-//! How slowly a client may read, and send.
+//! Clients that read or send too slowly, and when they are given up.
 //!
 //! kube-apiserver ends a request that is neither a watch nor a stream after
 //! `--request-timeout`, 60 s, whoever it waits for (k8s.io/apiserver
@@ -32,7 +32,7 @@ pub(in crate::server) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// kube-apiserver's `--request-timeout`.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Bytes a second beyond that: 2 Mbit/s, less than what people have who use a
+/// The least rate beyond that, in bytes a second: 2 Mbit/s, less than what people have who use a
 /// cluster, and enough that a list of 100 MB, the largest usual one, holds its
 /// place for no more than seven minutes.
 const LEAST_RATE: u64 = 256 << 10;
@@ -44,7 +44,7 @@ const AFTER_UPSTREAM: Duration = Duration::from_secs(5);
 /// How often a request is looked at that is not on the clock now.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// As in `apifront_slow_clients_total`.
+/// The labels of `apifront_slow_clients_total`.
 pub(in crate::server) const FORWARDED_ANSWER: &str = "forwarded_answer";
 const REQUEST_BODY: &str = "request_body";
 
@@ -60,12 +60,12 @@ tokio::task_local! {
     static CLOCK: Arc<Clock>;
 }
 
-/// The client is to send the body of a request that is forwarded.
+/// Starts the clock for the body of a request that is forwarded.
 pub(in crate::server) fn body_begins() {
     let _ = CLOCK.try_with(|clock| clock.begin(Transfer::Body));
 }
 
-/// A piece of it has come, and perhaps it was the last.
+/// Counts a piece of the body that has come, perhaps the last.
 pub(in crate::server) fn body_received(bytes: usize, last: bool) {
     let _ = CLOCK.try_with(|clock| {
         if last {
@@ -76,17 +76,17 @@ pub(in crate::server) fn body_received(bytes: usize, last: bool) {
     });
 }
 
-/// The answer to a forwarded request begins.
+/// Starts the clock for the answer to a forwarded request.
 pub(in crate::server) fn answer_begins() {
     let _ = CLOCK.try_with(|clock| clock.begin(Transfer::Answer));
 }
 
-/// A piece of it is about to be written.
+/// Counts a piece of the answer that is about to be written.
 pub(in crate::server) fn answer_written(bytes: usize) {
     let _ = CLOCK.try_with(|clock| clock.moved(Transfer::Answer, bytes));
 }
 
-/// What the client is to move.
+/// The bytes that a client has to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transfer {
     Body = 1,
@@ -102,12 +102,12 @@ impl Transfer {
     }
 }
 
-/// Where one request stands. All times are milliseconds since it began.
+/// The clock of one request. All times are milliseconds since the request began.
 struct Clock {
     began: Instant,
     /// When the client is given up; `NEVER` when it is not on the clock.
     due: AtomicU64,
-    /// What it is given up for: one of [`Transfer`], or 0.
+    /// The transfer that it is given up for: one of [`Transfer`], or 0.
     what: AtomicU64,
     since: AtomicU64,
     bytes: AtomicU64,
@@ -176,7 +176,7 @@ impl Clock {
             if due == NEVER {
                 pause = LOOK_EVERY;
             } else if left > 0 {
-                // It may move, but only away.
+                // The time may still move, but only away.
                 pause = Duration::from_millis(left).min(TIMEOUT);
             } else if self.is(Transfer::Body) {
                 return Transfer::Body;
@@ -258,7 +258,7 @@ mod tests {
         assert!(allowed(usize::MAX) > allowed(usize::MAX >> 20));
     }
 
-    /// What a client does, and after how many seconds it is given up.
+    /// Runs a client, and tells after how many seconds it is given up.
     async fn given_up(client: impl AsyncFnOnce(&Clock)) -> Option<(Transfer, u64)> {
         let clock = Clock::new(Instant::now());
         let client = async {

@@ -64,7 +64,7 @@ pub struct Apifront {
 }
 
 /// Whether the files that a configuration names can be used: certificates,
-/// keys, authorities, kubeconfig. Connects to nobody and binds nothing; an exec
+/// keys, authorities, kubeconfig. It connects to nobody and binds nothing; an exec
 /// plugin of the kubeconfig is run.
 pub async fn check(config: &Config, metrics: &Metrics) -> Result<(), StartError> {
     server_certificates(config)?;
@@ -202,7 +202,7 @@ impl Apifront {
                 .push(listener.serve(app, None, settings, stop.clone()));
         }
         if let Some(listener) = observability {
-            // Others than clients: who floods the one does not keep scrapes out.
+            // These are counted apart: a flood of clients does not keep scrapes out.
             let connections = Connections::new(OBSERVABILITY_CONNECTIONS);
             let settings = connection_settings(&current, "observability", &connections);
             let app = HttpServer::new_app(Observability { current });
@@ -303,7 +303,7 @@ async fn start_embedded(config: &Config) -> Result<Option<apifront_embedded::Han
     if config.upstream != config::Upstream::Embedded {
         return Ok(None);
     }
-    // It ends with the handle, its sample objects' activity too.
+    // The server ends with the handle, and the activity of its sample objects too.
     EmbeddedServer::start_default(SocketAddr::from(([127, 0, 0, 1], 0)))
         .await
         .map(Some)
@@ -340,7 +340,7 @@ fn connection_limits(config: &Config) -> Limits {
         per_client: config.serving.max_connections_per_client,
     };
     let limits = configured.within_open_files(connections::open_files_limit());
-    // For oneself, half of the usual 1,024 is plenty.
+    // In the modes for one person, half of the usual 1,024 is plenty.
     if limits != configured && config.mode() == config::Mode::Front {
         tracing::info!(
             configured = configured.total,

@@ -9,11 +9,11 @@ use arc_swap::ArcSwap;
 
 use crate::server::state::generation::Generation;
 
-/// Between questions for upstream's release: an upgrade of API servers takes
+/// The time between questions for upstream's release: an upgrade of API servers takes
 /// minutes.
 const LEARN_EVERY: Duration = Duration::from_secs(30);
 
-/// The same while it has not answered.
+/// The time between questions while upstream has not answered.
 const LEARN_SOON: Duration = Duration::from_secs(1);
 
 /// Keeps upstream's release and the kinds that the configuration speaks of

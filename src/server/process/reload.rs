@@ -101,14 +101,14 @@ impl Reloader {
         fresh.audit.apply(audit);
         self.upstream.store(Arc::new(upstream));
         if old.config.upstream != fresh.config.upstream {
-            // It may be another cluster now.
+            // Upstream may be another cluster now.
             fresh.cache.relist();
             fresh.discovery.upstream_replaced();
             fresh.deprecations.upstream_replaced();
         }
         self.current.store(fresh.clone());
         fresh.current_aggregation.store(fresh.aggregation.clone());
-        // Whom requests are forwarded to has changed; now what is cached.
+        // Requests go to the new servers by now; the cache follows them.
         show_apis(&fresh);
         preload(&fresh);
         fresh.cache.reconfigured();

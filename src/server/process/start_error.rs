@@ -1,4 +1,4 @@
-//! Why the server does not start, or a configuration is not put in force.
+//! The reasons why the server does not start, or a configuration is not put in force.
 
 use super::build::BuildError;
 use crate::audit::AuditError;

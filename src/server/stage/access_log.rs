@@ -1,4 +1,4 @@
-//! What is written down of a request when it has ended: metrics and the access
+//! The record of a request that has ended: its metrics and its line in the access
 //! log.
 
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 /// to fill a disk.
 const MAX_LOGGED_URI_BYTES: usize = 2048;
 
-/// Bytes of a method or a user's name there.
+/// Bytes of a method or a user's name in the access log.
 const MAX_LOGGED_WORD_BYTES: usize = 256;
 
 /// A request as its record needs it, independent of the session.
@@ -40,7 +40,7 @@ pub(in crate::server) struct Finished {
     user: Option<String>,
     code: u16,
     cache: CacheResult,
-    /// Until upstream's answer began, if it was asked.
+    /// The time until upstream's answer began, if it was asked.
     upstream_took: Option<Duration>,
     labels: Labels,
     series: Option<Arc<ResourceMetrics>>,
@@ -59,7 +59,7 @@ struct Labels {
     read: &'static str,
 }
 
-/// What was asked for, if that is deprecated.
+/// The API that was asked for, if it is deprecated.
 struct DeprecatedApi {
     gvr: GroupVersionResource,
     subresource: String,
@@ -167,7 +167,7 @@ impl Finished {
         self.series.as_ref().map(|s| s.long_running(verb, scope))
     }
 
-    /// For a watch served here: counts from now until dropped.
+    /// Counts a watch that is served here, from now until dropped.
     pub(in crate::server) fn watching(&self) -> Watching {
         if let Some(cached) = &self.cached {
             cached.watchers.inc();

@@ -1,5 +1,5 @@
-//! What pingora keeps for us between its phases: the stage a request has
-//! reached, and what became of it so far.
+//! The context that pingora keeps for a request between its phases: the stage that
+//! the request has reached, and what became of it so far.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,7 +30,7 @@ use crate::server::state::generation::Generation;
 /// How the cache took part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum CacheResult {
-    /// Not a request the cache could ever answer.
+    /// The cache could never answer such a request.
     NotAsked,
     /// Answered from the state at this version.
     Hit(u64),
@@ -43,7 +43,7 @@ pub struct RequestContext {
     /// When the connection began to wait for the request.
     pub(in crate::server) waited_since: Instant,
     stage: Stage,
-    /// Of a request that is audited; `annotate` adds to its events. The last
+    /// The trail of a request that is audited; `annotate` adds to its events. The last
     /// event is made when it is dropped.
     pub(in crate::server) audit: Option<Box<Trail>>,
     pub(in crate::server) reply: Reply,
@@ -54,7 +54,7 @@ pub struct RequestContext {
     pub(in crate::server) next_request: Option<NextRequest>,
 }
 
-/// What a client was told so far.
+/// The answer as far as the client has it.
 pub(in crate::server) struct Reply {
     /// 0 until something was answered.
     pub(in crate::server) code: u16,
@@ -66,7 +66,8 @@ pub(in crate::server) struct Reply {
     pub(in crate::server) detached: bool,
 }
 
-/// What ends with the request, however it ends: kept only to be dropped.
+/// Values that end with the request, however it ends: they are kept only to be
+/// dropped.
 #[derive(Default)]
 pub(in crate::server) struct Guards {
     pub(in crate::server) in_flight: Admitted,
@@ -142,7 +143,7 @@ impl RequestContext {
         identified
     }
 
-    /// For whoever needs the request's grant.
+    /// Lets a later step ask for the request's grant.
     pub(in crate::server) fn leave(&mut self, identified: Arc<Identified>) -> Leave<'_> {
         Leave::new(identified, self.audit.as_deref_mut())
     }

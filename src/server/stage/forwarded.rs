@@ -10,7 +10,7 @@ use apifront_watch_cache::read::{OpenWrite, WrittenVersion};
 use super::granted::Granted;
 use super::identified::Identified;
 
-/// Who says that the caller may.
+/// The server that authorizes the request.
 pub(in crate::server) enum Authority {
     /// The API server, which is told who asks and authorizes the request itself.
     Upstream(Arc<Identified>),

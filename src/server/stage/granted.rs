@@ -32,7 +32,7 @@ pub(in crate::server) struct Granted {
 pub(in crate::server) enum Ungranted {
     /// The caller may not, or nobody could be asked.
     Refused(Status),
-    /// Only upstream knows as whom the request is made, and decides itself.
+    /// Only upstream knows as which user the request is made, and decides itself.
     OnlyUpstream,
 }
 

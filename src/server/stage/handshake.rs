@@ -103,7 +103,7 @@ fn protocol(headers: &HeaderMap, other_credentials: bool) -> Option<Option<Strin
     }
 }
 
-/// What every URL parser reads alike: `https://host:port`.
+/// Whether every URL parser reads the origin alike: `https://host:port`.
 fn is_origin(origin: &str) -> bool {
     origin.split_once("://").is_some_and(|(scheme, host)| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())

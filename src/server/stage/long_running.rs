@@ -1,5 +1,6 @@
-//! The place of a forwarded request that stays open: it has one of a bounded
-//! number, or is refused as kube-apiserver refuses what is too much.
+//! The places of forwarded requests that stay open. There is a bounded number of
+//! them; a request without one is refused as kube-apiserver refuses too many
+//! requests.
 
 use pingora_proxy::Session;
 

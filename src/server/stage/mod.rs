@@ -1,4 +1,4 @@
-//! What is known of a request, in stages: each is a value that only the stage
+//! The stages of a request, by what is known of it: each is a value that only the stage
 //! before it can make, and that does not change any more.
 //!
 //! ```text

@@ -122,7 +122,7 @@ impl Received {
         &self.info
     }
 
-    /// Present where the path is that of an APIService of the configuration.
+    /// The route of a request whose path is that of an APIService of the configuration.
     pub(in crate::server) fn route(&self) -> Option<&Registered> {
         self.route.as_deref()
     }
@@ -132,7 +132,7 @@ impl Received {
         self.route()?.remote.as_ref()
     }
 
-    /// Of a request for a WebSocket that can be answered here.
+    /// The handshake of a request for a WebSocket that can be answered here.
     pub(in crate::server) fn handshake(&self) -> Option<&Handshake> {
         self.handshake.as_ref()
     }
@@ -179,8 +179,8 @@ fn audit_id(headers: &HeaderMap) -> HeaderValue {
         .unwrap_or_else(fresh_audit_id)
 }
 
-/// Random bytes are this thread's: the kernel's would be a system call for
-/// every request.
+/// A random id. Its bytes come from this thread's generator: the kernel's would be a
+/// system call for every request.
 fn fresh_audit_id() -> HeaderValue {
     let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
     let mut text = uuid::Uuid::encode_buffer();

@@ -1,4 +1,4 @@
-//! A request's seats among those in flight: waited for while its client is
+//! The seats of requests in flight. A request waits for its seat while its client is
 //! there.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Who may come in, and as whom they go on.
+//! The gate through which callers come in.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::authn::{Authenticator, RequestHeaderNames};
 use crate::authz::{Authorizer, Impersonator};
 use crate::identity;
 
-/// Who may come in, and as whom they go on.
+/// The rule of who may come in, and as which user each goes on.
 pub enum Gate {
     /// Whoever reaches the loopback listener acts as apifront's own user.
     Owner,

@@ -54,7 +54,7 @@ pub(in crate::server) fn state(entry: &Entry, store: &Store, now: Instant) -> Ca
         ],
         resource_version: snapshot.resource_version,
         snapshots: memory.snapshots,
-        // What the first list says is known by its loss alone.
+        // Until the first event, only a lost connection makes the list stale.
         staleness: since(store.heard_at()).max(lag),
         lag,
         history: since(store.window().oldest_at),

@@ -1,5 +1,5 @@
-//! What requests are served with: the parts that live as long as the process,
-//! and what a reload of the configuration replaces.
+//! The state that requests are served with: the parts that live as long as the
+//! process, and those that a reload of the configuration replaces.
 
 pub(super) mod drain;
 pub(super) mod gate;

@@ -30,11 +30,11 @@ pub(super) struct Resource<'a> {
     pub(super) scope: &'a Scope<'a>,
 }
 
-/// As recent as was asked for.
+/// A state, page or object that is as recent as was asked for.
 pub(super) enum Newest {
     State {
         snapshot: Arc<Snapshot>,
-        /// It is that of the whole resource, and not only of what was asked.
+        /// The state is of the whole resource, not only of the part that was asked for.
         complete: bool,
     },
     /// The page that was asked for.
@@ -52,7 +52,7 @@ impl Newest {
         }
     }
 
-    /// That of the store for what has none of its own.
+    /// Its version; the version of the store where it has none of its own.
     pub(super) fn resource_version(&self, store: &Store) -> u64 {
         match self {
             Self::State { snapshot, .. } => snapshot.resource_version,
@@ -70,7 +70,7 @@ impl Newest {
     }
 }
 
-/// The same with the configured APIServices among its objects, where they belong.
+/// Adds the configured APIServices to a state, where they belong.
 pub(super) fn overlaid(newest: Newest, generation: &Generation, store: &Store) -> Newest {
     match newest {
         Newest::State { snapshot, complete }
@@ -98,7 +98,7 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
         && let ListVersion::Exact(version) = plan.version
         && let Some(snapshot) = store.snapshot_at(version)
     {
-        // It may be one that the store itself has not reached.
+        // The version may be one that the store itself has not reached.
         let complete = true;
         return Ok(Newest::State { snapshot, complete });
     }
@@ -155,7 +155,7 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
     })
 }
 
-/// What a client is told whose shared read has no answer.
+/// The answer to a client whose shared read has none.
 pub(super) fn refuse(unanswered: Unanswered) -> Result<Served, BypassReason> {
     let status = match unanswered {
         Unanswered::Bypass(reason) => return Err(reason),

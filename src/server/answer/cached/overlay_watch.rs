@@ -28,13 +28,14 @@ use crate::server::state::process_state::ProcessState;
 const MAX_LIST_BYTES: usize = 16 << 20;
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Between looks at ours. A change of them is told later by as much.
+/// The time between looks at the configured APIServices. Their changes are told
+/// later by as much.
 const PERIOD: Duration = Duration::from_secs(1);
-/// To compare what they are like by.
+/// The version of items that are made only to be compared.
 const NO_VERSION: u64 = 0;
 /// Events taken at once.
 const BATCH: usize = 100;
-/// Who resumes a watch may have missed what became of ours in this time, and is
+/// A client that resumes a watch may have missed changes of ours in this time, and is
 /// told again how they are: as long as the history of other resources reaches.
 const TOLD_AGAIN: TimeDelta = TimeDelta::minutes(5);
 
@@ -42,10 +43,10 @@ struct Follower {
     process: Arc<ProcessState>,
     base: Arc<Store>,
     cursor: Cursor,
-    /// Dropped with the watch.
+    /// The store of the watch, dropped with it.
     merged: Weak<Store>,
-    /// Ours as they were last told, at no version: and the version they were
-    /// told at.
+    /// The configured APIServices as they were last told, without a version, and the
+    /// version they were told at.
     told: BTreeMap<String, (Bytes, u64)>,
 }
 
@@ -106,7 +107,8 @@ pub(super) async fn open(
     }))
 }
 
-/// What upstream has. The error is its own, or that there is no answer.
+/// Asks upstream for its APIServices. The error is its own, or says that there is no
+/// answer.
 async fn listed(cache: &Cache, query: &str) -> Result<view::Upstreams, Box<Status>> {
     let path = format!("/apis/{}/v1/{}{query}", view::GROUP, view::RESOURCE);
     let ask = async {
@@ -127,7 +129,7 @@ async fn listed(cache: &Cache, query: &str) -> Result<view::Upstreams, Box<Statu
     view::Upstreams::parse(&body).ok_or_else(unreachable)
 }
 
-/// Ours as they are now, by name, at the versions these have.
+/// The configured APIServices as they are now, by name, at the versions given.
 fn ours(
     aggregation: &Aggregation,
     version: impl Fn(&str) -> u64,
@@ -167,7 +169,7 @@ fn follow(generation: &Generation, base: Arc<Store>, merged: &Arc<Store>, resume
             }
         }
     }
-    // What upstream's history tells one by one; else a list tells what came of it.
+    // Upstream's history tells changes one by one; without it, a list tells the result.
     let reached = base.progress().resource_version >= version;
     let cursor = base.position(version).ok().filter(|_| reached);
     let mut follower = Follower {
@@ -205,7 +207,7 @@ impl Follower {
         (!closed && self.merged.strong_count() > 0).then_some(())
     }
 
-    /// Those of the upstream, in order.
+    /// Tells upstream's events, in order.
     fn events(&mut self) -> Option<()> {
         let merged = self.merged.upgrade()?;
         loop {
@@ -215,7 +217,7 @@ impl Follower {
             }
             for event in events {
                 let object = &event.object;
-                // Ours hide theirs.
+                // A configured APIService hides upstream's.
                 if self.told.contains_key(object.key.as_str()) {
                     continue;
                 }

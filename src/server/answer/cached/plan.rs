@@ -10,11 +10,11 @@ use kubernetes_wire::request::{Deadline, Scope};
 use super::watch;
 use crate::server::stage::Received;
 
-/// What the request wants its connection to become.
+/// The protocol that the request wants its connection to change to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Upgrade {
     No,
-    /// By a handshake that can be answered here.
+    /// A WebSocket, by a handshake that can be answered here.
     WebSocket,
     Other,
 }

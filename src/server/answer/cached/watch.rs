@@ -16,7 +16,7 @@ use rand::Rng;
 pub(super) enum Start {
     /// With the objects of this state as events.
     State(Arc<Snapshot>),
-    /// After this version.
+    /// With the events after this version.
     Version(u64),
 }
 
