@@ -35,6 +35,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("read", READERS),
     ("watch", READERS),
+    (
+        "self_check",
+        &["reflector", "representation", "store", "upstream"],
+    ),
     ("authn", &["request", "upstream", "config"]),
     ("authz", &["request", "upstream", "config", "authn"]),
     ("identity", &["config", "authn", "authz"]),
@@ -98,6 +102,9 @@ const READERS: &[&str] = &[
 
 /// Knows all of the above.
 const SERVER: &str = "server";
+/// The rooms inside the server, from the ground up: each uses those before it
+/// and none after it.
+const SERVER_ROOMS: [&str; 6] = ["listener", "state", "stage", "answer", "proxy", "process"];
 const ALWAYS: [&str; 2] = ["api", "metrics"];
 /// The crate's own files at the root are wiring, not rooms.
 const ROOTS: [&str; 2] = ["lib", "main"];
@@ -160,6 +167,36 @@ fn the_table_has_no_circles() {
 }
 
 #[test]
+fn rooms_of_the_server_use_those_below() {
+    let server = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/server");
+    let floor = |room: &str| SERVER_ROOMS.iter().position(|r| *r == room);
+    let mut wrong = BTreeSet::new();
+    for file in rust_files(&server) {
+        let relative = file.strip_prefix(&server).expect("below the server");
+        let shown = relative.display();
+        let room = module_of(relative);
+        if room == "mod" {
+            continue;
+        }
+        let Some(own) = floor(&room) else {
+            wrong.insert(format!("{shown}: room `{room}` is not in the table"));
+            continue;
+        };
+        let text = std::fs::read_to_string(&file).expect("source file");
+        assert!(!text.contains("super::super::"), "{shown}: name the room");
+        for used in used_after(&code_of(&text), "crate::server::") {
+            match floor(&used) {
+                Some(floor) if floor <= own => {}
+                Some(_) => drop(wrong.insert(format!("{shown}: `{room}` may not use `{used}`"))),
+                None => drop(wrong.insert(format!("{shown}: `{used}` is no room"))),
+            }
+        }
+    }
+    let list: Vec<String> = wrong.into_iter().collect();
+    assert!(list.is_empty(), "\n{}", list.join("\n"));
+}
+
+#[test]
 fn the_scan_finds_what_is_used() {
     let text = "use kubernetes_wire::api::Status;\n// crate::server is only named here\n\
                 use apifront_watch_cache::{store::{Log, Topic}, watch};\n\
@@ -182,7 +219,7 @@ fn what_is_public_has_a_user() {
         .flat_map(|folder| rust_files(&root.join(folder)))
         .map(|file| {
             let text = std::fs::read_to_string(&file).expect("source file");
-            (file, without_comments(&text))
+            (file, code_of(&text))
         })
         .collect();
     let mut files_with: BTreeMap<&str, usize> = BTreeMap::new();
@@ -229,13 +266,6 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-fn without_comments(text: &str) -> String {
-    text.lines()
-        .filter(|line| !line.trim_start().starts_with("//"))
-        .map(|line| format!("{line}\n"))
-        .collect()
-}
-
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).expect("folder") {
@@ -261,24 +291,43 @@ fn module_of(relative: &Path) -> String {
 /// The rooms that code, not comments, takes something from: the first segments
 /// after the names of crates. `own` is what `crate` stands for.
 fn used_modules(text: &str, own: &str) -> BTreeSet<String> {
-    let code = without_comments(text);
+    let code = code_of(text);
     let mut found = BTreeSet::new();
     for (_, name, room) in CRATES {
         let names = [*name, "crate"];
         let names = &names[..if *name == own { 2 } else { 1 }];
         for prefix in names.iter().map(|name| format!("{name}::")) {
-            for (at, _) in code.match_indices(&prefix) {
-                let boundary = code[..at].chars().next_back();
-                if boundary.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '$') {
-                    continue;
-                }
-                let rest = &code[at + prefix.len()..];
-                match (room, rest.strip_prefix('{')) {
-                    (Some(room), _) => found.extend([(*room).to_owned()]),
-                    (None, Some(group)) => found.extend(group_heads(group)),
-                    (None, None) => found.extend(identifier(rest)),
-                }
+            let used = used_after(&code, &prefix);
+            match room {
+                Some(_) if used.is_empty() => {}
+                Some(room) => drop(found.insert((*room).to_owned())),
+                None => found.extend(used),
             }
+        }
+    }
+    found
+}
+
+/// A file without its comments.
+fn code_of(text: &str) -> String {
+    text.lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+/// The first segments of the paths that begin with `prefix`.
+fn used_after(code: &str, prefix: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (at, _) in code.match_indices(prefix) {
+        let boundary = code[..at].chars().next_back();
+        if boundary.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '$') {
+            continue;
+        }
+        let rest = &code[at + prefix.len()..];
+        match rest.strip_prefix('{') {
+            Some(group) => found.extend(group_heads(group)),
+            None => found.extend(identifier(rest)),
         }
     }
     found

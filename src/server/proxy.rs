@@ -8,40 +8,27 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::StatusCode;
+use kubernetes_wire::api::Query;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, ProxyHttp, Session};
 
-use crate::server::answer::aggregate;
 use crate::server::answer::cached::{self, Outcome};
-use crate::server::answer::deprecation;
-use crate::server::answer::discovery;
-use crate::server::answer::forward;
-use crate::server::answer::openapi;
-use crate::server::answer::own_endpoints;
-use crate::server::answer::record_write;
-use crate::server::answer::respond;
-use crate::server::answer::respond::Answer;
-use crate::server::answer::stream;
-use crate::server::answer::upgrade;
-use crate::server::answer::watch_stream;
-use crate::server::answer::websocket_watch;
-use crate::server::listener::framing;
+use crate::server::answer::respond::{self, Answer};
+use crate::server::answer::{
+    aggregate, deprecation, discovery, forward, openapi, own_endpoints, record_write, refusal,
+    stream, upgrade, watch_stream, websocket_watch,
+};
 use crate::server::listener::http1::HeaderRead;
-use crate::server::listener::http2;
-use crate::server::listener::loopback_guard;
-use crate::server::listener::slow_client;
-use crate::server::stage::access_log;
-use crate::server::stage::audit;
+use crate::server::listener::{framing, loopback_guard, slow_client};
 use crate::server::stage::context::{CacheResult, RequestContext};
-use crate::server::stage::long_running;
-use crate::server::stage::seats;
-use crate::server::state::generation::Front;
+use crate::server::stage::{access_log, audit, handshake, long_running, seats};
+use crate::server::state::generation::Generation;
 
 pub(super) struct Proxy {
     /// Replaced as a whole by a reload.
-    pub(super) front: Arc<ArcSwap<Front>>,
+    pub(super) current: Arc<ArcSwap<Generation>>,
 }
 
 #[async_trait]
@@ -49,7 +36,7 @@ impl ProxyHttp for Proxy {
     type CTX = RequestContext;
 
     fn new_ctx(&self) -> RequestContext {
-        RequestContext::new(self.front.load_full())
+        RequestContext::new(self.current.load_full())
     }
 
     /// The request header has been read: its deadline is met.
@@ -71,28 +58,35 @@ impl ProxyHttp for Proxy {
         ctx: &mut RequestContext,
     ) -> Result<bool> {
         // A request that two parsers could read differently goes no further.
-        if let Some(answer) = framing::refuse(session, &ctx.front.config.serving) {
+        if let Some((status, text)) = framing::refuse(session, &ctx.generation().config.serving) {
             session.set_keepalive(None);
+            let answer = Answer::text(status, text);
             return self.finish(session, ctx, answer).await;
         }
         let received = match ctx.receive(session) {
             Ok(received) => received,
-            Err(answer) => return self.finish(session, ctx, answer).await,
-        };
-        // Health must answer even when nobody can be asked who is asking.
-        if let Some(answer) = own_endpoints::health(&ctx.front, session.req_header()) {
-            ctx.audit = audit::unasked(session, &received);
-            return self.finish(session, ctx, answer).await;
-        }
-        let identified = match ctx.identify(received, session).await {
-            Ok(identified) => identified,
-            Err(answer) => {
-                http2::end_unless_known(session, None, Some(&answer));
+            Err(status) => {
+                let nothing = Query::default();
+                let query = ctx.query().unwrap_or(&nothing);
+                let answer = Answer::from_status(&status, &session.req_header().headers, query);
                 return self.finish(session, ctx, answer).await;
             }
         };
-        http2::end_unless_known(session, identified.user(), None);
-        if let Some(answer) = seats::take(session, ctx, &identified).await? {
+        // Health must answer even when nobody can be asked who is asking.
+        if let Some(answer) = own_endpoints::health(ctx.generation(), session.req_header()) {
+            ctx.audit = audit::unasked(session, &received);
+            return self.finish(session, ctx, answer).await;
+        }
+        let identified = match ctx.identify(received.clone(), session).await {
+            Ok(identified) => identified,
+            Err(refused) => {
+                let request = session.req_header();
+                let answer = refusal::of_caller(&refused, request, received.query());
+                return self.finish(session, ctx, answer).await;
+            }
+        };
+        if seats::take(session, ctx, &identified).await?.is_err() {
+            let answer = Answer::too_many_requests();
             return self.finish(session, ctx, answer).await;
         }
         let request = session.req_header();
@@ -133,11 +127,12 @@ impl ProxyHttp for Proxy {
             Err(answer) => return self.finish(session, ctx, answer.out_of(cache)).await,
         };
         ctx.reply.cache = cache;
-        if let Some(answer) = long_running::take(session, ctx, &identified) {
+        if long_running::take(session, ctx, &identified).is_err() {
+            let answer = Answer::too_many_requests();
             return self.finish(session, ctx, answer.out_of(cache)).await;
         }
         forward::begin(session, ctx, authority, backend);
-        if upgrade::is_upgrade(session.req_header()) {
+        if handshake::is_upgrade(session.req_header()) {
             return match upgrade::tunnel(session, ctx).await? {
                 Some(answer) => self.finish(session, ctx, answer.out_of(cache)).await,
                 None => Ok(true),
@@ -191,7 +186,7 @@ impl ProxyHttp for Proxy {
         if let (Some(trail), Some(piece)) = (&mut ctx.audit, body.as_ref()) {
             trail.request_piece(piece);
         }
-        slow_client::received(body.as_ref().map_or(0, Bytes::len), end_of_stream);
+        slow_client::body_received(body.as_ref().map_or(0, Bytes::len), end_of_stream);
         if end_of_stream && body.as_ref().is_some_and(Bytes::is_empty) {
             *body = None;
         }
@@ -210,7 +205,9 @@ impl ProxyHttp for Proxy {
             forward::answer_begins(response, forward, &mut ctx.guards.in_flight);
             aggregate::answered(response, forward)?;
         }
-        loopback_guard::sandbox(&ctx.front, response)?;
+        if ctx.generation().gate.is_owner() {
+            loopback_guard::sandbox(response)?;
+        }
         let status = response.status;
         if let Some(warnings) = deprecation::of_forwarded(ctx, status, &response.headers).await {
             deprecation::replace(response, warnings)?;
@@ -232,7 +229,7 @@ impl ProxyHttp for Proxy {
         end_of_stream: bool,
         ctx: &mut RequestContext,
     ) -> Result<Option<Duration>> {
-        slow_client::answered(body.as_ref().map_or(0, Bytes::len));
+        slow_client::answer_written(body.as_ref().map_or(0, Bytes::len));
         if let Some(forward) = &mut ctx.forward {
             record_write::learn(body.as_deref().unwrap_or_default(), end_of_stream, forward);
         }
@@ -279,7 +276,7 @@ impl ProxyHttp for Proxy {
         ctx: &mut RequestContext,
     ) {
         if !ctx.reply.detached {
-            access_log::request(session, ctx, error);
+            access_log::record_request(session, ctx, error);
             ctx.audit = None;
         }
     }
@@ -299,7 +296,7 @@ impl Proxy {
     ) -> Result<bool> {
         ctx.reply.code = answer.status.as_u16();
         ctx.reply.cache = answer.cache;
-        audit::answer(ctx.audit.as_deref_mut(), &answer);
+        answer.tell(ctx.audit.as_deref_mut());
         deprecation::note_answer(ctx, answer.status, &answer.headers);
         ctx.reply.bytes = respond::send(session, answer, ctx).await?;
         Ok(true)

@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod read;
 pub mod reflector;
 mod resource_pattern;
+pub mod self_check;
 mod settings;
 pub mod store;
 pub mod watch;

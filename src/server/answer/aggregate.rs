@@ -12,10 +12,10 @@ use kubernetes_wire::api::{Reason, Status};
 use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 
-use super::aggregator_headers;
-use super::forward::{Authority, Forward};
 use super::respond::Answer;
+use super::{aggregator_headers, refusal};
 use crate::aggregation::{InFlight, view};
+use crate::server::stage::forwarded::{Authority, Forward};
 use crate::server::stage::{Identified, Leave, Received, Ungranted};
 
 /// A backend that is asked what it serves answers within this.
@@ -40,7 +40,7 @@ pub(in crate::server) async fn before_cache(
     if remote.availability.is_available() || may_be_old && reads {
         return None;
     }
-    match leave.ask_for(request).await {
+    match refusal::unless_granted(request, leave).await {
         Ok(_) => Some(text(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE)),
         Err(refused) => refused,
     }
@@ -92,7 +92,7 @@ fn changes_ours(identified: &Identified) -> Option<Status> {
     if !of_api_services {
         return None;
     }
-    let registered = identified.front().aggregation.registered();
+    let registered = identified.generation().aggregation.registered();
     let ours = registered.iter().find(|r| r.service.name == info.name)?;
     Some(view::read_only(&ours.service))
 }
@@ -120,7 +120,7 @@ pub(in crate::server) fn answered(response: &mut ResponseHeader, forward: &Forwa
     aggregator_headers::answer(response, &received, forward.audit_id())
 }
 
-/// The same for an answer on a connection of its own.
+/// Checks an answer that came on a connection of its own.
 pub(in crate::server) fn checked(
     response: Response<AloneBody>,
     forward: &Forward,
@@ -140,12 +140,12 @@ pub(in crate::server) fn checked(
     Ok(response)
 }
 
-/// Not as `http.Error` says it: it stands in the place of the backend's answer.
+/// The answer is not written as `http.Error` does: it stands in the place of the backend's answer.
 fn redirected() -> Answer {
     Answer::new(StatusCode::BAD_GATEWAY, TEXT, vec![REDIRECTED.into()])
 }
 
-/// It would lead clients, and their credentials, to wherever the backend likes.
+/// Whether an answer would lead clients, and their credentials, to wherever the backend likes.
 fn is_redirect(status: StatusCode, headers: &HeaderMap) -> bool {
     status.is_redirection() && headers.contains_key(LOCATION)
 }
@@ -162,7 +162,8 @@ pub(in crate::server) fn unreachable(why: &str) -> Answer {
     text(StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
-/// As Go's `http.Error`: the aggregator's own errors are no Status.
+/// An error as Go's `http.Error` writes it: the aggregator's own errors are no
+/// Status.
 fn text(status: StatusCode, body: &str) -> Answer {
     let body = vec![Bytes::from(format!("{body}\n"))];
     Answer::new(status, TEXT, body).without_sniffing()

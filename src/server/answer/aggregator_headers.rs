@@ -12,15 +12,16 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_e
 use pingora_core::Result;
 use pingora_http::{RequestHeader, ResponseHeader};
 
-use super::forward::Forward;
-use super::respond::{AUDIT_ID, NOT_CACHED};
-use super::upgrade;
+use super::respond::NOT_CACHED;
+use crate::server::stage::AUDIT_ID;
+use crate::server::stage::forwarded::Forward;
+use crate::server::stage::handshake;
 
 const X_FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// What Go leaves as it is in a path (`net/url`, `shouldEscape`).
+/// The characters that Go escapes in a path (`net/url`, `shouldEscape`).
 const ESCAPED_IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -36,7 +37,7 @@ const ESCAPED_IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'=')
     .remove(b'@');
 
-/// They would speak of another origin than the client knows.
+/// Headers that would speak of another origin than the client knows.
 const OF_THE_ORIGIN: [HeaderName; 4] = [
     ACCESS_CONTROL_ALLOW_CREDENTIALS,
     ACCESS_CONTROL_ALLOW_HEADERS,
@@ -44,8 +45,8 @@ const OF_THE_ORIGIN: [HeaderName; 4] = [
     ACCESS_CONTROL_ALLOW_ORIGIN,
 ];
 
-/// Of one connection (RFC 9110, 7.6.1), beside those that its framing needs and
-/// that HTTP takes care of.
+/// Headers of one connection (RFC 9110, 7.6.1), beside those that its framing needs
+/// and that HTTP takes care of.
 const OF_THE_CONNECTION: [HeaderName; 7] = [
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -73,7 +74,7 @@ pub(in crate::server) fn request(request: &mut RequestHeader, forward: &Forward)
         request.set_uri(uri);
     }
     // Upgrades do not pass its transport.
-    if upgrade::is_upgrade(request) {
+    if handshake::is_upgrade(request) {
         return Ok(());
     }
     request.insert_header(X_FORWARDED_URI, cleaned(&path))?;

@@ -1,4 +1,4 @@
-//! The pieces of a body as they are written.
+//! The chunks in which a body is written.
 
 use std::vec::IntoIter;
 
@@ -8,23 +8,24 @@ use bytes::{Bytes, BytesMut};
 /// own, and thousands of small ones cost it five times the CPU.
 const WRITTEN_BYTES: usize = 256 << 10;
 
-/// From here on, a piece is written as it is: a write costs less than copying as
+/// A piece of this size or more is written as it is: a write costs less than copying as
 /// much.
 const LARGE_BYTES: usize = 128 << 10;
 
-/// What is larger is written in slices, so that no connection has to take an
+/// A larger piece is written in slices, so that no connection has to take an
 /// unbounded piece at once.
 const LARGEST_BYTES: usize = 1 << 20;
 
-/// Memory for one write at a time, however long the body is.
-pub(in crate::server) struct Writes {
+/// The chunks of a body: they take the memory of one write at a time, however long
+/// the body is.
+pub(in crate::server) struct BodyChunks {
     pieces: IntoIter<Bytes>,
     next: Bytes,
     /// Bytes still to come.
     left: usize,
 }
 
-impl Writes {
+impl BodyChunks {
     pub(in crate::server) fn new(body: Vec<Bytes>) -> Self {
         Self {
             left: body.iter().map(Bytes::len).sum(),
@@ -37,7 +38,7 @@ impl Writes {
         self.left == 0
     }
 
-    /// What is to be taken next: empty only at the end.
+    /// The piece to be taken next: empty only at the end.
     fn peek(&mut self) -> &mut Bytes {
         while self.next.is_empty()
             && let Some(piece) = self.pieces.next()
@@ -48,7 +49,7 @@ impl Writes {
     }
 }
 
-impl Iterator for Writes {
+impl Iterator for BodyChunks {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
@@ -99,7 +100,7 @@ mod tests {
                 .enumerate()
                 .map(|(n, size)| Bytes::from(vec![n as u8; *size]))
                 .collect();
-            let mut writes = Writes::new(body.clone());
+            let mut writes = BodyChunks::new(body.clone());
             let mut written = Vec::new();
             let mut count = 0;
             while let Some(write) = writes.next() {
@@ -117,10 +118,10 @@ mod tests {
                 "{count} of {sizes:?}"
             );
         }
-        // What is large is not copied.
+        // A large piece is not copied.
         let large = Bytes::from(vec![7; LARGE_BYTES]);
         let writes: Vec<Bytes> =
-            Writes::new(vec![Bytes::from_static(b"a"), large.clone()]).collect();
+            BodyChunks::new(vec![Bytes::from_static(b"a"), large.clone()]).collect();
         assert_eq!(writes[1].as_ptr(), large.as_ptr());
     }
 }

@@ -12,7 +12,7 @@ use crate::flow::Held;
 /// Bodies of more bytes are compressed.
 pub(in crate::server) const ABOVE: usize = 128 << 10;
 
-/// What JSON of Kubernetes shrinks to, at most and roughly: a third.
+/// JSON of Kubernetes shrinks to a third or less, roughly.
 const SHRINKS: usize = 3;
 
 /// Uncompressed is an answer too: `None` if it cannot be compressed.

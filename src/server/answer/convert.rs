@@ -11,12 +11,12 @@ use crate::flow::Held;
 /// takes about a millisecond.
 const AT_ONCE: usize = 64 << 10;
 
-/// What either is longer than its JSON, roughly.
+/// YAML or indented JSON is about this many times as long as its JSON.
 const GROWS: usize = 2;
 
-/// Of short JSON too, indentation makes much where it is deep: 10,000 levels,
-/// which is what kube-apiserver reads, are 200 MB. What becomes longer is made
-/// aside.
+/// Indentation can make much of short JSON too, where it is deep: 10,000 levels, as
+/// many as kube-apiserver reads, become 200 MB. Longer results are made by
+/// `cpu_offload.rs`.
 const INDENTED_AT_ONCE: usize = 512 << 10;
 
 /// The longest indented body: that of a list of 100 MB has 180. kube-apiserver

@@ -1,9 +1,9 @@
-//! Work of milliseconds and more: not on a thread that serves others, and not
-//! ahead of others' work.
+//! Work that takes the CPU for milliseconds and more: it is done on threads that
+//! serve nobody, and by turns.
 //!
-//! As much is done at a time as there are cores. Who comes later waits for a
-//! turn and holds no thread; of those that want one list compressed, it then
-//! finds most of it done. Turns go round among users: one user's thousand
+//! There are as many turns at a time as there are cores. A later request waits for
+//! its turn and holds no thread; if it wants a list compressed that another request
+//! wanted too, it then finds most of it done. Turns go round among users: one user's thousand
 //! requests delay another's by one.
 
 use apifront_watch_cache::read::BypassReason;
@@ -43,7 +43,7 @@ impl From<Rejected> for Unmade {
 impl<'a> Behalf<'a> {
     pub(in crate::server) fn new(identified: &'a Identified) -> Self {
         Self {
-            limits: &identified.front().limits,
+            limits: &identified.generation().flow,
             user: identified.user(),
         }
     }

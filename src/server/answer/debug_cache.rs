@@ -14,8 +14,9 @@ use serde::Serialize;
 
 use super::respond::Answer;
 use crate::config::Mode;
-use crate::server::process::self_check::Checked;
-use crate::server::state::generation::{self, Front};
+use crate::server::state::gauges;
+use crate::server::state::generation::Generation;
+use apifront_watch_cache::self_check::Checked;
 
 pub(in crate::server) const CACHE_PATH: &str = "/debug/cache";
 
@@ -43,13 +44,13 @@ struct ResourceReport {
     store: Option<StoreReport>,
 }
 
-/// Of a resource that has been listed.
+/// The store of a resource that has been listed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct StoreReport {
     resource_version: String,
     objects: usize,
-    /// What upstream's objects come in: JSON of custom resources, and of
+    /// The encoding of upstream's objects: JSON of custom resources, and of
     /// built-in kinds whose protobuf the schema does not know.
     #[serde(skip_serializing_if = "Option::is_none")]
     encoding: Option<&'static str>,
@@ -59,7 +60,7 @@ struct StoreReport {
     history: HistoryReport,
     staleness_seconds: f64,
     lag_seconds: f64,
-    /// Of the modes that ask upstream for its version.
+    /// Present in the modes that ask upstream for its version.
     #[serde(skip_serializing_if = "Option::is_none")]
     probes: Option<ProbesReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,7 +75,7 @@ struct HistoryReport {
     events: usize,
     /// Watches from below it are upstream's.
     oldest_version: String,
-    /// Of the oldest event; 0 without one.
+    /// The age of the oldest event; 0 without one.
     age_seconds: f64,
     /// Events older than this go.
     max_age_seconds: f64,
@@ -110,22 +111,24 @@ struct CheckReport {
 }
 
 /// The answer to `/debug/cache?resource=…`.
-pub(in crate::server) fn answer(front: &Front, query: &Query, now: Instant) -> Answer {
+pub(in crate::server) fn answer(generation: &Generation, query: &Query, now: Instant) -> Answer {
     let patterns = match patterns(query) {
         Ok(patterns) => patterns,
         Err(status) => return Answer::from_status(&status, &http::HeaderMap::new(), query),
     };
-    let mut entries = front.cache.entries();
+    let mut entries = generation.cache.entries();
     entries.retain(|e| patterns.is_empty() || patterns.iter().any(|p| p.matches(&e.gvr)));
     entries.sort_by(|a, b| {
         let key = |e: &Entry| (e.gvr.group.clone(), e.gvr.resource.clone());
         (key(a), &a.gvr.version).cmp(&(key(b), &b.gvr.version))
     });
-    let cache = &front.config.cache;
+    let cache = &generation.config.cache;
     let report = CacheReport {
         version: env!("CARGO_PKG_VERSION"),
-        uptime_seconds: now.saturating_duration_since(front.started).as_secs_f64(),
-        mode: match front.config.mode() {
+        uptime_seconds: now
+            .saturating_duration_since(generation.started)
+            .as_secs_f64(),
+        mode: match generation.config.mode() {
             Mode::Demo => "demo",
             Mode::Personal => "personal",
             Mode::Front => "front",
@@ -133,7 +136,10 @@ pub(in crate::server) fn answer(front: &Front, query: &Query, now: Instant) -> A
         consistency: cache.consistency.as_str(),
         max_staleness_seconds: cache.max_staleness.as_secs_f64(),
         self_check_interval_seconds: cache.self_check_interval.as_secs_f64(),
-        resources: entries.iter().map(|e| resource(front, e, now)).collect(),
+        resources: entries
+            .iter()
+            .map(|e| resource(generation, e, now))
+            .collect(),
     };
     match serde_json::to_vec_pretty(&report) {
         Ok(mut body) => {
@@ -147,7 +153,7 @@ pub(in crate::server) fn answer(front: &Front, query: &Query, now: Instant) -> A
     }
 }
 
-/// In the form of the configuration, and of kubectl, whose `pods.v1.` ends in
+/// Reads patterns in the form of the configuration, and of kubectl, whose `pods.v1.` ends in
 /// the dot before an empty group.
 fn patterns(query: &Query) -> Result<Vec<ResourcePattern>, Status> {
     let wanted = query.all("resource");
@@ -164,13 +170,13 @@ fn patterns(query: &Query) -> Result<Vec<ResourcePattern>, Status> {
         .collect()
 }
 
-fn resource(front: &Front, entry: &Entry, now: Instant) -> ResourceReport {
+fn resource(generation: &Generation, entry: &Entry, now: Instant) -> ResourceReport {
     let store = entry.store();
     let refused = entry.disconnected_for(now) == Duration::MAX;
     let state = match &store {
         _ if refused => Some("refused"),
         // Only what could be listed has series.
-        Some(_) => front.metrics.cache.resource(&entry.gvr).state(),
+        Some(_) => generation.metrics.cache.resource(&entry.gvr).state(),
         None => None,
     };
     ResourceReport {
@@ -178,14 +184,14 @@ fn resource(front: &Front, entry: &Entry, now: Instant) -> ResourceReport {
         version: entry.gvr.version.clone(),
         resource: entry.gvr.resource.clone(),
         state: state.unwrap_or("listing"),
-        store: store.map(|store| self::store(front, entry, &store, now)),
+        store: store.map(|store| self::store(generation, entry, &store, now)),
     }
 }
 
-fn store(front: &Front, entry: &Entry, store: &Store, now: Instant) -> StoreReport {
-    let state = generation::state(entry, store, now);
+fn store(generation: &Generation, entry: &Entry, store: &Store, now: Instant) -> StoreReport {
+    let state = gauges::state(entry, store, now);
     let window = store.window();
-    let series = front.metrics.cache.resource(&entry.gvr);
+    let series = generation.metrics.cache.resource(&entry.gvr);
     let ago = |then: Instant| now.saturating_duration_since(then).as_secs_f64();
     let bytes = BYTES.iter().zip(state.bytes);
     StoreReport {
@@ -212,15 +218,17 @@ fn store(front: &Front, entry: &Entry, store: &Store, now: Instant) -> StoreRepo
         },
         staleness_seconds: state.staleness.as_secs_f64(),
         lag_seconds: state.lag.as_secs_f64(),
-        probes: (front.config.cache.consistency != Consistency::Strict).then(|| ProbesReport {
-            settle_seconds: entry.settle(now).as_secs_f64(),
-            suspended: entry.is_suspended(now),
+        probes: (generation.config.cache.consistency != Consistency::Strict).then(|| {
+            ProbesReport {
+                settle_seconds: entry.settle(now).as_secs_f64(),
+                suspended: entry.is_suspended(now),
+            }
         }),
         last_restart: series.last_restart().map(|(reason, at)| Restart {
             reason,
             seconds_ago: ago(at),
         }),
-        self_check: front.self_checks.last(&entry.gvr).map(|checked| {
+        self_check: generation.self_checks.last(&entry.gvr).map(|checked| {
             let Checked {
                 result,
                 message,

@@ -1,13 +1,8 @@
 //! Warnings of deprecated APIs on answers of all ways, and the note of who
 //! asked for such an API, which is written down when the request ends.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
-
 use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::Store;
-use arc_swap::ArcSwap;
 use http::header::WARNING;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use kubernetes_wire::api::{GroupVersionResource, warning};
@@ -15,26 +10,19 @@ use pingora_core::Result;
 use pingora_http::ResponseHeader;
 
 use crate::server::stage::context::RequestContext;
-use crate::server::state::generation::Front;
-
-/// Between questions for upstream's release: an upgrade of API servers takes
-/// minutes.
-const LEARN_EVERY: Duration = Duration::from_secs(30);
-
-/// The same while it has not answered.
-const LEARN_SOON: Duration = Duration::from_secs(1);
+use crate::server::state::generation::Generation;
 
 /// The warnings of an answer from the cache.
 pub(in crate::server) async fn of_cached(
-    front: &Front,
+    generation: &Generation,
     gvr: &GroupVersionResource,
     entry: &Entry,
     store: &Store,
 ) -> Vec<HeaderValue> {
     let learnt = &store.presentation().warnings;
-    let configured = &front.config.apis.deprecations;
-    let warnings = front.deprecations.of_cached(gvr, learnt, configured);
-    front
+    let configured = &generation.config.apis.deprecations;
+    let warnings = generation.deprecations.of_cached(gvr, learnt, configured);
+    generation
         .deprecations
         .study(&entry.upstream(), gvr, &warnings)
         .await;
@@ -49,21 +37,21 @@ pub(in crate::server) async fn of_forwarded(
     headers: &HeaderMap,
 ) -> Option<Vec<HeaderValue>> {
     let forward = ctx.forward.as_ref()?;
-    let front = forward.front();
+    let generation = forward.generation();
     let info = Some(forward.info()).filter(|info| info.is_resource_request)?;
-    let entries = &front.config.apis.deprecations;
+    let entries = &generation.config.apis.deprecations;
     if entries.is_empty() && !headers.contains_key(WARNING) {
         return None;
     }
     let mut warnings: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
-    front
+    generation
         .deprecations
         .study(&forward.upstream, &info.gvr, &warnings)
         .await;
     let before = warnings.len();
     if reached(status)
         && let Some(lifecycle) =
-            front
+            generation
                 .deprecations
                 .configured(entries, &info.gvr, &info.subresource)
     {
@@ -107,8 +95,8 @@ pub(in crate::server) fn note(
     let info = ctx.stage().received().map(|received| received.info());
     let info = info.filter(|info| info.is_resource_request);
     ctx.reply.deprecated = info.and_then(|info| {
-        let known = &ctx.front.deprecations;
-        let configured = &ctx.front.config.apis.deprecations;
+        let known = &ctx.generation().deprecations;
+        let configured = &ctx.generation().config.apis.deprecations;
         known.requested(&info.gvr, &info.subresource, status, warnings, configured)
     });
     if let (Some(requested), Some(trail)) = (&ctx.reply.deprecated, &mut ctx.audit) {
@@ -118,7 +106,7 @@ pub(in crate::server) fn note(
     }
 }
 
-/// As [`note`], for an answer made here.
+/// Does the same as [`note`] for an answer made here.
 pub(in crate::server) fn note_answer(
     ctx: &mut RequestContext,
     status: StatusCode,
@@ -127,31 +115,5 @@ pub(in crate::server) fn note_answer(
     if headers.contains_key(WARNING) {
         let warnings: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
         note(ctx, status, &warnings);
-    }
-}
-
-/// Keeps upstream's release and the kinds that the configuration speaks of
-/// known, for ever.
-pub(in crate::server) async fn learn(front: Arc<ArcSwap<Front>>) {
-    loop {
-        let current = front.load_full();
-        let known = &current.deprecations;
-        let upstream = current.cache.upstream();
-        known.learn_release(&upstream).await;
-        let entries = &current.config.apis.deprecations;
-        known.forget_kinds(entries);
-        let versions: BTreeSet<_> = entries.iter().map(|e| &e.group_version).collect();
-        let backends = current.aggregation.upstreams();
-        for version in versions {
-            let backend = backends.iter().find(|(served, _)| served == version);
-            let server = backend.map_or_else(|| upstream.clone(), |(_, b)| b.load_full());
-            known.learn_kinds(&server, version).await;
-        }
-        let pause = match known.release() {
-            Some(_) => LEARN_EVERY,
-            None => LEARN_SOON,
-        };
-        // Woken early or not, it is time.
-        let _ = tokio::time::timeout(pause, known.woken()).await;
     }
 }

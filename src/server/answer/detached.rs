@@ -15,7 +15,7 @@ use pingora_core::{Error, ErrorType, Result};
 use pingora_proxy::Session;
 
 use crate::audit::Trail;
-use crate::server::listener::next_request::NextRequest;
+use crate::server::listener::http1::NextRequest;
 use crate::server::stage::access_log::{Finished, Watching};
 use crate::server::stage::context::{Guards, RequestContext};
 use crate::server::stage::seats;
@@ -26,9 +26,9 @@ pub(in crate::server) struct Detached {
     finished: Finished,
     guards: Guards,
     trail: Option<Box<Trail>>,
-    /// Of a watch that is answered from the cache.
+    /// The counters of a watch that is answered from the cache.
     watching: Option<Watching>,
-    /// Initial events are still to be sent.
+    /// Whether initial events are still to be sent.
     initial: bool,
     bytes: usize,
     next_request: Option<NextRequest>,
@@ -125,7 +125,7 @@ impl Detached {
         }
     }
 
-    /// Upstream sent this, which is passed on.
+    /// Notes bytes of upstream that are passed on.
     pub(in crate::server) fn passes(&mut self, data: &Bytes) {
         self.bytes = self.bytes.saturating_add(data.len());
         if let Some(trail) = &mut self.trail {
@@ -145,7 +145,7 @@ impl Detached {
         seats::give_back(&mut self.guards.in_flight);
     }
 
-    /// Upstream broke off before the end of the answer.
+    /// Counts an answer that upstream broke off before its end.
     pub(in crate::server) fn aborted(&self) {
         self.finished.aborted();
     }
@@ -168,7 +168,7 @@ impl Detached {
         }
     }
 
-    /// As [`Detached::end_with`], when the connection is gone already.
+    /// Does the same as [`Detached::end_with`] when the connection is gone already.
     pub(in crate::server) fn end(mut self, why: &'static str) {
         if let Some(watching) = self.watching.take() {
             watching.ended(why);

@@ -1,7 +1,7 @@
 //! Discovery, answered from memory (`crate::discovery`), and the refusal of
 //! what `apis.runtimeConfig` hides.
 //!
-//! What is not answered here is forwarded: documents that upstream does not
+//! Other requests are forwarded: for documents that upstream does not
 //! have, errors in words of its router, requests that only it can read.
 
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use kubernetes_wire::request::Deadline;
 use pingora_http::RequestHeader;
 
 use super::cpu_offload::Behalf;
+use super::refusal;
 use super::respond::Answer;
 use crate::discovery::{DiscoveryPath, EncodedDocument, Found, Missing, Peers};
 use crate::server::stage::context::CacheResult;
@@ -46,11 +47,11 @@ pub(in crate::server) async fn answer(
         return None;
     }
     let path = DiscoveryPath::parse(request.uri.path())?;
-    let known = &received.front().discovery;
+    let known = &received.generation().discovery;
     if let DiscoveryPath::Version(version) = &path
         && let Some(missing) = known.hidden(version)
     {
-        return match leave.ask_for(request).await {
+        return match refusal::unless_granted(request, leave).await {
             Ok(_) => Some(not_found(missing, request, &received)),
             Err(refused) => refused,
         };
@@ -71,7 +72,7 @@ pub(in crate::server) async fn answer(
     if by_address && CLIENT_ADDRESS.iter().any(|name| headers.contains_key(name)) {
         return None;
     }
-    let granted = match leave.ask_for(request).await {
+    let granted = match refusal::unless_granted(request, leave).await {
         Ok(granted) => granted,
         Err(refused) => return refused,
     };
@@ -79,7 +80,7 @@ pub(in crate::server) async fn answer(
         true => Peers::Excluded,
         false => Peers::Included,
     });
-    let known = &granted.front().discovery;
+    let known = &granted.generation().discovery;
     match known.find(&path, everything).await {
         Found::Document(encoded) => {
             let answer = match representation {
@@ -105,8 +106,8 @@ pub(in crate::server) async fn refuse_hidden(
 ) -> Option<Answer> {
     let received = leave.identified().clone();
     let info = received.info();
-    let front = received.front();
-    let config = &front.config.apis.runtime_config;
+    let generation = received.generation();
+    let config = &generation.config.apis.runtime_config;
     if !info.is_resource_request || config.is_resource_enabled(&info.gvr) {
         return None;
     }
@@ -117,7 +118,7 @@ pub(in crate::server) async fn refuse_hidden(
             received.query(),
         ));
     }
-    let missing = front.discovery.missing(&info.gvr.group_version());
+    let missing = generation.discovery.missing(&info.gvr.group_version());
     Some(not_found(missing, request, &received))
 }
 
@@ -203,7 +204,7 @@ async fn write(
     Some(answer)
 }
 
-/// What k8s.io/apiserver `ServeHTTPWithETag` sets.
+/// Sets the headers that k8s.io/apiserver `ServeHTTPWithETag` sets.
 fn tag(answer: &mut Answer, etag: &HeaderValue) {
     let headers = &mut answer.headers;
     headers.insert(ETAG, etag.clone());

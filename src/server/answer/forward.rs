@@ -1,11 +1,8 @@
 //! Passing a request on to an API server.
 
-use std::ops::Deref;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use apifront_upstream::{Endpoint, Purpose, Unreachable, Upstream};
-use apifront_watch_cache::read::{OpenWrite, WrittenVersion};
+use apifront_upstream::{Purpose, Unreachable};
 use http::header::{EXPECT, HOST};
 use http::{Method, StatusCode, Version};
 use kubernetes_wire::api::{Query, Status};
@@ -14,19 +11,17 @@ use pingora_core::{Error, ErrorSource, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::{FailToProxy, Session};
 
-use super::aggregate;
-use super::aggregator_headers;
-use super::respond::{self, AUDIT_ID, Answer};
-use super::stream::WRITE_TIMEOUT;
+use super::respond::{self, Answer};
+use super::{aggregate, aggregator_headers};
 use crate::aggregation::InFlight;
 use crate::audit::Trail;
 use crate::flow::Admitted;
 use crate::identity;
-use crate::server::listener::slow_client;
+use crate::server::listener::slow_client::{self, WRITE_TIMEOUT};
+use crate::server::stage::AUDIT_ID;
 use crate::server::stage::access_log::Finished;
-use crate::server::stage::audit;
 use crate::server::stage::context::RequestContext;
-use crate::server::stage::{Granted, Identified};
+use crate::server::stage::forwarded::{Authority, Forward};
 
 /// kube-apiserver's audit log takes its source addresses from here.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
@@ -34,78 +29,7 @@ const X_FORWARDED_FOR: &str = "x-forwarded-for";
 /// A hint for clients while no API server can be reached.
 pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
 
-/// Who says that the caller may.
-pub(in crate::server) enum Authority {
-    /// The API server, which is told who asks and authorizes the request itself.
-    Upstream(Arc<Identified>),
-    /// apifront: a backend believes that whoever is passed on to it may.
-    Backend(Arc<Granted>),
-}
-
-/// A forwarded request's way.
-pub(in crate::server) struct Forward {
-    authority: Authority,
-    /// The servers it is for.
-    pub(in crate::server) upstream: Arc<Upstream>,
-    /// API servers already tried.
-    pub(in crate::server) tried: Vec<Arc<Endpoint>>,
-    pub(in crate::server) long_running: bool,
-    /// Upstream may have acted on the request without saying so.
-    outcome_unknown: bool,
-    /// When an API server was asked, or was to be.
-    pub(in crate::server) asked: Option<Instant>,
-    /// When its answer began.
-    pub(in crate::server) answered: Option<Instant>,
-    /// A write that has succeeded, while its answer is passed on.
-    pub(in crate::server) write: Option<(OpenWrite, WrittenVersion)>,
-}
-
-impl Forward {
-    fn new(authority: Authority) -> Self {
-        let upstream = match authority.remote() {
-            Some(remote) => remote.backend.upstream.load_full(),
-            None => authority.front().cache.upstream(),
-        };
-        Self {
-            upstream,
-            tried: Vec::new(),
-            long_running: authority.info().is_long_running(),
-            outcome_unknown: false,
-            asked: None,
-            answered: None,
-            write: None,
-            authority,
-        }
-    }
-
-    /// How long upstream took to begin its answer, or to fail.
-    pub(in crate::server) fn took(&self) -> Option<Duration> {
-        let answered = self.answered.unwrap_or_else(Instant::now);
-        self.asked
-            .map(|asked| answered.saturating_duration_since(asked))
-    }
-}
-
-impl Deref for Authority {
-    type Target = Identified;
-
-    fn deref(&self) -> &Identified {
-        match self {
-            Self::Upstream(identified) => identified,
-            Self::Backend(granted) => granted,
-        }
-    }
-}
-
-impl Deref for Forward {
-    type Target = Identified;
-
-    fn deref(&self) -> &Identified {
-        &self.authority
-    }
-}
-
-/// From here on the request is upstream's.
+/// Hands the request to upstream from here on.
 pub(in crate::server) fn begin(
     session: &Session,
     ctx: &mut RequestContext,
@@ -136,13 +60,13 @@ pub(in crate::server) async fn go_on(session: &mut Session, forward: &Forward) -
     let session = session.as_mut();
     session.set_total_drain_timeout(Some(respond::DRAIN_WITHIN));
     if !forward.long_running && !session.is_body_empty() {
-        slow_client::receiving();
+        slow_client::body_begins();
     }
     Ok(())
 }
 
-/// Upstream has made the answer, or makes it as fast as the client reads: that
-/// takes no seat.
+/// Gives back the seat: upstream has made the answer, or makes it as fast as the
+/// client reads.
 pub(in crate::server) fn answer_begins(
     response: &ResponseHeader,
     forward: &Forward,
@@ -151,8 +75,8 @@ pub(in crate::server) fn answer_begins(
     if response.status.is_informational() || forward.long_running {
         return;
     }
-    slow_client::answering();
-    let limits = &forward.front().limits;
+    slow_client::answer_begins();
+    let limits = &forward.generation().flow;
     limits.answer_begins(in_flight, forward.user());
 }
 
@@ -225,7 +149,7 @@ pub(in crate::server) async fn rewrite(
 /// Whatever the way upstream: takes what the caller claims to be, and says who
 /// is asking, from where, and in which request.
 pub(in crate::server) fn introduce(request: &mut RequestHeader, forward: &Forward) -> Result<()> {
-    let front_proxy = forward.front().gate.front_proxy();
+    let front_proxy = forward.generation().gate.front_proxy();
     for (name, value) in identity::changes(&request.headers, front_proxy) {
         request.remove_header(&name);
         if let Some(value) = value {
@@ -335,7 +259,9 @@ pub(in crate::server) async fn failed(
     if answered(session) {
         let forwarded = ctx.forward.as_ref().is_some_and(|f| f.asked.is_some());
         if forwarded && error.etype() == &ErrorType::WriteTimedout {
-            ctx.front.limits.too_slow(slow_client::FORWARDED_ANSWER);
+            ctx.generation()
+                .flow
+                .too_slow(slow_client::FORWARDED_ANSWER);
             Finished::new(session, ctx).aborted();
         }
         tracing::warn!(%error, "answer broke off");
@@ -368,7 +294,7 @@ fn is_outcome_unknown(ctx: &RequestContext) -> bool {
 
 async fn say(session: &mut Session, ctx: &mut RequestContext, answer: Answer) -> FailToProxy {
     ctx.reply.code = answer.status.as_u16();
-    audit::answer(ctx.audit.as_deref_mut(), &answer);
+    answer.tell(ctx.audit.as_deref_mut());
     session.set_keepalive(None);
     match respond::send(session, answer, ctx).await {
         Ok(bytes) => ctx.reply.bytes = bytes,

@@ -1,4 +1,5 @@
-//! x
+//! The answers to requests: from the cache, from memory, or passed on from an API
+//! server.
 
 pub(super) mod aggregate;
 pub(super) mod aggregator_headers;
@@ -16,6 +17,7 @@ pub(super) mod observability;
 pub(super) mod openapi;
 pub(super) mod own_endpoints;
 pub(super) mod record_write;
+pub(super) mod refusal;
 pub(super) mod respond;
 pub(super) mod stream;
 pub(super) mod upgrade;

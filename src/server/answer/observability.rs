@@ -16,20 +16,20 @@ use pingora_http::RequestHeader;
 use super::own_endpoints;
 use super::respond::Answer;
 use crate::server::listener::browser::{self, Port};
-use crate::server::state::generation::Front;
+use crate::server::state::generation::Generation;
 
 const ALLOWED: HeaderValue = HeaderValue::from_static("GET, HEAD");
 
-pub(in crate::server) struct Observe {
-    pub(in crate::server) front: Arc<ArcSwap<Front>>,
+pub(in crate::server) struct Observability {
+    pub(in crate::server) current: Arc<ArcSwap<Generation>>,
 }
 
 #[async_trait]
-impl ServeHttp for Observe {
+impl ServeHttp for Observability {
     async fn response(&self, session: &mut ServerSession) -> Response<Vec<u8>> {
-        let front = self.front.load_full();
+        let generation = self.current.load_full();
         let request = session.req_header();
-        let answer = refuse(request).unwrap_or_else(|| answer(&front, request));
+        let answer = refuse(request).unwrap_or_else(|| answer(&generation, request));
         let mut response = Response::new(answer.body.concat());
         *response.status_mut() = answer.status;
         response
@@ -40,7 +40,7 @@ impl ServeHttp for Observe {
     }
 }
 
-/// What no program that observes would ask.
+/// Refuses requests that no program that observes would make.
 fn refuse(request: &RequestHeader) -> Option<Answer> {
     let authority = request.uri.authority().map(|a| a.as_str().as_bytes());
     let target = browser::absolute_authority(request.raw_path());
@@ -56,11 +56,11 @@ fn refuse(request: &RequestHeader) -> Option<Answer> {
     None
 }
 
-fn answer(front: &Front, request: &RequestHeader) -> Answer {
+fn answer(generation: &Generation, request: &RequestHeader) -> Answer {
     let path = request.uri.path();
     let query = request.uri.query().unwrap_or_default();
-    own_endpoints::answer_health(front, path, query)
-        .or_else(|| own_endpoints::answer_unasked(front, path, &Query::parse(query)))
+    own_endpoints::answer_health(generation, path, query)
+        .or_else(|| own_endpoints::answer_unasked(generation, path, &Query::parse(query)))
         .unwrap_or_else(|| text(StatusCode::NOT_FOUND, "404 page not found"))
 }
 

@@ -5,6 +5,7 @@ use kubernetes_wire::api::Status;
 use kubernetes_wire::request::Deadline;
 use pingora_http::RequestHeader;
 
+use super::refusal;
 use super::respond::Answer;
 use crate::openapi::{Outcome, Request};
 use crate::server::stage::Leave;
@@ -22,7 +23,7 @@ pub(in crate::server) async fn answer(
     if !get || escaped || unclear || !info.path.starts_with("/openapi/v") {
         return None;
     }
-    let granted = match leave.ask_for(header).await {
+    let granted = match refusal::unless_granted(header, leave).await {
         Ok(granted) => granted,
         Err(refused) => return refused,
     };
@@ -33,7 +34,7 @@ pub(in crate::server) async fn answer(
         hash: granted.query().get("hash"),
         headers: &header.headers,
     };
-    match granted.front().openapi.answer(&request).await {
+    match granted.generation().openapi.answer(&request).await {
         Outcome::Reply(reply) => {
             let body = vec![reply.body];
             let answer = Answer::of_parts(reply.status, reply.headers, body);

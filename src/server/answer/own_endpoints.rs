@@ -7,19 +7,27 @@ use kubernetes_wire::api::Query;
 use pingora_http::RequestHeader;
 
 use super::debug_cache::{self, CACHE_PATH};
+use super::refusal;
 use super::respond::Answer;
 use crate::metrics::CONTENT_TYPE;
 use crate::server::stage::Leave;
-use crate::server::state::generation::Front;
+use crate::server::state::generation::Generation;
 
 /// `/livez`, `/readyz`, `/healthz` and their checks, for everybody.
-pub(in crate::server) fn health(front: &Front, request: &RequestHeader) -> Option<Answer> {
+pub(in crate::server) fn health(
+    generation: &Generation,
+    request: &RequestHeader,
+) -> Option<Answer> {
     let uri = &request.uri;
-    answer_health(front, uri.path(), uri.query().unwrap_or_default())
+    answer_health(generation, uri.path(), uri.query().unwrap_or_default())
 }
 
-pub(in crate::server) fn answer_health(front: &Front, path: &str, query: &str) -> Option<Answer> {
-    let response = front.health.respond(path, query, Instant::now())?;
+pub(in crate::server) fn answer_health(
+    generation: &Generation,
+    path: &str,
+    query: &str,
+) -> Option<Answer> {
+    let response = generation.health.respond(path, query, Instant::now())?;
     let headers = response.headers().collect();
     let body = vec![response.body];
     Some(Answer::of_parts(response.status, headers, body))
@@ -36,28 +44,28 @@ pub(in crate::server) async fn own_paths(
     if !own || info.method != Method::GET {
         return None;
     }
-    match leave.ask_for(request).await {
-        Ok(granted) => answer_unasked(granted.front(), &granted.info().path, granted.query()),
+    match refusal::unless_granted(request, leave).await {
+        Ok(granted) => answer_unasked(granted.generation(), &granted.info().path, granted.query()),
         Err(refused) => refused,
     }
 }
 
-/// The same, for callers who need not be asked.
+/// Answers the same paths for callers who need not be authorized.
 pub(in crate::server) fn answer_unasked(
-    front: &Front,
+    generation: &Generation,
     path: &str,
     query: &Query,
 ) -> Option<Answer> {
     match path {
-        "/metrics" => Some(answer_metrics(front)),
-        CACHE_PATH => Some(debug_cache::answer(front, query, Instant::now())),
+        "/metrics" => Some(answer_metrics(generation)),
+        CACHE_PATH => Some(debug_cache::answer(generation, query, Instant::now())),
         _ => None,
     }
 }
 
-fn answer_metrics(front: &Front) -> Answer {
-    front.observe_cache();
-    match front.metrics.encode() {
+fn answer_metrics(generation: &Generation) -> Answer {
+    generation.observe_cache();
+    match generation.metrics.encode() {
         Ok(text) => Answer::new(StatusCode::OK, CONTENT_TYPE, vec![text]),
         Err(error) => Answer::new(
             StatusCode::INTERNAL_SERVER_ERROR,

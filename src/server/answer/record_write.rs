@@ -1,4 +1,4 @@
-//! What a caller wrote, learnt from the answer as it is passed on.
+//! The version that a caller wrote, learnt from the answer as it is passed on.
 
 use std::time::Instant;
 
@@ -8,9 +8,9 @@ use http::Method;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use pingora_http::{RequestHeader, ResponseHeader};
 
-use super::forward::Forward;
+use crate::server::stage::forwarded::Forward;
 
-/// The answer has begun: with a success, there was a write.
+/// Notes a write when its answer begins with a success.
 pub(in crate::server) fn begin(
     request: &RequestHeader,
     response: &ResponseHeader,
@@ -28,7 +28,7 @@ pub(in crate::server) fn begin(
         && info.is_resource_request
         && info.subresource != "proxy"
         && !forward.query().contains("dryRun")
-        && forward.front().config.cache.consistency != Consistency::Strict;
+        && forward.generation().config.cache.consistency != Consistency::Strict;
     if !counts {
         return;
     }
@@ -41,12 +41,12 @@ pub(in crate::server) fn begin(
         let is_encoded = response.headers.contains_key(CONTENT_ENCODING);
         WrittenVersion::of(content_type, is_encoded)
     };
-    let writes = &forward.front().writes;
+    let writes = &forward.generation().own_writes;
     let write = writes.begin(forward.user(), &info.gvr, Instant::now());
     forward.write = Some((write, version));
 }
 
-/// More of the answer, before the client has it.
+/// Reads more of the answer, before the client has it.
 pub(in crate::server) fn learn(bytes: &[u8], end: bool, forward: &mut Forward) {
     let Some((_, version)) = &mut forward.write else {
         return;

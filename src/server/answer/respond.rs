@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderValue,
     RETRY_AFTER, VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, StatusCode};
@@ -20,17 +20,15 @@ use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 use tokio::time::{Instant, timeout};
 
-use super::body_chunks::Writes;
+use super::body_chunks::BodyChunks;
 use super::compression;
 use super::cpu_offload::{Behalf, Unmade};
-use super::stream::WRITE_TIMEOUT;
+use crate::audit::Trail;
 use crate::flow::{self, Held};
-use crate::server::listener::slow_client;
+use crate::server::listener::slow_client::{self, WRITE_TIMEOUT};
 use crate::server::stage::access_log::Finished;
 use crate::server::stage::context::{CacheResult, RequestContext};
-use crate::server::stage::seats;
-
-pub(in crate::server) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+use crate::server::stage::{AUDIT_ID, seats};
 
 /// How much of a body that nobody needs is read, and for how long, so that its
 /// connection can live on: as much as Go's server reads. A client that sends
@@ -39,14 +37,14 @@ const MAX_DRAINED: usize = 256 << 10;
 pub(in crate::server) const DRAIN_WITHIN: Duration = Duration::from_millis(500);
 const LINGER: Duration = Duration::from_millis(500);
 
-/// As in `apifront_slow_clients_total`.
+/// The labels of `apifront_slow_clients_total`.
 const SLOW_READER: &str = "answer";
 const TOO_MANY_WAIT: &str = "answer_budget";
 
 pub(in crate::server) const NOT_CACHED: &str = "no-cache, private";
 
 /// A whole answer. The body is a list of pieces, as small as they come: see
-/// [`Writes`].
+/// [`BodyChunks`].
 #[derive(Debug)]
 pub(in crate::server) struct Answer {
     pub(in crate::server) status: StatusCode,
@@ -83,7 +81,12 @@ impl Answer {
         }
     }
 
-    /// The same, made of this of the cache.
+    /// A line of plain text.
+    pub(in crate::server) fn text(status: StatusCode, text: &'static str) -> Self {
+        Self::new(status, "text/plain; charset=utf-8", vec![text.into()])
+    }
+
+    /// The same answer, with the part that the cache had in it.
     pub(in crate::server) fn out_of(self, cache: CacheResult) -> Self {
         Self { cache, ..self }
     }
@@ -113,7 +116,7 @@ impl Answer {
         answer
     }
 
-    /// What kube-apiserver's in-flight filter says.
+    /// The answer of kube-apiserver's in-flight filter.
     pub(in crate::server) fn too_many_requests() -> Self {
         let body = vec![flow::TOO_MANY_REQUESTS_BODY.into()];
         let mut answer = Self::new(
@@ -161,6 +164,15 @@ impl Answer {
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
 
+    /// Tells the audit log of the whole answer.
+    pub(in crate::server) fn tell(&self, trail: Option<&mut Trail>) {
+        let Some(trail) = trail else { return };
+        trail.response(self.status.as_u16(), &self.headers);
+        for piece in &self.body {
+            trail.response_piece(piece);
+        }
+    }
+
     fn length(&self) -> usize {
         self.body.iter().map(Bytes::len).sum()
     }
@@ -178,7 +190,7 @@ pub(in crate::server) fn common_headers(
         header.insert_header(CACHE_CONTROL, NOT_CACHED)?;
     }
     if ctx.is_routed() && matches!(ctx.reply.cache, CacheResult::Hit(_)) {
-        // As an aggregator would have passed it on: see aggregator_headers.rs.
+        // An aggregator would have passed it on so: see aggregator_headers.rs.
         header.append_header(AUDIT_ID, &audit_id)?;
         header.append_header(CACHE_CONTROL, NOT_CACHED)?;
     }
@@ -228,7 +240,7 @@ pub(in crate::server) async fn send(
     for (name, value) in &answer.headers {
         header.append_header(name, value)?;
     }
-    // It would be read as that of what was not modified.
+    // In a 304, the length would be read as that of the document.
     if answer.status != StatusCode::NOT_MODIFIED {
         header.insert_header(CONTENT_LENGTH, length.to_string())?;
     }
@@ -247,7 +259,7 @@ pub(in crate::server) async fn send(
         return Ok(0);
     }
     if let Err(slow) = write(session, answer.body, answer.held, ctx).await? {
-        ctx.front.limits.too_slow(slow);
+        ctx.generation().flow.too_slow(slow);
         Finished::new(session, ctx).aborted();
         let error = Error::explain(ErrorType::WriteTimedout, slow);
         return Err(error.into_down());
@@ -269,13 +281,13 @@ async fn write(
 ) -> Result<std::result::Result<(), &'static str>> {
     let user = ctx.stage().identified().and_then(|i| i.user());
     let began = Instant::now();
-    let mut writes = Writes::new(body);
+    let mut chunks = BodyChunks::new(body);
     let mut written = 0usize;
     // An answer that counts already may wait for its reader.
     let mut held = Some(held).filter(Held::counts);
-    while let Some(piece) = writes.next() {
+    while let Some(piece) = chunks.next() {
         written = written.saturating_add(piece.len());
-        let last = writes.is_done();
+        let last = chunks.is_done();
         let mut write = std::pin::pin!(session.write_response_body(Some(piece), last));
         if held.is_none() {
             match timeout(seats::PROMPT, &mut write).await {
@@ -283,8 +295,8 @@ async fn write(
                     done?;
                     continue;
                 }
-                // It waits from here on.
-                Err(_) => held = ctx.front.limits.hold_waiting(user),
+                // The answer waits for its reader from here on.
+                Err(_) => held = ctx.generation().flow.hold_waiting(user),
             }
             if held.is_none() {
                 return Ok(Err(TOO_MANY_WAIT));

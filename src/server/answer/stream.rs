@@ -19,19 +19,15 @@ use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;
 
-use super::aggregate;
-use super::aggregator_headers;
-use super::deprecation;
 use super::detached::{Detached, Ending, detach};
-use super::forward::{self, Forward};
 use super::respond::{self, Answer, debug_header};
-use super::upgrade;
 use super::watch_frames::Frames;
-use crate::server::listener::loopback_guard;
+use super::{aggregate, aggregator_headers, deprecation, forward};
+use crate::server::listener::slow_client::WRITE_TIMEOUT;
+use crate::server::listener::{client_gone, loopback_guard};
 use crate::server::stage::context::RequestContext;
-
-/// A client that takes no byte for this long is given up.
-pub(in crate::server) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+use crate::server::stage::forwarded::Forward;
+use crate::server::stage::handshake;
 
 /// How long the end of a half-sent event is waited for when stopping.
 const LAST_EVENT: Duration = Duration::from_secs(1);
@@ -111,12 +107,12 @@ pub(in crate::server) async fn ask_upstream(
     let asked = tokio::select! {
         asked = forward.upstream.send_alone(request, repeatable) => asked,
         _ = session.as_mut().read_body_or_idle(true) => {
-            return Err(client_went_away());
+            return Err(client_gone::error());
         }
     };
     match asked {
         Ok(response) => {
-            let upgrading = upgrade::is_upgrade(session.req_header());
+            let upgrading = handshake::is_upgrade(session.req_header());
             Ok(aggregate::checked(response, forward, upgrading))
         }
         Err(error) => {
@@ -133,11 +129,6 @@ pub(in crate::server) async fn ask_upstream(
             Ok(Err(answer(&status, session, forward)))
         }
     }
-}
-
-/// Nobody is there to be told, or somebody who does not wait for answers.
-pub(in crate::server) fn client_went_away() -> Box<Error> {
-    Error::explain(ErrorType::ConnectionClosed, "the client went away").into_down()
 }
 
 fn answer(status: &Status, session: &Session, forward: &Forward) -> Answer {
@@ -191,7 +182,9 @@ pub(in crate::server) async fn send_head(
         header.insert_header(TRANSFER_ENCODING, "chunked")?;
     }
     debug_header(&mut header, request, ctx.reply.cache)?;
-    loopback_guard::sandbox(&ctx.front, &mut header)?;
+    if ctx.generation().gate.is_owner() {
+        loopback_guard::sandbox(&mut header)?;
+    }
     if let Some(warnings) = deprecation::of_forwarded(ctx, head.status, &head.headers).await {
         deprecation::replace(&mut header, warnings)?;
     }
@@ -205,10 +198,10 @@ pub(in crate::server) async fn send_head(
 pub(in crate::server) fn stop(
     ctx: &RequestContext,
 ) -> impl Future<Output = &'static str> + Send + use<> {
-    let mut stopping = ctx.front.drain.stopping();
+    let mut stopping = ctx.generation().drain.stopping();
     let info = ctx.stage().received().map(|received| received.info());
     let resource = info.filter(|info| info.is_resource_request);
-    let hidden = resource.map(|info| ctx.front.discovery.until_hidden(info.gvr.clone()));
+    let hidden = resource.map(|info| ctx.generation().discovery.until_hidden(info.gvr.clone()));
     let hidden = futures::future::OptionFuture::from(hidden);
     async move {
         tokio::select! {
@@ -255,7 +248,7 @@ async fn pump(
         };
         let data = match frame {
             None => return end(session, "upstream").await,
-            // Not ended in order: the client must not take this for an end.
+            // The stream is not ended in order: the client must not take this for an end.
             Some(Err(error)) => {
                 tracing::info!(%error, "upstream broke off");
                 return Ending::broken(BROKE_OFF);

@@ -3,31 +3,17 @@
 use std::time::Instant;
 
 use apifront_upstream::alone::{self, AloneBody};
-use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE, WARNING};
-use http::{Response, StatusCode, Version};
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, WARNING};
+use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use pingora_core::{Error, ErrorType, Result};
-use pingora_http::RequestHeader;
 use pingora_proxy::Session;
 use tokio::io::{AsyncWriteExt, BufWriter};
 
-use super::deprecation;
 use super::detached::detach_stream;
 use super::respond::Answer;
-use super::stream;
+use super::{deprecation, stream};
 use crate::server::stage::context::RequestContext;
-
-/// HTTP/1.1 alone has upgrades.
-pub(in crate::server) fn is_upgrade(request: &RequestHeader) -> bool {
-    request.version == Version::HTTP_11
-        && request.headers.contains_key(UPGRADE)
-        && request
-            .headers
-            .get_all(CONNECTION)
-            .iter()
-            .flat_map(|v| v.as_bytes().split(|b| *b == b','))
-            .any(|token| token.trim_ascii().eq_ignore_ascii_case(b"upgrade"))
-}
 
 /// Asks upstream to upgrade, and on its yes lets the two connections talk in a
 /// task of its own. `Some`: there is an error to answer.

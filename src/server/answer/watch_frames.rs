@@ -1,9 +1,9 @@
-//! Where the events of a forwarded watch begin and end, so that it can be ended
-//! between two of them.
+//! A search for the ends of events in a forwarded watch, so that the watch can be
+//! ended between two of them.
 
 use http::HeaderValue;
 
-/// Follows a stream of bytes.
+/// A stream of bytes, by the way in which its events are told apart.
 pub(in crate::server) enum Frames {
     /// JSON: an event a line.
     Lines { at_start: bool },

@@ -13,7 +13,7 @@ use tokio::sync::watch::Receiver;
 
 use super::detached::{Detached, Ending, detach};
 use super::respond::common_headers;
-use super::stream::WRITE_TIMEOUT;
+use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::seats;
 
@@ -107,7 +107,7 @@ pub(in crate::server) async fn start(
         .write_response_header(Box::new(header), false)
         .await?;
 
-    let mut stopping = ctx.front.drain.stopping();
+    let mut stopping = ctx.generation().drain.stopping();
     let (mut client, mut detached) = detach(session, ctx);
     detached.watches(ctx.reply.code, watch.has_begun());
     tokio::spawn(async move {

@@ -21,8 +21,8 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use super::detached::{Detached, detach_stream};
 use super::respond::debug_value;
-use super::stream::WRITE_TIMEOUT;
 use super::watch_stream::StreamEnd;
+use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::handshake::Handshake;
 use crate::server::stage::seats;
@@ -32,7 +32,7 @@ use crate::server::stage::seats;
 /// kube-apiserver takes 32 MiB.
 const MAX_CLIENT_MESSAGE: usize = 64 << 10;
 
-/// Read at a time: control frames are shorter.
+/// Bytes read at a time: control frames are shorter.
 const READ_BUFFER: usize = 1 << 10;
 
 /// Small events are written together up to about this size.
@@ -50,7 +50,7 @@ pub(in crate::server) async fn start(
 ) -> Result<()> {
     ctx.reply.code = 101;
     let head = handshake.answer(debug_value(session.req_header(), ctx.reply.cache).as_ref());
-    let mut stopping = ctx.front.drain.stopping();
+    let mut stopping = ctx.generation().drain.stopping();
     let (mut client, mut detached) = detach_stream(session, ctx)?;
     detached.watches(ctx.reply.code, watch.has_begun());
     tokio::spawn(async move {
@@ -103,8 +103,7 @@ async fn run(
         match batch {
             Ok((frames, events)) => {
                 detached.sent(frames.len(), events, watch.has_begun());
-                // After a failure perhaps in the middle of a frame: nothing can
-                // follow.
+                // A failure may come in the middle of a frame: nothing can follow.
                 let written = write(&mut socket, cut, frames);
                 let write = seats::write(written, || detached.release_seats());
                 match timeout(WRITE_TIMEOUT, write).await {

@@ -19,17 +19,17 @@ use http::header::{HOST, HeaderName, ORIGIN, REFERER};
 /// W3C Fetch Metadata: how the page that asks is related to what is asked.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// By which names a listener is asked.
+/// The port by which clients may name a listener.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::server) enum Port {
-    /// Only that of its socket.
+    /// Only the port of its socket.
     Own(u16),
-    /// Any: it may be reached through `kubectl port-forward`, from another port.
+    /// Any port: the listener may be reached through `kubectl port-forward`, from another port.
     Any,
 }
 
-/// Why a request is refused, in words for who made it. `authorities` are those of
-/// the request line or `:authority`.
+/// Why a request is refused, in words for its client; `None` for a request that is
+/// fine. `authorities` are those of the request line or `:authority`.
 pub(in crate::server) fn foreign(
     headers: &HeaderMap,
     mut authorities: impl Iterator<Item = Option<impl AsRef<[u8]>>>,

@@ -35,11 +35,11 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use super::connections::Seat;
 use super::frame_meter::FrameMeter;
 
-/// Gathered at most; then it is written: four TLS records that are full, as much
-/// as rustls takes at a time and TCP in one segment to offload.
+/// The most bytes that are gathered before they are written: four full TLS records,
+/// as much as rustls takes at a time and TCP in one segment to offload.
 const GATHERED_BYTES: usize = 64 << 10;
 
-/// Where bytes must not be in their page, so that rustls does not copy them
+/// The offset in its page at which a buffer begins, so that rustls does not copy it
 /// slowly: see [`copies_slowly`].
 const SKEW: usize = 64;
 
@@ -47,13 +47,13 @@ const PAGE: usize = 4096;
 /// rustls copies each record behind its header, into an allocation of its own:
 /// as large as it is, that begins with a page.
 const RECORD_HEADER: usize = 5;
-/// What a record holds at most.
+/// The most that a record holds.
 const RECORD_BYTES: usize = 16 << 10;
 
 /// Smaller writes get no full buffer of their own.
 const SMALL: usize = 1 << 10;
 
-/// HTTP/1's pieces are joined up to so many bytes: a header and most answers fit.
+/// HTTP/1's pieces are joined up to this many bytes: a header and most answers fit.
 const JOINED_BYTES: usize = 16 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ enum Turn {
     Clean,
     /// The task has asked to be polled again after the others.
     Yielded,
-    /// It has been: what is flushed now goes out.
+    /// The task has been polled again: the bytes that are flushed now go out.
     Due,
 }
 
@@ -80,9 +80,9 @@ pub(in crate::server) struct Coalesced {
     protocol: Protocol,
     /// [`SKEW`] bytes and what is to be written, or nothing at all.
     buffer: Vec<u8>,
-    /// So many bytes of `buffer` are written, or skew.
+    /// How many bytes of `buffer` are written, or skew.
     sent: usize,
-    /// Written to since the last flush.
+    /// Whether anything was written since the last flush.
     written: bool,
     turn: Turn,
     #[expect(dead_code, reason = "counts the connection as open until dropped")]
@@ -121,7 +121,7 @@ impl Coalesced {
         matches!(self.protocol, Protocol::Http2(_))
     }
 
-    /// HTTP/1's pieces: what fits is joined, what is large passes.
+    /// Joins small pieces of HTTP/1, and lets large ones pass.
     fn join(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
         let total: usize = bufs.iter().map(|buf| buf.len()).sum();
         if self.gathered().saturating_add(total) > JOINED_BYTES {
@@ -154,7 +154,7 @@ impl Coalesced {
         }
     }
 
-    /// Written to this, and not drained completely since.
+    /// How many bytes were written to the buffer since it was last empty.
     fn gathered(&self) -> usize {
         self.buffer.len().saturating_sub(SKEW)
     }
@@ -199,7 +199,7 @@ impl AsyncRead for Coalesced {
                 return Poll::Pending;
             }
         }
-        // Here h2 begins each turn.
+        // h2 begins each turn with a read.
         match self.turn {
             Turn::Clean => {}
             Turn::Yielded => self.turn = Turn::Due,
@@ -250,7 +250,7 @@ impl AsyncWrite for Coalesced {
         self.begin_buffer();
         let room = GATHERED_BYTES.saturating_sub(self.gathered());
         if total > SMALL {
-            // At once, rather than by doubling.
+            // The buffer grows at once, rather than by doubling.
             self.buffer.reserve_exact(room);
         }
         // The last of them is cut where a record ends.
@@ -298,7 +298,7 @@ impl AsyncWrite for Coalesced {
 #[async_trait]
 impl Shutdown for Coalesced {
     async fn shutdown(&mut self) {
-        // Whoever reads no more will not miss the end.
+        // A client that reads no more does not miss the end.
         let _ = AsyncWriteExt::shutdown(self).await;
     }
 }
@@ -408,7 +408,7 @@ mod tests {
         let read = client.read(&mut arrived).now_or_never();
         assert_eq!(read.unwrap().unwrap(), 6);
         assert_eq!(&arrived[..6], b"abcdef");
-        // What nobody flushes in its turn goes with the next.
+        // Bytes that nobody flushes in their turn go with the next.
         poll_fn(|cx| {
             assert!(Pin::new(&mut server).poll_write(cx, b"gh").is_ready());
             Pin::new(&mut server).poll_flush(cx)

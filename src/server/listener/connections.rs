@@ -1,5 +1,5 @@
-//! How many connections clients may have open: all together, and those of one
-//! address, so that nobody keeps the others out by holding connections.
+//! Limits of the connections that clients may have open: of all together, and of
+//! those of one address, so that nobody keeps the others out by holding connections.
 //!
 //! A connection has its [`Seat`] from the moment it is accepted, before TLS,
 //! until its socket is closed, whoever holds it then.
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::metrics::ListenerMetrics;
 
-/// 0 is no limit.
+/// Limits of connections; 0 is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) struct Limits {
     pub(in crate::server) total: usize,
@@ -21,7 +21,7 @@ pub(in crate::server) struct Limits {
 }
 
 impl Limits {
-    /// No more than half of the files that the process may have open: the other
+    /// Allows no more connections than half of the files that the process may have open: the other
     /// half is for what connections need (upstream, watches, files). Without a
     /// file nothing can be accepted, forwarded or read any more.
     pub(in crate::server) fn within_open_files(self, open_files: Option<usize>) -> Self {
@@ -145,7 +145,7 @@ impl Open {
     }
 }
 
-/// Whose an address is. One host usually has a whole /64 of IPv6 addresses, and
+/// The client that an address belongs to. One host usually has a whole /64 of IPv6 addresses, and
 /// an IPv4 client of a dual-stack socket is the same as on an IPv4 one.
 fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {

@@ -1,4 +1,4 @@
-//! What an HTTP/2 client sends beside requests.
+//! A meter of the HTTP/2 frames that a client sends beside its requests.
 //!
 //! h2 bounds resets of streams, headers and empty DATA frames, but not frames
 //! that cost work and ask for nothing: PING, SETTINGS, PRIORITY, WINDOW_UPDATE
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// What a client may do at once: as many frames as Go's net/http2 queues of its
+/// The frames that a client may send at once: as many as Go's net/http2 queues of its
 /// own answers to them (`maxQueuedControlFrames`), before it ends the connection.
 const TOKENS: u64 = 10_000;
 /// A thousandth of a core, at a microsecond for each.
@@ -25,7 +25,7 @@ const TOKENS_PER_SECOND: u64 = 1_000;
 const BYTES_PER_TOKEN: u64 = 1 << 10;
 /// A change of the initial window is work for every open stream.
 const SETTINGS_COST: u64 = 50;
-/// Below it, the frame is a greater part of the work than its data. h2's own
+/// Below this size, the frame is a greater part of the work than its data. h2's own
 /// measure for such frames.
 const SMALL_DATA: usize = 256;
 
@@ -45,8 +45,8 @@ const END_STREAM: u8 = 0x1;
 const ACK: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
 
-/// What the stream of a connection, the task that serves it, and its requests
-/// tell each other.
+/// The state of a connection, by which its stream, the task that serves it, and its
+/// requests tell each other what happens.
 #[derive(Debug)]
 pub(in crate::server) struct Http2State {
     started: Instant,
@@ -122,11 +122,11 @@ pub(in crate::server) struct FrameMeter {
     reads_left: u32,
     /// Bytes of the preface or of a payload still to come.
     skip: usize,
-    /// What has come of a frame's header.
+    /// The bytes of a frame's header that have come.
     header: [u8; HEADER],
     have: usize,
     in_data: bool,
-    /// After HEADERS without END_HEADERS.
+    /// A block of headers has begun and not ended: HEADERS came without END_HEADERS.
     in_block: bool,
     unfinished: bool,
 }
@@ -171,12 +171,13 @@ impl FrameMeter {
         self.reads_left = READS_PER_TURN;
     }
 
-    /// So many bytes are on their way to the client.
+    /// Notes how many bytes are on their way to the client.
     pub(in crate::server) fn sent(&mut self, bytes: usize) {
         self.sent = self.sent.saturating_add(bytes as u64);
     }
 
-    /// These bytes came from the client. `now` is asked only when it matters.
+    /// Counts the frames in bytes that came from the client. `now` is asked only when
+    /// it matters.
     pub(in crate::server) fn received(&mut self, mut bytes: &[u8], now: impl Fn() -> Instant) {
         let mut spent = 0;
         while !bytes.is_empty() {

@@ -6,29 +6,29 @@ use http::{HeaderMap, Method, StatusCode, Version};
 use pingora_proxy::Session;
 
 use crate::config::Serving;
-use crate::server::answer::respond::Answer;
 
-/// The refusal of an unacceptable request, as Go's HTTP server words it: it
-/// answers before any API machinery, in plain text.
-pub(in crate::server) fn refuse(session: &Session, serving: &Serving) -> Option<Answer> {
+/// A status and its text, as Go's HTTP server words it: it answers before any
+/// API machinery, in plain text.
+pub(in crate::server) type Refusal = (StatusCode, &'static str);
+
+/// The refusal of an unacceptable request.
+pub(in crate::server) fn refuse(session: &Session, serving: &Serving) -> Option<Refusal> {
     let request = session.req_header();
     if request.method == Method::CONNECT {
-        return Some(plain(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "405 Method Not Allowed",
-        ));
+        return Some((StatusCode::METHOD_NOT_ALLOWED, "405 Method Not Allowed"));
     }
     let target = request.raw_path().len();
     if size(&request.headers).saturating_add(target) > serving.max_request_header_bytes {
-        return Some(plain(
+        return Some((
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             "431 Request Header Fields Too Large",
         ));
     }
-    ambiguity(session).map(|text| plain(StatusCode::BAD_REQUEST, text))
+    ambiguity(session).map(|text| (StatusCode::BAD_REQUEST, text))
 }
 
-/// What is wrong with a request that would reach two readers as two requests.
+/// The text of the refusal of a request that two readers could take for two
+/// requests.
 fn ambiguity(session: &Session) -> Option<&'static str> {
     let request = session.req_header();
     let headers = &request.headers;
@@ -89,8 +89,4 @@ fn size(headers: &HeaderMap) -> usize {
         .fold(0, |sum, line| {
             sum.saturating_add(line).saturating_add(LINE_BYTES)
         })
-}
-
-fn plain(status: StatusCode, text: &'static str) -> Answer {
-    Answer::new(status, "text/plain; charset=utf-8", vec![text.into()])
 }

@@ -9,15 +9,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use pingora_core::apps::HttpServerApp;
 use pingora_core::protocols::Stream;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::server::ShutdownWatch;
 
-use super::listen::Deadlines;
-use super::next_request::NextRequest;
+use super::deadlines::Deadlines;
 
-/// Tells that the header has been read. Travels with the connection to
+/// The app that answers the requests of a connection, and how it is served.
+pub(in crate::server) struct Http1<A> {
+    pub(in crate::server) app: Arc<A>,
+    pub(in crate::server) deadlines: Deadlines,
+    pub(in crate::server) shutdown: ShutdownWatch,
+}
+
+/// Tells that the header has been read. It travels with the connection to
 /// `ProxyHttp::on_connection_reuse`.
 pub(in crate::server) struct HeaderRead {
     read: Arc<AtomicBool>,
@@ -31,76 +38,78 @@ impl HeaderRead {
     }
 }
 
-/// Serves the requests of a connection, one after the other. False when a header
-/// did not come in time.
-pub(in crate::server) async fn serve<A>(
-    app: &Arc<A>,
-    stream: Stream,
-    deadlines: Deadlines,
-    shutdown: &ShutdownWatch,
-) -> bool
-where
-    A: HttpServerApp + Send + Sync + 'static,
-{
-    // Nobody connects to idle: the first request is expected at once.
-    serve_first_within(app, stream, deadlines, shutdown, deadlines.header).await
+type ServeRest = dyn FnOnce(Stream) -> BoxFuture<'static, ()> + Send + Sync;
+
+/// Serves the rest of an HTTP/1 connection after a request that left pingora:
+/// the connection goes on with the next request when a watch or a log has ended
+/// in order, as kube-apiserver's does. pingora has let go of it by then.
+pub(in crate::server) struct NextRequest(Box<ServeRest>);
+
+impl NextRequest {
+    /// Reads and answers requests until the connection ends.
+    pub(in crate::server) async fn go_on(self, stream: Stream) {
+        (self.0)(stream).await;
+    }
 }
 
-/// As [`serve`], for a connection that has had requests already.
-pub(in crate::server) async fn go_on<A>(
-    app: &Arc<A>,
-    stream: Stream,
-    deadlines: Deadlines,
-    shutdown: &ShutdownWatch,
-) -> bool
-where
-    A: HttpServerApp + Send + Sync + 'static,
-{
-    let allowed = deadlines.idle_and_header();
-    serve_first_within(app, stream, deadlines, shutdown, allowed).await
-}
+impl<A: HttpServerApp + Send + Sync + 'static> Http1<A> {
+    /// Serves the requests of a connection, one after the other. False when a
+    /// header did not come in time.
+    pub(in crate::server) async fn serve(&self, stream: Stream) -> bool {
+        // A client connects to ask: its first request is expected at once.
+        self.serve_first_within(stream, self.deadlines.header).await
+    }
 
-async fn serve_first_within<A>(
-    app: &Arc<A>,
-    stream: Stream,
-    deadlines: Deadlines,
-    shutdown: &ShutdownWatch,
-    mut allowed: Duration,
-) -> bool
-where
-    A: HttpServerApp + Send + Sync + 'static,
-{
-    let mut session = ServerSession::new_http1(stream);
-    // 0 seconds would be no limit to pingora.
-    let idle = deadlines.idle.as_secs().max(1);
-    let keepalive = (!*shutdown.borrow()).then_some(idle);
-    session.set_keepalive(keepalive);
-    loop {
-        let read = Arc::new(AtomicBool::new(false));
-        session.set_connection_user_context(Some(Box::new(HeaderRead {
-            read: read.clone(),
-            next: NextRequest::of(app, deadlines, shutdown),
-        })));
-        let mut request = app.process_new_http(session, shutdown);
-        // Most requests end before it; waking anybody when the header has been
-        // read would cost each of them more than this does a few.
-        let reused = tokio::select! {
-            biased;
-            reused = &mut request => reused,
-            () = tokio::time::sleep(allowed) => {
-                if !read.load(Ordering::Acquire) {
-                    return false;
+    fn next_request(&self) -> NextRequest {
+        let rest = Self {
+            app: self.app.clone(),
+            deadlines: self.deadlines,
+            shutdown: self.shutdown.clone(),
+        };
+        NextRequest(Box::new(move |stream| {
+            Box::pin(async move {
+                let allowed = rest.deadlines.idle_and_header();
+                if !rest.serve_first_within(stream, allowed).await {
+                    tracing::debug!("closed a connection whose request header took too long");
                 }
-                request.await
+            })
+        }))
+    }
+
+    async fn serve_first_within(&self, stream: Stream, mut allowed: Duration) -> bool {
+        let mut session = ServerSession::new_http1(stream);
+        // 0 seconds would be no limit to pingora.
+        let idle = self.deadlines.idle.as_secs().max(1);
+        let keepalive = (!*self.shutdown.borrow()).then_some(idle);
+        session.set_keepalive(keepalive);
+        loop {
+            let read = Arc::new(AtomicBool::new(false));
+            session.set_connection_user_context(Some(Box::new(HeaderRead {
+                read: read.clone(),
+                next: self.next_request(),
+            })));
+            let mut request = self.app.process_new_http(session, &self.shutdown);
+            // Most requests end before the deadline; waking a task when each header
+            // has been read would cost each request more than the deadline costs a
+            // few.
+            let reused = tokio::select! {
+                biased;
+                reused = &mut request => reused,
+                () = tokio::time::sleep(allowed) => {
+                    if !read.load(Ordering::Acquire) {
+                        return false;
+                    }
+                    request.await
+                }
+            };
+            let Some((stream, settings)) = reused.map(|reused| reused.consume()) else {
+                return true;
+            };
+            session = ServerSession::new_http1(stream);
+            if let Some(settings) = settings {
+                settings.apply_to_session(&mut session);
             }
-        };
-        let Some((stream, settings)) = reused.map(|reused| reused.consume()) else {
-            return true;
-        };
-        session = ServerSession::new_http1(stream);
-        if let Some(settings) = settings {
-            settings.apply_to_session(&mut session);
+            allowed = self.deadlines.idle_and_header();
         }
-        allowed = deadlines.idle_and_header();
     }
 }

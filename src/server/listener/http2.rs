@@ -12,8 +12,6 @@ use std::time::Duration;
 use h2::Reason;
 use h2::server::Connection as H2;
 use http::StatusCode;
-use kubernetes_wire::api::UserInfo;
-use kubernetes_wire::api::user::ANONYMOUS;
 use pingora_core::apps::HttpServerApp;
 use pingora_core::protocols::http::ServerSession;
 use pingora_core::protocols::http::v2::server::{self, H2Accept, H2Options, HttpSession};
@@ -24,9 +22,8 @@ use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::deadlines::{Deadlines, Ended};
 use super::frame_meter::Http2State;
-use super::listen::{Deadlines, Ended};
-use crate::server::answer::respond::Answer;
 
 /// How long a client may take to see GOAWAY and to say what it sent before. Go's
 /// `goAwayTimeout`.
@@ -41,10 +38,10 @@ const HANDLERS_PER_STREAM: usize = 4;
 /// How often a connection is looked at: deadlines are kept to half of the shortest,
 /// or to this. Twenty thousand connections wake two thousand times a second.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// So that no configuration makes it a busy loop.
+/// The least time between looks, so that no configuration makes it a busy loop.
 const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(100);
 
-/// How HTTP/2 is spoken.
+/// The settings of HTTP/2 connections.
 #[derive(Clone)]
 pub(in crate::server) struct Http2Options {
     pub(in crate::server) h2: H2Options,
@@ -118,7 +115,7 @@ where
                 any_request = true;
                 accepted_since_look = true;
                 if ending.is_some_and(|(_, by)| Instant::now() >= by) {
-                    // It knows that nothing more is served.
+                    // The client knows by GOAWAY that nothing more is served.
                     continue;
                 }
                 if Arc::strong_count(&handlers) > max_handlers {
@@ -204,8 +201,8 @@ async fn abort(mut connection: H2<Stream, bytes::Bytes>, state: &Http2State, why
     why
 }
 
-/// What requests are told of their connection: also its state, in the place that
-/// pingora has for what a proxy in front said.
+/// The digest of their connection that requests see. It carries the connection's
+/// state too, in the place that pingora has for what a proxy in front said.
 fn digest(stream: &Stream, state: Arc<Http2State>) -> Arc<Digest> {
     let proxy = ResponseHeader::build(StatusCode::OK, None)
         .ok()
@@ -218,25 +215,8 @@ fn digest(stream: &Stream, state: Arc<Http2State>) -> Arc<Digest> {
     })
 }
 
-/// Nobody who is not known keeps an HTTP/2 connection: this request is its last.
-/// kube-apiserver does so for refused and for anonymous callers.
-pub(in crate::server) fn end_unless_known(
-    session: &Session,
-    user: Option<&UserInfo>,
-    refused: Option<&Answer>,
-) {
-    let unknown = match refused {
-        Some(answer) => answer.status == StatusCode::UNAUTHORIZED,
-        // As whom somebody acts does not make him unknown.
-        None => {
-            let headers = &session.req_header().headers;
-            user.is_some_and(|user| user.name == ANONYMOUS)
-                && !headers.contains_key("impersonate-user")
-        }
-    };
-    if !unknown {
-        return;
-    }
+/// Makes a request the last one of its HTTP/2 connection.
+pub(in crate::server) fn end_after(session: &Session) {
     let state = session
         .digest()
         .and_then(|digest| digest.proxy_digest.as_ref())

@@ -26,8 +26,9 @@ use tokio::time::{sleep, timeout};
 
 use super::coalesce::Coalesced;
 use super::connections::{Connections, Seat};
+use super::deadlines::{Deadlines, Ended};
 use super::frame_meter::{FrameMeter, Http2State, PREFACE};
-use super::http1;
+use super::http1::Http1;
 use super::http2::{self, Http2Options};
 use crate::metrics::ListenerMetrics;
 
@@ -43,55 +44,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_PROBES: u16 = 9;
 
-/// How long a client may take for what it owes.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::server) struct Deadlines {
-    /// For the TLS handshake; then for the first request's header; then for the
-    /// header of each.
-    pub(in crate::server) header: Duration,
-    /// Between requests, and of HTTP/2 while no stream is open.
-    pub(in crate::server) idle: Duration,
-}
-
-impl Deadlines {
-    pub(in crate::server) fn shortest(self) -> Duration {
-        self.header.min(self.idle)
-    }
-
-    /// From the end of a request to the end of the next one's header.
-    pub(in crate::server) fn idle_and_header(self) -> Duration {
-        self.idle.saturating_add(self.header)
-    }
-}
-
-/// Why a connection has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) enum Ended {
-    /// Or by an answer that was its last. Also whatever is no connection at all.
-    ByClient,
-    HandshakeTimeout,
-    HeaderTimeout,
-    Idle,
-    /// Frames or streams that ask for nothing.
-    Flood,
-    Unauthenticated,
-}
-
-impl Ended {
-    /// The metric's label; `None` of what is not ours.
-    fn reason(self) -> Option<&'static str> {
-        Some(match self {
-            Self::ByClient => return None,
-            Self::HandshakeTimeout => "handshake-timeout",
-            Self::HeaderTimeout => "header-timeout",
-            Self::Idle => "idle",
-            Self::Flood => "flood",
-            Self::Unauthenticated => "unauthenticated",
-        })
-    }
-}
-
-/// What a listener does with connections.
+/// How a listener treats its connections.
 #[derive(Clone)]
 pub(in crate::server) struct ConnectionSettings {
     pub(in crate::server) connections: Arc<Connections>,
@@ -237,21 +190,26 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
             let meter = FrameMeter::new(state.clone());
             let stream = Box::new(Coalesced::http2(stream, meter, Some(seat)));
             let options = &self.settings.http2;
-            // In a box of its own, so that the handshake's memory goes.
+            // The future has a box of its own, so that the handshake's memory goes.
             return Box::pin(http2::serve(
                 &self.app, stream, state, options, deadlines, shutdown,
             ))
             .await;
         }
         let stream = Box::new(Coalesced::http1(stream, Some(seat)));
-        match Box::pin(http1::serve(&self.app, stream, deadlines, shutdown)).await {
+        let http1 = Http1 {
+            app: self.app.clone(),
+            deadlines,
+            shutdown: shutdown.clone(),
+        };
+        match Box::pin(http1.serve(stream)).await {
             true => Ended::ByClient,
             false => Ended::HeaderTimeout,
         }
     }
 }
 
-/// `future`, whose memory is given back when it has ended.
+/// Bounds a future in time. Its memory is given back when it has ended.
 async fn within<T>(
     deadline: Duration,
     future: impl Future<Output = T> + Send,
@@ -279,8 +237,8 @@ fn prepare(stream: TcpStream, peer: SocketAddr) -> Option<TcpConnection> {
     Some(connection)
 }
 
-/// Whether the client begins as HTTP/2 does. What was read of it for that is read
-/// again.
+/// Whether the client begins as HTTP/2 does. The bytes that were read to find out are
+/// read again.
 async fn begins_with_preface(connection: &mut TcpConnection) -> std::io::Result<bool> {
     let mut read = [0; PREFACE.len()];
     let mut have = 0;

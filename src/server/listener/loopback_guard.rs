@@ -21,7 +21,6 @@ use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 
 use super::browser::{self, Port};
-use crate::server::state::generation::{Front, Gate};
 
 const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
@@ -37,12 +36,12 @@ pub(in crate::server) fn foreign(session: &Session) -> Option<&'static str> {
     browser::foreign(&request.headers, [authority, target].into_iter(), port)
 }
 
-/// Keeps what was forwarded from being a page of this origin.
-pub(in crate::server) fn sandbox(front: &Front, response: &mut ResponseHeader) -> Result<()> {
-    if !matches!(front.gate, Gate::Owner) || is_data(&response.headers) {
+/// Keeps an answer that was forwarded from being a page of the owner's origin.
+pub(in crate::server) fn sandbox(response: &mut ResponseHeader) -> Result<()> {
+    if is_data(&response.headers) {
         return Ok(());
     }
-    // Beside policies of its own: browsers keep all of them.
+    // The answer keeps policies of its own: browsers apply all of them.
     append(response, CONTENT_SECURITY_POLICY, SANDBOX)?;
     response.insert_header(X_CONTENT_TYPE_OPTIONS, NOSNIFF)
 }

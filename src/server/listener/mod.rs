@@ -1,14 +1,16 @@
-//! The listening side.
+//! Sockets, TLS, and the framing of HTTP/1 and HTTP/2, with the limits and deadlines
+//! that hold for a connection whatever it asks for.
 
 pub(super) mod browser;
+pub(super) mod client_gone;
 pub(super) mod coalesce;
 pub(super) mod connections;
+pub(super) mod deadlines;
 pub(super) mod frame_meter;
 pub(super) mod framing;
 pub(super) mod http1;
 pub(super) mod http2;
 pub(super) mod listen;
 pub(super) mod loopback_guard;
-pub(super) mod next_request;
 pub(super) mod slow_client;
 pub mod tls;

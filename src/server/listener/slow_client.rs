@@ -1,4 +1,4 @@
-//! How slowly a client may read, and send.
+//! Clients that read or send too slowly, and when they are given up.
 //!
 //! kube-apiserver ends a request that is neither a watch nor a stream after
 //! `--request-timeout`, 60 s, whoever it waits for (k8s.io/apiserver
@@ -10,7 +10,7 @@
 //! `respond.rs` writes answers of ours within these bounds. What pingora
 //! forwards is bounded from outside: pingora's own timeouts are for one write or
 //! read at a time, and in HTTP/2 for one frame, so that a client that takes or
-//! gives a byte now and then would never meet them. [`Paced`] drops such a
+//! gives a byte now and then would never meet them. [`SlowClientGuard`] drops such a
 //! request, which resets its stream or closes its connection.
 
 use std::sync::Arc;
@@ -26,10 +26,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::metrics::FlowMetrics;
 
+/// A client that takes no byte for this long is given up.
+pub(in crate::server) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// kube-apiserver's `--request-timeout`.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Bytes a second beyond that: 2 Mbit/s, less than what people have who use a
+/// The least rate beyond that, in bytes a second: 2 Mbit/s, less than what people have who use a
 /// cluster, and enough that a list of 100 MB, the largest usual one, holds its
 /// place for no more than seven minutes.
 const LEAST_RATE: u64 = 256 << 10;
@@ -41,7 +44,7 @@ const AFTER_UPSTREAM: Duration = Duration::from_secs(5);
 /// How often a request is looked at that is not on the clock now.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// As in `apifront_slow_clients_total`.
+/// The labels of `apifront_slow_clients_total`.
 pub(in crate::server) const FORWARDED_ANSWER: &str = "forwarded_answer";
 const REQUEST_BODY: &str = "request_body";
 
@@ -54,43 +57,43 @@ pub(in crate::server) fn allowed(bytes: usize) -> Duration {
 }
 
 tokio::task_local! {
-    static PACE: Arc<Pace>;
+    static CLOCK: Arc<Clock>;
 }
 
-/// The client is to send the body of a request that is forwarded.
-pub(in crate::server) fn receiving() {
-    let _ = PACE.try_with(|pace| pace.begin(What::Body));
+/// Starts the clock for the body of a request that is forwarded.
+pub(in crate::server) fn body_begins() {
+    let _ = CLOCK.try_with(|clock| clock.begin(Transfer::Body));
 }
 
-/// A piece of it has come, and perhaps it was the last.
-pub(in crate::server) fn received(bytes: usize, last: bool) {
-    let _ = PACE.try_with(|pace| {
+/// Counts a piece of the body that has come, perhaps the last.
+pub(in crate::server) fn body_received(bytes: usize, last: bool) {
+    let _ = CLOCK.try_with(|clock| {
         if last {
-            pace.end(What::Body);
+            clock.end(Transfer::Body);
         } else {
-            pace.moved(What::Body, bytes);
+            clock.moved(Transfer::Body, bytes);
         }
     });
 }
 
-/// The answer to a forwarded request begins.
-pub(in crate::server) fn answering() {
-    let _ = PACE.try_with(|pace| pace.begin(What::Answer));
+/// Starts the clock for the answer to a forwarded request.
+pub(in crate::server) fn answer_begins() {
+    let _ = CLOCK.try_with(|clock| clock.begin(Transfer::Answer));
 }
 
-/// A piece of it is about to be written.
-pub(in crate::server) fn answered(bytes: usize) {
-    let _ = PACE.try_with(|pace| pace.moved(What::Answer, bytes));
+/// Counts a piece of the answer that is about to be written.
+pub(in crate::server) fn answer_written(bytes: usize) {
+    let _ = CLOCK.try_with(|clock| clock.moved(Transfer::Answer, bytes));
 }
 
-/// What the client is to move.
+/// The bytes that a client has to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum Transfer {
     Body = 1,
     Answer = 2,
 }
 
-impl What {
+impl Transfer {
     fn as_str(self) -> &'static str {
         match self {
             Self::Body => REQUEST_BODY,
@@ -99,12 +102,12 @@ impl What {
     }
 }
 
-/// Where one request stands. All times are milliseconds since it began.
-struct Pace {
+/// The clock of one request. All times are milliseconds since the request began.
+struct Clock {
     began: Instant,
     /// When the client is given up; `NEVER` when it is not on the clock.
     due: AtomicU64,
-    /// What it is given up for: one of [`What`], or 0.
+    /// The transfer that it is given up for: one of [`Transfer`], or 0.
     what: AtomicU64,
     since: AtomicU64,
     bytes: AtomicU64,
@@ -112,7 +115,7 @@ struct Pace {
 
 const NEVER: u64 = u64::MAX;
 
-impl Pace {
+impl Clock {
     fn new(began: Instant) -> Self {
         Self {
             began,
@@ -125,7 +128,7 @@ impl Pace {
 
     // One task writes, and another part of it reads: no order is needed.
 
-    fn begin(&self, what: What) {
+    fn begin(&self, what: Transfer) {
         self.since
             .store(millis(self.began.elapsed()), Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
@@ -133,18 +136,18 @@ impl Pace {
         self.moved(what, 0);
     }
 
-    fn end(&self, what: What) {
+    fn end(&self, what: Transfer) {
         if self.is(what) {
             self.what.store(0, Ordering::Relaxed);
             self.due.store(NEVER, Ordering::Relaxed);
         }
     }
 
-    fn is(&self, what: What) -> bool {
+    fn is(&self, what: Transfer) -> bool {
         self.what.load(Ordering::Relaxed) == what as u64
     }
 
-    fn moved(&self, what: What, more: usize) {
+    fn moved(&self, what: Transfer, more: usize) {
         if !self.is(what) {
             return;
         }
@@ -153,8 +156,8 @@ impl Pace {
         self.bytes.store(bytes, Ordering::Relaxed);
         let allowed = allowed(usize::try_from(bytes).unwrap_or(usize::MAX));
         let allowed = match what {
-            What::Body => allowed.saturating_add(AFTER_UPSTREAM),
-            What::Answer => allowed,
+            Transfer::Body => allowed.saturating_add(AFTER_UPSTREAM),
+            Transfer::Answer => allowed,
         };
         let since = self.since.load(Ordering::Relaxed);
         let due = since.saturating_add(millis(allowed));
@@ -162,7 +165,7 @@ impl Pace {
     }
 
     /// Resolves when the client is given up.
-    async fn late(&self) -> What {
+    async fn late(&self) -> Transfer {
         // Nothing is due before.
         let mut pause = TIMEOUT;
         loop {
@@ -173,12 +176,12 @@ impl Pace {
             if due == NEVER {
                 pause = LOOK_EVERY;
             } else if left > 0 {
-                // It may move, but only away.
+                // The time may still move, but only away.
                 pause = Duration::from_millis(left).min(TIMEOUT);
-            } else if self.is(What::Body) {
-                return What::Body;
+            } else if self.is(Transfer::Body) {
+                return Transfer::Body;
             } else {
-                return What::Answer;
+                return Transfer::Answer;
             }
         }
     }
@@ -189,12 +192,12 @@ fn millis(time: Duration) -> u64 {
 }
 
 /// Ends requests whose client is too slow.
-pub(in crate::server) struct Paced<A> {
+pub(in crate::server) struct SlowClientGuard<A> {
     inner: Arc<A>,
     metrics: FlowMetrics,
 }
 
-impl<A> Paced<A> {
+impl<A> SlowClientGuard<A> {
     pub(in crate::server) fn new(inner: A, metrics: FlowMetrics) -> Self {
         Self {
             inner: Arc::new(inner),
@@ -204,19 +207,19 @@ impl<A> Paced<A> {
 }
 
 #[async_trait]
-impl<A: HttpServerApp + Send + Sync + 'static> HttpServerApp for Paced<A> {
+impl<A: HttpServerApp + Send + Sync + 'static> HttpServerApp for SlowClientGuard<A> {
     async fn process_new_http(
         self: &Arc<Self>,
         session: ServerSession,
         shutdown: &ShutdownWatch,
     ) -> Option<ReusedHttpStream> {
-        let pace = Arc::new(Pace::new(Instant::now()));
+        let clock = Arc::new(Clock::new(Instant::now()));
         let request = self.inner.process_new_http(session, shutdown);
-        let mut request = std::pin::pin!(PACE.scope(pace.clone(), request));
+        let mut request = std::pin::pin!(CLOCK.scope(clock.clone(), request));
         let late = tokio::select! {
             biased;
             reused = &mut request => return reused,
-            what = pace.late() => what,
+            what = clock.late() => what,
         };
         self.metrics.too_slow(late.as_str());
         tracing::info!(what = late.as_str(), "gave up a client that is too slow");
@@ -255,65 +258,65 @@ mod tests {
         assert!(allowed(usize::MAX) > allowed(usize::MAX >> 20));
     }
 
-    /// What a client does, and after how many seconds it is given up.
-    async fn given_up(client: impl AsyncFnOnce(&Pace)) -> Option<(What, u64)> {
-        let pace = Pace::new(Instant::now());
+    /// Runs a client, and tells after how many seconds it is given up.
+    async fn given_up(client: impl AsyncFnOnce(&Clock)) -> Option<(Transfer, u64)> {
+        let clock = Clock::new(Instant::now());
         let client = async {
-            client(&pace).await;
+            client(&clock).await;
             std::future::pending::<()>().await;
         };
         let what = tokio::select! {
-            what = pace.late() => what,
+            what = clock.late() => what,
             () = client => return None,
             () = tokio::time::sleep(SECOND * 10_000) => return None,
         };
-        Some((what, pace.began.elapsed().as_secs()))
+        Some((what, clock.began.elapsed().as_secs()))
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_dripping_client_is_given_up_like_a_silent_one() {
-        let silent = given_up(async |pace| pace.begin(What::Answer)).await;
-        assert_eq!(silent, Some((What::Answer, 60)));
-        let dripping = given_up(async |pace| {
-            pace.begin(What::Answer);
+        let silent = given_up(async |clock| clock.begin(Transfer::Answer)).await;
+        assert_eq!(silent, Some((Transfer::Answer, 60)));
+        let dripping = given_up(async |clock| {
+            clock.begin(Transfer::Answer);
             loop {
-                pace.moved(What::Answer, 1);
+                clock.moved(Transfer::Answer, 1);
                 tokio::time::sleep(SECOND).await;
             }
         });
-        assert_eq!(dripping.await, Some((What::Answer, 60)));
+        assert_eq!(dripping.await, Some((Transfer::Answer, 60)));
         // After a pause for upstream's own word.
-        let body = given_up(async |pace| pace.begin(What::Body)).await;
-        assert_eq!(body, Some((What::Body, 65)));
+        let body = given_up(async |clock| clock.begin(Transfer::Body)).await;
+        assert_eq!(body, Some((Transfer::Body, 65)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_at_the_least_rate_is_not() {
-        let steady = given_up(async |pace| {
-            pace.begin(What::Answer);
+        let steady = given_up(async |clock| {
+            clock.begin(Transfer::Answer);
             for _ in 0..5_000 {
-                pace.moved(What::Answer, 256 << 10);
+                clock.moved(Transfer::Answer, 256 << 10);
                 tokio::time::sleep(SECOND).await;
             }
-            pace.end(What::Answer);
+            clock.end(Transfer::Answer);
         });
         assert_eq!(steady.await, None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_upstream_is_not_on_the_clock() {
-        let waits = given_up(async |pace| {
-            pace.begin(What::Body);
+        let waits = given_up(async |clock| {
+            clock.begin(Transfer::Body);
             tokio::time::sleep(SECOND * 50).await;
-            pace.end(What::Body);
+            clock.end(Transfer::Body);
             tokio::time::sleep(SECOND * 500).await;
             // Pieces of no answer that is on the clock.
-            pace.moved(What::Answer, 1);
+            clock.moved(Transfer::Answer, 1);
             tokio::time::sleep(SECOND * 500).await;
-            pace.begin(What::Answer);
+            clock.begin(Transfer::Answer);
         });
         let (what, after) = waits.await.unwrap();
-        assert_eq!(what, What::Answer);
+        assert_eq!(what, Transfer::Answer);
         assert!((1110..=1115).contains(&after), "{after}");
     }
 }

@@ -1,4 +1,4 @@
-//! Start, reload, stop.
+//! A running server: its start and its stop.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,8 +8,9 @@ use apifront_embedded::EmbeddedServer;
 use apifront_upstream::Upstream;
 use apifront_upstream::review::{ReviewClient, ReviewError};
 use apifront_watch_cache::ResourcePattern;
-use apifront_watch_cache::read::{OwnWrites, SharedReads};
+use apifront_watch_cache::read::{OwnWrites, Shards, SharedReads};
 use apifront_watch_cache::reflector::Cache;
+use apifront_watch_cache::self_check::SelfChecks;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -20,11 +21,14 @@ use pingora_proxy::http_proxy;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::build::{self, AccessControl, BuildError, PreparedAccess};
-use super::self_check;
-use crate::aggregation::{self, Aggregation, AvailabilityMetrics};
-use crate::audit::{self, Audit, AuditError, AuditMetrics};
-use crate::authn::{AuthnMetrics, CaBundle};
+use super::background::{self_check, tend};
+use super::build::{self, AccessControl, PreparedAccess};
+use super::learn_deprecations;
+use super::reload::{Reloader, authorities, preload, server_certificates, show_apis};
+use super::start_error::StartError;
+use crate::aggregation::{Aggregation, AvailabilityMetrics};
+use crate::audit::{self, Audit, AuditMetrics};
+use crate::authn::AuthnMetrics;
 use crate::authz::AuthzMetrics;
 use crate::config::{self, Config, Live};
 use crate::deprecation::Deprecations;
@@ -33,38 +37,21 @@ use crate::flow::Flow;
 use crate::health::{CONFIG, Check, Health, INFORMER_SYNC, UPSTREAM};
 use crate::metrics::Metrics;
 use crate::openapi::{OpenApi, OpenApiMetrics};
-use crate::server::answer::deprecation;
-use crate::server::answer::observability::Observe;
+use crate::server::answer::observability::Observability;
 use crate::server::listener::connections::{self, Connections, Limits};
+use crate::server::listener::deadlines::Deadlines;
 use crate::server::listener::http2::Http2Options;
-use crate::server::listener::listen::{ConnectionSettings, Deadlines, ListenError, Listener};
-use crate::server::listener::slow_client::Paced;
+use crate::server::listener::listen::{ConnectionSettings, Listener};
+use crate::server::listener::slow_client::SlowClientGuard;
 use crate::server::listener::tls::{self, AnyClientCertificate, ServerCertificates};
 use crate::server::proxy::Proxy;
 use crate::server::state::drain::Drain;
-use crate::server::state::generation::Front;
-
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    #[error(transparent)]
-    Upstream(#[from] apifront_upstream::SettingsError),
-    #[error(transparent)]
-    Metrics(#[from] prometheus::Error),
-    #[error("TLS: {0}")]
-    Tls(String),
-    #[error(transparent)]
-    Audit(#[from] AuditError),
-    #[error("embedded API server: {0}")]
-    Embedded(std::io::Error),
-}
+use crate::server::state::generation::Generation;
+use crate::server::state::process_state::ProcessState;
 
 /// A running server.
 pub struct Apifront {
-    front: Arc<ArcSwap<Front>>,
+    current: Arc<ArcSwap<Generation>>,
     drain: Arc<Drain>,
     health: Arc<Health>,
     shutdown: watch::Sender<bool>,
@@ -76,29 +63,8 @@ pub struct Apifront {
     pub observability_address: Option<SocketAddr>,
 }
 
-/// What a reload works on.
-struct Parts {
-    front: Arc<ArcSwap<Front>>,
-    upstream: Arc<ArcSwap<Upstream>>,
-    access: AccessControl,
-    certificates: Option<Arc<ServerCertificates>>,
-    clients: Arc<AnyClientCertificate>,
-    embedded: Option<SocketAddr>,
-    availability: AvailabilityMetrics,
-}
-
-/// A configuration whose every part is built, and none of it in force.
-struct Prepared {
-    config: Arc<Config>,
-    upstream: Upstream,
-    aggregation: aggregation::Prepared,
-    certificates: Option<Arc<ServerCertificates>>,
-    access: Option<PreparedAccess>,
-    audit: audit::Prepared,
-}
-
 /// Whether the files that a configuration names can be used: certificates,
-/// keys, authorities, kubeconfig. Connects to nobody and binds nothing; an exec
+/// keys, authorities, kubeconfig. It connects to nobody and binds nothing; an exec
 /// plugin of the kubeconfig is run.
 pub async fn check(config: &Config, metrics: &Metrics) -> Result<(), StartError> {
     server_certificates(config)?;
@@ -156,36 +122,39 @@ impl Apifront {
         let clients = Arc::new(AnyClientCertificate::new(authorities(&prepared)));
         let gate = access.gate(prepared);
         metrics.show_hidden(config.observability.show_hidden_metrics);
-        let limits = Arc::new(Flow::new(&config, metrics.flow.clone()));
+        let flow = Arc::new(Flow::new(&config, metrics.flow.clone()));
         let openapi = Arc::new(OpenApi::new(
             upstream.clone(),
             OpenApiMetrics::register(&metrics.registry)?,
         ));
-        let front = Arc::new(ArcSwap::from_pointee(Front {
-            config: config.clone(),
-            gate,
+        let process = Arc::new(ProcessState {
             cache,
-            aggregation: aggregation.clone(),
-            aggregation_now: Arc::new(ArcSwap::new(aggregation)),
+            current_aggregation: ArcSwap::new(aggregation.clone()),
             discovery: discovery.clone(),
-            shared: Arc::new(SharedReads::default()),
-            shards: Arc::default(),
-            writes: Arc::new(OwnWrites::new(Instant::now())),
+            shared_reads: SharedReads::default(),
+            shards: Shards::default(),
+            own_writes: Arc::new(OwnWrites::new(Instant::now())),
             openapi: openapi.clone(),
             health: health.clone(),
             metrics,
-            limits: limits.clone(),
+            flow: flow.clone(),
             audit,
             deprecations,
             drain: drain.clone(),
-            self_checks: Arc::default(),
+            self_checks: SelfChecks::default(),
             started: Instant::now(),
+        });
+        let current = Arc::new(ArcSwap::from_pointee(Generation {
+            config: config.clone(),
+            gate,
+            aggregation,
+            process,
         }));
 
-        show_apis(&front.load());
+        show_apis(&current.load());
         let mut background = JoinSet::new();
-        let parts = Parts {
-            front: front.clone(),
+        let reloader = Reloader {
+            current: current.clone(),
             upstream: upstream.clone(),
             access,
             certificates: certificates.clone(),
@@ -195,20 +164,20 @@ impl Apifront {
         };
         background.spawn(apifront_upstream::check_health(upstream.clone()));
         background.spawn(discovery.run());
-        background.spawn(limits.run());
-        background.spawn(self_check::run(front.clone()));
-        background.spawn(deprecation::learn(front.clone()));
-        background.spawn(tend(front.clone()));
+        background.spawn(flow.run());
+        background.spawn(self_check(current.clone()));
+        background.spawn(learn_deprecations::run(current.clone()));
+        background.spawn(tend(current.clone()));
         background.spawn(openapi.run());
-        background.spawn(parts.reload_forever(live));
-        preload(&front.load());
+        background.spawn(reloader.reload_forever(live));
+        preload(&current.load());
 
         let (shutdown, stop) = watch::channel(false);
         let mut server = Self {
             secure_address: secure.as_ref().map(|l| l.address),
             insecure_address: insecure.as_ref().map(|l| l.address),
             observability_address: observability.as_ref().map(|l| l.address),
-            front: front.clone(),
+            current: current.clone(),
             drain,
             health,
             shutdown,
@@ -219,24 +188,24 @@ impl Apifront {
         let clients_connections = Connections::new(connection_limits(&config));
         if let (Some(listener), Some(certificates)) = (secure, certificates) {
             let tls = tls_settings(certificates, clients)?;
-            let settings = connection_settings(&front, "secure", &clients_connections);
-            let app = proxy_app(&front);
+            let settings = connection_settings(&current, "secure", &clients_connections);
+            let app = proxy_app(&current);
             server
                 .listeners
                 .push(listener.serve(app, Some(tls), settings, stop.clone()));
         }
         if let Some(listener) = insecure {
-            let settings = connection_settings(&front, "insecure", &clients_connections);
-            let app = proxy_app(&front);
+            let settings = connection_settings(&current, "insecure", &clients_connections);
+            let app = proxy_app(&current);
             server
                 .listeners
                 .push(listener.serve(app, None, settings, stop.clone()));
         }
         if let Some(listener) = observability {
-            // Others than clients: who floods the one does not keep scrapes out.
+            // These are counted apart: a flood of clients does not keep scrapes out.
             let connections = Connections::new(OBSERVABILITY_CONNECTIONS);
-            let settings = connection_settings(&front, "observability", &connections);
-            let app = HttpServer::new_app(Observe { front });
+            let settings = connection_settings(&current, "observability", &connections);
+            let app = HttpServer::new_app(Observability { current });
             server
                 .listeners
                 .push(listener.serve(app, None, settings, stop));
@@ -248,7 +217,7 @@ impl Apifront {
     /// connections and the streams end; then, within `shutdownGracePeriod`,
     /// whatever is still open. Returns how many requests had to be cut off.
     pub async fn stop(mut self) -> usize {
-        let serving = self.front.load().config.serving.clone();
+        let serving = self.current.load().config.serving.clone();
         self.health.shut_down();
         tracing::info!(delay = ?serving.shutdown_delay_duration, "shutting down");
         tokio::time::sleep(serving.shutdown_delay_duration).await;
@@ -265,7 +234,7 @@ impl Apifront {
             tracing::warn!(requests = cut_off, "cut off");
         }
         self.background.shutdown().await;
-        self.front.load().audit.stop().await;
+        self.current.load().audit.stop().await;
         if let Some(embedded) = self.embedded.take() {
             embedded.stop().await;
         }
@@ -334,20 +303,11 @@ async fn start_embedded(config: &Config) -> Result<Option<apifront_embedded::Han
     if config.upstream != config::Upstream::Embedded {
         return Ok(None);
     }
-    // It ends with the handle, its sample objects' activity too.
+    // The server ends with the handle, and the activity of its sample objects too.
     EmbeddedServer::start_default(SocketAddr::from(([127, 0, 0, 1], 0)))
         .await
         .map(Some)
         .map_err(StartError::Embedded)
-}
-
-fn server_certificates(config: &Config) -> Result<Option<Arc<ServerCertificates>>, StartError> {
-    let Some(secure) = &config.serving.secure else {
-        return Ok(None);
-    };
-    let (default, named) = build::certificate_files(secure);
-    let loaded = ServerCertificates::load(&default, &named).map_err(BuildError::from)?;
-    Ok(Some(Arc::new(loaded)))
 }
 
 fn tls_settings(
@@ -357,7 +317,9 @@ fn tls_settings(
     tls::settings(certificates, clients).map_err(|e| StartError::Tls(e.to_string()))
 }
 
-fn proxy_app(front: &Arc<ArcSwap<Front>>) -> Paced<pingora_proxy::HttpProxy<Proxy>> {
+fn proxy_app(
+    current: &Arc<ArcSwap<Generation>>,
+) -> SlowClientGuard<pingora_proxy::HttpProxy<Proxy>> {
     let conf = ServerConf {
         // Connections to a few API servers carry everything.
         upstream_keepalive_pool_size: UPSTREAM_POOL,
@@ -366,10 +328,10 @@ fn proxy_app(front: &Arc<ArcSwap<Front>>) -> Paced<pingora_proxy::HttpProxy<Prox
     let proxy = http_proxy(
         &Arc::new(conf),
         Proxy {
-            front: front.clone(),
+            current: current.clone(),
         },
     );
-    Paced::new(proxy, front.load().metrics.flow.clone())
+    SlowClientGuard::new(proxy, current.load().metrics.flow.clone())
 }
 
 fn connection_limits(config: &Config) -> Limits {
@@ -378,7 +340,7 @@ fn connection_limits(config: &Config) -> Limits {
         per_client: config.serving.max_connections_per_client,
     };
     let limits = configured.within_open_files(connections::open_files_limit());
-    // For oneself, half of the usual 1,024 is plenty.
+    // In the modes for one person, half of the usual 1,024 is plenty.
     if limits != configured && config.mode() == config::Mode::Front {
         tracing::info!(
             configured = configured.total,
@@ -390,12 +352,12 @@ fn connection_limits(config: &Config) -> Limits {
 }
 
 fn connection_settings(
-    front: &Arc<ArcSwap<Front>>,
+    current: &Arc<ArcSwap<Generation>>,
     listener: &'static str,
     connections: &Arc<Connections>,
 ) -> ConnectionSettings {
-    let front = front.load();
-    let serving = &front.config.serving;
+    let generation = current.load();
+    let serving = &generation.config.serving;
     let mut h2 = default_h2_options();
     h2.max_concurrent_streams(serving.http2_max_streams_per_connection);
     h2.max_local_error_reset_streams(Some(STREAM_ERRORS));
@@ -403,7 +365,7 @@ fn connection_settings(
     h2.max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
     ConnectionSettings {
         connections: connections.clone(),
-        metrics: front.metrics.connections.listener(listener),
+        metrics: generation.metrics.connections.listener(listener),
         deadlines: Deadlines {
             header: serving.request_header_timeout,
             idle: serving.idle_timeout,
@@ -430,126 +392,3 @@ const OBSERVABILITY_CONNECTIONS: Limits = Limits {
 /// Idle upstream connections kept. pingora's 128 would close connections at
 /// every burst of concurrent requests.
 const UPSTREAM_POOL: usize = 1024;
-
-/// Starts what the configuration wants filled before it is asked for.
-fn preload(front: &Front) {
-    for pattern in front.config.cache.preload.clone() {
-        let (cache, config) = (front.cache.clone(), front.config.clone());
-        tokio::spawn(async move { cache.preload(&pattern, config.as_ref()).await });
-    }
-}
-
-/// Keeps the cache within what the configuration of the time says.
-async fn tend(front: Arc<ArcSwap<Front>>) {
-    let cache = front.load().cache.clone();
-    cache.tend(|| front.load().config.clone()).await;
-}
-
-/// What of the API is shown, of whom, and who is asked for it.
-fn show_apis(front: &Front) {
-    let hidden = &front.config.apis.runtime_config;
-    front.cache.route(front.aggregation.upstreams());
-    front.discovery.set_runtime_config(hidden.clone());
-    front.discovery.set_sources(front.aggregation.sources());
-    front.discovery.set_local(front.aggregation.local());
-    front.openapi.set_runtime_config(hidden.clone());
-    front.openapi.set_sources(front.aggregation.sources());
-}
-
-impl Parts {
-    async fn reload_forever(self, live: Arc<Live>) {
-        let mut generation = live.subscribe();
-        while generation.changed().await.is_ok() {
-            let config: Arc<Config> = live.load().clone();
-            if let Err(error) = self.reload(config).await {
-                tracing::error!(%error, "configuration not applied, the running one stays");
-                live.report_error(error.to_string());
-            }
-        }
-    }
-
-    /// Builds everything, then swaps everything: where anything fails, nothing is
-    /// swapped.
-    async fn reload(&self, config: Arc<Config>) -> Result<(), StartError> {
-        let prepared = self.prepare(config).await?;
-        self.commit(prepared);
-        Ok(())
-    }
-
-    async fn prepare(&self, config: Arc<Config>) -> Result<Prepared, StartError> {
-        let current = self.front.load();
-        let settings = build::upstream(&config, self.embedded).await?;
-        let audit = config.observability.audit.as_ref();
-        Ok(Prepared {
-            upstream: Upstream::new(&settings, current.metrics.upstream.clone())?,
-            aggregation: build::aggregation(&config, &current.metrics)?,
-            certificates: server_certificates(&config)?,
-            access: PreparedAccess::new(&config)?,
-            // Last, because it opens files to write to.
-            audit: current.audit.prepare(audit).await?,
-            config,
-        })
-    }
-
-    /// Nothing here can fail.
-    fn commit(&self, prepared: Prepared) {
-        let old = self.front.load_full();
-        let Prepared {
-            config,
-            upstream,
-            aggregation,
-            certificates,
-            access,
-            audit,
-        } = prepared;
-        if let (Some(shown), Some(fresh)) = (&self.certificates, &certificates) {
-            shown.replace(fresh);
-        }
-        self.clients.reload(authorities(&access));
-        let aggregation = Arc::new(aggregation.apply(&old.aggregation, &self.availability));
-        let front = Arc::new(Front {
-            config,
-            gate: self.access.gate(access),
-            cache: old.cache.clone(),
-            aggregation: aggregation.clone(),
-            aggregation_now: old.aggregation_now.clone(),
-            discovery: old.discovery.clone(),
-            shared: old.shared.clone(),
-            shards: old.shards.clone(),
-            writes: old.writes.clone(),
-            openapi: old.openapi.clone(),
-            health: old.health.clone(),
-            metrics: old.metrics.clone(),
-            limits: old.limits.clone(),
-            audit: old.audit.clone(),
-            deprecations: old.deprecations.clone(),
-            drain: old.drain.clone(),
-            self_checks: old.self_checks.clone(),
-            started: old.started,
-        });
-        front.limits.reload(&front.config);
-        front
-            .metrics
-            .show_hidden(front.config.observability.show_hidden_metrics);
-        front.audit.apply(audit);
-        self.upstream.store(Arc::new(upstream));
-        if old.config.upstream != front.config.upstream {
-            // It may be another cluster now.
-            front.cache.relist();
-            front.discovery.upstream_replaced();
-            front.deprecations.upstream_replaced();
-        }
-        self.front.store(front.clone());
-        front.aggregation_now.store(aggregation);
-        // Whom requests are forwarded to has changed; now what is cached.
-        show_apis(&front);
-        preload(&front);
-        front.cache.reconfigured();
-        front.deprecations.wake();
-    }
-}
-
-/// The authorities whose client certificates are asked for.
-fn authorities(access: &Option<PreparedAccess>) -> impl Iterator<Item = &CaBundle> {
-    access.iter().flat_map(PreparedAccess::client_authorities)
-}

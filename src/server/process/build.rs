@@ -1,5 +1,5 @@
-//! From a checked configuration to the parts of a server, at start and again
-//! on every reload.
+//! Makes the parts of a server from a checked configuration, at start and again on
+//! every reload.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::config::{self, Config};
 use crate::identity;
 use crate::metrics::Metrics;
 use crate::server::listener::tls::{CertificateError, CertificateFiles};
-use crate::server::state::generation::{Delegated, Gate};
+use crate::server::state::gate::{Delegated, Gate};
 
 /// Why the parts cannot be made from this configuration.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ pub enum BuildError {
         field: &'static str,
         error: CaBundleError,
     },
-    /// Which of them, the file in `error` tells.
+    /// The file in `error` tells which of them it is.
     #[error("serving (tlsCertFile, tlsPrivateKeyFile, sniCerts): {error}")]
     Certificate { error: CertificateError },
     #[error("aggregation.apiServices: {0}")]

@@ -1,5 +1,8 @@
-//! x
+//! The server as a process: its start, its reloads and its stop.
 
 pub(super) mod apifront;
+mod background;
 pub(super) mod build;
-pub(super) mod self_check;
+mod learn_deprecations;
+mod reload;
+pub(super) mod start_error;

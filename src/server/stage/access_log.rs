@@ -1,4 +1,4 @@
-//! What is written down of a request when it has ended: metrics and the access
+//! The record of a request that has ended: its metrics and its line in the access
 //! log.
 
 use std::borrow::Cow;
@@ -26,7 +26,7 @@ const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 /// to fill a disk.
 const MAX_LOGGED_URI_BYTES: usize = 2048;
 
-/// Bytes of a method or a user's name there.
+/// Bytes of a method or a user's name in the access log.
 const MAX_LOGGED_WORD_BYTES: usize = 256;
 
 /// A request as its record needs it, independent of the session.
@@ -40,7 +40,7 @@ pub(in crate::server) struct Finished {
     user: Option<String>,
     code: u16,
     cache: CacheResult,
-    /// Until upstream's answer began, if it was asked.
+    /// The time until upstream's answer began, if it was asked.
     upstream_took: Option<Duration>,
     labels: Labels,
     series: Option<Arc<ResourceMetrics>>,
@@ -59,7 +59,7 @@ struct Labels {
     read: &'static str,
 }
 
-/// What was asked for, if that is deprecated.
+/// The API that was asked for, if it is deprecated.
 struct DeprecatedApi {
     gvr: GroupVersionResource,
     subresource: String,
@@ -75,7 +75,7 @@ impl DeprecatedApi {
             gvr: info.gvr.clone(),
             subresource: info.subresource.clone(),
             requested,
-            known: ctx.front.deprecations.clone(),
+            known: ctx.generation().deprecations.clone(),
         })
     }
 }
@@ -133,7 +133,7 @@ impl Finished {
         let name = info
             .filter(|info| info.is_resource_request)
             .and_then(|info| name(ctx, info));
-        let requests = &ctx.front.metrics.requests;
+        let requests = &ctx.generation().metrics.requests;
         let series = info.map(
             |info| match HEALTH.iter().find(|path| **path == info.path) {
                 Some(path) => Arc::new(requests.path(path)),
@@ -142,7 +142,7 @@ impl Finished {
         );
         let cached = name
             .filter(|_| cache != CacheResult::NotAsked)
-            .map(|name| ctx.front.metrics.cache.resource(name.gvr()));
+            .map(|name| ctx.generation().metrics.cache.resource(name.gvr()));
         let user = ctx.stage().identified().and_then(|i| i.user());
         Self {
             started: ctx.started(),
@@ -156,7 +156,7 @@ impl Finished {
             series,
             cached,
             deprecated: DeprecatedApi::of(ctx),
-            metrics: ctx.front.metrics.clone(),
+            metrics: ctx.generation().metrics.clone(),
             end: "",
         }
     }
@@ -167,7 +167,7 @@ impl Finished {
         self.series.as_ref().map(|s| s.long_running(verb, scope))
     }
 
-    /// For a watch served here: counts from now until dropped.
+    /// Counts a watch that is served here, from now until dropped.
     pub(in crate::server) fn watching(&self) -> Watching {
         if let Some(cached) = &self.cached {
             cached.watchers.inc();
@@ -281,7 +281,7 @@ impl Labels {
 }
 
 /// Records a request that pingora saw to its end.
-pub(in crate::server) fn request(
+pub(in crate::server) fn record_request(
     session: &Session,
     ctx: &mut RequestContext,
     error: Option<&Error>,
@@ -307,7 +307,7 @@ pub(in crate::server) fn request(
 /// and subresource exist, and so does an answer from the cache; what is known is
 /// counted however it ends, unless nobody knows who asked.
 fn name(ctx: &RequestContext, info: &RequestInfo) -> Option<KnownName> {
-    let known = &ctx.front.metrics.known;
+    let known = &ctx.generation().metrics.known;
     let Reply { code, cache, .. } = ctx.reply;
     let is_proof = matches!(code, 101 | 200..=299 | 304) || matches!(cache, CacheResult::Hit(_));
     match code {

@@ -7,10 +7,10 @@ use http::header::AUTHORIZATION;
 use kubernetes_wire::api::{Query, UserInfo};
 use pingora_proxy::Session;
 
+use super::identified::{Identified, Refused};
+use super::received::Received;
 use crate::audit::{Request, Trail};
 use crate::authn::Peer;
-use crate::server::answer::respond::Answer;
-use crate::server::stage::{Identified, Received, Refused};
 
 /// The trail of a path that answers every caller, asked or not who that is.
 pub(in crate::server) fn unasked(session: &Session, received: &Received) -> Option<Box<Trail>> {
@@ -42,7 +42,7 @@ pub(in crate::server) fn refused(
         Refused::Caller(_) => {
             let message = attempted(session, received.query());
             let request = request(session, received, None);
-            received.front().audit.refuse(&request, message)
+            received.generation().audit.refuse(&request, message)
         }
         Refused::Later { caller, .. } => begin(session, received, caller.as_ref()),
     }
@@ -50,7 +50,7 @@ pub(in crate::server) fn refused(
 
 fn begin(session: &Session, received: &Received, user: Option<&UserInfo>) -> Option<Box<Trail>> {
     let request = request(session, received, user);
-    received.front().audit.begin(&request)
+    received.generation().audit.begin(&request)
 }
 
 fn request<'r>(
@@ -68,15 +68,6 @@ fn request<'r>(
         peer: received.client(),
         audit_id: received.audit_id().as_bytes(),
         received: now.checked_sub(received.started().elapsed()).unwrap_or(now),
-    }
-}
-
-/// Tells of a whole answer of our own.
-pub(in crate::server) fn answer(trail: Option<&mut Trail>, answer: &Answer) {
-    let Some(trail) = trail else { return };
-    trail.response(answer.status.as_u16(), &answer.headers);
-    for piece in &answer.body {
-        trail.response_piece(piece);
     }
 }
 

@@ -1,31 +1,36 @@
-//! What pingora keeps for us between its phases: the stage a request has
-//! reached, and what became of it so far.
+//! The context that pingora keeps for a request between its phases: the stage that
+//! the request has reached, and what became of it so far.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use apifront_watch_cache::read::BypassReason;
 use http::header::HeaderValue;
-use kubernetes_wire::api::Query;
+use http::{HeaderMap, StatusCode};
+use kubernetes_wire::api::user::ANONYMOUS;
+use kubernetes_wire::api::{Query, Status};
 use pingora_proxy::Session;
 
 use super::audit;
+use super::forwarded::Forward;
+use super::granted::Leave;
+use super::identified::{Identified, Refused};
+use super::reached::Stage;
+use super::received::Received;
 use crate::aggregation;
 use crate::audit::Trail;
 use crate::deprecation::Requested;
 use crate::flow::{Admitted, OpenForwarded};
 use crate::metrics::LongRunning;
-use crate::server::answer::forward::Forward;
-use crate::server::answer::respond::Answer;
-use crate::server::listener::next_request::NextRequest;
-use crate::server::stage::{Identified, Leave, Received, Refused, Stage};
+use crate::server::listener::http1::NextRequest;
+use crate::server::listener::http2;
 use crate::server::state::drain::OpenRequest;
-use crate::server::state::generation::Front;
+use crate::server::state::generation::Generation;
 
 /// How the cache took part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum CacheResult {
-    /// Not a request the cache could ever answer.
+    /// The cache could never answer such a request.
     NotAsked,
     /// Answered from the state at this version.
     Hit(u64),
@@ -35,11 +40,10 @@ pub(in crate::server) enum CacheResult {
 }
 
 pub struct RequestContext {
-    pub(in crate::server) front: Arc<Front>,
     /// When the connection began to wait for the request.
     pub(in crate::server) waited_since: Instant,
     stage: Stage,
-    /// Of a request that is audited; `annotate` adds to its events. The last
+    /// The trail of a request that is audited; `annotate` adds to its events. The last
     /// event is made when it is dropped.
     pub(in crate::server) audit: Option<Box<Trail>>,
     pub(in crate::server) reply: Reply,
@@ -50,7 +54,7 @@ pub struct RequestContext {
     pub(in crate::server) next_request: Option<NextRequest>,
 }
 
-/// What a client was told so far.
+/// The answer as far as the client has it.
 pub(in crate::server) struct Reply {
     /// 0 until something was answered.
     pub(in crate::server) code: u16,
@@ -62,7 +66,8 @@ pub(in crate::server) struct Reply {
     pub(in crate::server) detached: bool,
 }
 
-/// What ends with the request, however it ends: kept only to be dropped.
+/// Values that end with the request, however it ends: they are kept only to be
+/// dropped.
 #[derive(Default)]
 pub(in crate::server) struct Guards {
     pub(in crate::server) in_flight: Admitted,
@@ -74,15 +79,14 @@ pub(in crate::server) struct Guards {
 }
 
 impl RequestContext {
-    pub(in crate::server) fn new(front: Arc<Front>) -> Self {
+    pub(in crate::server) fn new(generation: Arc<Generation>) -> Self {
         Self {
             waited_since: Instant::now(),
             guards: Guards {
-                open: Some(front.drain.open()),
+                open: Some(generation.drain.open()),
                 ..Guards::default()
             },
-            front,
-            stage: Stage::Waiting,
+            stage: Stage::Waiting(generation),
             audit: None,
             reply: Reply {
                 code: 0,
@@ -96,58 +100,56 @@ impl RequestContext {
         }
     }
 
-    /// Reads method, path and query. The error is a refusal.
+    /// Reads method, path and query.
     pub(in crate::server) fn receive(
         &mut self,
         session: &Session,
-    ) -> Result<Arc<Received>, Answer> {
-        match Received::read(session, &self.front) {
+    ) -> Result<Arc<Received>, Status> {
+        match Received::read(session, self.generation()) {
             Ok(received) => {
                 self.stage = Stage::Received(received.clone());
                 Ok(received)
             }
             Err(unreadable) => {
                 self.stage = Stage::Unreadable(unreadable.head);
-                Err(unreadable.answer)
+                Err(unreadable.status)
             }
         }
     }
 
-    /// Authentication, impersonation. The error is a refusal.
+    /// Authenticates the caller, who may go on as somebody else. An unknown caller
+    /// keeps no HTTP/2 connection.
     pub(in crate::server) async fn identify(
         &mut self,
         received: Arc<Received>,
         session: &Session,
-    ) -> Result<Arc<Identified>, Answer> {
-        match Identified::identify(received.clone(), session).await {
+    ) -> Result<Arc<Identified>, Refused> {
+        let identified = Identified::identify(received.clone(), session).await;
+        if is_unknown(&identified, &session.req_header().headers) {
+            http2::end_after(session);
+        }
+        match &identified {
             Ok(identified) => {
                 let from = identified.client();
-                self.front
+                self.generation()
                     .audit
                     .wait_for_room(identified.known(), from)
                     .await;
-                self.audit = audit::admitted(session, &identified);
+                self.audit = audit::admitted(session, identified);
                 self.stage = Stage::Identified(identified.clone());
-                Ok(identified)
             }
-            Err(refused) => {
-                self.audit = audit::refused(session, &received, &refused);
-                let headers = &session.req_header().headers;
-                let answer = Answer::from_status(refused.status(), headers, received.query());
-                Err(match refused {
-                    Refused::Later {
-                        by_impersonation: true,
-                        ..
-                    } => answer.without_sniffing(),
-                    Refused::Caller(_) | Refused::Later { .. } => answer,
-                })
-            }
+            Err(refused) => self.audit = audit::refused(session, &received, refused),
         }
+        identified
     }
 
-    /// For whoever needs the request's grant.
+    /// Lets a later step ask for the request's grant.
     pub(in crate::server) fn leave(&mut self, identified: Arc<Identified>) -> Leave<'_> {
         Leave::new(identified, self.audit.as_deref_mut())
+    }
+
+    pub(in crate::server) fn generation(&self) -> &Arc<Generation> {
+        self.stage.generation()
     }
 
     pub(in crate::server) fn stage(&self) -> &Stage {
@@ -175,5 +177,19 @@ impl RequestContext {
     pub(in crate::server) fn is_routed(&self) -> bool {
         let received = self.stage.received();
         received.is_some_and(|received| received.route().is_some())
+    }
+}
+
+/// Whether kube-apiserver would end the HTTP/2 connection of such a caller: one
+/// that is refused as unauthenticated, or is anonymous. A caller who acts as
+/// somebody else is known.
+fn is_unknown(identified: &Result<Arc<Identified>, Refused>, headers: &HeaderMap) -> bool {
+    match identified {
+        Ok(identified) => {
+            let user = identified.user();
+            user.is_some_and(|user| user.name == ANONYMOUS)
+                && !headers.contains_key("impersonate-user")
+        }
+        Err(refused) => refused.status().http_status() == StatusCode::UNAUTHORIZED,
     }
 }

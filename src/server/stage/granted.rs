@@ -10,13 +10,11 @@ use std::sync::Arc;
 
 use kubernetes_wire::api::{Attributes, GroupVersionResource, Status};
 use kubernetes_wire::request::Scope;
-use pingora_http::RequestHeader;
 
 use super::identified::{Caller, Identified};
 use crate::audit::Trail;
 use crate::authz::{Decision, Verdict};
-use crate::server::answer::respond::Answer;
-use crate::server::state::generation::Gate;
+use crate::server::state::gate::Gate;
 
 /// Annotations of the audit log that tell who decided, and why: k8s.io/apiserver
 /// `endpoints/filters/authorization.go`.
@@ -34,26 +32,8 @@ pub(in crate::server) struct Granted {
 pub(in crate::server) enum Ungranted {
     /// The caller may not, or nobody could be asked.
     Refused(Status),
-    /// Only upstream knows as whom the request is made, and decides itself.
+    /// Only upstream knows as which user the request is made, and decides itself.
     OnlyUpstream,
-}
-
-impl Ungranted {
-    /// The answer in place of what was asked for; `None` where upstream has it.
-    pub(in crate::server) fn answer(
-        &self,
-        request: &RequestHeader,
-        identified: &Identified,
-    ) -> Option<Answer> {
-        match self {
-            Self::Refused(status) => Some(Answer::from_status(
-                status,
-                &request.headers,
-                identified.query(),
-            )),
-            Self::OnlyUpstream => None,
-        }
-    }
 }
 
 impl Granted {
@@ -115,8 +95,8 @@ impl<'t> Leave<'t> {
             Caller::Owner => {}
             Caller::OwnerAsSomebody => return Err(Ungranted::OnlyUpstream),
             Caller::User(user) => {
-                let front = self.identified.front();
-                let Gate::Delegated(gate) = &front.gate else {
+                let generation = self.identified.generation();
+                let Gate::Delegated(gate) = &generation.gate else {
                     let error = "a user came in where only the owner may";
                     return Err(Ungranted::Refused(Status::internal_error(error)));
                 };
@@ -133,16 +113,6 @@ impl<'t> Leave<'t> {
         });
         self.granted = Some(granted.clone());
         Ok(granted)
-    }
-
-    /// As [`Leave::ask`]; the error is the answer in place of what was asked
-    /// for, `None` where upstream has it.
-    pub(in crate::server) async fn ask_for(
-        &mut self,
-        request: &RequestHeader,
-    ) -> Result<Arc<Granted>, Option<Answer>> {
-        let asked = self.ask().await;
-        asked.map_err(|ungranted| ungranted.answer(request, &self.identified))
     }
 }
 

@@ -3,15 +3,26 @@
 //! here: upstream has the words for it.
 
 use http::header::{
-    AUTHORIZATION, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
-    SEC_WEBSOCKET_VERSION, UPGRADE,
+    AUTHORIZATION, CONNECTION, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{HeaderMap, Version};
 use pingora_http::RequestHeader;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::authn::bearer::TOKEN_PROTOCOL_PREFIX;
-use crate::server::answer::upgrade::is_upgrade;
+
+/// HTTP/1.1 alone has upgrades.
+pub(in crate::server) fn is_upgrade(request: &RequestHeader) -> bool {
+    request.version == Version::HTTP_11
+        && request.headers.contains_key(UPGRADE)
+        && request
+            .headers
+            .get_all(CONNECTION)
+            .iter()
+            .flat_map(|v| v.as_bytes().split(|b| *b == b','))
+            .any(|token| token.trim_ascii().eq_ignore_ascii_case(b"upgrade"))
+}
 
 /// A handshake that kube-apiserver would accept, and what it answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +103,7 @@ fn protocol(headers: &HeaderMap, other_credentials: bool) -> Option<Option<Strin
     }
 }
 
-/// What every URL parser reads alike: `https://host:port`.
+/// Whether every URL parser reads the origin alike: `https://host:port`.
 fn is_origin(origin: &str) -> bool {
     origin.split_once("://").is_some_and(|(scheme, host)| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -13,7 +13,7 @@ use crate::authn::{Impersonation, Peer};
 use crate::authz::impersonation::Mode;
 use crate::identity::{self, Caller as Named};
 use crate::server::listener::loopback_guard;
-use crate::server::state::generation::{Delegated, Gate};
+use crate::server::state::gate::{Delegated, Gate};
 
 pub(in crate::server) struct Identified {
     received: Arc<Received>,
@@ -91,8 +91,8 @@ impl Identified {
         received: Arc<Received>,
         session: &Session,
     ) -> Result<Arc<Self>, Refused> {
-        let front = received.front().clone();
-        let identified = match &front.gate {
+        let generation = received.generation().clone();
+        let identified = match &generation.gate {
             Gate::Owner => owner(received, session)?,
             Gate::Delegated(gate) => delegated(received, session, gate).await?,
         };

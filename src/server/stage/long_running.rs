@@ -1,32 +1,27 @@
-//! The place of a forwarded request that stays open: it has one of a bounded
-//! number, or is refused as kube-apiserver refuses what is too much.
+//! The places of forwarded requests that stay open. There is a bounded number of
+//! them; a request without one is refused as kube-apiserver refuses too many
+//! requests.
 
 use pingora_proxy::Session;
 
-use super::access_log::Finished;
 use super::context::RequestContext;
-use crate::server::answer::respond::Answer;
-use crate::server::stage::Identified;
+use super::identified::Identified;
+use super::too_many_requests::TooManyRequests;
 
-/// An answer is a refusal.
+/// Takes the request's place, if it stays open.
 pub(in crate::server) fn take(
     session: &Session,
     ctx: &mut RequestContext,
     identified: &Identified,
-) -> Option<Answer> {
+) -> Result<(), TooManyRequests> {
     if !identified.info().is_long_running() {
-        return None;
+        return Ok(());
     }
-    match ctx.front.limits.forwarded().open(identified.user()) {
+    match ctx.generation().flow.forwarded().open(identified.user()) {
         Ok(open) => {
             ctx.guards.forwarded = Some(open);
-            None
+            Ok(())
         }
-        Err(_) => {
-            let answer = Answer::too_many_requests();
-            ctx.reply.code = answer.status.as_u16();
-            Finished::new(session, ctx).terminated();
-            Some(answer)
-        }
+        Err(_) => Err(TooManyRequests::note(session, ctx)),
     }
 }

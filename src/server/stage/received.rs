@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::HeaderMap;
-use http::header::{HeaderValue, UPGRADE};
+use http::header::{HeaderName, HeaderValue, UPGRADE};
 use kubernetes_wire::api::{Query, Reason, Status};
 use kubernetes_wire::request::{Deadline, RequestInfo, RequestInfoError};
 use pingora_proxy::Session;
@@ -14,11 +14,15 @@ use pingora_proxy::Session;
 use super::handshake::Handshake;
 use crate::aggregation::{Registered, Remote};
 use crate::authn::Peer;
-use crate::server::answer::respond::{AUDIT_ID, Answer};
-use crate::server::state::generation::{Front, Gate};
+use crate::server::state::gate::Gate;
+use crate::server::state::generation::Generation;
+
+/// The header by which a request is known in all audit logs.
+pub(in crate::server) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
 /// The part of a request that needs no understanding.
 pub(in crate::server) struct Head {
+    generation: Arc<Generation>,
     started: Instant,
     client: Option<IpAddr>,
     query: Query,
@@ -28,7 +32,6 @@ pub(in crate::server) struct Head {
 /// A request whose method, path and query are understood.
 pub(in crate::server) struct Received {
     head: Head,
-    front: Arc<Front>,
     info: RequestInfo,
     route: Option<Arc<Registered>>,
     handshake: Option<Handshake>,
@@ -36,16 +39,17 @@ pub(in crate::server) struct Received {
     wants_upgrade: bool,
 }
 
-/// A request that nobody understands, and the answer to it.
+/// A request that nobody understands, and why.
 pub(in crate::server) struct Unreadable {
     pub(in crate::server) head: Box<Head>,
-    pub(in crate::server) answer: Answer,
+    pub(in crate::server) status: Status,
 }
 
 impl Head {
-    fn read(session: &Session) -> Self {
+    fn read(session: &Session, generation: &Arc<Generation>) -> Self {
         let request = session.req_header();
         Self {
+            generation: generation.clone(),
             started: Instant::now(),
             client: session
                 .client_addr()
@@ -54,6 +58,11 @@ impl Head {
             query: Query::parse(request.uri.query().unwrap_or_default()),
             audit_id: audit_id(&request.headers),
         }
+    }
+
+    /// The configuration and all parts that were in force when it arrived.
+    pub(in crate::server) fn generation(&self) -> &Arc<Generation> {
+        &self.generation
     }
 
     /// When the header had been read.
@@ -78,32 +87,30 @@ impl Received {
     /// Reads method, path and query.
     pub(in crate::server) fn read(
         session: &Session,
-        front: &Arc<Front>,
+        generation: &Arc<Generation>,
     ) -> Result<Arc<Self>, Unreadable> {
-        let head = Head::read(session);
+        let head = Head::read(session, generation);
         let request = session.req_header();
         let path = request.uri.path();
         let info = match RequestInfo::parse(&request.method, path, &head.query) {
             Ok(info) => info,
             Err(error) => {
                 let status = unreadable(&error, path);
-                let answer = Answer::from_status(&status, &request.headers, &head.query);
                 let head = Box::new(head);
-                return Err(Unreadable { head, answer });
+                return Err(Unreadable { head, status });
             }
         };
         let wants_upgrade = request.headers.contains_key(UPGRADE);
         let handshake = wants_upgrade
             .then(|| {
-                let owner = matches!(front.gate, Gate::Owner);
+                let owner = matches!(generation.gate, Gate::Owner);
                 let certificate = peer(session).is_some_and(Peer::has_certificate);
                 Handshake::read(request, owner || certificate)
             })
             .flatten();
         Ok(Arc::new(Self {
             deadline: Deadline::of(&head.query),
-            route: front.aggregation.route(&info.path).cloned(),
-            front: front.clone(),
+            route: generation.aggregation.route(&info.path).cloned(),
             head,
             info,
             handshake,
@@ -111,16 +118,11 @@ impl Received {
         }))
     }
 
-    /// The configuration and all parts that were in force when it arrived.
-    pub(in crate::server) fn front(&self) -> &Arc<Front> {
-        &self.front
-    }
-
     pub(in crate::server) fn info(&self) -> &RequestInfo {
         &self.info
     }
 
-    /// Present where the path is that of an APIService of the configuration.
+    /// The route of a request whose path is that of an APIService of the configuration.
     pub(in crate::server) fn route(&self) -> Option<&Registered> {
         self.route.as_deref()
     }
@@ -130,7 +132,7 @@ impl Received {
         self.route()?.remote.as_ref()
     }
 
-    /// Of a request for a WebSocket that can be answered here.
+    /// The handshake of a request for a WebSocket that can be answered here.
     pub(in crate::server) fn handshake(&self) -> Option<&Handshake> {
         self.handshake.as_ref()
     }
@@ -177,8 +179,8 @@ fn audit_id(headers: &HeaderMap) -> HeaderValue {
         .unwrap_or_else(fresh_audit_id)
 }
 
-/// Random bytes are this thread's: the kernel's would be a system call for
-/// every request.
+/// A random id. Its bytes come from this thread's generator: the kernel's would be a
+/// system call for every request.
 fn fresh_audit_id() -> HeaderValue {
     let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
     let mut text = uuid::Uuid::encode_buffer();

@@ -1,4 +1,8 @@
-//! x
+//! The state that requests are served with: the parts that live as long as the
+//! process, and those that a reload of the configuration replaces.
 
 pub(super) mod drain;
+pub(super) mod gate;
+pub(super) mod gauges;
 pub(super) mod generation;
+pub(super) mod process_state;

@@ -242,3 +242,17 @@ fn entries(resource: &Resource) -> Vec<Entry> {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use kubernetes_wire::schema::Schema;
+
+    use super::GIT_VERSION;
+
+    /// The release that the server says it is has the fields it serves.
+    #[test]
+    fn the_release_is_that_of_the_schema() {
+        let release = Schema::builtin().kubernetes_version();
+        assert_eq!(GIT_VERSION, format!("{release}+apifront"));
+    }
+}

@@ -42,7 +42,7 @@ impl Schema {
     }
 
     /// As API servers write it: `v1.36.3`.
-    fn kubernetes_version(&self) -> &str {
+    pub fn kubernetes_version(&self) -> &str {
         &self.version
     }
 

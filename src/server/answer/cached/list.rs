@@ -25,10 +25,10 @@ const WRITTEN_AT_ONCE: usize = 500;
 /// with the metadata that Tables have by default.
 const WRITTEN_BYTES: usize = 3 << 10;
 
-/// What a list is answered with.
+/// The body of a list.
 pub(super) enum Body {
     Plain(Vec<Bytes>, Held),
-    /// Long, and its client takes gzip.
+    /// The body is long, and its client takes gzip.
     Gzip(Box<GzipList>),
 }
 
@@ -44,9 +44,9 @@ pub(super) struct Wanted {
 /// The cost of making a list, in objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cost {
-    /// Held against a selector.
+    /// Objects that are held against a selector.
     selected: usize,
-    /// Written for this answer alone, where the others are references.
+    /// Objects that are written for this answer alone; the others are references.
     written: usize,
 }
 
@@ -144,7 +144,7 @@ fn list(
     let page = read::page(&snapshot, &selection, plan);
     let body = body(store, &page, shape, *gzip, held)?;
     if complete && !page.meta.continue_token.is_empty() {
-        // Its holder will be back for the rest of this very state.
+        // The client will ask for the rest of this very state.
         store.retain(&snapshot, Instant::now());
     }
     Ok((body, snapshot.resource_version))

@@ -13,14 +13,16 @@ use apifront_watch_cache::store::{Snapshot, Store, StoredObject};
 use kubernetes_wire::api::{Reason, Status, UserInfo};
 use kubernetes_wire::request::Scope;
 
-use super::{Plan, Served, overlay};
+use super::overlay;
+use super::plan::Plan;
+use super::served::Served;
 use crate::server::answer::forward;
-use crate::server::state::generation::Front;
+use crate::server::state::generation::Generation;
 
 /// A resource to be read.
 #[derive(Clone, Copy)]
 pub(super) struct Resource<'a> {
-    pub(super) front: &'a Front,
+    pub(super) generation: &'a Generation,
     pub(super) entry: &'a Arc<Entry>,
     pub(super) store: &'a Arc<Store>,
     pub(super) user: Option<&'a UserInfo>,
@@ -28,11 +30,11 @@ pub(super) struct Resource<'a> {
     pub(super) scope: &'a Scope<'a>,
 }
 
-/// As recent as was asked for.
+/// A state, page or object that is as recent as was asked for.
 pub(super) enum Newest {
     State {
         snapshot: Arc<Snapshot>,
-        /// It is that of the whole resource, and not only of what was asked.
+        /// The state is of the whole resource, not only of the part that was asked for.
         complete: bool,
     },
     /// The page that was asked for.
@@ -50,7 +52,7 @@ impl Newest {
         }
     }
 
-    /// That of the store for what has none of its own.
+    /// Its version; the version of the store where it has none of its own.
     pub(super) fn resource_version(&self, store: &Store) -> u64 {
         match self {
             Self::State { snapshot, .. } => snapshot.resource_version,
@@ -68,10 +70,25 @@ impl Newest {
     }
 }
 
+/// Adds the configured APIServices to a state, where they belong.
+pub(super) fn overlaid(newest: Newest, generation: &Generation, store: &Store) -> Newest {
+    match newest {
+        Newest::State { snapshot, complete }
+            if overlay::is_for(generation, &store.resource.gvr) =>
+        {
+            let version = snapshot.resource_version;
+            let ours = overlay::objects(generation, store, version);
+            let snapshot = Arc::new(snapshot.with(version, ours, Vec::new()));
+            Newest::State { snapshot, complete }
+        }
+        newest => newest,
+    }
+}
+
 /// The state for a plan, once it is known to be recent enough.
 pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest, Unanswered> {
     let Resource {
-        front,
+        generation,
         entry,
         store,
         user,
@@ -81,17 +98,17 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
         && let ListVersion::Exact(version) = plan.version
         && let Some(snapshot) = store.snapshot_at(version)
     {
-        // It may be one that the store itself has not reached.
+        // The version may be one that the store itself has not reached.
         let complete = true;
         return Ok(Newest::State { snapshot, complete });
     }
-    let config = &front.config.cache;
+    let config = &generation.config.cache;
     let consistent = Consistent {
         entry,
         store,
         mode: config.consistency,
         max_staleness: config.max_staleness,
-        wrote: front.writes.wrote(user, scope.gvr, Instant::now()),
+        wrote: generation.own_writes.wrote(user, scope.gvr, Instant::now()),
     };
     let basis = consistent.ensure(plan.freshness()).await?;
     if basis == Basis::Store {
@@ -100,7 +117,7 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
             complete: true,
         });
     }
-    let patience = front.config.upstream.timing().request_timeout;
+    let patience = generation.config.upstream.timing().request_timeout;
     let query = |limit| {
         Question::List(ListQuery {
             namespace: scope.namespace.to_owned(),
@@ -109,13 +126,13 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
             limit,
         })
     };
-    let overlaid = overlay::is_for(front, scope.gvr);
+    let overlaid = overlay::is_for(generation, scope.gvr);
     let question = match plan {
         // Objects of ours stand among upstream's.
         _ if overlaid => Question::List(ListQuery::everything(scope.namespace)),
         Plan::Get(_) => {
             let one = (scope.namespace, scope.name);
-            let object = front.shared.object(entry, store, one, patience);
+            let object = generation.shared_reads.object(entry, store, one, patience);
             return Ok(Newest::Object(object.await?));
         }
         // A list that goes on at the newest state: what comes before is not
@@ -129,14 +146,16 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
             Question::Version
         }
     };
-    let state = front.shared.state(entry, store, question, patience);
+    let state = generation
+        .shared_reads
+        .state(entry, store, question, patience);
     Ok(match state.await? {
         SharedState::Whole { snapshot, complete } => Newest::State { snapshot, complete },
         SharedState::Page(page) => Newest::Page(page),
     })
 }
 
-/// What a client is told whose shared read has no answer.
+/// The answer to a client whose shared read has none.
 pub(super) fn refuse(unanswered: Unanswered) -> Result<Served, BypassReason> {
     let status = match unanswered {
         Unanswered::Bypass(reason) => return Err(reason),

@@ -9,35 +9,32 @@ use std::sync::Arc;
 use apifront_watch_cache::store::{Store, StoredObject};
 use kubernetes_wire::api::GroupVersionResource;
 
-use super::newest::Newest;
 use crate::aggregation::view;
-use crate::server::state::generation::Front;
+use crate::server::state::generation::Generation;
 
-pub(super) fn is_for(front: &Front, gvr: &GroupVersionResource) -> bool {
+/// Whether configured APIServices stand among the objects of a resource.
+pub(super) fn is_for(generation: &Generation, gvr: &GroupVersionResource) -> bool {
     gvr.resource == view::RESOURCE
         && gvr.group == view::GROUP
         && gvr.version == "v1"
-        && !front.aggregation.is_empty()
+        && !generation.aggregation.is_empty()
 }
 
-pub(super) fn apply(front: &Front, store: &Store, newest: Newest) -> Newest {
-    if !is_for(front, &store.resource.gvr) {
-        return newest;
-    }
-    let Newest::State { snapshot, complete } = newest else {
-        return newest;
-    };
-    let version = snapshot.resource_version;
-    let ours = front.aggregation.registered().iter().filter_map(|ours| {
-        let item = view::item(&ours.service, &ours.condition(), ours.loaded, version);
-        let object = StoredObject::parse(item, &store.resource.fields);
-        object
-            .map(Arc::new)
-            .inspect_err(|error| tracing::warn!(%error, "an APIService cannot be shown"))
-            .ok()
-    });
-    Newest::State {
-        snapshot: Arc::new(snapshot.with(version, ours.collect(), Vec::new())),
-        complete,
-    }
+/// The configured APIServices as objects of the store, at a version of upstream.
+pub(super) fn objects(
+    generation: &Generation,
+    store: &Store,
+    version: u64,
+) -> Vec<Arc<StoredObject>> {
+    let registered = generation.aggregation.registered().iter();
+    registered
+        .filter_map(|ours| {
+            let item = view::item(&ours.service, &ours.condition(), ours.loaded, version);
+            let object = StoredObject::parse(item, &store.resource.fields);
+            object
+                .map(Arc::new)
+                .inspect_err(|error| tracing::warn!(%error, "an APIService cannot be shown"))
+                .ok()
+        })
+        .collect()
 }

@@ -12,7 +12,6 @@ use apifront_watch_cache::read::{BypassReason, Shape, WatchPlan};
 use apifront_watch_cache::reflector::Cache;
 use apifront_watch_cache::store::{Change, Cursor, MalformedObject, Scope, Store, StoredObject};
 use apifront_watch_cache::watch::Watch;
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use chrono::{DateTime, TimeDelta, Utc};
 use kubernetes_wire::api::{ListOptions, Status};
@@ -22,38 +21,39 @@ use super::newest::Newest;
 use super::watch;
 use crate::aggregation::{Aggregation, view};
 use crate::server::answer::forward;
-use crate::server::state::generation::Front;
+use crate::server::state::generation::Generation;
+use crate::server::state::process_state::ProcessState;
 
 /// A list of APIServices. Each is a kilobyte, and one more for its authority.
 const MAX_LIST_BYTES: usize = 16 << 20;
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Between looks at ours. A change of them is told later by as much.
+/// The time between looks at the configured APIServices. Their changes are told
+/// later by as much.
 const PERIOD: Duration = Duration::from_secs(1);
-/// To compare what they are like by.
+/// The version of items that are made only to be compared.
 const NO_VERSION: u64 = 0;
 /// Events taken at once.
 const BATCH: usize = 100;
-/// Who resumes a watch may have missed what became of ours in this time, and is
+/// A client that resumes a watch may have missed changes of ours in this time, and is
 /// told again how they are: as long as the history of other resources reaches.
 const TOLD_AGAIN: TimeDelta = TimeDelta::minutes(5);
 
 struct Follower {
-    cache: Arc<Cache>,
-    aggregation: Arc<ArcSwap<Aggregation>>,
+    process: Arc<ProcessState>,
     base: Arc<Store>,
     cursor: Cursor,
-    /// Dropped with the watch.
+    /// The store of the watch, dropped with it.
     merged: Weak<Store>,
-    /// Ours as they were last told, at no version: and the version they were
-    /// told at.
+    /// The configured APIServices as they were last told, without a version, and the
+    /// version they were told at.
     told: BTreeMap<String, (Bytes, u64)>,
 }
 
 /// A watch of upstream's own in `base` and of ours. `newest` is what it begins
 /// with, where it begins with a state. The error is upstream's.
 pub(super) async fn open(
-    front: &Front,
+    generation: &Generation,
     base: Arc<Store>,
     newest: Newest,
     options: ListOptions,
@@ -63,9 +63,9 @@ pub(super) async fn open(
     let (items, version) = match plan {
         WatchPlan::From(version) => {
             let exact = format!("?resourceVersion={version}&resourceVersionMatch=Exact");
-            match listed(&front.cache, &exact).await {
+            match listed(&generation.cache, &exact).await {
                 Ok(upstreams) => {
-                    let items = upstreams.with(ours(&front.aggregation, |_| version));
+                    let items = upstreams.with(ours(&generation.aggregation, |_| version));
                     (items, version)
                 }
                 Err(status) => return Ok(Err(status)),
@@ -90,7 +90,7 @@ pub(super) async fn open(
         WatchPlan::From(_) | WatchPlan::FromNow(_) => watch::Start::Version(version),
         WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => watch::Start::State(merged.snapshot()),
     };
-    let min_request_timeout = front.config.serving.min_request_timeout;
+    let min_request_timeout = generation.config.serving.min_request_timeout;
     let watch = watch::watch(
         "",
         options,
@@ -100,14 +100,15 @@ pub(super) async fn open(
         min_request_timeout,
     )?;
     let resumed = matches!(plan, WatchPlan::From(_));
-    follow(front, base, &merged, resumed);
+    follow(generation, base, &merged, resumed);
     Ok(Ok(match plan {
         WatchPlan::Unmarked => watch.unmarked(),
         _ => watch,
     }))
 }
 
-/// What upstream has. The error is its own, or that there is no answer.
+/// Asks upstream for its APIServices. The error is its own, or says that there is no
+/// answer.
 async fn listed(cache: &Cache, query: &str) -> Result<view::Upstreams, Box<Status>> {
     let path = format!("/apis/{}/v1/{}{query}", view::GROUP, view::RESOURCE);
     let ask = async {
@@ -128,7 +129,7 @@ async fn listed(cache: &Cache, query: &str) -> Result<view::Upstreams, Box<Statu
     view::Upstreams::parse(&body).ok_or_else(unreachable)
 }
 
-/// Ours as they are now, by name, at the versions these have.
+/// The configured APIServices as they are now, by name, at the versions given.
 fn ours(
     aggregation: &Aggregation,
     version: impl Fn(&str) -> u64,
@@ -148,9 +149,9 @@ fn objects(base: &Store, items: Vec<Bytes>) -> Result<Vec<StoredObject>, Malform
 
 /// Keeps `merged` up to date for as long as somebody reads it. `resumed`: its
 /// reader has seen some state of it before.
-fn follow(front: &Front, base: Arc<Store>, merged: &Arc<Store>, resumed: bool) {
+fn follow(generation: &Generation, base: Arc<Store>, merged: &Arc<Store>, resumed: bool) {
     let version = merged.progress().resource_version;
-    let aggregation = &front.aggregation;
+    let aggregation = &generation.aggregation;
     let known = ours(aggregation, |_| NO_VERSION).map(|(name, item)| (name, (item, version)));
     let mut told: BTreeMap<_, _> = known.collect();
     if resumed {
@@ -168,12 +169,11 @@ fn follow(front: &Front, base: Arc<Store>, merged: &Arc<Store>, resumed: bool) {
             }
         }
     }
-    // What upstream's history tells one by one; else a list tells what came of it.
+    // Upstream's history tells changes one by one; without it, a list tells the result.
     let reached = base.progress().resource_version >= version;
     let cursor = base.position(version).ok().filter(|_| reached);
     let mut follower = Follower {
-        cache: front.cache.clone(),
-        aggregation: front.aggregation_now.clone(),
+        process: generation.process.clone(),
         cursor: cursor.unwrap_or_else(|| base.snapshot().cursor),
         base,
         merged: Arc::downgrade(merged),
@@ -196,7 +196,7 @@ impl Follower {
         let mut progress = self.base.subscribe();
         progress.mark_unchanged();
         self.events()?;
-        let aggregation = self.aggregation.load_full();
+        let aggregation = self.process.current_aggregation.load_full();
         let now = ours(&aggregation, |_| NO_VERSION).collect();
         if whole || self.differ(&now) {
             self.relist(&aggregation, now).await?;
@@ -207,7 +207,7 @@ impl Follower {
         (!closed && self.merged.strong_count() > 0).then_some(())
     }
 
-    /// Those of the upstream, in order.
+    /// Tells upstream's events, in order.
     fn events(&mut self) -> Option<()> {
         let merged = self.merged.upgrade()?;
         loop {
@@ -217,7 +217,7 @@ impl Follower {
             }
             for event in events {
                 let object = &event.object;
-                // Ours hide theirs.
+                // A configured APIService hides upstream's.
                 if self.told.contains_key(object.key.as_str()) {
                     continue;
                 }
@@ -245,7 +245,7 @@ impl Follower {
         aggregation: &Aggregation,
         now: BTreeMap<String, Bytes>,
     ) -> Option<()> {
-        let Ok(upstreams) = listed(&self.cache, "").await else {
+        let Ok(upstreams) = listed(&self.process.cache, "").await else {
             return Some(());
         };
         let merged = self.merged.upgrade()?;

@@ -1,4 +1,4 @@
-//! In what representation a cached read is answered.
+//! The representation in which a cached read is answered.
 
 use apifront_watch_cache::read::{BypassReason, Shape};
 use apifront_watch_cache::store::Store;
@@ -11,12 +11,12 @@ use kubernetes_wire::negotiation::{
 use kubernetes_wire::representation::table::TableOptions;
 use kubernetes_wire::representation::{Encoding, Form};
 
-use super::{Plan, list};
+use super::list;
+use super::plan::Plan;
 use crate::flow::Held;
-use crate::server::answer::compression;
-use crate::server::answer::convert;
 use crate::server::answer::cpu_offload::{Behalf, Unmade};
 use crate::server::answer::respond::Answer;
+use crate::server::answer::{compression, convert};
 
 pub(super) fn representation(
     headers: &HeaderMap,

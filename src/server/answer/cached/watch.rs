@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_watch_cache::read::{BypassReason, Shape};
-use apifront_watch_cache::store::{Snapshot, Store};
+use apifront_watch_cache::store::{Filter, Snapshot, Store};
 use apifront_watch_cache::watch::{
     FrameWriter, PartialMessageFrames, TransformedFrames, Watch, WatchOptions, WholeFrames,
 };
@@ -12,13 +12,11 @@ use kubernetes_wire::api::{ListOptions, Status};
 use kubernetes_wire::representation::Encoding;
 use rand::Rng;
 
-use super::filter;
-
 /// Where a watch begins.
 pub(super) enum Start {
     /// With the objects of this state as events.
     State(Arc<Snapshot>),
-    /// After this version.
+    /// With the events after this version.
     Version(u64),
 }
 
@@ -57,6 +55,22 @@ pub(super) fn refuse_half_known(version: u64, store: &Store) -> Result<(), Statu
         ))),
         Err(_) | Ok(_) => Ok(()),
     }
+}
+
+/// The objects that a read selects.
+pub(super) fn filter(
+    namespace: &str,
+    options: ListOptions,
+    store: &Store,
+) -> Result<Filter, BypassReason> {
+    Filter::new(
+        namespace,
+        options.label_selector,
+        options.field_selector,
+        &store.resource,
+    )
+    .map(|filter| filter.of_shard(options.shard_selector))
+    .map_err(|_| BypassReason::FieldSelector)
 }
 
 pub(super) fn watch(

@@ -44,11 +44,11 @@ pub enum CertificateError {
     },
 }
 
-/// What [`ResolvesServerCert`] answers from.
+/// The certificates that [`ResolvesServerCert`] chooses from.
 #[derive(Debug)]
 struct Loaded {
     default: Arc<CertifiedKey>,
-    /// By lower-case name; wildcards as `*.example.com`.
+    /// The others by lower-case name; wildcards as `*.example.com`.
     by_name: HashMap<String, Arc<CertifiedKey>>,
 }
 

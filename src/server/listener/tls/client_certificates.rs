@@ -115,8 +115,8 @@ impl ClientCertVerifier for AnyClientCertificate {
         Ok(ClientCertVerified::assertion())
     }
 
-    /// Not `rustls::crypto::verify_tls12_signature`, here and below: it parses
-    /// the certificate with `webpki`, which refuses version 1.
+    /// Verifies without `rustls::crypto::verify_tls12_signature`, here and below: that
+    /// parses the certificate with `webpki`, which refuses version 1.
     fn verify_tls12_signature(
         &self,
         message: &[u8],

@@ -6,13 +6,9 @@
 //! at a time, with pauses that keep several replicas apart.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apifront_upstream::{Bound, Upstream, UpstreamError, UpstreamKind};
-use apifront_watch_cache::metrics::SelfCheckResult;
-use apifront_watch_cache::store::{Scope, Snapshot, Store, StoredObject};
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::representation::Envelope;
@@ -23,7 +19,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::server::state::generation::Front;
+use crate::metrics::{CacheMetrics, SelfCheckResult};
+use crate::reflector::Cache;
+use crate::store::{Scope, Snapshot, Store, StoredObject};
 
 /// Objects per page, as the reflector asks for.
 const PAGE_SIZE: usize = 500;
@@ -40,14 +38,14 @@ const OFF: Duration = Duration::from_secs(1);
 
 /// What came of the last comparison of a resource.
 #[derive(Clone, Debug)]
-pub(in crate::server) struct Checked {
-    pub(in crate::server) result: SelfCheckResult,
+pub struct Checked {
+    pub result: SelfCheckResult,
     /// Why it was skipped, or what differs; names no object.
-    pub(in crate::server) message: String,
-    pub(in crate::server) version: u64,
+    pub message: String,
+    pub version: u64,
     /// How many were compared.
-    pub(in crate::server) objects: usize,
-    pub(in crate::server) at: Instant,
+    pub objects: usize,
+    pub at: Instant,
 }
 
 /// The last comparison of each resource that is cached.
@@ -55,8 +53,50 @@ pub(in crate::server) struct Checked {
 pub struct SelfChecks(Mutex<HashMap<GroupVersionResource, Checked>>);
 
 impl SelfChecks {
-    pub(in crate::server) fn last(&self, gvr: &GroupVersionResource) -> Option<Checked> {
+    pub fn last(&self, gvr: &GroupVersionResource) -> Option<Checked> {
         self.0.lock().get(gvr).cloned()
+    }
+
+    /// Compares at each interval, for ever. `interval` is asked anew each time;
+    /// zero turns the check off.
+    pub async fn run(
+        &self,
+        cache: &Cache,
+        metrics: &CacheMetrics,
+        interval: impl Fn() -> Duration,
+    ) {
+        loop {
+            let interval = interval();
+            if interval.is_zero() {
+                tokio::time::sleep(OFF).await;
+                continue;
+            }
+            // Replicas started together must not list together.
+            let jitter = rand::rng().random_range(0.75..1.25);
+            tokio::time::sleep(interval.mul_f64(jitter)).await;
+            self.round(cache, metrics).await;
+        }
+    }
+
+    /// Compares every cached resource once.
+    async fn round(&self, cache: &Cache, metrics: &CacheMetrics) {
+        let entries = cache.entries();
+        let cached: HashMap<_, _> = entries.iter().map(|e| (&e.gvr, e)).collect();
+        self.retain(|gvr| cached.get(gvr).is_some_and(|e| e.store().is_some()));
+        for entry in &entries {
+            let Some(store) = entry.store() else { continue };
+            let connected = entry.disconnected_for(Instant::now()).is_zero();
+            let snapshot = store.snapshot();
+            let upstream = entry.upstream();
+            let compared = match connected {
+                true => compare(&upstream, &entry.gvr, &store, &snapshot).await,
+                false => Err(Skipped::Disconnected),
+            };
+            let checked = judge(&entry.gvr, &snapshot, compared);
+            metrics.resource(&entry.gvr).self_checked(checked.result);
+            self.0.lock().insert(entry.gvr.clone(), checked);
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// Forgets what is cached no longer.
@@ -111,48 +151,12 @@ struct PageMeta {
     continue_token: String,
 }
 
-/// Compares at each interval of the current configuration, for ever.
-pub(in crate::server) async fn run(front: Arc<ArcSwap<Front>>) {
-    loop {
-        let interval = front.load().config.cache.self_check_interval;
-        if interval.is_zero() {
-            tokio::time::sleep(OFF).await;
-            continue;
-        }
-        // Replicas started together must not list together.
-        let jitter = rand::rng().random_range(0.75..1.25);
-        tokio::time::sleep(interval.mul_f64(jitter)).await;
-        round(&front.load_full()).await;
-    }
-}
-
-/// Every cached resource once.
-async fn round(front: &Front) {
-    let entries = front.cache.entries();
-    let cached: HashMap<_, _> = entries.iter().map(|e| (&e.gvr, e)).collect();
-    front
-        .self_checks
-        .retain(|gvr| cached.get(gvr).is_some_and(|e| e.store().is_some()));
-    for entry in &entries {
-        let Some(store) = entry.store() else { continue };
-        let connected = entry.disconnected_for(Instant::now()).is_zero();
-        let snapshot = store.snapshot();
-        let upstream = entry.upstream();
-        let compared = match connected {
-            true => compare(&upstream, &entry.gvr, &store, &snapshot).await,
-            false => Err(Skipped::Disconnected),
-        };
-        note(front, &entry.gvr, &snapshot, compared);
-        tokio::time::sleep(PAUSE).await;
-    }
-}
-
-fn note(
-    front: &Front,
+/// Says what came of a comparison, in the log too.
+fn judge(
     gvr: &GroupVersionResource,
     snapshot: &Snapshot,
     compared: Result<Option<Difference>, Skipped>,
-) {
+) -> Checked {
     let version = snapshot.resource_version;
     let (result, message) = match compared {
         Ok(None) => (SelfCheckResult::Match, String::new()),
@@ -173,15 +177,13 @@ fn note(
             (SelfCheckResult::Skipped, skipped.to_string())
         }
     };
-    front.metrics.cache.resource(gvr).self_checked(result);
-    let checked = Checked {
+    Checked {
         result,
         message,
         version,
         objects: snapshot.len(),
         at: Instant::now(),
-    };
-    front.self_checks.0.lock().insert(gvr.clone(), checked);
+    }
 }
 
 /// Compares the state at the snapshot's version, as an exact list would be
@@ -285,7 +287,7 @@ fn hex(hash: &Hash) -> String {
 mod tests {
     use std::sync::OnceLock;
 
-    use apifront_watch_cache::store::{Resource, field_table};
+    use crate::store::{Resource, field_table};
     use kubernetes_wire::representation::{Envelope, Form};
 
     use super::*;

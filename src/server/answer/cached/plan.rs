@@ -1,0 +1,145 @@
+//! How a request is to be read from the cache, decided before the cache is asked.
+
+use apifront_watch_cache::read::{
+    self, BypassReason, Freshness, WatchPlan, legacy_watch, parameters,
+};
+use apifront_watch_cache::store::Store;
+use kubernetes_wire::api::ListOptions;
+use kubernetes_wire::request::{Deadline, Scope};
+
+use super::watch;
+use crate::server::stage::Received;
+
+/// The protocol that the request wants its connection to change to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Upgrade {
+    No,
+    /// A WebSocket, by a handshake that can be answered here.
+    WebSocket,
+    Other,
+}
+
+impl Upgrade {
+    fn of(received: &Received) -> Self {
+        match received.handshake() {
+            Some(_) => Self::WebSocket,
+            None if received.wants_upgrade() => Self::Other,
+            None => Self::No,
+        }
+    }
+}
+
+pub(super) enum Plan {
+    Get(Freshness),
+    List(ListOptions, read::ListPlan),
+    Watch(ListOptions, WatchPlan),
+}
+
+impl Plan {
+    pub(super) fn freshness(&self) -> Freshness {
+        match self {
+            Self::Get(freshness) => *freshness,
+            Self::List(_, plan) => plan.freshness(),
+            Self::Watch(_, WatchPlan::InitialEvents(freshness) | WatchPlan::FromNow(freshness)) => {
+                *freshness
+            }
+            Self::Watch(_, WatchPlan::From(_) | WatchPlan::Unmarked) => Freshness::Any,
+        }
+    }
+
+    pub(super) fn is_of_shard(&self) -> bool {
+        match self {
+            Self::Get(_) => false,
+            Self::List(options, _) | Self::Watch(options, _) => options.shard_selector.is_some(),
+        }
+    }
+
+    /// Whether the store can answer such a read at all: to be known before
+    /// upstream is asked for anything.
+    pub(super) fn check(&self, scope: &Scope<'_>, store: &Store) -> Result<(), BypassReason> {
+        let (Self::List(options, _) | Self::Watch(options, _)) = self else {
+            return Ok(());
+        };
+        watch::filter(scope.namespace, options.clone(), store)?;
+        match self {
+            Self::Watch(options, _) => watch::check(options, store),
+            Self::Get(_) | Self::List(..) => Ok(()),
+        }
+    }
+
+    /// Selects what the grant is about and no more: the selectors are those that
+    /// were authorized. A legacy watch is authorized without any, and its own
+    /// only narrow it.
+    pub(super) fn narrow(
+        self,
+        scope: &Scope<'_>,
+        legacy_watch: bool,
+    ) -> Result<Self, BypassReason> {
+        let narrow = |mut options: ListOptions| {
+            if !legacy_watch {
+                let selected = options.select(scope.label_selector, scope.field_selector);
+                selected.map_err(|_| BypassReason::InvalidOptions)?;
+            }
+            legacy_watch::options(options, scope.name)
+        };
+        Ok(match self {
+            Self::Get(freshness) => Self::Get(freshness),
+            Self::List(options, plan) => Self::List(narrow(options)?, plan),
+            Self::Watch(options, plan) => Self::Watch(narrow(options)?, plan),
+        })
+    }
+}
+
+/// How a request is to be read from the cache; `None` where the cache has no part
+/// in such requests.
+pub(super) fn plan(received: &Received) -> Result<Option<Plan>, BypassReason> {
+    let (info, query) = (received.info(), received.query());
+    let verb = info.verb.as_str();
+    if !matches!(verb, "get" | "list" | "watch") || info.parts.len() > 2 {
+        return Ok(None);
+    }
+    if !received.generation().config.cache.caches(&info.gvr) {
+        return Err(BypassReason::Excluded);
+    }
+    let upgrade = Upgrade::of(received);
+    if upgrade == Upgrade::Other || upgrade == Upgrade::WebSocket && verb != "watch" {
+        return Err(BypassReason::WatchProtocol);
+    }
+    if !info.is_canonical() {
+        return Err(BypassReason::UnusualRequest);
+    }
+    // A watch has a time of its own, `timeoutSeconds`.
+    if verb != "watch" && received.deadline() == Deadline::Unclear {
+        return Err(BypassReason::InvalidOptions);
+    }
+    let options = || {
+        parameters::check_list(query)?;
+        let shard_selector = parameters::shard(query)?;
+        let options = ListOptions::from_query(query);
+        let options = options.map_err(|_| BypassReason::InvalidOptions)?;
+        Ok::<_, BypassReason>(ListOptions {
+            shard_selector,
+            ..options
+        })
+    };
+    let plan = match verb {
+        "get" => {
+            parameters::check_get(query)?;
+            Plan::Get(read::get(query)?)
+        }
+        "list" => {
+            let options = options()?;
+            let plan = read::list(&options)?;
+            Plan::List(options, plan)
+        }
+        _ => {
+            let options = options()?;
+            let plan = match info.is_verb_via_path() {
+                true => legacy_watch::plan(&options)?,
+                false => read::watch(&options)?,
+            };
+            Plan::Watch(options, plan)
+        }
+    };
+    Ok(Some(plan))
+}

@@ -1,0 +1,159 @@
+//! Putting a new configuration in force: every part is built first, and only then
+//! is anything replaced.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use apifront_upstream::Upstream;
+use arc_swap::ArcSwap;
+
+use super::build::{self, AccessControl, BuildError, PreparedAccess};
+use super::start_error::StartError;
+use crate::aggregation::{self, AvailabilityMetrics};
+use crate::audit;
+use crate::authn::CaBundle;
+use crate::config::{Config, Live};
+use crate::server::listener::tls::{AnyClientCertificate, ServerCertificates};
+use crate::server::state::generation::Generation;
+
+/// Puts new configurations in force.
+pub(super) struct Reloader {
+    pub(super) current: Arc<ArcSwap<Generation>>,
+    pub(super) upstream: Arc<ArcSwap<Upstream>>,
+    pub(super) access: AccessControl,
+    pub(super) certificates: Option<Arc<ServerCertificates>>,
+    pub(super) clients: Arc<AnyClientCertificate>,
+    pub(super) embedded: Option<SocketAddr>,
+    pub(super) availability: AvailabilityMetrics,
+}
+
+/// A configuration whose every part is built, and none of it in force.
+struct Prepared {
+    config: Arc<Config>,
+    upstream: Upstream,
+    aggregation: aggregation::Prepared,
+    certificates: Option<Arc<ServerCertificates>>,
+    access: Option<PreparedAccess>,
+    audit: audit::Prepared,
+}
+
+impl Reloader {
+    pub(super) async fn reload_forever(self, live: Arc<Live>) {
+        let mut generation = live.subscribe();
+        while generation.changed().await.is_ok() {
+            let config: Arc<Config> = live.load().clone();
+            if let Err(error) = self.reload(config).await {
+                tracing::error!(%error, "configuration not applied, the running one stays");
+                live.report_error(error.to_string());
+            }
+        }
+    }
+
+    /// Builds everything, then swaps everything: where anything fails, nothing is
+    /// swapped.
+    async fn reload(&self, config: Arc<Config>) -> Result<(), StartError> {
+        let prepared = self.prepare(config).await?;
+        self.commit(prepared);
+        Ok(())
+    }
+
+    async fn prepare(&self, config: Arc<Config>) -> Result<Prepared, StartError> {
+        let running = self.current.load();
+        let settings = build::upstream(&config, self.embedded).await?;
+        let audit = config.observability.audit.as_ref();
+        Ok(Prepared {
+            upstream: Upstream::new(&settings, running.metrics.upstream.clone())?,
+            aggregation: build::aggregation(&config, &running.metrics)?,
+            certificates: server_certificates(&config)?,
+            access: PreparedAccess::new(&config)?,
+            // Last, because it opens files to write to.
+            audit: running.audit.prepare(audit).await?,
+            config,
+        })
+    }
+
+    /// Nothing here can fail.
+    fn commit(&self, prepared: Prepared) {
+        let old = self.current.load_full();
+        let Prepared {
+            config,
+            upstream,
+            aggregation,
+            certificates,
+            access,
+            audit,
+        } = prepared;
+        if let (Some(shown), Some(fresh)) = (&self.certificates, &certificates) {
+            shown.replace(fresh);
+        }
+        self.clients.reload(authorities(&access));
+        let aggregation = Arc::new(aggregation.apply(&old.aggregation, &self.availability));
+        let fresh = Arc::new(Generation {
+            config,
+            gate: self.access.gate(access),
+            aggregation,
+            process: old.process.clone(),
+        });
+        fresh.flow.reload(&fresh.config);
+        fresh
+            .metrics
+            .show_hidden(fresh.config.observability.show_hidden_metrics);
+        fresh.audit.apply(audit);
+        self.upstream.store(Arc::new(upstream));
+        if old.config.upstream != fresh.config.upstream {
+            // Upstream may be another cluster now.
+            fresh.cache.relist();
+            fresh.discovery.upstream_replaced();
+            fresh.deprecations.upstream_replaced();
+        }
+        self.current.store(fresh.clone());
+        fresh.current_aggregation.store(fresh.aggregation.clone());
+        // Requests go to the new servers by now; the cache follows them.
+        show_apis(&fresh);
+        preload(&fresh);
+        fresh.cache.reconfigured();
+        fresh.deprecations.wake();
+    }
+}
+
+pub(super) fn server_certificates(
+    config: &Config,
+) -> Result<Option<Arc<ServerCertificates>>, StartError> {
+    let Some(secure) = &config.serving.secure else {
+        return Ok(None);
+    };
+    let (default, named) = build::certificate_files(secure);
+    let loaded = ServerCertificates::load(&default, &named).map_err(BuildError::from)?;
+    Ok(Some(Arc::new(loaded)))
+}
+
+/// The authorities whose client certificates are asked for.
+pub(super) fn authorities(access: &Option<PreparedAccess>) -> impl Iterator<Item = &CaBundle> {
+    access.iter().flat_map(PreparedAccess::client_authorities)
+}
+
+/// Starts what the configuration wants filled before it is asked for.
+pub(super) fn preload(generation: &Generation) {
+    for pattern in generation.config.cache.preload.clone() {
+        let (cache, config) = (generation.cache.clone(), generation.config.clone());
+        tokio::spawn(async move { cache.preload(&pattern, config.as_ref()).await });
+    }
+}
+
+/// Tells the cache and the documents which APIs are shown, and which servers have
+/// them.
+pub(super) fn show_apis(generation: &Generation) {
+    let hidden = &generation.config.apis.runtime_config;
+    generation.cache.route(generation.aggregation.upstreams());
+    generation.discovery.set_runtime_config(hidden.clone());
+    generation
+        .discovery
+        .set_sources(generation.aggregation.sources());
+    generation
+        .discovery
+        .set_local(generation.aggregation.local());
+    generation.openapi.set_runtime_config(hidden.clone());
+    generation
+        .openapi
+        .set_sources(generation.aggregation.sources());
+}

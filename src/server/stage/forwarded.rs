@@ -1,0 +1,82 @@
+//! A request on its way to an API server.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use apifront_upstream::{Endpoint, Upstream};
+use apifront_watch_cache::read::{OpenWrite, WrittenVersion};
+
+use super::granted::Granted;
+use super::identified::Identified;
+
+/// The server that authorizes the request.
+pub(in crate::server) enum Authority {
+    /// The API server, which is told who asks and authorizes the request itself.
+    Upstream(Arc<Identified>),
+    /// apifront: a backend believes that whoever is passed on to it may.
+    Backend(Arc<Granted>),
+}
+
+/// A forwarded request's way.
+pub(in crate::server) struct Forward {
+    authority: Authority,
+    /// The servers it is for.
+    pub(in crate::server) upstream: Arc<Upstream>,
+    /// API servers already tried.
+    pub(in crate::server) tried: Vec<Arc<Endpoint>>,
+    pub(in crate::server) long_running: bool,
+    /// Upstream may have acted on the request without saying so.
+    pub(in crate::server) outcome_unknown: bool,
+    /// When an API server was asked, or was to be.
+    pub(in crate::server) asked: Option<Instant>,
+    /// When its answer began.
+    pub(in crate::server) answered: Option<Instant>,
+    /// A write that has succeeded, while its answer is passed on.
+    pub(in crate::server) write: Option<(OpenWrite, WrittenVersion)>,
+}
+
+impl Forward {
+    pub(in crate::server) fn new(authority: Authority) -> Self {
+        let upstream = match authority.remote() {
+            Some(remote) => remote.backend.upstream.load_full(),
+            None => authority.generation().cache.upstream(),
+        };
+        Self {
+            upstream,
+            tried: Vec::new(),
+            long_running: authority.info().is_long_running(),
+            outcome_unknown: false,
+            asked: None,
+            answered: None,
+            write: None,
+            authority,
+        }
+    }
+
+    /// How long upstream took to begin its answer, or to fail.
+    pub(in crate::server) fn took(&self) -> Option<Duration> {
+        let answered = self.answered.unwrap_or_else(Instant::now);
+        self.asked
+            .map(|asked| answered.saturating_duration_since(asked))
+    }
+}
+
+impl Deref for Authority {
+    type Target = Identified;
+
+    fn deref(&self) -> &Identified {
+        match self {
+            Self::Upstream(identified) => identified,
+            Self::Backend(granted) => granted,
+        }
+    }
+}
+
+impl Deref for Forward {
+    type Target = Identified;
+
+    fn deref(&self) -> &Identified {
+        &self.authority
+    }
+}

@@ -1,0 +1,54 @@
+//! The latest stage that a request has reached.
+
+use std::sync::Arc;
+
+use super::identified::Identified;
+use super::received::{Head, Received};
+use crate::server::state::generation::Generation;
+
+/// The latest stage a request has reached, for its record.
+pub(in crate::server) enum Stage {
+    /// The connection waits for a request, or it was refused as one that two
+    /// parsers could read differently.
+    Waiting(Arc<Generation>),
+    /// Nobody can tell what is asked for.
+    Unreadable(Box<Head>),
+    Received(Arc<Received>),
+    Identified(Arc<Identified>),
+}
+
+impl Stage {
+    /// The configuration and all parts that the request is served with.
+    pub(in crate::server) fn generation(&self) -> &Arc<Generation> {
+        match self {
+            Self::Waiting(generation) => generation,
+            Self::Unreadable(head) => head.generation(),
+            Self::Received(received) => received.generation(),
+            Self::Identified(identified) => identified.generation(),
+        }
+    }
+
+    pub(in crate::server) fn head(&self) -> Option<&Head> {
+        match self {
+            Self::Waiting(_) => None,
+            Self::Unreadable(head) => Some(head),
+            Self::Received(received) => Some(received),
+            Self::Identified(identified) => Some(identified),
+        }
+    }
+
+    pub(in crate::server) fn received(&self) -> Option<&Received> {
+        match self {
+            Self::Waiting(_) | Self::Unreadable(_) => None,
+            Self::Received(received) => Some(received),
+            Self::Identified(identified) => Some(identified),
+        }
+    }
+
+    pub(in crate::server) fn identified(&self) -> Option<&Arc<Identified>> {
+        match self {
+            Self::Identified(identified) => Some(identified),
+            Self::Waiting(_) | Self::Unreadable(_) | Self::Received(_) => None,
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The refusal of a request to protect this process.
+
+use http::StatusCode;
+use pingora_proxy::Session;
+
+use super::access_log::Finished;
+use super::context::RequestContext;
+
+/// A request is refused because there are too many.
+pub(in crate::server) struct TooManyRequests(());
+
+impl TooManyRequests {
+    /// Counts the refusal of a request.
+    pub(super) fn note(session: &Session, ctx: &mut RequestContext) -> Self {
+        ctx.reply.code = StatusCode::TOO_MANY_REQUESTS.as_u16();
+        Finished::new(session, ctx).terminated();
+        Self(())
+    }
+}

@@ -1,0 +1,39 @@
+//! The parts of the server that live as long as the process.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use apifront_watch_cache::read::{OwnWrites, Shards, SharedReads};
+use apifront_watch_cache::reflector::Cache;
+use apifront_watch_cache::self_check::SelfChecks;
+use arc_swap::ArcSwap;
+
+use super::drain::Drain;
+use crate::aggregation::Aggregation;
+use crate::audit::Audit;
+use crate::deprecation::Deprecations;
+use crate::discovery::Discovery;
+use crate::flow::Flow;
+use crate::health::Health;
+use crate::metrics::Metrics;
+use crate::openapi::OpenApi;
+
+/// A reload leaves each of these in place; some are told of the new configuration.
+pub struct ProcessState {
+    pub cache: Arc<Cache>,
+    /// The aggregation of the current generation, for tasks that outlive theirs.
+    pub current_aggregation: ArcSwap<Aggregation>,
+    pub discovery: Arc<Discovery>,
+    pub shared_reads: SharedReads,
+    pub shards: Shards,
+    pub own_writes: Arc<OwnWrites>,
+    pub openapi: Arc<OpenApi>,
+    pub health: Arc<Health>,
+    pub metrics: Arc<Metrics>,
+    pub flow: Arc<Flow>,
+    pub audit: Arc<Audit>,
+    pub deprecations: Arc<Deprecations>,
+    pub drain: Arc<Drain>,
+    pub self_checks: SelfChecks,
+    pub started: Instant,
+}
