@@ -32,6 +32,7 @@ pub mod flags;
 mod flow;
 mod live;
 pub mod observability;
+mod overrides;
 mod parse;
 mod quantity;
 pub mod raw;
