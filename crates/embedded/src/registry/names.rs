@@ -1,7 +1,9 @@
 //! Which names objects may have (apimachinery `util/validation`).
 
-use super::Resource;
+use kubernetes_wire::api::dns_name::{MAX_LABEL, MAX_SUBDOMAIN, is_dns_label, is_dns_subdomain};
 use kubernetes_wire::api::query::go_quote;
+
+use super::Resource;
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -22,20 +24,20 @@ pub fn check_name(resource: &Resource, name: &str) -> Result<(), String> {
 }
 
 pub fn dns_subdomain_problem(name: &str) -> Option<String> {
-    if name.len() > 253 {
-        return Some("must be no more than 253 bytes".to_owned());
+    if name.len() > MAX_SUBDOMAIN {
+        return Some(format!("must be no more than {MAX_SUBDOMAIN} bytes"));
     }
-    (!name.split('.').all(is_label)).then(|| SUBDOMAIN.to_owned())
+    (!is_dns_subdomain(name)).then(|| SUBDOMAIN.to_owned())
 }
 
 fn label_problem(name: &str) -> Option<String> {
     if name.contains('.') {
         return Some("must not contain dots".to_owned());
     }
-    if name.len() > 63 {
-        return Some("must be no more than 63 bytes".to_owned());
+    if name.len() > MAX_LABEL {
+        return Some(format!("must be no more than {MAX_LABEL} bytes"));
     }
-    (!is_label(name)).then(|| LABEL.to_owned())
+    (!is_dns_label(name)).then(|| LABEL.to_owned())
 }
 
 fn path_segment_problem(name: &str) -> Option<String> {
@@ -46,16 +48,6 @@ fn path_segment_problem(name: &str) -> Option<String> {
             .find(|&c| name.contains(c))
             .map(|c| format!("may not contain '{c}'")),
     }
-}
-
-fn is_label(text: &str) -> bool {
-    let edge = |c: Option<u8>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    let bytes = text.as_bytes();
-    edge(bytes.first().copied())
-        && edge(bytes.last().copied())
-        && bytes
-            .iter()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == b'-')
 }
 
 #[cfg(test)]
