@@ -37,7 +37,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("watch", READERS),
     ("authn", &["request", "upstream", "config"]),
     ("authz", &["request", "upstream", "config", "authn"]),
-    ("identity", &["config", "authn", "authz"]),
+    ("identity", &["config", "upstream", "authn", "authz"]),
     (
         "aggregation",
         &["config", "upstream", "request", "representation"],
