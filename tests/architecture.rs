@@ -41,7 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("authn", &["request", "upstream", "config"]),
     ("authz", &["request", "upstream", "config", "authn"]),
-    ("identity", &["config", "authn", "authz"]),
+    ("identity", &["config", "upstream", "authn", "authz"]),
     (
         "aggregation",
         &["config", "upstream", "request", "representation"],

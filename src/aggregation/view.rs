@@ -11,9 +11,9 @@ use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
 use kubernetes_wire::api::status::{self, Details};
 use kubernetes_wire::api::{GroupResource, Status, go_json};
+use kubernetes_wire::representation::list::List;
 use kubernetes_wire::representation::scan;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -181,31 +181,14 @@ pub struct Upstreams {
 impl Upstreams {
     /// From an APIServiceList; `None` if this is none.
     pub fn parse(list: &[u8]) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct List<'a> {
-            metadata: ListMetadata,
-            #[serde(borrow)]
-            items: Option<Vec<&'a RawValue>>,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct ListMetadata {
-            resource_version: String,
-        }
-        let list: List = serde_json::from_slice(list).ok()?;
-        let named = |item: &&RawValue| {
-            let name = scan::text_at(item.get().as_bytes(), &["metadata", "name"])?;
-            let bytes = Bytes::copy_from_slice(item.get().as_bytes());
-            Some((name.into_owned(), bytes))
+        let list = List::from_json(list, usize::MAX).ok()?;
+        let named = |item: &&[u8]| {
+            let name = scan::text_at(item, &["metadata", "name"])?;
+            Some((name.into_owned(), Bytes::copy_from_slice(item)))
         };
         Some(Self {
-            resource_version: list.metadata.resource_version.parse().ok()?,
-            items: list
-                .items
-                .unwrap_or_default()
-                .iter()
-                .map(named)
-                .collect::<Option<_>>()?,
+            resource_version: list.resource_version.parse().ok()?,
+            items: list.items.iter().map(named).collect::<Option<_>>()?,
         })
     }
 

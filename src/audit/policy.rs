@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use kubernetes_wire::api::dns_name::is_dns_subdomain;
 use serde_json::{Map, Value};
 
 use super::level::{Decision, Level, Stage, Stages};
@@ -18,9 +19,6 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Nesting of a policy is 5; `metadata` may have annotations.
 const MAX_DEPTH: usize = 16;
-
-/// A DNS subdomain has at most this many bytes (RFC 1123).
-const MAX_GROUP_NAME: usize = 253;
 
 /// Reads a policy file. All that is wrong with it comes at once.
 pub fn load(file: &Path) -> Result<Policy, ConfigErrors> {
@@ -343,17 +341,6 @@ impl Reader {
             });
         }
     }
-}
-
-fn is_dns_subdomain(text: &str) -> bool {
-    let label = |label: &str| {
-        let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-        !label.is_empty()
-            && label.bytes().all(fine)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    text.len() <= MAX_GROUP_NAME && text.split('.').all(label)
 }
 
 #[cfg(test)]

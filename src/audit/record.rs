@@ -196,7 +196,7 @@ impl Record {
             code => code,
         };
         out.extend_from_slice(b",\"code\":");
-        text::three_digits(code.into(), out);
+        text::three_digits(code, out);
         out.push(b'}');
     }
 

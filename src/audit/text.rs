@@ -3,8 +3,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use chrono::{DateTime, Utc};
 use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::representation::transcode::text;
+use kubernetes_wire::representation::transcode::time::Moment;
 
 /// A JSON object that is being written.
 pub(super) struct Object<'o> {
@@ -78,89 +80,32 @@ pub(super) fn user(user: Option<&UserInfo>, out: &mut Vec<u8>) {
     object.end();
 }
 
-/// Date and time of the day in UTC, as RFC 3339 has them but for this mark between
-/// hours, minutes and seconds. Returns the microseconds that are left.
-fn civil(at: SystemTime, mark: u8, out: &mut Vec<u8>) -> u64 {
-    let since = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    let seconds = since.as_secs();
-    let (year, month, day) = date(seconds / 86_400);
-    let of_day = seconds % 86_400;
-    two_digits(year / 100, out);
-    two_digits(year, out);
-    out.push(b'-');
-    two_digits(month, out);
-    out.push(b'-');
-    two_digits(day, out);
-    out.push(b'T');
-    two_digits(of_day / 3600, out);
-    out.push(mark);
-    two_digits(of_day / 60 % 60, out);
-    out.push(mark);
-    two_digits(of_day % 60, out);
-    out.push(b'.');
-    since.subsec_micros().into()
-}
-
 /// `metav1.MicroTime`, with its quotes.
 pub(super) fn micro_time(at: SystemTime, out: &mut Vec<u8>) {
-    out.push(b'"');
-    let micros = civil(at, b':', out);
-    two_digits(micros / 10_000, out);
-    two_digits(micros / 100, out);
-    two_digits(micros, out);
-    out.extend_from_slice(b"Z\"");
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    let nanos = since.subsec_nanos().cast_signed();
+    let moment = i64::try_from(since.as_secs()).map(|seconds| Moment::new(seconds, nanos));
+    match moment {
+        Ok(Ok(moment)) => moment.write(true, out),
+        // A clock beyond the year 9999 shows no time.
+        _ => out.extend_from_slice(b"null"),
+    }
 }
 
 /// As it stands in the names of rotated files: `2006-01-02T15-04-05.000`.
 pub(super) fn file_time(at: SystemTime) -> String {
-    let mut out = Vec::with_capacity(23);
-    let micros = civil(at, b'-', &mut out);
-    three_digits(micros / 1000, &mut out);
-    String::from_utf8(out).unwrap_or_default()
+    let at: DateTime<Utc> = at.max(UNIX_EPOCH).into();
+    at.format("%Y-%m-%dT%H-%M-%S%.3f").to_string()
 }
 
 /// The last digit.
-fn digit(value: u64) -> u8 {
+fn digit(value: u16) -> u8 {
     b'0'.wrapping_add((value % 10) as u8)
 }
 
-/// The last two digits: twice in each event there are ten of them, and division
-/// by constants is cheap.
-fn two_digits(value: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(&[digit(value / 10), digit(value)]);
-}
-
 /// The last three digits.
-pub(super) fn three_digits(value: u64, out: &mut Vec<u8>) {
-    out.push(digit(value / 100));
-    two_digits(value, out);
-}
-
-/// Year, month and day of the Gregorian calendar, of a day since 1970. Counted
-/// from March, so that the leap day is the last of its year.
-#[expect(
-    clippy::arithmetic_side_effects,
-    reason = "u64::MAX seconds are fewer than 2^48 days, and no difference is below zero"
-)]
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let era = days / 146_097;
-    let of_era = days % 146_097;
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let january_or_february = month >= 10;
-    let month = if january_or_february {
-        month - 9
-    } else {
-        month + 3
-    };
-    (
-        era * 400 + year + u64::from(january_or_february),
-        month,
-        day,
-    )
+pub(super) fn three_digits(value: u16, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[digit(value / 100), digit(value / 10), digit(value)]);
 }
 
 #[cfg(test)]

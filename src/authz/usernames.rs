@@ -1,5 +1,7 @@
 //! User names that stand for something in the cluster.
 
+use kubernetes_wire::api::dns_name::{is_dns_label, is_dns_subdomain};
+
 /// Namespace and name of `system:serviceaccount:<namespace>:<name>`.
 pub fn service_account(username: &str) -> Option<(&str, &str)> {
     let (namespace, name) = username
@@ -12,23 +14,6 @@ pub fn service_account(username: &str) -> Option<(&str, &str)> {
 pub fn node_name(username: &str) -> Option<&str> {
     let name = username.strip_prefix("system:node:")?;
     is_dns_subdomain(name).then_some(name)
-}
-
-/// RFC 1123, lower case, at most 253 characters.
-pub fn is_dns_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_label_text)
-}
-
-fn is_dns_label(text: &str) -> bool {
-    text.len() <= 63 && is_label_text(text)
-}
-
-fn is_label_text(text: &str) -> bool {
-    let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let bytes = text.as_bytes();
-    bytes.first().is_some_and(alphanumeric)
-        && bytes.last().is_some_and(alphanumeric)
-        && bytes.iter().all(|b| alphanumeric(b) || *b == b'-')
 }
 
 #[cfg(test)]

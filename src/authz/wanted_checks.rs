@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 
+use kubernetes_wire::api::dns_name::is_dns_subdomain;
 use kubernetes_wire::api::query::go_quote;
 use kubernetes_wire::api::user::MASTERS;
 use kubernetes_wire::api::{Attributes, GroupVersionResource};
 
 use super::impersonation::{Mode, on_field};
-use super::usernames::{is_dns_subdomain, node_name, service_account};
+use super::usernames::{node_name, service_account};
 
 /// From how many on the constrained modes first ask for all at once.
 pub const MANY: usize = 4;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use kubernetes_wire::api::GroupVersion;
+use kubernetes_wire::api::dns_name::is_dns_label;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -286,12 +287,12 @@ fn checked(
     let version = version.unwrap_or_default();
     if version.is_empty() {
         wrong("spec.version", "needed");
-    } else if !is_label(&version) {
+    } else if !is_dns_label(&version) {
         wrong("spec.version", "must be a DNS label like v1beta1");
     }
     if group.is_empty() && version != "v1" {
         wrong("spec.group", "needed: only v1 may have an empty group");
-    } else if !group.is_empty() && !group.split('.').all(is_label) {
+    } else if !group.is_empty() && !group.split('.').all(is_dns_label) {
         wrong("spec.group", "must be a DNS name");
     }
     let name = format!("{version}.{group}");
@@ -343,10 +344,10 @@ fn checked(
             None
         }
         Some(raw) => {
-            if !raw.namespace.split('.').all(is_label) {
+            if !raw.namespace.split('.').all(is_dns_label) {
                 wrong("spec.service.namespace", "needed, a DNS label");
             }
-            if !raw.name.split('.').all(is_label) {
+            if !raw.name.split('.').all(is_dns_label) {
                 wrong("spec.service.name", "needed, a DNS label");
             }
             let port = match raw.port.map(u16::try_from) {
@@ -375,16 +376,6 @@ fn checked(
         manifest,
         file: file.to_owned(),
     })
-}
-
-/// RFC 1123.
-fn is_label(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    (1..=63).contains(&bytes.len())
-        && bytes.iter().all(|b| alphanumeric(b) || *b == b'-')
-        && bytes.first().is_some_and(alphanumeric)
-        && bytes.last().is_some_and(alphanumeric)
 }
 
 fn decode(text: &str) -> Result<Vec<u8>, &'static str> {

@@ -1,6 +1,5 @@
 //! From the document as written to the checked [`Config`].
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -10,6 +9,7 @@ use apifront_watch_cache::Consistency;
 
 use super::access::{Access, Delegated};
 use super::aggregation::{Aggregation, Apis};
+use super::overrides::Overrides;
 use super::quantity::{Quantity, parse_bytes};
 use super::serving::DefaultPorts;
 use super::{
@@ -44,8 +44,7 @@ pub(super) enum Shape {
 #[derive(Default)]
 pub(super) struct Check {
     errors: Vec<FieldError>,
-    /// Field path to the flag that set it.
-    flags: BTreeMap<&'static str, &'static str>,
+    flags: Overrides,
 }
 
 impl Config {
@@ -53,7 +52,7 @@ impl Config {
     pub(super) fn check(
         raw: &raw::FrontConfiguration,
         shape: Shape,
-        flags: BTreeMap<&'static str, &'static str>,
+        flags: Overrides,
     ) -> Result<Self, Vec<FieldError>> {
         let mut check = Check {
             errors: Vec::new(),
@@ -128,7 +127,7 @@ impl Check {
 
     pub(super) fn error(&mut self, field: &str, value: &str, problem: &str) {
         let field = match self.flags.get(field) {
-            Some(flag) => (*flag).to_owned(),
+            Some(flag) => flag.clone(),
             None => field.to_owned(),
         };
         self.errors.push(FieldError {

@@ -21,6 +21,7 @@ pub mod flags;
 mod flow;
 mod live;
 pub mod observability;
+mod overrides;
 mod parse;
 mod quantity;
 pub mod raw;

@@ -3,28 +3,15 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use apifront_upstream::is_hop_by_hop;
 use http::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
-    SEC_WEBSOCKET_PROTOCOL, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, SEC_WEBSOCKET_PROTOCOL, TRANSFER_ENCODING,
+    UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::authn::RequestHeaderNames;
 use crate::authn::bearer::{self, TOKEN_PROTOCOL_PREFIX};
-
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-
-/// Hop-by-hop, whether `Connection` names them or not (RFC 9110 7.6.1).
-/// `Connection` and `Upgrade` have rules of their own.
-const HOP_BY_HOP: [HeaderName; 6] = [
-    KEEP_ALIVE,
-    PROXY_CONNECTION,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    TE,
-    TRAILER,
-];
 
 /// Never removed, even if `Connection` names them: they say where a request
 /// goes and where its body ends, and without them one request could become
@@ -50,7 +37,7 @@ pub fn changes(
         if FRAMING.contains(name) || *name == UPGRADE || *name == CONNECTION {
             return false;
         }
-        HOP_BY_HOP.contains(name)
+        is_hop_by_hop(name)
             || named.iter().any(|n| n == name.as_str())
             || claims_identity(name.as_str())
             || configured.is_some_and(|names| names.contains(name.as_str()))

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
+use kubernetes_wire::api::dns_name::{MAX_LABEL, MAX_SUBDOMAIN};
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use parking_lot::RwLock;
 
@@ -21,12 +22,6 @@ const MAX_NAMES: usize = 8192;
 /// Names of one group version: resources, and each with its subresources. The
 /// core group, the largest, has 40.
 const MAX_OF_GROUP_VERSION: usize = 256;
-
-/// Bytes of a group: that of a DNS subdomain (RFC 1123).
-const MAX_GROUP_BYTES: usize = 253;
-
-/// Bytes of a version, a resource, a subresource: that of a DNS label.
-const MAX_LABEL_BYTES: usize = 63;
 
 /// A resource, or a subresource of one, that exists.
 #[derive(Clone)]
@@ -91,10 +86,10 @@ impl KnownNames {
             return Some(name);
         }
         let is_short = |text: &str, most: usize| text.len() <= most && is_plain(text);
-        let fits = is_short(&gvr.group, MAX_GROUP_BYTES)
+        let fits = is_short(&gvr.group, MAX_SUBDOMAIN)
             && [&*gvr.version, &*gvr.resource, subresource]
                 .iter()
-                .all(|text| is_short(text, MAX_LABEL_BYTES));
+                .all(|text| is_short(text, MAX_LABEL));
         if !fits {
             return None;
         }
@@ -166,12 +161,12 @@ mod tests {
         }
         assert_eq!(known.0.read().count, MAX_NAMES);
         assert!(known.find(&gvr("", "v1", "pods"), "").is_some());
-        let long = "x".repeat(MAX_LABEL_BYTES + 1);
+        let long = "x".repeat(MAX_LABEL + 1);
         for (group, version, resource, subresource) in [
             ("x", "v1", "r", &*long),
             ("x", "v1", &long, ""),
             ("x", &long, "r", ""),
-            (&"x".repeat(MAX_GROUP_BYTES + 1), "v1", "r", ""),
+            (&"x".repeat(MAX_SUBDOMAIN + 1), "v1", "r", ""),
             ("x", "v1", "\"r\"", ""),
             ("x", "v1", "r", "\n"),
         ] {

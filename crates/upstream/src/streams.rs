@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use h2::client::{Connection, SendRequest};
 use h2::{Ping, PingPong};
-use http::header::{CONNECTION, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE};
+use http::header::HOST;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Request, Response, Uri};
 use parking_lot::Mutex;
@@ -25,6 +25,7 @@ use prometheus::IntGauge;
 use super::Endpoint;
 use super::alone::{AloneBody, AloneError};
 use super::connect::{ConnectError, Io, Offer, Spoken, connect};
+use super::hop_by_hop::HOP_BY_HOP;
 
 /// Streams on one connection: thousands of watches need tens of connections,
 /// and the loss of one ends no more than this many.
@@ -59,16 +60,6 @@ const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// A connection without streams is closed before the API server, or a load
 /// balancer on the way, closes it under a request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// They belong to one HTTP/1.1 connection (RFC 9113, 8.2.2).
-const OF_HTTP1: [HeaderName; 6] = [
-    CONNECTION,
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-];
 
 /// How a request goes to the server.
 pub(super) enum Way {
@@ -333,7 +324,8 @@ pub fn is_unprocessed(error: &h2::Error) -> bool {
 
 fn for_http2(endpoint: &Endpoint, request: &Request<()>) -> Result<Request<()>, http::Error> {
     let mut request = request.clone();
-    for name in OF_HTTP1.iter().chain([&HOST]) {
+    // They belong to one HTTP/1.1 connection (RFC 9113, 8.2.2).
+    for name in HOP_BY_HOP.iter().chain([&HOST]) {
         request.headers_mut().remove(name);
     }
     let mut parts = request.uri().clone().into_parts();

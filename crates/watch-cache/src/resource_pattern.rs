@@ -3,6 +3,7 @@
 use std::fmt;
 
 use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::api::dns_name::is_dns_label;
 
 /// Some resources, as `kubectl` names them: `RESOURCE[.VERSION][.GROUP]`.
 ///
@@ -26,7 +27,7 @@ impl ResourcePattern {
             return Some(Self::All);
         }
         let (resource, rest) = text.split_once('.').unwrap_or((text, ""));
-        if text.ends_with('.') || (resource != "*" && !is_label(resource)) {
+        if text.ends_with('.') || (resource != "*" && !is_dns_label(resource)) {
             return None;
         }
         let (version, group) = match rest.split_once('.') {
@@ -35,7 +36,7 @@ impl ResourcePattern {
             Some((version, group)) if is_version(version) => (Some(version), group),
             _ => (None, rest),
         };
-        if !group.is_empty() && !group.split('.').all(is_label) {
+        if !group.is_empty() && !group.split('.').all(is_dns_label) {
             return None;
         }
         match (resource, version) {
@@ -69,17 +70,6 @@ impl ResourcePattern {
     pub fn names_one_resource(&self) -> bool {
         matches!(self, Self::GroupResource { .. } | Self::Exact(_))
     }
-}
-
-/// A DNS-1123 label.
-fn is_label(text: &str) -> bool {
-    !text.is_empty()
-        && text.len() <= 63
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 /// `v1`, `v2beta1`: what tells `pods.v1` from `deployments.apps`.

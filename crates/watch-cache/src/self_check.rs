@@ -12,11 +12,10 @@ use apifront_upstream::{Bound, Upstream, UpstreamError, UpstreamKind};
 use bytes::Bytes;
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::representation::Envelope;
+use kubernetes_wire::representation::list::List;
 use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rand::Rng;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use crate::metrics::{CacheMetrics, SelfCheckResult};
@@ -135,22 +134,6 @@ struct Difference {
     upstream: String,
 }
 
-#[derive(Deserialize)]
-struct Page<'a> {
-    metadata: PageMeta,
-    #[serde(borrow, default)]
-    items: Option<Vec<&'a RawValue>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PageMeta {
-    #[serde(default)]
-    resource_version: String,
-    #[serde(default, rename = "continue")]
-    continue_token: String,
-}
-
 /// Says what came of a comparison, in the log too.
 fn judge(
     gvr: &GroupVersionResource,
@@ -202,14 +185,14 @@ async fn compare(
     let mut listed = Vec::new();
     while let Some(query) = first.take().or_else(|| continued(&next)) {
         let body = page(upstream, &format!("{}{query}", gvr.path())).await?;
-        let page: Page = serde_json::from_slice(&body)?;
-        if page.metadata.resource_version != version.to_string() {
-            return Err(Skipped::Version(page.metadata.resource_version));
+        // The bytes of a page are limited, and with them its items.
+        let page = List::from_json(&body, usize::MAX)?;
+        if page.resource_version != version.to_string() {
+            return Err(Skipped::Version(page.resource_version));
         }
-        let items = page.items.into_iter().flatten();
         // Hashes, not objects: a large resource must not be held twice.
-        listed.extend(items.map(|item| listed_item(item.get().as_bytes(), store)));
-        next = page.metadata.continue_token;
+        listed.extend(page.items.iter().map(|item| listed_item(item, store)));
+        next = page.continue_token;
     }
     // Kept meanwhile, or made again from the history: either is what clients
     // would get.

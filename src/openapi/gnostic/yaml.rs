@@ -1,6 +1,9 @@
 //! YAML as gnostic keeps values of any type in: blocks of go-yaml v3 (indented
 //! by 4, lines of any length), which is not what kube-apiserver answers YAML in.
 
+use kubernetes_wire::representation::yaml::analysis::{
+    Analysis, escape, is_break, is_printable_v3,
+};
 use kubernetes_wire::representation::yaml::is_number_or_time;
 
 use super::node::Node;
@@ -125,61 +128,22 @@ fn is_word(text: &str) -> bool {
     )
 }
 
-fn is_break(c: char) -> bool {
-    matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
-}
-
-fn is_printable(c: char) -> bool {
-    c == '\n'
-        || c != '\u{feff}'
-            && matches!(c, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
-        || c >= '\u{10000}'
-}
-
-/// go-yaml's `yaml_emitter_analyze_scalar` and `select_scalar_style`.
+/// go-yaml's `select_scalar_style`.
 fn style(text: &str, key: bool) -> Style {
-    let spaced = |c: Option<char>| c.is_none_or(|c| matches!(c, ' ' | '\t') || is_break(c));
-    let mut indicators = text.starts_with("---") || text.starts_with("...");
-    let (mut special, mut tabs, mut lines) = (false, false, false);
-    let (mut break_space, mut space_break) = (false, false);
-    let mut previous = None;
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        let next = chars.peek().copied();
-        indicators |= match (previous, c) {
-            (
-                None,
-                '#' | ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%'
-                | '@' | '`',
-            ) => true,
-            (None, '?' | '-') | (_, ':') => spaced(next),
-            (Some(_), '#') => spaced(previous),
-            _ => false,
-        };
-        tabs |= c == '\t';
-        special |= c != '\t' && !is_printable(c);
-        break_space |= c == ' ' && previous.is_some_and(is_break);
-        space_break |= is_break(c) && previous == Some(' ');
-        lines |= is_break(c);
-        previous = Some(c);
-    }
-    let edge = |c: char| c == ' ' || is_break(c);
-    let plain = !(text.starts_with(edge) || text.ends_with(edge))
-        && !(break_space || space_break || tabs || special || lines || indicators);
-    let single_quoted = !(break_space || space_break || tabs || special);
-    let literal = !(text.is_empty() || text.ends_with(' ') || space_break || special);
+    let found = Analysis::new(text, is_printable_v3);
     if text.contains('\n') {
-        return if literal && !key {
-            Style::Literal
-        } else {
+        let foul = text.ends_with(' ') || found.space_break || found.special;
+        return if foul || key {
             Style::DoubleQuoted
+        } else {
+            Style::Literal
         };
     }
     if is_word(text) || is_number_or_time(text) {
         Style::DoubleQuoted
-    } else if plain {
+    } else if found.allows_plain() {
         Style::Plain
-    } else if single_quoted && !lines {
+    } else if found.allows_single_quoted() && !found.multiline {
         Style::SingleQuoted
     } else {
         Style::DoubleQuoted
@@ -189,35 +153,12 @@ fn style(text: &str, key: bool) -> Style {
 fn double_quoted(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
-        let short = match c {
-            '\0' => '0',
-            '\u{7}' => 'a',
-            '\u{8}' => 'b',
-            '\t' => 't',
-            '\n' => 'n',
-            '\u{b}' => 'v',
-            '\u{c}' => 'f',
-            '\r' => 'r',
-            '\u{1b}' => 'e',
-            '"' | '\\' => c,
-            '\u{85}' => 'N',
-            '\u{2028}' => 'L',
-            '\u{2029}' => 'P',
-            c if is_printable(c) => {
-                out.push(c);
-                continue;
-            }
-            c => {
-                out.push_str(&match u32::from(c) {
-                    code @ 0..=0xff => format!("\\x{code:02X}"),
-                    code @ 0..=0xffff => format!("\\u{code:04X}"),
-                    code => format!("\\U{code:08X}"),
-                });
-                continue;
-            }
-        };
-        out.push('\\');
-        out.push(short);
+        if is_printable_v3(c) && !matches!(c, '\n' | '"' | '\\' | '\u{2028}' | '\u{2029}') {
+            out.push(c);
+        } else {
+            out.push('\\');
+            out.push_str(&escape(c));
+        }
     }
     out.push('"');
 }

@@ -2,10 +2,10 @@
 //! aggregator rewrites them: Go's `httputil.ReverseProxy` and apimachinery
 //! `util/proxy`.
 
+use apifront_upstream::HOP_BY_HOP;
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONNECTION, HeaderName, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE,
+    ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONNECTION, HeaderName,
 };
 use http::{HeaderMap, HeaderValue, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
@@ -43,18 +43,6 @@ const OF_THE_ORIGIN: [HeaderName; 4] = [
     ACCESS_CONTROL_ALLOW_HEADERS,
     ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN,
-];
-
-/// Headers of one connection (RFC 9110, 7.6.1), beside those that its framing needs
-/// and that HTTP takes care of.
-const OF_THE_CONNECTION: [HeaderName; 7] = [
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    TE,
-    TRAILER,
-    UPGRADE,
 ];
 
 /// The request line and what tells a backend of the way it came. The aggregator
@@ -124,7 +112,9 @@ pub(in crate::server) fn answer(
     for name in named.filter(|name| !is_framing(name)) {
         header.remove_header(&name);
     }
-    for name in OF_THE_ORIGIN.iter().chain(&OF_THE_CONNECTION) {
+    // HTTP takes care of the framing.
+    let of_the_connection = HOP_BY_HOP.iter().filter(|name| !is_framing(name));
+    for name in OF_THE_ORIGIN.iter().chain(of_the_connection) {
         header.remove_header(name);
     }
     header.append_header(AUDIT_ID, audit_id)?;

@@ -5,11 +5,9 @@
 use std::time::{Duration, Instant};
 
 use apifront_upstream::alone::{AloneBody, AloneError};
+use apifront_upstream::is_hop_by_hop;
 use bytes::Bytes;
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, TE, TRAILER, TRANSFER_ENCODING,
-    UPGRADE,
-};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRAILER, TRANSFER_ENCODING};
 use http::{Method, Request, Response, Version};
 use http_body_util::BodyExt;
 use kubernetes_wire::api::Status;
@@ -35,15 +33,6 @@ const LAST_EVENT: Duration = Duration::from_secs(1);
 /// Upstream ended the connection, not the answer.
 const BROKE_OFF: &str = "upstream_broke_off";
 const CLIENT_GONE: &str = "client_gone";
-
-const HOP_BY_HOP: [HeaderName; 6] = [
-    CONNECTION,
-    TE,
-    TRAILER,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    HeaderName::from_static("keep-alive"),
-];
 
 /// Whether the request is forwarded here rather than by pingora, which would
 /// send chunks to HTTP/1.0 clients too.
@@ -170,7 +159,7 @@ pub(in crate::server) async fn send_head(
     let headers = head.headers.len().saturating_add(2);
     let mut header = ResponseHeader::build(head.status, Some(headers))?;
     for (name, value) in &head.headers {
-        if !HOP_BY_HOP.contains(name) {
+        if !is_hop_by_hop(name) {
             header.append_header(name, value)?;
         }
     }

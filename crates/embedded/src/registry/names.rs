@@ -1,6 +1,6 @@
 //! Names of objects follow rules (apimachinery `util/validation`).
 
-use kubernetes_wire::api::label_name::{is_dns_label, is_subdomain};
+use kubernetes_wire::api::dns_name::{MAX_LABEL, MAX_SUBDOMAIN, is_dns_label, is_dns_subdomain};
 use kubernetes_wire::api::query::go_quote;
 
 use super::resource::Resource;
@@ -24,18 +24,18 @@ pub fn check_name(resource: &Resource, name: &str) -> Result<(), String> {
 }
 
 fn dns_subdomain_problem(name: &str) -> Option<String> {
-    if name.len() > 253 {
-        return Some("must be no more than 253 bytes".to_owned());
+    if name.len() > MAX_SUBDOMAIN {
+        return Some(format!("must be no more than {MAX_SUBDOMAIN} bytes"));
     }
-    (!is_subdomain(name)).then(|| SUBDOMAIN.to_owned())
+    (!is_dns_subdomain(name)).then(|| SUBDOMAIN.to_owned())
 }
 
 fn label_problem(name: &str) -> Option<String> {
     if name.contains('.') {
         return Some("must not contain dots".to_owned());
     }
-    if name.len() > 63 {
-        return Some("must be no more than 63 bytes".to_owned());
+    if name.len() > MAX_LABEL {
+        return Some(format!("must be no more than {MAX_LABEL} bytes"));
     }
     (!is_dns_label(name)).then(|| LABEL.to_owned())
 }

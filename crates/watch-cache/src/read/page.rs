@@ -8,6 +8,7 @@
 use std::slice;
 use std::sync::Arc;
 
+use kubernetes_wire::api::dns_name::is_dns_label;
 use kubernetes_wire::api::{
     ContinueToken, FieldSelector, GroupVersionResource, LabelSelector, ListOptions,
 };
@@ -95,15 +96,6 @@ fn indexed_field(gvr: &GroupVersionResource) -> Option<&'static str> {
         ("", "pods") | ("resource.k8s.io", "resourceslices") => Some("spec.nodeName"),
         _ => None,
     }
-}
-
-/// RFC 1123, what a namespace may be called.
-fn is_dns_label(name: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    (1..=63).contains(&name.len())
-        && name.bytes().all(inner)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
 }
 
 /// The objects of one answer, and its `metadata`.

@@ -1,6 +1,8 @@
 //! What may be the key and the value of a label, in the words of apimachinery
 //! `util/validation`.
 
+use super::dns_name::{MAX_SUBDOMAIN, is_subdomain_of_any_length};
+
 const NAME_PART: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', \
     and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
     '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
@@ -17,7 +19,6 @@ const VALUE: &str = "a valid label must be an empty string or consist of alphanu
     'MyValue',  or 'my_value',  or '12345', regex used for validation is \
     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const NAME_BYTES: usize = 63;
-const PREFIX_BYTES: usize = 253;
 
 /// What is wrong with `key`.
 pub(super) fn key_error(key: &str) -> Option<String> {
@@ -29,10 +30,10 @@ pub(super) fn key_error(key: &str) -> Option<String> {
             if prefix.is_empty() {
                 wrong.push("prefix part must be non-empty".to_owned());
             } else {
-                if prefix.len() > PREFIX_BYTES {
-                    wrong.push(format!("prefix part {}", too_long(PREFIX_BYTES)));
+                if prefix.len() > MAX_SUBDOMAIN {
+                    wrong.push(format!("prefix part {}", too_long(MAX_SUBDOMAIN)));
                 }
-                if !is_subdomain(prefix) {
+                if !is_subdomain_of_any_length(prefix) {
                     wrong.push(PREFIX_PART.to_owned());
                 }
             }
@@ -74,20 +75,6 @@ fn is_qualified(text: &str) -> bool {
         && bytes
             .iter()
             .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
-}
-
-/// Whether the text is an RFC 1123 subdomain, however long.
-pub fn is_subdomain(text: &str) -> bool {
-    text.split('.').all(is_dns_label)
-}
-
-/// Whether the text is an RFC 1123 label, however long.
-pub fn is_dns_label(text: &str) -> bool {
-    let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let bytes = text.as_bytes();
-    bytes.first().is_some_and(alphanumeric)
-        && bytes.last().is_some_and(alphanumeric)
-        && bytes.iter().all(|b| alphanumeric(b) || *b == b'-')
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 pub mod attributes;
 pub mod continue_token;
+pub mod dns_name;
 pub mod duration;
 pub mod field_selector;
 pub mod go_json;

@@ -4,6 +4,7 @@
 //! Source: the Protocol Buffers encoding specification.
 
 use bytes::BufMut;
+use prost::encoding::{self, WireType};
 
 /// A varint has at most this many bytes.
 const MAX_VARINT_BYTES: usize = 10;
@@ -26,7 +27,8 @@ pub enum Value<'a> {
 pub struct Malformed;
 
 /// The varint at the start of `bytes`, and how many bytes it takes. `None` if
-/// its end is not there.
+/// its end is not there. `prost` has the same in a slower form, which does not
+/// tell a varint that breaks off from one that is too long.
 pub fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, Malformed> {
     let mut value = 0u64;
     // The last shift is by 63, within the number's width.
@@ -113,21 +115,16 @@ impl<'a> Iterator for Fields<'a> {
 
 /// Bytes of a varint.
 pub fn varint_len(value: usize) -> usize {
-    let bits = usize::BITS.saturating_sub(value.leading_zeros());
-    usize::try_from(bits.div_ceil(7).max(1)).unwrap_or(MAX_VARINT_BYTES)
+    encoding::encoded_len_varint(value as u64)
 }
 
-pub fn put_varint(mut value: usize, out: &mut impl BufMut) {
-    while value >= 0x80 {
-        out.put_u8((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.put_u8(value as u8);
+pub fn put_varint(value: usize, out: &mut impl BufMut) {
+    encoding::encode_varint(value as u64, out);
 }
 
 /// The key of a string, bytes or message, and its length. Numbers up to 15.
 pub fn put_prefix(number: u8, length: usize, out: &mut impl BufMut) {
-    out.put_u8(number << 3 | 2);
+    encoding::encode_key(number.into(), WireType::LengthDelimited, out);
     put_varint(length, out);
 }
 

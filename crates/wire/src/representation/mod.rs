@@ -6,6 +6,7 @@ pub mod deflate;
 pub mod encoding;
 pub mod envelope;
 pub mod error;
+pub mod list;
 pub mod message;
 pub mod partial;
 pub mod partial_message;

@@ -12,7 +12,7 @@ mod json;
 mod number;
 mod quantity;
 pub mod text;
-mod time;
+pub mod time;
 mod to_json;
 mod to_protobuf;
 mod wire;

@@ -1,6 +1,7 @@
 //! Where everything stands on its line (go-yaml v2 `emitterc.go`).
 
-use super::scalar::{Scalar, Style, is_break, is_printable};
+use super::analysis::{escape, is_break, is_printable};
+use super::scalar::{Scalar, Style};
 
 /// Lines are folded at the first space after this column.
 const WIDTH: usize = 80;
@@ -195,32 +196,7 @@ impl Emitter {
 
     fn escaped(&mut self, c: char) {
         self.put('\\');
-        let short = match c {
-            '\0' => '0',
-            '\u{7}' => 'a',
-            '\u{8}' => 'b',
-            '\t' => 't',
-            '\n' => 'n',
-            '\u{b}' => 'v',
-            '\u{c}' => 'f',
-            '\r' => 'r',
-            '\u{1b}' => 'e',
-            '"' | '\\' => c,
-            '\u{85}' => 'N',
-            '\u{a0}' => '_',
-            '\u{2028}' => 'L',
-            '\u{2029}' => 'P',
-            c => {
-                let hex = match u32::from(c) {
-                    code @ 0..=0xff => format!("x{code:02X}"),
-                    code @ 0..=0xffff => format!("u{code:04X}"),
-                    code => format!("U{code:08X}"),
-                };
-                hex.chars().for_each(|c| self.put(c));
-                return;
-            }
-        };
-        self.put(short);
+        escape(c).chars().for_each(|c| self.put(c));
     }
 
     fn literal(&mut self, text: &str) {

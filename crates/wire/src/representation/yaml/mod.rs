@@ -7,6 +7,7 @@
 //! same from the same JSON, except where go-yaml fails or depends on chance:
 //! then there is no YAML, and upstream answers.
 
+pub mod analysis;
 mod emitter;
 mod keys;
 mod number;

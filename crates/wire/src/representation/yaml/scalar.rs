@@ -1,5 +1,6 @@
-//! How a text may be written (go-yaml v2 `yaml_emitter_analyze_scalar`).
+//! How a text may be written.
 
+use super::analysis::{Analysis, is_printable};
 use super::resolve;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,43 +41,14 @@ impl<'a> Scalar<'a> {
     }
 
     fn new(text: &'a str, wanted: Style) -> Self {
-        let spaced = |c: Option<char>| c.is_none_or(|c| matches!(c, ' ' | '\t'));
-        let mut indicators = text.starts_with("---") || text.starts_with("...");
-        let mut special = false;
-        let mut multiline = false;
-        let (mut break_space, mut space_break) = (false, false);
-        let mut previous = None;
-        let mut chars = text.chars().peekable();
-        while let Some(c) = chars.next() {
-            let next = chars.peek().copied();
-            indicators |= match (previous, c) {
-                (
-                    None,
-                    '#' | ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"'
-                    | '%' | '@' | '`',
-                ) => true,
-                (None, '?' | '-') | (_, ':') => spaced(next),
-                (Some(previous), '#') => is_blank(previous),
-                _ => false,
-            };
-            special |= !is_printable(c);
-            match previous {
-                Some(previous) if is_break(previous) => break_space |= c == ' ',
-                Some(' ') => space_break |= is_break(c),
-                _ => {}
-            }
-            multiline |= is_break(c);
-            previous = Some(c);
-        }
-        let edge = |c: char| c == ' ' || is_break(c);
-        let edges = text.starts_with(edge) || text.ends_with(edge);
-        let foul = special || space_break;
+        let found = Analysis::new(text, is_printable);
+        let foul = found.special || found.tabs || found.space_break;
         Self {
             text,
             wanted,
-            multiline,
-            plain: !(edges || break_space || foul || multiline || indicators),
-            single_quoted: !(break_space || foul),
+            multiline: found.multiline,
+            plain: found.allows_plain(),
+            single_quoted: found.allows_single_quoted(),
             literal: !text.is_empty() && !text.ends_with(' ') && !foul,
         }
     }
@@ -96,20 +68,4 @@ impl<'a> Scalar<'a> {
             _ => Style::DoubleQuoted,
         }
     }
-}
-
-pub(super) fn is_break(c: char) -> bool {
-    matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
-}
-
-/// Blank, a break, or NUL.
-fn is_blank(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\0') || is_break(c)
-}
-
-/// May stand unescaped: nothing beyond 16 bits.
-pub(super) fn is_printable(c: char) -> bool {
-    c == '\n'
-        || matches!(c, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
-            && c != '\u{feff}'
 }
