@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use apifront_upstream::{BodyError, Bound, Upstream, UpstreamError, UpstreamKind};
+use apifront_upstream::{BodyError, BodyLimit, Upstream, UpstreamError, UpstreamKind};
 use bytes::Bytes;
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
@@ -84,7 +84,7 @@ async fn ask(
         text(response.headers(), CONTENT_TYPE).unwrap_or_default(),
     );
     let aggregated = response.headers().get_all(CACHE_CONTROL).iter().count() > 1;
-    let bound = Bound::new(limit, TIMEOUT);
+    let bound = BodyLimit::new(limit, TIMEOUT);
     let body = response.into_body().collect_bytes(bound).await;
     let body = body.map_err(|error| match error {
         BodyError::TooLarge(limit) => FetchError::TooLarge(limit),

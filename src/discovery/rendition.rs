@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use kubernetes_wire::negotiation::MediaType;
-use kubernetes_wire::representation::message::Type;
+use kubernetes_wire::representation::protobuf_envelope::Type;
 use kubernetes_wire::representation::{deflate, pretty, scan, transcode, yaml};
 use kubernetes_wire::schema::Schema;
 

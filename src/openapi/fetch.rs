@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use apifront_upstream::{Bound, Upstream, UpstreamError, UpstreamKind};
+use apifront_upstream::{BodyLimit, Upstream, UpstreamError, UpstreamKind};
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::{HeaderMap, StatusCode};
@@ -59,7 +59,7 @@ pub(super) async fn get(
             status => return Err(FetchError::Status(status)),
         }
         let (head, body) = response.into_parts();
-        let body = body.collect_bytes(Bound::new(most, WITHIN)).await;
+        let body = body.collect_bytes(BodyLimit::new(most, WITHIN)).await;
         let body = body.map_err(|e| FetchError::Body(e.to_string()))?;
         Ok(Fetched::Document(head.headers, body))
     };

@@ -15,7 +15,7 @@ use super::self_check::SelfChecks;
 use crate::aggregation::Aggregation;
 use crate::audit::Audit;
 use crate::authn::{Authenticator, RequestHeaderNames};
-use crate::authz::{Authorizer, Impersonator};
+use crate::authz::{Authorizer, ImpersonationAuthorizer};
 use crate::config::Config;
 use crate::deprecation::Deprecations;
 use crate::discovery::Discovery;
@@ -57,7 +57,7 @@ pub enum Gate {
 pub struct Delegated {
     pub authenticator: Arc<Authenticator>,
     pub authorizer: Arc<Authorizer>,
-    pub impersonator: Arc<Impersonator>,
+    pub impersonator: Arc<ImpersonationAuthorizer>,
     /// The front proxy's header names, where one is trusted.
     pub front_proxy: Option<RequestHeaderNames>,
     pub forward_as: identity::Mode,

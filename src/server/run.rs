@@ -441,7 +441,7 @@ fn preload(front: &Front) {
 /// Keeps the cache within what the configuration of the time says.
 async fn tend(front: Arc<ArcSwap<Front>>) {
     let cache = front.load().cache.clone();
-    cache.tend(|| front.load().config.clone()).await;
+    cache.run_eviction(|| front.load().config.clone()).await;
 }
 
 /// What of the API is shown, of whom, and who is asked for it.
@@ -534,7 +534,7 @@ impl Parts {
         self.upstream.store(Arc::new(upstream));
         if old.config.upstream != front.config.upstream {
             // It may be another cluster now.
-            front.cache.relist();
+            front.cache.upstream_replaced();
             front.discovery.upstream_replaced();
             front.deprecations.upstream_replaced();
         }

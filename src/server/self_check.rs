@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{Bound, Upstream, UpstreamError, UpstreamKind};
+use apifront_upstream::{BodyLimit, Upstream, UpstreamError, UpstreamKind};
 use apifront_watch_cache::metrics::SelfCheckResult;
 use apifront_watch_cache::store::{Scope, Snapshot, Store, StoredObject};
 use arc_swap::ArcSwap;
@@ -227,7 +227,7 @@ async fn page(upstream: &Upstream, path: &str) -> Result<Bytes, Skipped> {
     if !status.is_success() {
         return Err(Skipped::Answer(status));
     }
-    let bound = Bound::new(MAX_PAGE_BYTES, PAGE_TIMEOUT);
+    let bound = BodyLimit::new(MAX_PAGE_BYTES, PAGE_TIMEOUT);
     let body = response.into_body().collect_bytes(bound).await;
     body.map_err(|e| Skipped::Body(e.to_string()))
 }

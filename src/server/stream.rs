@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use apifront_upstream::alone::{AloneBody, AloneError};
+use apifront_upstream::long_running::{LongRunningBody, LongRunningError};
 use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, TE, TRAILER, TRANSFER_ENCODING,
@@ -86,7 +86,7 @@ pub(super) async fn ask_upstream(
     session: &mut Session,
     ctx: &mut RequestContext,
     repeatable: bool,
-) -> Result<std::result::Result<Response<AloneBody>, Answer>> {
+) -> Result<std::result::Result<Response<LongRunningBody>, Answer>> {
     let Some(forward) = &mut ctx.forward else {
         return forward::not_forwarded();
     };
@@ -105,7 +105,7 @@ pub(super) async fn ask_upstream(
     };
     forward.asked = Some(Instant::now());
     let asked = tokio::select! {
-        asked = forward.upstream.send_alone(request, repeatable) => asked,
+        asked = forward.upstream.send_long_running(request, repeatable) => asked,
         _ = session.as_mut().read_body_or_idle(true) => {
             return Err(client_went_away());
         }
@@ -121,7 +121,7 @@ pub(super) async fn ask_upstream(
                 return Ok(Err(aggregate::unreachable(&error.to_string())));
             }
             let status = match error {
-                AloneError::Http {
+                LongRunningError::Http {
                     unprocessed: false, ..
                 } if !repeatable => forward::unknown_outcome(),
                 _ => forward::unreachable(),
@@ -162,8 +162,8 @@ fn upstream_request(request: &RequestHeader, forward: &Forward) -> Result<Reques
 pub(super) async fn send_head(
     session: &mut Session,
     ctx: &mut RequestContext,
-    response: Response<AloneBody>,
-) -> Result<AloneBody> {
+    response: Response<LongRunningBody>,
+) -> Result<LongRunningBody> {
     ctx.reply.code = response.status().as_u16();
     if let Some(forward) = &mut ctx.forward {
         forward.answered = Some(Instant::now());
@@ -214,7 +214,7 @@ pub(super) fn stop(ctx: &RequestContext) -> impl Future<Output = &'static str> +
 /// Copies until one of the three ends.
 async fn pump(
     session: &mut ServerSession,
-    body: &mut AloneBody,
+    body: &mut LongRunningBody,
     frames: &mut Frames,
     detached: &mut Detached,
     stop: impl Future<Output = &'static str>,

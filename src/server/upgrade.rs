@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use apifront_upstream::alone::{self, AloneBody};
+use apifront_upstream::long_running::{self, LongRunningBody};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE, WARNING};
 use http::{Response, StatusCode, Version};
 use http_body_util::BodyExt;
@@ -73,7 +73,7 @@ async fn switch(
             let mut buffered = BufWriter::new(&mut client);
             buffered.write_all(&head).await?;
             buffered.flush().await?;
-            alone::join(client, upgrade).await
+            long_running::join(client, upgrade).await
         };
         let why = tokio::select! {
             joined = talk => {
@@ -110,7 +110,7 @@ fn response_head(response: &Response<()>) -> Vec<u8> {
 async fn decline(
     session: &mut Session,
     ctx: &mut RequestContext,
-    response: Response<AloneBody>,
+    response: Response<LongRunningBody>,
 ) -> Result<()> {
     session.set_keepalive(None);
     let mut body = stream::send_head(session, ctx, response).await?;

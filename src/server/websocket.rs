@@ -11,7 +11,7 @@ use pingora_http::RequestHeader;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::upgrade::is_upgrade;
-use crate::authn::bearer::TOKEN_PROTOCOL_PREFIX;
+use crate::authn::bearer_token::TOKEN_PROTOCOL_PREFIX;
 
 /// A handshake that kube-apiserver would accept, and what it answers.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 
 use kubernetes_wire::api::go_json;
-use kubernetes_wire::representation::partial::{
+use kubernetes_wire::representation::partial_object_metadata::{
     MANAGED_FIELDS_ENTRY, OBJECT_META, OWNER_REFERENCE,
 };
 

@@ -28,7 +28,7 @@ impl Upstream {
     pub async fn check_health(&self) {
         let checks = self.endpoints().iter().map(|endpoint| async move {
             endpoint.checked(self.readiness(endpoint).await);
-            endpoint.streams.sweep(Instant::now());
+            endpoint.shared_connections.sweep(Instant::now());
         });
         futures::future::join_all(checks).await;
     }

@@ -12,24 +12,24 @@
     )
 )]
 
-pub mod alone;
-mod alone_body;
 mod connect;
 mod credentials;
 mod endpoint;
 mod exec;
 mod health_check;
 mod kubeconfig;
+pub mod long_running;
+mod long_running_body;
 mod metrics;
 mod pool;
 mod response_body;
 pub mod review;
-mod reviews;
+mod review_client;
 mod settings;
-mod streams;
+mod shared_connections;
 #[cfg(test)]
 mod tests;
-mod timing;
+mod timeouts;
 mod token_file;
 mod transport;
 mod unreachable;
@@ -41,10 +41,12 @@ pub use health_check::check_health;
 pub use kubeconfig::KubeconfigFieldError;
 pub use metrics::{UpstreamKind, UpstreamMetrics};
 pub use pool::{Upstream, UpstreamError};
-pub use response_body::{BodyError, BodyStream, Bound, ResponseBody};
-pub use settings::{Backend, Credentials, OutlierDetection, Server, Settings, SettingsError};
-pub use streams::is_unprocessed;
-pub use timing::Timing;
+pub use response_body::{BodyError, BodyLimit, BodyStream, ResponseBody};
+pub use settings::{
+    BackendSettings, Credentials, OutlierDetection, Server, Settings, SettingsError,
+};
+pub use shared_connections::is_unprocessed;
+pub use timeouts::Timeouts;
 pub use transport::{Purpose, Transport};
 pub use unreachable::Unreachable;
 pub use webhook::WebhookClient;

@@ -10,12 +10,12 @@ use apifront_watch_cache::store::{Store, StoredObject};
 use kubernetes_wire::api::GroupVersionResource;
 
 use super::newest::Newest;
-use crate::aggregation::view;
+use crate::aggregation::api_service_objects;
 use crate::server::front::Front;
 
 pub(super) fn is_for(front: &Front, gvr: &GroupVersionResource) -> bool {
-    gvr.resource == view::RESOURCE
-        && gvr.group == view::GROUP
+    gvr.resource == api_service_objects::RESOURCE
+        && gvr.group == api_service_objects::GROUP
         && gvr.version == "v1"
         && !front.aggregation.is_empty()
 }
@@ -29,7 +29,8 @@ pub(super) fn apply(front: &Front, store: &Store, newest: Newest) -> Newest {
     };
     let version = snapshot.resource_version;
     let ours = front.aggregation.registered().iter().filter_map(|ours| {
-        let item = view::item(&ours.service, &ours.condition(), ours.loaded, version);
+        let item =
+            api_service_objects::item(&ours.service, &ours.condition(), ours.loaded, version);
         let object = StoredObject::parse(item, &store.resource.fields);
         object
             .map(Arc::new)

@@ -14,7 +14,7 @@ use kubernetes_wire::{
     negotiation::MediaType,
     representation::{
         EventType,
-        message::{Answer, Type},
+        protobuf_envelope::{Answer, Type},
         transcode, yaml,
     },
     schema::Schema,

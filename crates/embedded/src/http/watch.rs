@@ -34,7 +34,7 @@ use crate::{
 use kubernetes_wire::{
     api::{Reason, Status, go_json},
     negotiation::{IncludeObject, MediaType},
-    representation::{EventType, envelope::watch_frame},
+    representation::{EventType, json_envelope::watch_frame},
 };
 
 /// Events turned into one chunk at most: bounds what a slow reader holds.

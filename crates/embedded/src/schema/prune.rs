@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{Additional, Schema};
-use kubernetes_wire::representation::partial::OBJECT_META;
+use kubernetes_wire::representation::partial_object_metadata::OBJECT_META;
 
 impl Schema {
     /// Drops unknown fields of a whole object and tells their paths, sorted.

@@ -1,7 +1,7 @@
 //! An object's metadata alone.
 
 use bytes::Bytes;
-use kubernetes_wire::representation::partial::Metadata;
+use kubernetes_wire::representation::partial_object_metadata::Metadata;
 use kubernetes_wire::representation::{Encoding, Envelope};
 
 use super::StoredObject;

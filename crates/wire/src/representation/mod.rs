@@ -1,22 +1,22 @@
 //! The same object in the shapes clients ask for: list and single envelopes,
 //! watch frames, indented JSON, Tables and PartialObjectMetadata.
 
-pub mod bookmark;
+pub mod bookmark_template;
 pub mod deflate;
 pub mod encoding;
-pub mod envelope;
-pub mod error;
-pub mod message;
-pub mod partial;
-pub mod partial_message;
+pub mod error_status;
+pub mod json_envelope;
+pub mod partial_object_metadata;
+pub mod partial_object_metadata_protobuf;
 pub mod pretty;
+pub mod protobuf_envelope;
 pub mod resource_version;
 pub mod scan;
 pub mod table;
 pub mod transcode;
 pub mod yaml;
 
-pub use bookmark::BookmarkTemplate;
+pub use bookmark_template::BookmarkTemplate;
 pub use encoding::{Encoding, NotEncodable};
-pub use envelope::{Envelope, EventType, Form, ListMeta};
+pub use json_envelope::{Envelope, EventType, Form, ListMeta};
 pub use table::{NotPrintable, Printer, TableOptions};
