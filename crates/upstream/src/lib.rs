@@ -1,5 +1,29 @@
 //! The API servers behind us: where they are, how we prove who we are, and the
 //! requests apifront makes there itself.
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use apifront_upstream::{
+//!     BodyLimit, Credentials, Server, Settings, Upstream, UpstreamKind, UpstreamMetrics,
+//! };
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let kubeconfig = Path::new("/etc/kubernetes/admin.conf");
+//! let server = Server::from_kubeconfig(kubeconfig, None, &Credentials::Own).await?;
+//! let settings = Settings {
+//!     servers: vec![server],
+//!     ..Settings::default()
+//! };
+//! let metrics = UpstreamMetrics::register(&prometheus::Registry::new())?;
+//! let upstream = Upstream::new(&settings, metrics)?;
+//!
+//! let answer = upstream.get(UpstreamKind::Discovery, "/version").await?;
+//! let body = answer.into_body().collect_bytes(BodyLimit::DOCUMENT).await?;
+//! println!("{}", String::from_utf8_lossy(&body));
+//! # Ok(())
+//! # }
+//! ```
 
 // No value from the wire or a file may overflow a number, or be looked for where
 // it is not.

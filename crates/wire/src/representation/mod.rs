@@ -1,11 +1,12 @@
 //! The same object in the shapes clients ask for: list and single envelopes,
 //! watch frames, indented JSON, Tables and PartialObjectMetadata.
 
-pub mod bookmark_template;
+mod bookmark_template;
 pub mod deflate;
 pub mod encoding;
 pub mod error_status;
 pub mod json_envelope;
+mod object;
 pub mod partial_object_metadata;
 pub mod partial_object_metadata_protobuf;
 pub mod pretty;
@@ -19,4 +20,5 @@ pub mod yaml;
 pub use bookmark_template::BookmarkTemplate;
 pub use encoding::{Encoding, NotEncodable};
 pub use json_envelope::{Envelope, EventType, Form, ListMeta};
+pub use object::{BuiltInObject, ObjectError};
 pub use table::{NotPrintable, Printer, TableOptions};
