@@ -92,7 +92,7 @@ impl Endpoint {
     }
 
     /// Whether others are asked instead, because of its answers.
-    pub fn is_ejected(&self, now: Instant) -> bool {
+    pub(crate) fn is_ejected(&self, now: Instant) -> bool {
         self.ejected_until.lock().is_some_and(|until| until > now)
     }
 

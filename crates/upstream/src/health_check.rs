@@ -35,7 +35,7 @@ impl Upstream {
 
     /// How long to wait between checks: briefly while nobody answers, so that
     /// a server's return is noticed.
-    pub fn health_check_pause(&self) -> Duration {
+    pub(crate) fn health_check_pause(&self) -> Duration {
         let interval = self.timing.health_check_interval;
         if self.any_healthy() {
             interval

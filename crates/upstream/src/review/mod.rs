@@ -6,9 +6,9 @@
 //! the questions on their way, [`single_flight`] asks equal ones once, and
 //! [`answer_cache`] bounds what is kept of the answers.
 
-pub mod answer_cache;
-pub mod fair_queue;
-pub mod single_flight;
+mod answer_cache;
+mod fair_queue;
+mod single_flight;
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub use fair_queue::{FairQueue, QueueFull, QueueLimits};
 pub use single_flight::SingleFlight;
 
 /// The timeout of client-go's delegating authenticator and authorizer.
-pub const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How much of an unexpected answer an error quotes.
 const MAX_QUOTED: usize = 256;
@@ -97,7 +97,7 @@ pub fn body(object: &impl Serialize) -> Result<Bytes, ReviewError> {
         .map_err(|e| ReviewError::Malformed(e.to_string()))
 }
 
-/// Creates the object and reads the answer as `T`, within [`REVIEW_TIMEOUT`],
+/// Creates the object and reads the answer as `T`, within `REVIEW_TIMEOUT`,
 /// the wait for one of this caller's turns included.
 pub async fn create<T: DeserializeOwned, C: Clone + Eq + Hash>(
     client: &dyn ReviewClient,

@@ -107,7 +107,7 @@ impl Entry {
 
     /// Asks upstream for its current version of the resource: one no older than
     /// etcd's when this was called. `None` where upstream cannot tell.
-    pub async fn current_version(&self) -> Option<u64> {
+    pub(crate) async fn current_version(&self) -> Option<u64> {
         super::freshness_probe::probe(&self.upstream(), &self.gvr, true)
             .await
             .map(|(_, version)| version)
@@ -127,7 +127,7 @@ impl Entry {
     }
 
     /// The store, waiting for the first list at most this long.
-    pub async fn store_within(&self, wait: Duration) -> Option<Arc<Store>> {
+    pub(crate) async fn store_within(&self, wait: Duration) -> Option<Arc<Store>> {
         let mut settled = self.settled.subscribe();
         let _in_time = tokio::time::timeout(wait, settled.wait_for(|settled| *settled)).await;
         self.store()
@@ -217,7 +217,7 @@ impl Entry {
 
     /// Whether a proof is at most this old, or what the main watch last
     /// brought.
-    pub fn proven_within(&self, age: Duration, now: Instant) -> bool {
+    pub(crate) fn proven_within(&self, age: Duration, now: Instant) -> bool {
         let Stream { open, heard, .. } = *self.stream.lock();
         if open && heard.is_some_and(|at| now.saturating_duration_since(at) <= age) {
             return true;

@@ -148,8 +148,8 @@ impl Store {
     }
 
     /// Keeps a state answerable by [`snapshot_at`](Self::snapshot_at) for
-    /// [`RETENTION`](super::RETENTION), within
-    /// [`RETAINED_BYTES`](super::RETAINED_BYTES): its version is about to be
+    /// `RETENTION`, within
+    /// `RETAINED_BYTES`: its version is about to be
     /// handed out in a continue token.
     pub fn retain(&self, snapshot: &Arc<Snapshot>, now: Instant) {
         let evicted = self.log.read().evicted();
@@ -183,7 +183,7 @@ impl Store {
 
     /// Drops what is made of leaves and can be made again, for when memory is
     /// short.
-    pub fn shed_derived(&self) {
+    pub(crate) fn shed_derived(&self) {
         for leaf in self.snapshot().objects.leaves() {
             leaf.shed();
         }
@@ -192,7 +192,7 @@ impl Store {
     /// Drops the oldest events until the history holds no more than `bytes`,
     /// for when memory is short, but none recorded after `keep`. Watchers that
     /// still needed them are closed.
-    pub fn trim_history(&self, bytes: usize, keep: Instant) {
+    pub(crate) fn trim_history(&self, bytes: usize, keep: Instant) {
         let floor = {
             let mut log = self.log.write();
             log.trim(bytes, keep);
@@ -203,7 +203,7 @@ impl Store {
 
     /// Drops the states that only continue tokens may still ask for, for when
     /// memory is short: their lists go on upstream.
-    pub fn drop_retained(&self) {
+    pub(crate) fn drop_retained(&self) {
         self.earlier.lock().retained = RetainedSnapshots::default();
     }
 }

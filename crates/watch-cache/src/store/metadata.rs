@@ -20,7 +20,7 @@ impl StoredObject {
     }
 
     /// The JSON that its metadata is in; nothing if it is in none.
-    pub fn json_of(&self, metadata: &Metadata, envelope: &Envelope) -> Option<Bytes> {
+    pub(crate) fn json_of(&self, metadata: &Metadata, envelope: &Envelope) -> Option<Bytes> {
         if metadata.needs_json() {
             self.json(envelope)
         } else {

@@ -10,12 +10,12 @@ use super::Snapshot;
 /// How long a client may take from one page of a list to the next:
 /// kube-apiserver's etcd is compacted as often, and its documentation promises
 /// as much.
-pub const RETENTION: Duration = Duration::from_secs(300);
+pub(crate) const RETENTION: Duration = Duration::from_secs(300);
 
 /// What retained states of one resource may hold on to besides the current
 /// state and the history. At the bound the oldest go, and a list that still
 /// needed one goes on upstream.
-pub const RETAINED_BYTES: usize = 64 << 20;
+pub(crate) const RETAINED_BYTES: usize = 64 << 20;
 
 /// States retained at most: each has its leaves and nodes. At the bound the
 /// oldest goes.

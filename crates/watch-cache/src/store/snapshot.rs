@@ -70,7 +70,7 @@ impl Snapshot {
 
     /// Objects of the scope, in key order, whose key ([`ObjectKey::as_str`],
     /// with the namespace) is not below `start`.
-    pub fn iter_from<'s>(
+    pub(crate) fn iter_from<'s>(
         &'s self,
         scope: &Scope,
         start: &str,

@@ -127,7 +127,7 @@ impl Store {
 
     /// An object could not be written in the encoding: from now on upstream is
     /// asked for it.
-    pub fn fail_to_write(&self, encoding: Encoding) {
+    pub(crate) fn fail_to_write(&self, encoding: Encoding) {
         if let Some(failed) = self.unwritable.get(encoding as usize) {
             failed.store(true, Ordering::Relaxed);
         }
@@ -149,13 +149,13 @@ impl Store {
     }
 
     /// Wakes its holder after every publication that may concern the topic.
-    pub fn subscribe_to(&self, topic: Topic) -> Subscription {
+    pub(crate) fn subscribe_to(&self, topic: Topic) -> Subscription {
         self.log.read().subscribe(topic)
     }
 
     /// Events of a topic that together have about so many bytes, oldest first,
     /// and one at least unless there are none. The cursor moves past them.
-    pub fn read_topic(
+    pub(crate) fn read_topic(
         &self,
         subscription: &Subscription,
         cursor: &mut Cursor,
@@ -182,11 +182,6 @@ impl Store {
     /// after the first list.
     pub fn heard_at(&self) -> Option<Instant> {
         *self.heard.lock()
-    }
-
-    /// Bytes of the event history, roughly.
-    pub fn history_bytes(&self) -> usize {
-        self.log.read().bytes()
     }
 
     /// Applies one watch event of upstream, whose object is a list item in

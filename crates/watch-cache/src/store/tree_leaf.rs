@@ -181,7 +181,7 @@ impl Leaf {
 
     /// What [`derived`](Self::derived) has made and kept: nothing is made and
     /// nobody waits.
-    pub fn derived_if_ready<T: Derived>(&self) -> Option<Arc<CountedValue<T>>> {
+    pub(crate) fn derived_if_ready<T: Derived>(&self) -> Option<Arc<CountedValue<T>>> {
         let slot = self.find::<T>(&self.memos.lock())?;
         slot.get().cloned().flatten()
     }

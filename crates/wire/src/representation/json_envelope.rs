@@ -187,7 +187,7 @@ impl Envelope {
 
     /// The pieces of a whole object, without the newline that ends an answer.
     /// None of them is a copy.
-    pub fn object_parts(&self, fragment: &Bytes) -> [Bytes; 2] {
+    pub(crate) fn object_parts(&self, fragment: &Bytes) -> [Bytes; 2] {
         // Some servers put kind and apiVersion into items of the struct form.
         if self.form == Form::Map || !fragment.starts_with(b"{\"metadata\":") {
             return [Bytes::new(), fragment.clone()];

@@ -76,7 +76,7 @@ fn conversion_annotations(envelope: &Envelope) -> &'static [&'static str] {
 }
 
 /// Whether some annotations of an object are not in its PartialObjectMetadata.
-pub fn hides_annotations(envelope: &Envelope) -> bool {
+pub(crate) fn hides_annotations(envelope: &Envelope) -> bool {
     !conversion_annotations(envelope).is_empty()
 }
 

@@ -65,7 +65,7 @@ impl Type {
     }
 
     /// A frame of a watch.
-    pub fn put_watch_frame(&self, event: EventType, message: &[u8], out: &mut BytesMut) {
+    pub(crate) fn put_watch_frame(&self, event: EventType, message: &[u8], out: &mut BytesMut) {
         let kind = event.as_str().as_bytes();
         let answer = self.answer_len(message.len());
         let object = field_len(answer);

@@ -332,12 +332,12 @@ pub fn printer(gvr: &GroupVersionResource) -> Option<&'static Printer> {
     PRINTERS.get(gvr.to_string().as_str())
 }
 
-pub fn default_printer() -> &'static Printer {
+pub(crate) fn default_printer() -> &'static Printer {
     &DEFAULT_PRINTER
 }
 
 /// The Name column, as every custom resource has it.
-pub fn name_column() -> &'static str {
+pub(crate) fn name_column() -> &'static str {
     let definitions = definitions(DEFAULT).as_bytes();
     scan::elements(definitions)
         .next()
@@ -347,7 +347,7 @@ pub fn name_column() -> &'static str {
 }
 
 /// What the documentation of creationTimestamp says: the description of Age.
-pub fn creation_timestamp_description() -> String {
+pub(crate) fn creation_timestamp_description() -> String {
     let definitions = definitions(DEFAULT).as_bytes();
     scan::elements(definitions)
         .nth(1)

@@ -35,7 +35,7 @@ mod simple;
 mod storage;
 mod workloads;
 
-pub use age::{Moment, human_duration};
+pub use age::Moment;
 pub use custom::CustomColumn;
 pub use printed::{Printed, PrintedRow};
 pub use printer::{Cells, NotPrintable, Printer, RowWriter, TableOptions};

@@ -1,9 +1,7 @@
-//! The other two negotiated headers: Accept-Encoding and Content-Type.
+//! The Accept-Encoding header.
 
 use http::HeaderMap;
 use http::header::ACCEPT_ENCODING;
-
-use super::{MediaType, OFFERED};
 
 /// Whether the answer may be compressed: the token must be `gzip` and nothing
 /// else, a weight makes it another token. Only the first header line counts.
@@ -12,16 +10,6 @@ pub fn accepts_gzip(headers: &HeaderMap) -> bool {
         .get(ACCEPT_ENCODING)
         .and_then(|value| value.to_str().ok())
         .is_some_and(|value| value.split(',').any(|token| token.trim() == "gzip"))
-}
-
-/// The encoding of a request body; without a Content-Type it is JSON. `None` is
-/// a 415.
-pub fn input_media_type(content_type: Option<&str>) -> Option<MediaType> {
-    let Some(text) = content_type.filter(|text| !text.is_empty()) else {
-        return Some(MediaType::Json);
-    };
-    let media = text.split(';').next()?.trim().to_ascii_lowercase();
-    OFFERED.into_iter().find(|m| m.as_str() == media)
 }
 
 #[cfg(test)]
@@ -41,21 +29,6 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT_ENCODING, value.parse().unwrap());
             assert_eq!(accepts_gzip(&headers), expected, "{value}");
-        }
-    }
-
-    #[test]
-    fn bodies() {
-        for (value, expected) in [
-            (None, Some(MediaType::Json)),
-            (
-                Some("Application/JSON; charset=utf-8"),
-                Some(MediaType::Json),
-            ),
-            (Some("application/yaml"), Some(MediaType::Yaml)),
-            (Some("text/plain"), None),
-        ] {
-            assert_eq!(input_media_type(value), expected, "{value:?}");
         }
     }
 }
