@@ -22,7 +22,7 @@ use harness::cluster::Cluster;
 use http::Method;
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::api::protobuf_wire::{Fields, Value};
-use kubernetes_wire::representation::message::Answer;
+use kubernetes_wire::representation::protobuf_envelope::Answer;
 use kubernetes_wire::representation::{Encoding, Envelope, Form, ListMeta};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -142,7 +142,7 @@ fn stitched(store: &Store, encoding: Encoding) -> usize {
     };
     let list = GzipList::new(&store.resource, &page, encoding);
     assert!(list.is_longer_than(128 << 10));
-    let pieces = match list.from_kept() {
+    let pieces = match list.from_ready() {
         Some(pieces) => pieces,
         None => list.deflate().expect("a list"),
     };

@@ -71,7 +71,7 @@ pub(super) fn connect(
     metrics: &UpstreamMetrics,
 ) -> Result<Upstream, SettingsError> {
     let service_name = key.service.server_name();
-    let trust = apifront_upstream::Backend {
+    let trust = apifront_upstream::BackendSettings {
         server_name: config.server_name.as_ref().unwrap_or(&service_name),
         ca_bundle: &key.ca_bundle,
         insecure_skip_tls_verify: key.insecure_skip_tls_verify,

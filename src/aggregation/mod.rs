@@ -1,17 +1,17 @@
 //! Many backends as one API: which server answers for which group version.
 
+pub mod api_service_objects;
+mod api_services;
 mod availability;
 mod backend;
 mod condition;
+mod discovery_source;
 mod metrics;
-mod source;
-mod table;
-pub mod view;
 
 pub use crate::config::{ApiService, ServiceReference};
+pub use api_services::{Aggregation, AggregationError, Prepared, Registered, Remote};
 pub use availability::Availability;
 pub use backend::{Backend, InFlight};
 pub use condition::{Condition, ConditionStatus, Reason};
+pub use discovery_source::{Source, SourceVersion};
 pub use metrics::AvailabilityMetrics;
-pub use source::{Source, SourceVersion};
-pub use table::{Aggregation, AggregationError, Prepared, Registered, Remote};

@@ -14,7 +14,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::X509Version;
 
-use super::version_one;
+use super::x509_v1;
 
 /// Certificates a caller may present. Real chains have two or three; each
 /// further one is work for the path builder.
@@ -130,7 +130,7 @@ impl CaBundle {
                 .verify_client_cert(leaf, intermediates, now)
             {
                 Ok(_) => return Ok(()),
-                Err(_) if version_one::issued_by(leaf, &authority.certificate, now) => {
+                Err(_) if x509_v1::issued_by(leaf, &authority.certificate, now) => {
                     return Ok(());
                 }
                 Err(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {}

@@ -5,20 +5,20 @@
 //! but bad credentials that no later authenticator makes up for are 401, not
 //! anonymous.
 
-mod address;
-pub mod bearer;
+pub mod bearer_token;
 pub mod ca_bundle;
-mod claims;
+pub mod client_certificate;
 pub mod der;
 pub mod extra_key;
-pub mod impersonation;
+pub mod impersonation_headers;
+mod jwt_expiry;
 pub mod metrics;
-pub mod peer;
+mod remote_address;
 pub mod request_header;
-pub mod subject;
-pub mod token;
+pub mod tls_peer;
+pub mod token_authenticator;
 mod token_review;
-mod version_one;
+mod x509_v1;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -31,18 +31,18 @@ use kubernetes_wire::api::{Status, UserInfo};
 use rustls::pki_types::UnixTime;
 
 pub use ca_bundle::{CaBundle, CaBundleError, ChainError};
-pub use impersonation::Impersonation;
+pub use client_certificate::Subject;
+pub use impersonation_headers::Impersonation;
 pub use metrics::AuthnMetrics;
-pub use peer::Peer;
 pub use request_header::RequestHeaderNames;
-pub use subject::Subject;
-pub use token::TokenReviewSettings;
+pub use tls_peer::Peer;
+pub use token_authenticator::TokenReviewSettings;
 
-use address::Address;
-use bearer::TokenError;
+use bearer_token::TokenError;
 use metrics::Attempt;
+use remote_address::Address;
 use request_header::NotText;
-use token::{Outcome, TokenAuthenticator};
+use token_authenticator::{TokenAuthenticator, TokenOutcome};
 
 /// Which authenticators there are. An absent one ignores its credentials.
 #[derive(Default)]
@@ -112,11 +112,11 @@ enum Failure {
 
 impl Failure {
     fn is_crowded(&self) -> bool {
-        matches!(self, Self::Review(ReviewError::Crowded))
+        matches!(self, Self::Review(ReviewError::QueueFull))
     }
 }
 
-type Opinion = Result<Option<UserInfo>, Failure>;
+type MethodResult = Result<Option<UserInfo>, Failure>;
 
 pub struct Authenticator {
     settings: ArcSwap<AuthnSettings>,
@@ -227,8 +227,8 @@ impl Authenticator {
     ) -> Result<UserInfo, Failure> {
         let outcome = self.tokens.authenticate(token, from, review).await;
         match &*outcome.map_err(Failure::Review)? {
-            Outcome::User(user) => Ok(user.clone()),
-            Outcome::Rejected(why) => Err(Failure::Rejected(why.clone())),
+            TokenOutcome::User(user) => Ok(user.clone()),
+            TokenOutcome::Rejected(why) => Err(Failure::Rejected(why.clone())),
         }
     }
 }
@@ -251,7 +251,7 @@ fn front_proxy(
     headers: &HeaderMap,
     peer: &Peer,
     now: UnixTime,
-) -> Opinion {
+) -> MethodResult {
     let Some(proxy) = &settings.request_header else {
         return Ok(None);
     };
@@ -267,7 +267,7 @@ fn front_proxy(
     Ok(proxy.names.user(headers)?)
 }
 
-fn certificate(settings: &AuthnSettings, peer: &Peer, now: UnixTime) -> Opinion {
+fn certificate(settings: &AuthnSettings, peer: &Peer, now: UnixTime) -> MethodResult {
     let Some(bundle) = &settings.client_ca else {
         return Ok(None);
     };
@@ -287,8 +287,8 @@ fn tokens(
     let Some(review) = settings.token_review else {
         return Vec::new();
     };
-    let authorization = bearer::from_authorization(headers).map(|t| Ok(t.to_owned()));
-    let protocol = bearer::from_websocket_protocol(headers).transpose();
+    let authorization = bearer_token::from_authorization(headers).map(|t| Ok(t.to_owned()));
+    let protocol = bearer_token::from_websocket_protocol(headers).transpose();
     authorization
         .into_iter()
         .chain(protocol)

@@ -363,7 +363,7 @@ async fn tokens_are_asked_about_once() {
     let from = Address::from(None);
     let herd = (0..50).map(|_| tokens.authenticate("good", from, settings));
     for outcome in futures::future::join_all(herd).await {
-        assert!(matches!(&*outcome.unwrap(), Outcome::User(u) if u.name == "jane"));
+        assert!(matches!(&*outcome.unwrap(), TokenOutcome::User(u) if u.name == "jane"));
     }
     assert_eq!(server.calls(), 1);
     // Failures expire sooner; reviews that could not be made are not kept.

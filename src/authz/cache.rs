@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apifront_upstream::review::{Key, Remembered};
+use apifront_upstream::review::{AnswerCache, Key};
 use kubernetes_wire::api::{Attributes, UserInfo};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
@@ -18,10 +18,10 @@ const MAX_DECISIONS: usize = 8192;
 const MAX_CACHED_ATTRIBUTES_BYTES: usize = 10_000;
 
 /// Decisions by the name of the user they are about.
-pub type Decisions = Remembered<Arc<str>, Arc<Verdict>>;
+pub type Decisions = AnswerCache<Arc<str>, Arc<Verdict>>;
 
 pub fn new(now: Instant) -> Decisions {
-    Remembered::new(MAX_DECISIONS, now)
+    AnswerCache::new(MAX_DECISIONS, now)
 }
 
 impl AuthzSettings {

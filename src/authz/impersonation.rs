@@ -16,8 +16,8 @@ use kubernetes_wire::api::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
 use kubernetes_wire::api::{Attributes, GroupVersionResource, Status, UserInfo};
 use moka::future::Cache;
 
-use super::usernames::{node_name, service_account};
-use super::{Authorizer, Decision, forbidden, wanted_checks};
+use super::well_known_usernames::{node_name, service_account};
+use super::{Authorizer, Decision, forbidden, impersonation_checks};
 use crate::authn::Impersonation;
 use crate::config::access::ConstrainedImpersonation;
 
@@ -113,14 +113,14 @@ fn has_constrained_modes(setting: ConstrainedImpersonation, release: Option<Rele
     }
 }
 
-pub struct Impersonator {
+pub struct ImpersonationAuthorizer {
     authorizer: Arc<Authorizer>,
     last_modes: Cache<String, Mode>,
     setting: ArcSwap<ConstrainedImpersonation>,
     release: Box<dyn Fn() -> Option<Release> + Send + Sync>,
 }
 
-impl Impersonator {
+impl ImpersonationAuthorizer {
     /// `release` tells upstream's, once it is known.
     pub fn new(
         authorizer: Arc<Authorizer>,
@@ -195,7 +195,7 @@ impl Impersonator {
         }
         self.check_name(mode, requestor, wanted).await?;
         if !wanted.uid.is_empty() {
-            self.allowed(requestor, &wanted_checks::uid(mode, &wanted.uid))
+            self.allowed(requestor, &impersonation_checks::uid(mode, &wanted.uid))
                 .await?;
         }
         self.check_groups(mode, requestor, &wanted.groups).await?;
@@ -209,7 +209,7 @@ impl Impersonator {
         requestor: &UserInfo,
         wanted: &UserInfo,
     ) -> Result<(), Status> {
-        let mut attributes = wanted_checks::user(mode, &wanted.name);
+        let mut attributes = impersonation_checks::user(mode, &wanted.name);
         if let Attributes::Resource { name, .. } = &mut attributes
             && mode == Mode::AssociatedNode
         {
@@ -230,19 +230,19 @@ impl Impersonator {
             return Ok(());
         }
         if mode != Mode::Legacy {
-            if let Some((name, why)) = wanted_checks::refused_group(groups) {
-                let attributes = wanted_checks::group(mode, name);
+            if let Some((name, why)) = impersonation_checks::refused_group(groups) {
+                let attributes = impersonation_checks::group(mode, name);
                 return Err(forbidden(requestor, &attributes, why));
             }
-            if groups.len() >= wanted_checks::MANY {
-                let all = wanted_checks::group(mode, "*");
+            if groups.len() >= impersonation_checks::MANY {
+                let all = impersonation_checks::group(mode, "*");
                 if self.allowed(requestor, &all).await.is_ok() {
                     return Ok(());
                 }
             }
         }
         for group in groups {
-            self.allowed(requestor, &wanted_checks::group(mode, group))
+            self.allowed(requestor, &impersonation_checks::group(mode, group))
                 .await?;
         }
         Ok(())
@@ -255,13 +255,13 @@ impl Impersonator {
         extra: &BTreeMap<String, Vec<String>>,
     ) -> Result<(), Status> {
         if mode != Mode::Legacy && !extra.is_empty() {
-            if let Some(why) = wanted_checks::refused_extra(extra) {
-                let attributes = wanted_checks::extra(mode, "", "");
+            if let Some(why) = impersonation_checks::refused_extra(extra) {
+                let attributes = impersonation_checks::extra(mode, "", "");
                 return Err(forbidden(requestor, &attributes, &why));
             }
             let values: usize = extra.values().map(Vec::len).sum();
-            if extra.len().max(values) >= wanted_checks::MANY {
-                let all = wanted_checks::extra(mode, "*", "*");
+            if extra.len().max(values) >= impersonation_checks::MANY {
+                let all = impersonation_checks::extra(mode, "*", "*");
                 if self.allowed(requestor, &all).await.is_ok() {
                     return Ok(());
                 }
@@ -269,7 +269,7 @@ impl Impersonator {
         }
         for (key, values) in extra {
             for value in values {
-                self.allowed(requestor, &wanted_checks::extra(mode, key, value))
+                self.allowed(requestor, &impersonation_checks::extra(mode, key, value))
                     .await?;
             }
         }

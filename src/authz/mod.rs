@@ -5,21 +5,21 @@ mod cache;
 mod forbidden;
 
 pub mod impersonation;
+mod impersonation_checks;
 pub mod metrics;
 mod review;
-pub mod usernames;
-mod wanted_checks;
+pub mod well_known_usernames;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_upstream::review::{
-    self as upstream, Key, Limits, ReviewClient, ReviewError, Together, Turns,
+    self as upstream, FairQueue, Key, QueueLimits, ReviewClient, ReviewError, SingleFlight,
 };
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use forbidden::forbidden;
-pub use impersonation::{Impersonated, Impersonator};
+pub use impersonation::{Impersonated, ImpersonationAuthorizer};
 use kubernetes_wire::api::user::MASTERS;
 use kubernetes_wire::api::{Attributes, Status, UserInfo};
 pub use metrics::AuthzMetrics;
@@ -34,7 +34,7 @@ const ALWAYS_ALLOWED_PATHS: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 /// enough for thousands a second, and leave turns for others while the API
 /// server is slow. More may wait than the reads in flight by default
 /// (`serving.maxRequestsInflight`); beyond it is a 429.
-const TURNS: Limits = Limits {
+const TURNS: QueueLimits = QueueLimits {
     at_a_time: 64,
     at_a_time_of_one: 16,
     waiting: 4096,
@@ -82,7 +82,7 @@ pub struct Verdict {
 
 /// What became of the question whether a caller may make a request.
 #[derive(Debug)]
-pub struct Ruling {
+pub struct Authorization {
     /// The decision about the request's own attributes, for the audit log.
     /// `None` where nobody could be asked.
     pub verdict: Option<Arc<Verdict>>,
@@ -93,8 +93,8 @@ pub struct Ruling {
 }
 
 pub struct Authorizer {
-    asker: Arc<Asker>,
-    together: Together<Key, Result<Arc<Verdict>, ReviewError>>,
+    reviewer: Arc<Reviewer>,
+    in_flight: SingleFlight<Key, Result<Arc<Verdict>, ReviewError>>,
     settings: ArcSwap<AuthzSettings>,
     metrics: AuthzMetrics,
     /// Allowed without asking.
@@ -102,9 +102,9 @@ pub struct Authorizer {
 }
 
 /// Asks, and remembers.
-struct Asker {
+struct Reviewer {
     client: Arc<dyn ReviewClient>,
-    turns: Arc<Turns<Arc<str>>>,
+    queue: Arc<FairQueue<Arc<str>>>,
     decisions: cache::Decisions,
     /// When an API server last answered.
     heard: Mutex<Option<Instant>>,
@@ -118,14 +118,14 @@ impl Authorizer {
         metrics: AuthzMetrics,
     ) -> Self {
         Self {
-            asker: Arc::new(Asker {
+            reviewer: Arc::new(Reviewer {
                 client,
-                turns: Turns::new(TURNS),
+                queue: FairQueue::new(TURNS),
                 decisions: cache::new(Instant::now()),
                 heard: Mutex::default(),
                 metrics: metrics.clone(),
             }),
-            together: Together::default(),
+            in_flight: SingleFlight::default(),
             settings: ArcSwap::from_pointee(settings),
             metrics,
             always: Arc::new(Verdict {
@@ -149,11 +149,15 @@ impl Authorizer {
     /// (`ensureAuthorizedForVerb` of `pkg/registry/core/pod/rest`, behind
     /// `AuthorizePodWebsocketUpgradeCreatePermission`), after its audit log was
     /// told of the first decision, and with a shorter text.
-    pub async fn authorize_request(&self, user: &UserInfo, attributes: &Attributes) -> Ruling {
+    pub async fn authorize_request(
+        &self,
+        user: &UserInfo,
+        attributes: &Attributes,
+    ) -> Authorization {
         let verdict = match self.decide(user, attributes).await {
             Ok(verdict) => verdict,
             Err(error) => {
-                return Ruling {
+                return Authorization {
                     verdict: None,
                     outcome: Err(error.to_status()),
                 };
@@ -170,7 +174,7 @@ impl Authorizer {
                 Err(error) => Err(error.to_status()),
             },
         };
-        Ruling {
+        Authorization {
             verdict: Some(verdict),
             outcome,
         }
@@ -189,7 +193,7 @@ impl Authorizer {
         self.metrics.attempt(label, started.elapsed());
         match &result {
             // A flood is counted, and fills no disk.
-            Err(error @ ReviewError::Crowded) => {
+            Err(error @ ReviewError::QueueFull) => {
                 tracing::debug!(%error, "unable to authorize a request");
             }
             Err(error) => tracing::warn!(%error, "unable to authorize a request"),
@@ -217,12 +221,12 @@ impl Authorizer {
             body: upstream::body(&review::Question::new(user, attributes))?,
         };
         let Some(key) = key else {
-            return self.asker.ask(&question).await;
+            return self.reviewer.ask(&question).await;
         };
         let longest = self.settings.load().longest();
-        let asker = self.asker.clone();
-        let asked = self.together.ask(key, async move {
-            asker.ask_and_remember(key, question, longest).await
+        let reviewer = self.reviewer.clone();
+        let asked = self.in_flight.ask(key, async move {
+            reviewer.ask_and_remember(key, question, longest).await
         });
         match asked.await {
             Ok(verdict) => Ok(verdict),
@@ -233,7 +237,7 @@ impl Authorizer {
     /// The decision, if it is remembered and still believed.
     fn believed(&self, key: &Key) -> Option<Arc<Verdict>> {
         let now = Instant::now();
-        let (verdict, asked) = self.asker.decisions.get(key, now)?;
+        let (verdict, asked) = self.reviewer.decisions.get(key, now)?;
         let settings = self.settings.load();
         settings
             .believes(verdict.decision, asked, now)
@@ -245,12 +249,12 @@ impl Authorizer {
     fn believed_cut_off(&self, key: &Key, error: &ReviewError) -> Option<Arc<Verdict>> {
         match error {
             ReviewError::Unavailable(_) | ReviewError::Timeout
-                if !self.asker.client.is_reachable() => {}
+                if !self.reviewer.client.is_reachable() => {}
             _ => return None,
         }
         let now = Instant::now();
-        let heard = (*self.asker.heard.lock())?;
-        let (verdict, asked) = self.asker.decisions.get(key, now)?;
+        let heard = (*self.reviewer.heard.lock())?;
+        let (verdict, asked) = self.reviewer.decisions.get(key, now)?;
         let holds = self.settings.load().believes_cut_off(asked, heard, now);
         if verdict.decision != Decision::Allow || !holds {
             return None;
@@ -266,7 +270,7 @@ struct Question {
     body: Bytes,
 }
 
-impl Asker {
+impl Reviewer {
     async fn ask_and_remember(
         &self,
         key: Key,
@@ -283,8 +287,8 @@ impl Asker {
     async fn ask(&self, question: &Question) -> Result<Arc<Verdict>, ReviewError> {
         let body = question.body.clone();
         let (client, user) = (&*self.client, &question.user);
-        let answer = upstream::create(client, &self.turns, user, review::PATH, body).await;
-        if matches!(answer, Err(ReviewError::Crowded)) {
+        let answer = upstream::create(client, &self.queue, user, review::PATH, body).await;
+        if matches!(answer, Err(ReviewError::QueueFull)) {
             self.metrics.refused();
         }
         let answer: review::Answer = answer?;

@@ -237,7 +237,7 @@ async fn impersonate(
     wanted: UserInfo,
 ) -> Result<Impersonated, Status> {
     let (authorizer, _) = authorizer_of(server.clone(), MINUTE);
-    Impersonator::new(Arc::new(authorizer), || Some((1, 36)))
+    ImpersonationAuthorizer::new(Arc::new(authorizer), || Some((1, 36)))
         .impersonate(requestor, &Impersonation { wanted }, &pods("list", "", ""))
         .await
 }
@@ -358,7 +358,7 @@ async fn constrained_modes_ask_for_many_at_once_and_are_remembered() {
         "impersonate users",
     ]);
     let (authorizer, _) = authorizer_of(server.clone(), Duration::ZERO);
-    let impersonator = Impersonator::new(Arc::new(authorizer), || Some((1, 36)));
+    let impersonator = ImpersonationAuthorizer::new(Arc::new(authorizer), || Some((1, 36)));
     let wanted = user("bob", &["a", "b", "c", "d"]);
     let jane = user("jane", &[]);
     let attributes = pods("list", "", "");
@@ -398,7 +398,7 @@ async fn an_upstream_without_constrained_impersonation_is_not_asked_about_it() {
     ] {
         let server = granting(constrained);
         let (authorizer, _) = authorizer_of(server.clone(), MINUTE);
-        let impersonator = Impersonator::new(Arc::new(authorizer), move || release);
+        let impersonator = ImpersonationAuthorizer::new(Arc::new(authorizer), move || release);
         impersonator.reload(setting);
         let wanted = Impersonation {
             wanted: user("bob", &[]),

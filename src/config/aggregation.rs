@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use apifront_upstream::Timing;
+use apifront_upstream::Timeouts;
 use kubernetes_wire::api::GroupVersion;
 use url::Url;
 
@@ -35,7 +35,7 @@ pub struct Backend {
     pub servers: Vec<Url>,
     /// What its certificate is for. `None`: `NAME.NAMESPACE.svc`.
     pub server_name: Option<String>,
-    pub timing: Timing,
+    pub timing: Timeouts,
     /// 0: no limit.
     pub max_requests_inflight: usize,
     /// 0: nobody is ejected.
@@ -124,7 +124,7 @@ impl Aggregation {
             namespace: service.namespace.clone(),
             servers: Vec::new(),
             server_name: None,
-            timing: Timing::default(),
+            timing: Timeouts::default(),
             max_requests_inflight: 0,
             consecutive_errors: CONSECUTIVE_ERRORS as u32,
             ejection_time: EJECTION_TIME,
@@ -141,8 +141,8 @@ impl Backend {
     fn check(field: &str, raw: &raw::Backend, check: &mut Check) -> Option<Self> {
         let name = check.needed_text(&format!("{field}.name"), &raw.name);
         let namespace = check.needed_text(&format!("{field}.namespace"), &raw.namespace);
-        let default = Timing::default();
-        let timing = Timing {
+        let default = Timeouts::default();
+        let timing = Timeouts {
             health_check_interval: check.positive_duration(
                 &format!("{field}.healthCheckInterval"),
                 &raw.health_check_interval,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use apifront_upstream::Timing;
+use apifront_upstream::Timeouts;
 use url::Url;
 
 use super::check::Check;
@@ -21,7 +21,7 @@ pub enum Upstream {
         path: PathBuf,
         /// `None`: the file's current-context.
         context: Option<String>,
-        timing: Timing,
+        timing: Timeouts,
     },
     /// API servers of one cluster with one credential.
     Servers {
@@ -30,7 +30,7 @@ pub enum Upstream {
         ca_file: PathBuf,
         client_cert: Option<ClientCert>,
         token_file: Option<PathBuf>,
-        timing: Timing,
+        timing: Timeouts,
     },
 }
 
@@ -43,9 +43,9 @@ pub struct ClientCert {
 
 impl Upstream {
     /// The timings, whatever the upstream is.
-    pub fn timing(&self) -> Timing {
+    pub fn timing(&self) -> Timeouts {
         match self {
-            Self::Embedded => Timing::default(),
+            Self::Embedded => Timeouts::default(),
             Self::Kubeconfig { timing, .. } | Self::Servers { timing, .. } => *timing,
         }
     }
@@ -101,7 +101,7 @@ impl Upstream {
     fn check_credentials(
         raw: &raw::Upstream,
         servers: Vec<Url>,
-        timing: Timing,
+        timing: Timeouts,
         check: &mut Check,
     ) -> Option<Self> {
         if let Some(context) = &raw.context {
@@ -131,9 +131,9 @@ impl Upstream {
     }
 }
 
-fn timing(raw: &raw::Upstream, check: &mut Check) -> Timing {
-    let default = Timing::default();
-    Timing {
+fn timing(raw: &raw::Upstream, check: &mut Check) -> Timeouts {
+    let default = Timeouts::default();
+    Timeouts {
         health_check_interval: check.positive_duration(
             "upstream.healthCheckInterval",
             &raw.health_check_interval,

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use apifront_upstream::{Bound, Upstream, UpstreamKind};
+use apifront_upstream::{BodyLimit, Upstream, UpstreamKind};
 use http::StatusCode;
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use parking_lot::RwLock;
@@ -49,7 +49,7 @@ impl Kinds {
         if response.status() != StatusCode::OK {
             return None;
         }
-        let body = response.into_body().collect_bytes(Bound::DOCUMENT);
+        let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
         let body = body.await.ok()?;
         self.keep(group_version, &body)
     }

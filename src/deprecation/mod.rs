@@ -7,11 +7,11 @@
 //! those have become wrong because upstream is another release now. The
 //! configuration adds what extension servers do not say themselves.
 
+mod built_in_kinds;
 mod configured;
-mod custom;
+mod custom_resources;
 mod lifecycle;
 mod release;
-mod table;
 
 use std::time::{Duration, Instant};
 
@@ -19,13 +19,13 @@ use http::{HeaderValue, StatusCode};
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
+pub use built_in_kinds::BuiltInKinds;
 pub use lifecycle::{BuiltInWarning, Lifecycle};
 pub use release::Release;
-pub use table::Table;
 
-use apifront_upstream::{Bound, Upstream, UpstreamKind};
+use apifront_upstream::{BodyLimit, Upstream, UpstreamKind};
 use configured::Kinds;
-use custom::CustomVersions;
+use custom_resources::CustomVersions;
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource, warning};
 
 use crate::config::aggregation::Deprecation;
@@ -53,7 +53,7 @@ impl Requested {
 
 /// What is known of deprecations while the process runs.
 pub struct Deprecations {
-    table: &'static Table,
+    table: &'static BuiltInKinds,
     /// Upstream's, once it has told.
     release: RwLock<Option<Release>>,
     kinds: Kinds,
@@ -65,7 +65,7 @@ pub struct Deprecations {
 impl Deprecations {
     pub fn new(metrics: DeprecationMetrics) -> Self {
         Self {
-            table: Table::built_in(),
+            table: BuiltInKinds::built_in(),
             release: RwLock::default(),
             kinds: Kinds::default(),
             custom: CustomVersions::default(),
@@ -104,7 +104,7 @@ impl Deprecations {
             if response.status() != StatusCode::OK {
                 return None;
             }
-            let body = response.into_body().collect_bytes(Bound::DOCUMENT);
+            let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
             let body = body.await.ok()?;
             Release::of_server(&body)
         };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicUsize;
 
-use apifront_upstream::{Credentials, Server as ApiServer, Settings, Timing};
+use apifront_upstream::{Credentials, Server as ApiServer, Settings, Timeouts};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{Request, Response};
@@ -79,7 +79,7 @@ impl Scripted {
         let server = ApiServer::from_files(url, None, None, None, &Credentials::Own);
         let settings = Settings {
             servers: vec![server.unwrap()],
-            timing: Timing::default(),
+            timing: Timeouts::default(),
             ..Settings::default()
         };
         let upstream = Upstream::new(&settings, Metrics::new().unwrap().upstream);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use apifront_upstream::{BodyError, Bound, Upstream, UpstreamError, UpstreamKind};
+use apifront_upstream::{BodyError, BodyLimit, Upstream, UpstreamError, UpstreamKind};
 use bytes::Bytes;
 use http::header::{ACCEPT, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
@@ -70,7 +70,7 @@ async fn ask(
         other => return Ok(Fetched::Refused(other)),
     }
     let (head, body) = response.into_parts();
-    let bound = Bound::new(limits.most, limits.within);
+    let bound = BodyLimit::new(limits.most, limits.within);
     let body = body.collect_bytes(bound).await?;
     Ok(Fetched::Document(head.headers, body))
 }

@@ -11,15 +11,15 @@
 //! when the client has the initial events: what follows costs little.
 //!
 //! A seat is for making an answer. What waits for its reader then holds bytes
-//! (`answers.rs`), and work that would hold up a thread goes aside, users in
+//! (`response_bytes.rs`), and work that would hold up a thread goes aside, users in
 //! turns.
 //!
 //! Upstreams protect themselves.
 
-mod answers;
-mod forwarded;
+mod forwarded_streams;
 mod pool;
-mod users;
+mod response_bytes;
+mod user_pools;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,14 +31,14 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config;
 use crate::metrics::FlowMetrics;
-pub use forwarded::{Exceeded, Forwarded, OpenForwarded};
+pub use forwarded_streams::{Exceeded, ForwardedStreams, OpenForwarded};
 use kubernetes_wire::api::user::{MASTERS, UserInfo};
 use kubernetes_wire::request::RequestInfo;
-use pool::{Patience, Pool};
-use users::Users;
+use pool::{Pool, QueuePolicy};
+use user_pools::UserPools;
 
-pub use answers::{Answers, Held};
 pub use pool::Seat;
+pub use response_bytes::{Held, ResponseBytes};
 
 /// The answer to a request over the limit. It is not a Status.
 pub const TOO_MANY_REQUESTS_BODY: &str = "Too many requests, please try again later.\n";
@@ -136,12 +136,12 @@ pub struct Flow {
     read_only: Arc<Pool>,
     mutating: Arc<Pool>,
     watch_starts: Arc<Pool>,
-    users: Users,
+    users: UserPools,
     /// By name.
     groups: RwLock<Arc<[Group]>>,
-    patience: RwLock<Patience>,
-    forwarded: Arc<Forwarded>,
-    answers: Answers,
+    policy: RwLock<QueuePolicy>,
+    forwarded: Arc<ForwardedStreams>,
+    answers: ResponseBytes,
     /// Work aside: one thing for each core.
     aside: Arc<Pool>,
     metrics: FlowMetrics,
@@ -160,11 +160,11 @@ impl Flow {
             read_only: Pool::new(0, metrics.pool("readOnly")),
             mutating: Pool::new(0, metrics.pool("mutating")),
             watch_starts: Pool::new(0, metrics.pool("watchStart")),
-            users: Users::new(metrics.pool("user")),
+            users: UserPools::new(metrics.pool("user")),
             groups: RwLock::new(Arc::from([])),
-            patience: RwLock::new(Patience::NONE),
-            forwarded: Forwarded::new(metrics.forwarded.clone()),
-            answers: Answers::new(metrics.pool("answer")),
+            policy: RwLock::new(QueuePolicy::NONE),
+            forwarded: ForwardedStreams::new(metrics.forwarded.clone()),
+            answers: ResponseBytes::new(metrics.pool("answer")),
             aside: Pool::new(cores, metrics.pool("aside")),
             metrics,
         }
@@ -182,7 +182,7 @@ impl Flow {
         self.read_only.set_limit(reads);
         self.mutating.set_limit(writes);
         self.watch_starts.set_limit(reads);
-        *self.patience.write() = Patience {
+        *self.policy.write() = QueuePolicy {
             queue_length: flow.queue_length_limit,
             wait: flow.queue_wait,
         };
@@ -216,7 +216,7 @@ impl Flow {
     }
 
     /// Forwarded requests that stay open.
-    pub fn forwarded(&self) -> &Arc<Forwarded> {
+    pub fn forwarded(&self) -> &Arc<ForwardedStreams> {
         &self.forwarded
     }
 
@@ -228,32 +228,32 @@ impl Flow {
     pub async fn admit(&self, kind: RequestKind, user: &UserInfo) -> Result<Admitted, Rejected> {
         let (lane, lanes_patience) = match kind {
             RequestKind::LongRunning => return Ok(Admitted::default()),
-            RequestKind::ReadOnly => (&self.read_only, Patience::NONE),
-            RequestKind::Mutating => (&self.mutating, Patience::NONE),
+            RequestKind::ReadOnly => (&self.read_only, QueuePolicy::NONE),
+            RequestKind::Mutating => (&self.mutating, QueuePolicy::NONE),
             RequestKind::WatchStart => {
-                let patience = Patience {
+                let policy = QueuePolicy {
                     queue_length: WAITING_WATCHES,
-                    ..*self.patience.read()
+                    ..*self.policy.read()
                 };
-                (&self.watch_starts, patience)
+                (&self.watch_starts, policy)
             }
         };
         if user.groups.iter().any(|g| g == MASTERS) {
             return Ok(Admitted::of((None, Vec::new(), lane.try_seat())));
         }
-        let patience = match kind {
+        let policy = match kind {
             RequestKind::WatchStart => lanes_patience,
-            _ => *self.patience.read(),
+            _ => *self.policy.read(),
         };
         let own = match self.users.pool(&user.name) {
-            Some(pool) => Some(pool.seat(&user.name, patience).await?),
+            Some(pool) => Some(pool.seat(&user.name, policy).await?),
             None => None,
         };
         let limited = self.groups.read().clone();
         let mut groups = Vec::new();
         for group in limited.iter() {
             if user.groups.contains(&group.name) {
-                groups.push(group.pool.seat(&user.name, patience).await?);
+                groups.push(group.pool.seat(&user.name, policy).await?);
             }
         }
         let lane = lane.seat(&user.name, lanes_patience).await?;
@@ -263,9 +263,9 @@ impl Flow {
     /// Room for an answer that is about to be made, of about so many bytes that
     /// the store does not share. Waits for it as for a seat. Cancel-safe.
     pub async fn hold(&self, user: Option<&UserInfo>, bytes: usize) -> Result<Held, Rejected> {
-        let patience = *self.patience.read();
+        let policy = *self.policy.read();
         match limited(user) {
-            Some(user) => self.answers.hold(&user.name, bytes, patience).await,
+            Some(user) => self.answers.hold(&user.name, bytes, policy).await,
             None => Ok(Held::default()),
         }
     }
@@ -274,7 +274,9 @@ impl Flow {
     /// many of them.
     pub fn hold_waiting(&self, user: Option<&UserInfo>) -> Option<Held> {
         match limited(user) {
-            Some(user) => self.answers.try_hold(&user.name, answers::WAITING_ANSWER),
+            Some(user) => self
+                .answers
+                .try_hold(&user.name, response_bytes::WAITING_ANSWER),
             None => Some(Held::default()),
         }
     }
@@ -295,11 +297,11 @@ impl Flow {
     /// Cancel-safe.
     pub async fn turn(&self, user: Option<&UserInfo>) -> Result<Seat, Rejected> {
         let name = user.map_or("", |user| user.name.as_str());
-        let patience = Patience {
+        let policy = QueuePolicy {
             queue_length: usize::MAX,
             wait: TURN_WAIT,
         };
-        self.aside.seat(name, patience).await
+        self.aside.seat(name, policy).await
     }
 
     /// A client was given up because it took, or gave, too little.
@@ -486,11 +488,14 @@ mod tests {
             }
             waiting.push(admitted);
         };
-        assert_eq!(waiting.len(), answers::USER_BYTES / answers::WAITING_ANSWER);
+        assert_eq!(
+            waiting.len(),
+            response_bytes::USER_BYTES / response_bytes::WAITING_ANSWER
+        );
         assert!(flow.hold_waiting(Some(&slow)).is_none());
         assert!(flow.hold_waiting(Some(&other)).is_some());
         flow.publish();
-        let bytes = i64::try_from(answers::USER_BYTES).unwrap();
+        let bytes = i64::try_from(response_bytes::USER_BYTES).unwrap();
         assert_eq!(flow.metrics.answer_bytes.get(), bytes);
         drop((kept, waiting));
         assert!(flow.hold_waiting(Some(&slow)).is_some());

@@ -13,7 +13,7 @@
 //! queues takes no place from the others.
 //!
 //! A place may count for several seats: answers count by their bytes
-//! (`answers.rs`).
+//! (`response_bytes.rs`).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -32,13 +32,13 @@ const MOST_WAITING: usize = 16_384;
 
 /// How long one may wait, and in how long a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct QueuePolicy {
     /// Requests of one flow that wait at a time.
     pub queue_length: usize,
     pub wait: Duration,
 }
 
-impl Patience {
+impl QueuePolicy {
     /// To be refused at once.
     pub const NONE: Self = Self {
         queue_length: 0,
@@ -268,8 +268,8 @@ impl Pool {
 
     /// A seat, for one of this flow. Cancel-safe: who stops waiting has left
     /// the queue.
-    pub async fn seat(self: &Arc<Self>, flow: &str, patience: Patience) -> Result<Seat, Rejected> {
-        self.seats(flow, 1, patience).await
+    pub async fn seat(self: &Arc<Self>, flow: &str, policy: QueuePolicy) -> Result<Seat, Rejected> {
+        self.seats(flow, 1, policy).await
     }
 
     /// The same, of so many seats at once.
@@ -277,7 +277,7 @@ impl Pool {
         self: &Arc<Self>,
         flow: &str,
         seats: usize,
-        patience: Patience,
+        policy: QueuePolicy,
     ) -> Result<Seat, Rejected> {
         let queued = {
             let mut state = self.state.lock();
@@ -288,9 +288,9 @@ impl Pool {
                     seats,
                 });
             }
-            if patience.queue_length == 0 {
+            if policy.queue_length == 0 {
                 Err(Rejected::ConcurrencyLimit)
-            } else if state.waiting_of(flow) >= patience.queue_length
+            } else if state.waiting_of(flow) >= policy.queue_length
                 || state.waiting >= state.most_waiting && !state.displace(flow)
             {
                 Err(Rejected::QueueFull)
@@ -312,7 +312,7 @@ impl Pool {
             seated: false,
         };
         let began = Instant::now();
-        let waited = timeout(patience.wait, &mut waiting.go).await;
+        let waited = timeout(policy.wait, &mut waiting.go).await;
         let seated = matches!(waited, Ok(Ok(())));
         self.metrics.waited(began.elapsed(), seated);
         match waited {
@@ -361,7 +361,7 @@ mod tests {
     use super::*;
     use crate::metrics::FlowMetrics;
 
-    const PATIENT: Patience = Patience {
+    const PATIENT: QueuePolicy = QueuePolicy {
         queue_length: 100,
         wait: Duration::from_secs(15),
     };
@@ -374,9 +374,9 @@ mod tests {
     type Asked = BoxFuture<'static, Result<Seat, Rejected>>;
 
     /// Asks, and waits in the queue if it must.
-    fn ask(pool: &Arc<Pool>, flow: &'static str, patience: Patience) -> Result<Seat, Asked> {
+    fn ask(pool: &Arc<Pool>, flow: &'static str, policy: QueuePolicy) -> Result<Seat, Asked> {
         let pool = pool.clone();
-        let mut asked = async move { pool.seat(flow, patience).await }.boxed();
+        let mut asked = async move { pool.seat(flow, policy).await }.boxed();
         match (&mut asked).now_or_never() {
             Some(seat) => Ok(seat.unwrap()),
             None => Err(asked),
@@ -441,7 +441,7 @@ mod tests {
     #[tokio::test]
     async fn queues_are_bounded_by_flow() {
         let pool = pool(1);
-        let two = Patience {
+        let two = QueuePolicy {
             queue_length: 2,
             ..PATIENT
         };
@@ -450,7 +450,7 @@ mod tests {
         let full = pool.seat("a", two).now_or_never().unwrap();
         assert_eq!(full.unwrap_err(), Rejected::QueueFull);
         let _other_flow = ask(&pool, "b", two).unwrap_err();
-        let at_once = pool.seat("c", Patience::NONE).now_or_never().unwrap();
+        let at_once = pool.seat("c", QueuePolicy::NONE).now_or_never().unwrap();
         assert_eq!(at_once.unwrap_err(), Rejected::ConcurrencyLimit);
     }
 
@@ -476,7 +476,7 @@ mod tests {
     async fn a_full_queue_has_room_for_whoever_has_less_in_it() {
         let pool = pool(1);
         pool.state.lock().most_waiting = 10;
-        let endless = Patience {
+        let endless = QueuePolicy {
             queue_length: usize::MAX,
             ..PATIENT
         };

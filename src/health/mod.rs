@@ -10,10 +10,10 @@
 //! others keep.
 
 mod check;
-mod respond;
+mod response;
 
 pub use check::{Check, CheckResult, Endpoint};
-pub use respond::HealthResponse;
+pub use response::HealthResponse;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -92,8 +92,8 @@ impl Health {
         let in_grace = now.duration_since(self.started) < self.livez_grace_period;
         let selected: Vec<&Check> = checks.iter().filter(|c| c.is_part_of(endpoint)).collect();
         Some(match check {
-            None => respond::all(endpoint, &selected, in_grace, query),
-            Some(name) => respond::one(endpoint, &selected, in_grace, name),
+            None => response::all(endpoint, &selected, in_grace, query),
+            Some(name) => response::one(endpoint, &selected, in_grace, name),
         })
     }
 }

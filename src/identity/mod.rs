@@ -1,6 +1,6 @@
 //! How a caller is made known to the servers behind.
 
-mod strip;
+mod header_stripping;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -8,13 +8,13 @@ use kubernetes_wire::api::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
 use kubernetes_wire::api::{Reason, Status, UserInfo};
 use serde::Deserialize;
 
-use crate::authn::impersonation::{
+use crate::authn::impersonation_headers::{
     IMPERSONATE_EXTRA_PREFIX, IMPERSONATE_GROUP, IMPERSONATE_UID, IMPERSONATE_USER,
 };
 use crate::authn::{Impersonation, extra_key};
-use crate::authz::usernames;
+use crate::authz::well_known_usernames;
 
-pub use strip::changes;
+pub use header_stripping::changes;
 
 /// `identity.mode` of the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -116,8 +116,8 @@ fn as_impersonated(user: &UserInfo) -> UserInfo {
         .retain(|g| !g.is_empty() && Some(g.as_str()) != implied);
     // Without any group a service account or a node would be given those of
     // its kind.
-    let has_kind = usernames::service_account(&user.name).is_some()
-        || usernames::node_name(&user.name).is_some();
+    let has_kind = well_known_usernames::service_account(&user.name).is_some()
+        || well_known_usernames::node_name(&user.name).is_some();
     if asked.groups.is_empty() && has_kind {
         asked.groups.extend(implied.map(str::to_owned));
     }

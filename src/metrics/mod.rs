@@ -9,7 +9,7 @@ mod connections;
 mod deprecation;
 mod flow;
 mod forwarded;
-mod known;
+mod known_names;
 mod request;
 mod resource;
 mod stability;
@@ -18,9 +18,9 @@ pub use connections::{ConnectionMetrics, ListenerMetrics};
 pub use deprecation::DeprecationMetrics;
 pub use flow::{FlowMetrics, PoolMetrics};
 pub use forwarded::ForwardedMetrics;
-pub use known::{KnownName, KnownNames};
+pub use known_names::{KnownName, KnownNames};
 pub use request::RequestMetrics;
-pub use resource::{LongRunning, Outcome, ResourceMetrics, WatchEvents};
+pub use resource::{LongRunning, RequestOutcome, ResourceMetrics, WatchEvents};
 pub use stability::{KUBERNETES, Promise, Stability};
 
 use std::sync::Arc;
@@ -110,7 +110,7 @@ mod tests {
     use std::time::Duration;
 
     use kubernetes_wire::api::GroupVersionResource;
-    use kubernetes_wire::request::labels::{DryRun, Scope, Verb};
+    use kubernetes_wire::request::metric_labels::{DryRun, Scope, Verb};
 
     use super::*;
 
@@ -123,7 +123,7 @@ mod tests {
             Verb::List,
             Scope::Cluster,
             DryRun::No,
-            Outcome {
+            RequestOutcome {
                 code: 200,
                 elapsed: Duration::from_millis(3),
                 response_bytes: 2_000,
@@ -169,7 +169,7 @@ mod tests {
         let name = metrics.known.prove(&pods, "");
         let resource = metrics.requests.resource(name.as_ref());
         let observe = |code| {
-            let outcome = Outcome {
+            let outcome = RequestOutcome {
                 code,
                 elapsed: Duration::ZERO,
                 response_bytes: 0,

@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use kubernetes_wire::request::labels::{DryRun, Scope, Verb};
+use kubernetes_wire::request::metric_labels::{DryRun, Scope, Verb};
 use parking_lot::RwLock;
 use prometheus::{Histogram, IntCounter, IntGauge};
 
@@ -40,7 +40,7 @@ struct Series {
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Outcome {
+pub struct RequestOutcome {
     pub code: u16,
     /// Since the request arrived.
     pub elapsed: Duration,
@@ -99,7 +99,7 @@ impl ResourceMetrics {
     /// dry run was more than refused, refusals are counted and not measured:
     /// they cost their caller nothing, and histograms much here. Health checks
     /// have no component, and are always measured.
-    pub fn observe(&self, verb: Verb, scope: Scope, dry_run: DryRun, outcome: Outcome) {
+    pub fn observe(&self, verb: Verb, scope: Scope, dry_run: DryRun, outcome: RequestOutcome) {
         let of_verb = self.cells.get(verb as usize);
         let of_scope = of_verb.and_then(|cells| cells.get(scope as usize));
         let Some(cell) = of_scope.and_then(|cells| cells.get(dry_run as usize)) else {

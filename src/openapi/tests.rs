@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use apifront_upstream::{Credentials, OutlierDetection, Server as ApiServer, Settings, Timing};
+use apifront_upstream::{Credentials, OutlierDetection, Server as ApiServer, Settings, Timeouts};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION};
@@ -64,7 +64,7 @@ impl Scripted {
             ApiServer::from_files(url.parse().unwrap(), None, None, None, &Credentials::Own);
         let settings = Settings {
             servers: vec![server.unwrap()],
-            timing: Timing::default(),
+            timing: Timeouts::default(),
             group: 0,
             outliers: OutlierDetection::default(),
         };

@@ -3,10 +3,10 @@
 
 use bytes::Bytes;
 use kubernetes_wire::api::go_json;
-use kubernetes_wire::representation::partial::{
+use kubernetes_wire::representation::partial_object_metadata::{
     MANAGED_FIELDS_ENTRY, OBJECT_META, OWNER_REFERENCE,
 };
-use kubernetes_wire::representation::{Encoding, Envelope, Form, envelope::with_type};
+use kubernetes_wire::representation::{Encoding, Envelope, Form, json_envelope::with_type};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 

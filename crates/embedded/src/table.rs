@@ -7,7 +7,7 @@ use bytes::Bytes;
 use chrono::Utc;
 use kubernetes_wire::{
     negotiation::{IncludeObject, MetaVersion},
-    representation::{ListMeta, NotPrintable, Printer, TableOptions, partial},
+    representation::{ListMeta, NotPrintable, Printer, TableOptions, partial_object_metadata},
 };
 
 use super::{
@@ -69,7 +69,7 @@ pub fn event(
 
 /// PartialObjectMetadata of one object.
 pub fn metadata(resource: &Resource, object: &Bytes, version: MetaVersion) -> Option<Bytes> {
-    partial::object(object, &envelope(resource), version)
+    partial_object_metadata::object(object, &envelope(resource), version)
 }
 
 /// PartialObjectMetadataList.
@@ -80,17 +80,17 @@ pub fn metadata_list(
     version: MetaVersion,
 ) -> Option<Vec<u8>> {
     let envelope = envelope(resource);
-    let mut out = partial::list_prefix(meta, version, items.is_empty()).to_vec();
+    let mut out = partial_object_metadata::list_prefix(meta, version, items.is_empty()).to_vec();
     for (i, stored) in items.iter().enumerate() {
         if i > 0 {
             out.push(b',');
         }
-        out.extend_from_slice(&partial::object(
+        out.extend_from_slice(&partial_object_metadata::object(
             &item(resource, stored),
             &envelope,
             version,
         )?);
     }
-    out.extend_from_slice(&partial::list_suffix(items.is_empty()));
+    out.extend_from_slice(&partial_object_metadata::list_suffix(items.is_empty()));
     Some(out)
 }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use kubernetes_wire::representation::{
-    BookmarkTemplate, Encoding, Envelope, Form, ListMeta, envelope::with_type,
+    BookmarkTemplate, Encoding, Envelope, Form, ListMeta, json_envelope::with_type,
 };
 use serde_json::{Value, json};
 

@@ -9,12 +9,12 @@ use kube::client::Body;
 use parking_lot::Mutex;
 
 use super::response_body::{ResponseBody, Silence};
-use super::streams::Streams;
+use super::shared_connections::SharedConnections;
 use super::transport::certificate_only;
 use super::{
     HeaderSource, OutlierDetection, Server, SettingsError, Transport, Unreachable, UpstreamError,
 };
-use crate::Timing;
+use crate::Timeouts;
 use crate::metrics::UpstreamMetrics;
 
 /// Of a name's addresses, one that takes longer to accept is passed over.
@@ -29,7 +29,7 @@ pub struct Endpoint {
     pub own: Transport,
     pub forward: Transport,
     /// Connections that callers' watches and logs share.
-    pub(super) streams: Streams,
+    pub(super) shared_connections: SharedConnections,
     address: ArcSwapOption<SocketAddr>,
     healthy: AtomicBool,
     /// Answers that were errors, since the last that was none.
@@ -42,7 +42,7 @@ impl Endpoint {
     pub(super) fn new(
         server: &Server,
         index: u64,
-        timing: Timing,
+        timing: Timeouts,
         metrics: &UpstreamMetrics,
     ) -> Result<Self, SettingsError> {
         let url = &server.own.cluster_url;
@@ -76,7 +76,7 @@ impl Endpoint {
             own: Transport::new(&server.own, own, group, timing).map_err(wrong)?,
             forward: Transport::new(&server.forward, forward, group.wrapping_add(2), timing)
                 .map_err(wrong)?,
-            streams: Streams::new(metrics.shared_connections.clone()),
+            shared_connections: SharedConnections::new(metrics.shared_connections.clone()),
             address: ArcSwapOption::empty(),
             // Until a check says otherwise: the first request need not wait.
             healthy: AtomicBool::new(true),
@@ -92,7 +92,7 @@ impl Endpoint {
     }
 
     /// Whether others are asked instead, because of its answers.
-    pub fn is_ejected(&self, now: Instant) -> bool {
+    pub(crate) fn is_ejected(&self, now: Instant) -> bool {
         self.ejected_until.lock().is_some_and(|until| until > now)
     }
 

@@ -28,14 +28,14 @@ impl Upstream {
     pub async fn check_health(&self) {
         let checks = self.endpoints().iter().map(|endpoint| async move {
             endpoint.checked(self.readiness(endpoint).await);
-            endpoint.streams.sweep(Instant::now());
+            endpoint.shared_connections.sweep(Instant::now());
         });
         futures::future::join_all(checks).await;
     }
 
     /// How long to wait between checks: briefly while nobody answers, so that
     /// a server's return is noticed.
-    pub fn health_check_pause(&self) -> Duration {
+    pub(crate) fn health_check_pause(&self) -> Duration {
         let interval = self.timing.health_check_interval;
         if self.any_healthy() {
             interval

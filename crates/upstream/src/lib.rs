@@ -1,5 +1,29 @@
 //! The API servers behind us: where they are, how we prove who we are, and the
 //! requests apifront makes there itself.
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use apifront_upstream::{
+//!     BodyLimit, Credentials, Server, Settings, Upstream, UpstreamKind, UpstreamMetrics,
+//! };
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let kubeconfig = Path::new("/etc/kubernetes/admin.conf");
+//! let server = Server::from_kubeconfig(kubeconfig, None, &Credentials::Own).await?;
+//! let settings = Settings {
+//!     servers: vec![server],
+//!     ..Settings::default()
+//! };
+//! let metrics = UpstreamMetrics::register(&prometheus::Registry::new())?;
+//! let upstream = Upstream::new(&settings, metrics)?;
+//!
+//! let answer = upstream.get(UpstreamKind::Discovery, "/version").await?;
+//! let body = answer.into_body().collect_bytes(BodyLimit::DOCUMENT).await?;
+//! println!("{}", String::from_utf8_lossy(&body));
+//! # Ok(())
+//! # }
+//! ```
 
 // No value from the wire or a file may overflow a number, or be looked for where
 // it is not.
@@ -12,8 +36,6 @@
     )
 )]
 
-pub mod alone;
-mod alone_body;
 mod connect;
 mod credentials;
 mod endpoint;
@@ -21,16 +43,18 @@ mod exec;
 mod health_check;
 mod hop_by_hop;
 mod kubeconfig;
+pub mod long_running;
+mod long_running_body;
 mod metrics;
 mod pool;
 mod response_body;
 pub mod review;
-mod reviews;
+mod review_client;
 mod settings;
-mod streams;
+mod shared_connections;
 #[cfg(test)]
 mod tests;
-mod timing;
+mod timeouts;
 mod token_file;
 mod transport;
 mod unreachable;
@@ -43,10 +67,12 @@ pub use hop_by_hop::{HOP_BY_HOP, is_hop_by_hop};
 pub use kubeconfig::KubeconfigFieldError;
 pub use metrics::{UpstreamKind, UpstreamMetrics};
 pub use pool::{Upstream, UpstreamError};
-pub use response_body::{BodyError, BodyStream, Bound, ResponseBody};
-pub use settings::{Backend, Credentials, OutlierDetection, Server, Settings, SettingsError};
-pub use streams::is_unprocessed;
-pub use timing::Timing;
+pub use response_body::{BodyError, BodyLimit, BodyStream, ResponseBody};
+pub use settings::{
+    BackendSettings, Credentials, OutlierDetection, Server, Settings, SettingsError,
+};
+pub use shared_connections::is_unprocessed;
+pub use timeouts::Timeouts;
 pub use transport::{Purpose, Transport};
 pub use unreachable::Unreachable;
 pub use webhook::WebhookClient;

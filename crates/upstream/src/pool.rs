@@ -8,7 +8,7 @@ use http::header::{ACCEPT, HeaderName};
 use kube::client::Body;
 
 use super::{Endpoint, OutlierDetection, ResponseBody, Settings, SettingsError, Unreachable};
-use crate::Timing;
+use crate::Timeouts;
 use crate::metrics::{UpstreamKind, UpstreamMetrics};
 
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ impl UpstreamError {
 pub struct Upstream {
     endpoints: Vec<Arc<Endpoint>>,
     turn: AtomicUsize,
-    pub(super) timing: Timing,
+    pub(super) timing: Timeouts,
     outliers: OutlierDetection,
     metrics: UpstreamMetrics,
 }
@@ -239,9 +239,9 @@ mod tests {
         };
         let settings = Settings {
             servers: addresses.iter().map(server).collect(),
-            timing: Timing {
+            timing: Timeouts {
                 connect_timeout: Duration::from_millis(300),
-                ..Timing::default()
+                ..Timeouts::default()
             },
             outliers: OutlierDetection {
                 consecutive_errors: 2,
@@ -301,8 +301,8 @@ mod tests {
                 .iter()
                 .position(|e| Arc::ptr_eq(e, &found))
         };
-        let turns: Vec<_> = (0..6).map(|_| picked(&[])).collect();
-        assert_eq!(turns, [0, 1, 2, 0, 1, 2].map(Some));
+        let queue: Vec<_> = (0..6).map(|_| picked(&[])).collect();
+        assert_eq!(queue, [0, 1, 2, 0, 1, 2].map(Some));
         gone(&upstream, &upstream.endpoints[1]);
         assert!((0..6).all(|_| picked(&[]) != Some(1)));
         assert_eq!(picked(&[0, 2]), Some(1));
@@ -362,7 +362,7 @@ mod tests {
         assert_eq!(healthy, [false, true]);
         assert_eq!(
             upstream.health_check_pause(),
-            Timing::default().health_check_interval
+            Timeouts::default().health_check_interval
         );
     }
 

@@ -28,12 +28,12 @@ struct Silent;
 /// How much of an answer is read, and for how long. No server is trusted to end
 /// an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bound {
+pub struct BodyLimit {
     pub bytes: usize,
     pub within: Duration,
 }
 
-impl Bound {
+impl BodyLimit {
     /// One for a document that is not a list of objects: one of discovery, a
     /// definition, a Table of one row. The largest known are below 1 MiB. Each
     /// resource that is being filled may hold one.
@@ -67,8 +67,8 @@ pub struct BodyStream(UnsyncBoxBody<Bytes, BoxError>);
 impl ResponseBody {
     /// Reads the body to its end, into one buffer: pieces of a byte each would
     /// cost many times their length if they were kept as they come.
-    pub async fn collect_bytes(self, bound: Bound) -> Result<Bytes, BodyError> {
-        let Bound { bytes, within } = bound;
+    pub async fn collect_bytes(self, bound: BodyLimit) -> Result<Bytes, BodyError> {
+        let BodyLimit { bytes, within } = bound;
         let collect = async {
             let mut stream = self.0;
             let mut first = Bytes::new();
@@ -198,7 +198,7 @@ mod tests {
     async fn other_bodies_are_as_they_were() {
         let silence = Silence::default();
         let body = silence.bound(kube::client::Body::from(b"text".to_vec()));
-        let text = body.collect_bytes(Bound::DOCUMENT).await;
+        let text = body.collect_bytes(BodyLimit::DOCUMENT).await;
         assert_eq!(text.unwrap(), "text");
     }
 
@@ -211,7 +211,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_is_read_within_its_bound() {
-        let bound = Bound::new(4, Duration::from_secs(1));
+        let bound = BodyLimit::new(4, Duration::from_secs(1));
         let silence = Silence::default();
         for (given, expected) in [
             (vec![], Some("")),

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 
 use super::exec;
 use super::kubeconfig::{self, KubeconfigFieldError};
-use crate::Timing;
+use crate::Timeouts;
 
 /// The identity shown upstream on connections that carry callers' requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub struct Server {
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub servers: Vec<Server>,
-    pub timing: Timing,
+    pub timing: Timeouts,
     /// Connections of different groups are never shared, even to one address.
     pub group: u64,
     pub outliers: OutlierDetection,
@@ -56,7 +56,7 @@ pub struct OutlierDetection {
 
 /// How a server of an aggregated API is reached, and known.
 #[derive(Clone, Copy, Debug)]
-pub struct Backend<'a> {
+pub struct BackendSettings<'a> {
     /// The name its certificate is for.
     pub server_name: &'a str,
     /// PEM. Empty: the system's authorities.
@@ -161,7 +161,7 @@ impl Server {
 
     /// A server of an aggregated API: callers and apifront itself are names in
     /// headers that it believes because of the certificate.
-    pub fn of_backend(url: http::Uri, backend: Backend<'_>) -> Result<Self, SettingsError> {
+    pub fn of_backend(url: http::Uri, backend: BackendSettings<'_>) -> Result<Self, SettingsError> {
         let (cert_file, key_file) = backend.proxy_client;
         let mut own = kube::Config::new(url);
         own.tls_server_name = Some(backend.server_name.to_owned());

@@ -12,7 +12,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::alone::{AloneBody, AloneError};
+use super::long_running::{LongRunningBody, LongRunningError};
 use super::{Credentials, Server, Settings, Upstream};
 use crate::metrics::UpstreamMetrics;
 
@@ -139,14 +139,14 @@ async fn ask(
     upstream: &Upstream,
     path: &str,
     repeatable: bool,
-) -> Result<Response<AloneBody>, AloneError> {
+) -> Result<Response<LongRunningBody>, LongRunningError> {
     let request = Request::get(path).body(()).unwrap();
-    tokio::time::timeout(SOON, upstream.send_alone(request, repeatable))
+    tokio::time::timeout(SOON, upstream.send_long_running(request, repeatable))
         .await
         .expect("an answer")
 }
 
-async fn open(upstream: &Upstream, path: &str, times: usize) -> Vec<AloneBody> {
+async fn open(upstream: &Upstream, path: &str, times: usize) -> Vec<LongRunningBody> {
     let asked = (0..times).map(|_| ask(upstream, path, true));
     let answers = futures::future::join_all(asked).await;
     answers
@@ -180,7 +180,7 @@ async fn a_herd_of_streams_shares_connections() {
         assert_eq!(told.connections(), expected, "{streams}");
         drop(bodies);
         let later = Instant::now() + Duration::from_secs(61);
-        upstream.endpoints()[0].streams.sweep(later);
+        upstream.endpoints()[0].shared_connections.sweep(later);
         let ended = || told.ended.load(Ordering::SeqCst) == expected;
         until("idle connections are closed", ended).await;
     }
@@ -262,7 +262,7 @@ async fn a_server_that_is_away_fails_all_who_wait_at_once() {
     let began = Instant::now();
     let asked = (0..50).map(|_| ask(&upstream, "/1", true));
     for answer in futures::future::join_all(asked).await {
-        assert!(matches!(answer, Err(AloneError::Connect(_))));
+        assert!(matches!(answer, Err(LongRunningError::Connect(_))));
     }
     assert!(began.elapsed() < Duration::from_secs(5));
     assert!(!upstream.any_healthy());

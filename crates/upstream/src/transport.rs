@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use secrecy::ExposeSecret;
 
 use super::HeaderSource;
-use crate::Timing;
+use crate::Timeouts;
 
 /// Requests multiplexed onto one upstream connection. More than kube-apiserver
 /// needs to be busy, few enough that one lost connection hurts few callers.
@@ -67,7 +67,7 @@ impl Transport {
         config: &kube::Config,
         headers: HeaderSource,
         group: u64,
-        timing: Timing,
+        timing: Timeouts,
     ) -> Result<Self, String> {
         let host = config
             .cluster_url

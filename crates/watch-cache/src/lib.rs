@@ -1,6 +1,55 @@
 //! A watch cache of Kubernetes resources: kept equal to an API server by one
 //! list and one watch for each resource, and read with kube-apiserver's
 //! semantics.
+//!
+//! - [`reflector::Cache`] starts a reflector for each resource that is first
+//!   asked for, and evicts what nobody reads or memory has no place for.
+//! - [`store::Store`] holds one resource: a snapshot, and the log of events.
+//! - [`read`] answers GET and LIST from a store: whether it may, which objects,
+//!   and the bytes of the body.
+//! - [`watch::Watch`] answers WATCH as batches of bytes.
+//!
+//! A store can be used without a reflector, fed by hand:
+//!
+//! ```
+//! use std::sync::{Arc, OnceLock};
+//! use std::time::{Duration, Instant};
+//!
+//! use apifront_watch_cache::store::{Filter, Resource, Store, field_table};
+//! use apifront_watch_cache::watch::{Watch, WatchOptions, WholeFrames};
+//! use bytes::Bytes;
+//! use kubernetes_wire::api::{FieldSelector, GroupVersionResource, LabelSelector};
+//! use kubernetes_wire::representation::{Encoding, Envelope, Form};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let gvr = GroupVersionResource::new("", "v1", "configmaps");
+//! let resource = Resource {
+//!     fields: field_table(&gvr),
+//!     gvr,
+//!     namespaced: true,
+//!     envelope: Envelope::new(Form::Struct, "v1", "ConfigMap", "ConfigMapList"),
+//!     bookmark: OnceLock::new(),
+//! };
+//! let filter = Filter::new("shop", LabelSelector::default(), FieldSelector::default(), &resource);
+//! let options = WatchOptions {
+//!     filter: filter.unwrap(),
+//!     bookmarks: false,
+//!     lasts: Duration::from_secs(60),
+//! };
+//! let store = Arc::new(Store::new(resource, Vec::new(), 1));
+//! let frames = Box::new(WholeFrames::new(store.clone(), Encoding::Json));
+//! let mut watch = Watch::from_version(store.clone(), 1, options, frames).unwrap();
+//!
+//! let item = r#"{"metadata":{"name":"a","namespace":"shop","resourceVersion":"2"}}"#;
+//! store.apply(false, Bytes::from(item), Instant::now()).unwrap();
+//!
+//! assert!(store.snapshot().get("shop", "a").is_some());
+//! let (bytes, events) = watch.next().await.unwrap();
+//! assert_eq!(events, 1);
+//! assert!(bytes.starts_with(br#"{"type":"ADDED","object":{"kind":"ConfigMap""#));
+//! # }
+//! ```
 
 // No value from the wire or a file may overflow a number, or be looked for where
 // it is not.

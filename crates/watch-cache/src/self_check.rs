@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{Bound, Upstream, UpstreamError, UpstreamKind};
+use apifront_upstream::{BodyLimit, Upstream, UpstreamError, UpstreamKind};
 use bytes::Bytes;
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::representation::Envelope;
@@ -212,7 +212,7 @@ async fn page(upstream: &Upstream, path: &str) -> Result<Bytes, Skipped> {
     if !status.is_success() {
         return Err(Skipped::Answer(status));
     }
-    let bound = Bound::new(MAX_PAGE_BYTES, PAGE_TIMEOUT);
+    let bound = BodyLimit::new(MAX_PAGE_BYTES, PAGE_TIMEOUT);
     let body = response.into_body().collect_bytes(bound).await;
     body.map_err(|e| Skipped::Body(e.to_string()))
 }

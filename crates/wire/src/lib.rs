@@ -1,5 +1,28 @@
 //! Kubernetes objects and requests on the wire, byte for byte as kube-apiserver
 //! reads and writes them.
+//!
+//! - [`representation`] turns built-in objects from protobuf to JSON and back,
+//!   and writes lists, watch events, Tables, PartialObjectMetadata and YAML.
+//! - [`negotiation`] reads Accept headers: which of these a client wants.
+//! - [`request`] reads method, path and query into a `RequestInfo`.
+//! - [`api`] has the words of the API as types: continue tokens, selectors,
+//!   `Status`, list options, resource versions.
+//! - [`schema`] holds the messages of all built-in kinds of one release.
+//!
+//! The crate does no I/O. A value it does not know is an error, never dropped.
+//!
+//! ```
+//! use kubernetes_wire::representation::BuiltInObject;
+//!
+//! let json = br#"{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"blue"}}"#;
+//! let namespace = BuiltInObject::from_json(json)?;
+//! let protobuf = namespace.to_protobuf()?;
+//! assert!(protobuf.starts_with(b"k8s\0"));
+//! let again = BuiltInObject::from_protobuf(&protobuf)?;
+//! assert_eq!(again.kind(), "Namespace");
+//! assert_eq!(again.to_json(), namespace.to_json());
+//! # Ok::<(), kubernetes_wire::representation::ObjectError>(())
+//! ```
 
 // No value from the wire or a file may overflow a number, or be looked for where
 // it is not.

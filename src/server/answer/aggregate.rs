@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use apifront_upstream::alone::AloneBody;
+use apifront_upstream::long_running::LongRunningBody;
 use bytes::Bytes;
 use http::header::LOCATION;
 use http::{HeaderMap, Method, StatusCode};
@@ -14,7 +14,7 @@ use pingora_http::{RequestHeader, ResponseHeader};
 
 use super::respond::Answer;
 use super::{aggregator_headers, refusal};
-use crate::aggregation::{InFlight, view};
+use crate::aggregation::{InFlight, api_service_objects};
 use crate::server::stage::forwarded::{Authority, Forward};
 use crate::server::stage::{Identified, Leave, Received, Ungranted};
 
@@ -87,14 +87,15 @@ pub(in crate::server) async fn authority(
 /// A write to an APIService of the configuration: nobody could make it so.
 fn changes_ours(identified: &Identified) -> Option<Status> {
     let info = identified.info();
-    let of_api_services =
-        info.gvr.group == view::GROUP && info.gvr.resource == view::RESOURCE && info.is_mutating();
+    let of_api_services = info.gvr.group == api_service_objects::GROUP
+        && info.gvr.resource == api_service_objects::RESOURCE
+        && info.is_mutating();
     if !of_api_services {
         return None;
     }
     let registered = identified.generation().aggregation.registered();
     let ours = registered.iter().find(|r| r.service.name == info.name)?;
-    Some(view::read_only(&ours.service))
+    Some(api_service_objects::read_only(&ours.service))
 }
 
 /// Discovery is small, and everybody waits for it.
@@ -122,10 +123,10 @@ pub(in crate::server) fn answered(response: &mut ResponseHeader, forward: &Forwa
 
 /// Checks an answer that came on a connection of its own.
 pub(in crate::server) fn checked(
-    response: Response<AloneBody>,
+    response: Response<LongRunningBody>,
     forward: &Forward,
     upgrading: bool,
-) -> std::result::Result<Response<AloneBody>, Answer> {
+) -> std::result::Result<Response<LongRunningBody>, Answer> {
     let status = response.status();
     if forward.route().is_none() {
         return Ok(response);

@@ -36,7 +36,7 @@ pub(in crate::server) async fn list(
     by: Behalf<'_>,
 ) -> Result<(Vec<Bytes>, Held), Unmade> {
     let mut held = by.hold(ABOVE).await?;
-    let body = match list.from_kept() {
+    let body = match list.from_ready() {
         Some(ready) => ready,
         None => {
             let deflated = by.run(move || list.deflate().ok()).await?;

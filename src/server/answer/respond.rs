@@ -14,7 +14,7 @@ use http::header::{
 use http::{HeaderMap, StatusCode};
 use kubernetes_wire::api::{Query, Status};
 use kubernetes_wire::negotiation;
-use kubernetes_wire::representation::error::encode_status;
+use kubernetes_wire::representation::error_status::encode_status;
 use pingora_core::{Error, ErrorType, Result};
 use pingora_http::{RequestHeader, ResponseHeader};
 use pingora_proxy::Session;

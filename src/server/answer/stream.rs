@@ -4,8 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use apifront_upstream::alone::{AloneBody, AloneError};
 use apifront_upstream::is_hop_by_hop;
+use apifront_upstream::long_running::{LongRunningBody, LongRunningError};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRAILER, TRANSFER_ENCODING};
 use http::{Method, Request, Response, Version};
@@ -75,7 +75,7 @@ pub(in crate::server) async fn ask_upstream(
     session: &mut Session,
     ctx: &mut RequestContext,
     repeatable: bool,
-) -> Result<std::result::Result<Response<AloneBody>, Answer>> {
+) -> Result<std::result::Result<Response<LongRunningBody>, Answer>> {
     let Some(forward) = &mut ctx.forward else {
         return forward::not_forwarded();
     };
@@ -94,7 +94,7 @@ pub(in crate::server) async fn ask_upstream(
     };
     forward.asked = Some(Instant::now());
     let asked = tokio::select! {
-        asked = forward.upstream.send_alone(request, repeatable) => asked,
+        asked = forward.upstream.send_long_running(request, repeatable) => asked,
         _ = session.as_mut().read_body_or_idle(true) => {
             return Err(client_gone::error());
         }
@@ -110,7 +110,7 @@ pub(in crate::server) async fn ask_upstream(
                 return Ok(Err(aggregate::unreachable(&error.to_string())));
             }
             let status = match error {
-                AloneError::Http {
+                LongRunningError::Http {
                     unprocessed: false, ..
                 } if !repeatable => forward::unknown_outcome(),
                 _ => forward::unreachable(),
@@ -146,8 +146,8 @@ fn upstream_request(request: &RequestHeader, forward: &Forward) -> Result<Reques
 pub(in crate::server) async fn send_head(
     session: &mut Session,
     ctx: &mut RequestContext,
-    response: Response<AloneBody>,
-) -> Result<AloneBody> {
+    response: Response<LongRunningBody>,
+) -> Result<LongRunningBody> {
     ctx.reply.code = response.status().as_u16();
     if let Some(forward) = &mut ctx.forward {
         forward.answered = Some(Instant::now());
@@ -203,7 +203,7 @@ pub(in crate::server) fn stop(
 /// Copies until one of the three ends.
 async fn pump(
     session: &mut ServerSession,
-    body: &mut AloneBody,
+    body: &mut LongRunningBody,
     frames: &mut Frames,
     detached: &mut Detached,
     stop: impl Future<Output = &'static str>,

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use apifront_upstream::alone::{self, AloneBody};
+use apifront_upstream::long_running::{self, LongRunningBody};
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, WARNING};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
@@ -60,7 +60,7 @@ async fn switch(
             let mut buffered = BufWriter::new(&mut client);
             buffered.write_all(&head).await?;
             buffered.flush().await?;
-            alone::join(client, upgrade).await
+            long_running::join(client, upgrade).await
         };
         let why = tokio::select! {
             joined = talk => {
@@ -97,7 +97,7 @@ fn response_head(response: &Response<()>) -> Vec<u8> {
 async fn decline(
     session: &mut Session,
     ctx: &mut RequestContext,
-    response: Response<AloneBody>,
+    response: Response<LongRunningBody>,
 ) -> Result<()> {
     session.set_keepalive(None);
     let mut body = stream::send_head(session, ctx, response).await?;

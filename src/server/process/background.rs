@@ -9,7 +9,7 @@ use crate::server::state::generation::Generation;
 /// Keeps the cache within what the configuration of the time says.
 pub(super) async fn tend(current: Arc<ArcSwap<Generation>>) {
     let cache = current.load().cache.clone();
-    cache.tend(|| current.load().config.clone()).await;
+    cache.run_eviction(|| current.load().config.clone()).await;
 }
 
 /// Compares the cache with upstream as often as the configuration of the time says.

@@ -14,7 +14,7 @@ use crate::authn::{
     Authenticator, AuthnMetrics, AuthnSettings, CaBundle, CaBundleError, RequestHeaderNames,
     RequestHeaderSettings, TokenReviewSettings,
 };
-use crate::authz::{Authorizer, AuthzMetrics, AuthzSettings, Impersonator};
+use crate::authz::{Authorizer, AuthzMetrics, AuthzSettings, ImpersonationAuthorizer};
 use crate::config::access::{self, ConstrainedImpersonation};
 use crate::config::serving::SecureServing;
 use crate::config::{self, Config};
@@ -229,7 +229,7 @@ impl PreparedAccess {
 pub(in crate::server) struct AccessControl {
     authenticator: Arc<Authenticator>,
     authorizer: Arc<Authorizer>,
-    impersonator: Arc<Impersonator>,
+    impersonator: Arc<ImpersonationAuthorizer>,
 }
 
 impl AccessControl {
@@ -251,7 +251,7 @@ impl AccessControl {
                 reviews,
                 authn_metrics,
             )),
-            impersonator: Arc::new(Impersonator::new(authorizer.clone(), release)),
+            impersonator: Arc::new(ImpersonationAuthorizer::new(authorizer.clone(), release)),
             authorizer,
         }
     }

@@ -102,7 +102,7 @@ impl Reloader {
         self.upstream.store(Arc::new(upstream));
         if old.config.upstream != fresh.config.upstream {
             // Upstream may be another cluster now.
-            fresh.cache.relist();
+            fresh.cache.upstream_replaced();
             fresh.discovery.upstream_replaced();
             fresh.deprecations.upstream_replaced();
         }

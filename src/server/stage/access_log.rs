@@ -11,13 +11,13 @@ use http::header::CONTENT_TYPE;
 use http::{Method, Uri};
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::request::RequestInfo;
-use kubernetes_wire::request::labels::{DryRun, Scope, Verb};
+use kubernetes_wire::request::metric_labels::{DryRun, Scope, Verb};
 use pingora_core::{Error, ErrorSource};
 use pingora_proxy::Session;
 
 use super::context::{CacheResult, Reply, RequestContext};
 use crate::deprecation::{Deprecations, Requested};
-use crate::metrics::{self, KnownName, Outcome, ResourceMetrics};
+use crate::metrics::{self, KnownName, RequestOutcome, ResourceMetrics};
 
 /// kube-apiserver counts these, alone among what is no resource, by their path.
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
@@ -215,7 +215,7 @@ impl Finished {
                 verb,
                 scope,
                 dry_run,
-                Outcome {
+                RequestOutcome {
                     code: self.code,
                     elapsed,
                     response_bytes: u64::try_from(response_bytes).unwrap_or(u64::MAX),

@@ -10,7 +10,7 @@ use http::{HeaderMap, Version};
 use pingora_http::RequestHeader;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use crate::authn::bearer::TOKEN_PROTOCOL_PREFIX;
+use crate::authn::bearer_token::TOKEN_PROTOCOL_PREFIX;
 
 /// HTTP/1.1 alone has upgrades.
 pub(in crate::server) fn is_upgrade(request: &RequestHeader) -> bool {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::authn::{Authenticator, RequestHeaderNames};
-use crate::authz::{Authorizer, Impersonator};
+use crate::authz::{Authorizer, ImpersonationAuthorizer};
 use crate::identity;
 
 /// The rule of who may come in, and as which user each goes on.
@@ -16,7 +16,7 @@ pub enum Gate {
 pub struct Delegated {
     pub authenticator: Arc<Authenticator>,
     pub authorizer: Arc<Authorizer>,
-    pub impersonator: Arc<Impersonator>,
+    pub impersonator: Arc<ImpersonationAuthorizer>,
     /// The front proxy's header names, where one is trusted.
     pub front_proxy: Option<RequestHeaderNames>,
     pub forward_as: identity::Mode,

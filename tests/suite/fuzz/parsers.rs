@@ -1,6 +1,6 @@
 //! Whatever a client may write into a request: nothing makes a parser panic.
 //! (Watch frames, which come from upstream, are fuzzed where they are read:
-//! `src/reflector/frames.rs`.)
+//! `src/reflector/watch_decoder.rs`.)
 
 use apifront_watch_cache::read;
 use http::{HeaderMap, HeaderValue, Method};

@@ -9,7 +9,7 @@ use hyper::body::Frame;
 use kubernetes_wire::{
     api::{GroupResource, Status, go_json, status::Details},
     negotiation::{ErrorEncoding, MediaType},
-    representation::error::encode_status,
+    representation::error_status::encode_status,
 };
 use serde::Serialize;
 

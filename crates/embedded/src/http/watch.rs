@@ -16,7 +16,7 @@ use http::Response;
 use kubernetes_wire::{
     api::{Reason, Status, go_json},
     negotiation::{IncludeObject, MediaType, Transform},
-    representation::{EventType, envelope::watch_frame, whole},
+    representation::{EventType, json_envelope::watch_frame, whole},
 };
 use rand::Rng;
 use tokio::{sync::watch::Receiver, time::Instant};

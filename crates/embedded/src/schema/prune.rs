@@ -1,7 +1,7 @@
 //! Fields the schema does not know are dropped (apiextensions-apiserver
 //! `schema/pruning`), and told, because fieldValidation asks for them.
 
-use kubernetes_wire::representation::partial::OBJECT_META;
+use kubernetes_wire::representation::partial_object_metadata::OBJECT_META;
 use serde_json::{Map, Value};
 
 use super::{Additional, Schema};

@@ -2,13 +2,13 @@
 //! TokenReview and SubjectAccessReview are both "POST an object, read its
 //! status".
 //!
-//! What callers may cost is bounded here, each caller apart: [`turns`] bounds
-//! the questions on their way, [`together`] asks equal ones once, and
-//! [`remembered`] bounds what is kept of the answers.
+//! What callers may cost is bounded here, each caller apart: [`fair_queue`] bounds
+//! the questions on their way, [`single_flight`] asks equal ones once, and
+//! [`answer_cache`] bounds what is kept of the answers.
 
-pub mod remembered;
-pub mod together;
-pub mod turns;
+mod answer_cache;
+mod fair_queue;
+mod single_flight;
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use kubernetes_wire::api::{Reason, Status};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use remembered::{Key, Remembered};
-pub use together::Together;
-pub use turns::{Crowded, Limits, Turns};
+pub use answer_cache::{AnswerCache, Key};
+pub use fair_queue::{FairQueue, QueueFull, QueueLimits};
+pub use single_flight::SingleFlight;
 
 /// The timeout of client-go's delegating authenticator and authorizer.
-pub const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How much of an unexpected answer an error quotes.
 const MAX_QUOTED: usize = 256;
@@ -59,12 +59,12 @@ pub enum ReviewError {
     #[error("the API server's answer cannot be read: {0}")]
     Malformed(String),
     #[error("too many questions about this caller wait for an answer, please try again later")]
-    Crowded,
+    QueueFull,
 }
 
-impl From<Crowded> for ReviewError {
-    fn from(_: Crowded) -> Self {
-        Self::Crowded
+impl From<QueueFull> for ReviewError {
+    fn from(_: QueueFull) -> Self {
+        Self::QueueFull
     }
 }
 
@@ -74,7 +74,7 @@ impl ReviewError {
     /// that are refused, and these may be good.
     pub fn to_status(&self) -> Status {
         let transient = match self {
-            Self::Crowded => {
+            Self::QueueFull => {
                 return Status::failure(429, Reason::TooManyRequests, self.to_string())
                     .with_retry_after(1);
             }
@@ -97,17 +97,17 @@ pub fn body(object: &impl Serialize) -> Result<Bytes, ReviewError> {
         .map_err(|e| ReviewError::Malformed(e.to_string()))
 }
 
-/// Creates the object and reads the answer as `T`, within [`REVIEW_TIMEOUT`],
+/// Creates the object and reads the answer as `T`, within `REVIEW_TIMEOUT`,
 /// the wait for one of this caller's turns included.
 pub async fn create<T: DeserializeOwned, C: Clone + Eq + Hash>(
     client: &dyn ReviewClient,
-    turns: &Arc<Turns<C>>,
+    queue: &Arc<FairQueue<C>>,
     caller: &C,
     path: &str,
     body: Bytes,
 ) -> Result<T, ReviewError> {
     let asked = async {
-        let _turn = turns.take(caller).await?;
+        let _permit = queue.take(caller).await?;
         client.create_review(path, body).await
     };
     let (code, body) = tokio::time::timeout(REVIEW_TIMEOUT, asked)
@@ -147,8 +147,8 @@ mod tests {
         }
     }
 
-    fn turns(count: usize) -> Arc<Turns<&'static str>> {
-        Turns::new(Limits {
+    fn queue_of(count: usize) -> Arc<FairQueue<&'static str>> {
+        FairQueue::new(QueueLimits {
             at_a_time: count,
             at_a_time_of_one: count,
             waiting: 0,
@@ -166,10 +166,15 @@ mod tests {
             (Answers(403, "not you"), 500, 0),
             (Answers(201, "<html>"), 500, 0),
         ] {
-            let error =
-                create::<serde_json::Value, _>(&client, &turns(1), &"", "/x", body(&()).unwrap())
-                    .await
-                    .unwrap_err();
+            let error = create::<serde_json::Value, _>(
+                &client,
+                &queue_of(1),
+                &"",
+                "/x",
+                body(&()).unwrap(),
+            )
+            .await
+            .unwrap_err();
             let status = error.to_status();
             assert_eq!(
                 (status.code, status.retry_after()),
@@ -177,11 +182,17 @@ mod tests {
                 "{error}"
             );
         }
-        let answer: u8 = create(&Answers(201, "7"), &turns(1), &"", "/x", body(&()).unwrap())
-            .await
-            .unwrap();
+        let answer: u8 = create(
+            &Answers(201, "7"),
+            &queue_of(1),
+            &"",
+            "/x",
+            body(&()).unwrap(),
+        )
+        .await
+        .unwrap();
         assert_eq!(answer, 7);
-        let none = turns(0);
+        let none = queue_of(0);
         let refused = create::<u8, _>(&Answers(0, ""), &none, &"", "/x", Bytes::new()).await;
         let status = refused.unwrap_err().to_status();
         assert_eq!((status.code, status.retry_after()), (429, 1));

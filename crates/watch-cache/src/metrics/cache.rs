@@ -351,13 +351,13 @@ impl CachedResource {
         *self.restart.read()
     }
 
-    pub fn reflector_restarted(&self, reason: &'static str) {
+    pub(crate) fn reflector_restarted(&self, reason: &'static str) {
         *self.restart.write() = Some((reason, Instant::now()));
         let labels = [&self.labels()[..], &[reason]].concat();
         self.vectors.restarts.with_label_values(&labels).inc();
     }
 
-    pub fn reflector_state(&self, state: &'static str) {
+    pub(crate) fn reflector_state(&self, state: &'static str) {
         let old = self.state.write().replace(state);
         if let Some(old) = old.filter(|old| *old != state) {
             self.state_gauge(old).set(0);

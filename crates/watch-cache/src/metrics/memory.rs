@@ -80,7 +80,7 @@ impl MemoryMetrics {
         self.limit.set(bytes);
     }
 
-    pub fn shed(&self, what: Shed) {
+    pub(crate) fn shed(&self, what: Shed) {
         self.shed.with_label_values(&[what.as_str()]).inc();
     }
 }

@@ -1,13 +1,13 @@
 //! GET and LIST from the store, and the decision whether it may answer.
 
 mod body;
+mod bypass_reason;
 mod consistency;
 pub mod legacy_watch;
 mod own_writes;
 mod page;
 pub mod parameters;
 mod plan;
-mod reason;
 mod shards;
 mod shared;
 mod shared_batch;
@@ -18,11 +18,11 @@ mod shared_upstream;
 mod written_version;
 
 pub use body::{GzipList, NotDeflated, Shape, get_body, list_body};
+pub use bypass_reason::BypassReason;
 pub use consistency::{Basis, Consistent};
 pub use own_writes::{OpenWrite, OwnWrites, Wrote};
 pub use page::{Page, Selection, page};
 pub use plan::{Freshness, ListPlan, ListVersion, WatchPlan, get, list, watch};
-pub use reason::BypassReason;
 pub use shards::Shards;
 pub use shared::{SharedReads, Unanswered};
 pub use shared_plan::{ListQuery, Question};

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{Bound, Upstream, UpstreamKind};
+use apifront_upstream::{BodyLimit, Upstream, UpstreamKind};
 use tokio::sync::Mutex;
 
 /// How long an answer is believed. An API server that is replaced by one of
@@ -52,7 +52,7 @@ impl Shards {
 async fn ask(upstream: &Upstream) -> Option<bool> {
     let response = upstream.get(UpstreamKind::Discovery, QUESTION).await.ok()?;
     let failed = response.status().is_server_error();
-    let body = response.into_body().collect_bytes(Bound::DOCUMENT);
+    let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
     let body = body.await.ok()?;
     let says = body.windows(WRONG.len()).any(|part| part == WRONG);
     Some(failed && says)

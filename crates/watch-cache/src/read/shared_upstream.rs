@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use apifront_upstream::{BodyError, Bound, ResponseBody, Upstream, UpstreamKind};
+use apifront_upstream::{BodyError, BodyLimit, ResponseBody, Upstream, UpstreamKind};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Response, StatusCode};
@@ -209,7 +209,7 @@ fn is_protobuf(response: &Response<ResponseBody>) -> bool {
 }
 
 async fn collect(body: ResponseBody, most: usize) -> Result<Bytes, Failure> {
-    match body.collect_bytes(Bound::new(most, WITHIN)).await {
+    match body.collect_bytes(BodyLimit::new(most, WITHIN)).await {
         Ok(body) => Ok(body),
         Err(BodyError::TooLarge(_)) => Err(Failure::Malformed),
         Err(BodyError::Late(_) | BodyError::BrokeOff(_)) => Err(Failure::Unreachable),

@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 
 use super::discovery;
 use super::entry::Entry;
-use super::room::Room;
-use super::run::{self, Surroundings};
+use super::memory_pool::MemoryPool;
+use super::run::{self, ReflectorContext};
 use crate::ResourcePattern;
 use crate::metrics::Metrics;
 
@@ -62,7 +62,7 @@ pub struct Cache {
     /// There is a reason to look after the entries now.
     pub(super) attention: Arc<Notify>,
     /// Memory for stores and for what is being read.
-    pub(super) room: Arc<Room>,
+    pub(super) memory: Arc<MemoryPool>,
     /// No more resources are taken in: there is no memory for them.
     pub(super) full: AtomicBool,
 }
@@ -70,7 +70,7 @@ pub struct Cache {
 impl Cache {
     pub fn new(upstream: Arc<ArcSwap<Upstream>>, metrics: Metrics) -> Self {
         let attention = Arc::new(Notify::new());
-        let room = Room::new(attention.clone(), metrics.memory.reading.clone());
+        let memory = MemoryPool::new(attention.clone(), metrics.memory.reading.clone());
         Self {
             entries: RwLock::default(),
             upstream,
@@ -79,7 +79,7 @@ impl Cache {
             replaced: watch::channel(0).0,
             tasks: parking_lot::Mutex::default(),
             attention,
-            room: Arc::new(room),
+            memory: Arc::new(memory),
             full: AtomicBool::new(false),
         }
     }
@@ -185,19 +185,19 @@ impl Cache {
         while tasks.try_join_next().is_some() {}
         tasks.spawn(run::run(
             entry,
-            Surroundings {
+            ReflectorContext {
                 upstream,
                 metrics: self.metrics.clone(),
                 replaced: self.replaced.subscribe(),
                 grown: self.attention.clone(),
-                room: self.room.clone(),
+                memory: self.memory.clone(),
             },
         ));
         Err(Unavailable::Filling)
     }
 
     /// Lists everything again, from whatever upstream is now.
-    pub fn relist(&self) {
+    pub fn upstream_replaced(&self) {
         self.replaced.send_modify(|n| *n = n.wrapping_add(1));
     }
 

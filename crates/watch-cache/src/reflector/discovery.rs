@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use apifront_upstream::{Bound, Upstream, UpstreamKind};
+use apifront_upstream::{BodyLimit, Upstream, UpstreamKind};
 use arc_swap::ArcSwap;
 use http::StatusCode;
 use kubernetes_wire::api::GroupVersionResource;
@@ -34,7 +34,7 @@ pub(super) async fn resource(
         .get(UpstreamKind::Discovery, &gvr.group_version().path())
         .await?;
     let status = response.status();
-    let body = response.into_body().collect_bytes(Bound::DOCUMENT);
+    let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
     let body = body.await.map_err(|e| ListError::Body(e.to_string()))?;
     if !status.is_success() {
         return Err(ListError::Failed {
@@ -79,7 +79,7 @@ pub(super) async fn preferred_version(upstream: &ArcSwap<Upstream>, group: &str)
                 .get(UpstreamKind::Discovery, &format!("/apis/{group}"))
                 .await
                 .ok()?;
-            let body = response.into_body().collect_bytes(Bound::DOCUMENT);
+            let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
             let body = body.await.ok()?;
             serde_json::from_slice::<Group>(&body).ok()
         };

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::cache::Unavailable;
-use super::lateness::{Late, Lateness};
+use super::watch_lag::{LateEvent, WatchLag};
 use crate::store::{MalformedObject, Store};
 
 pub struct Entry {
@@ -22,7 +22,7 @@ pub struct Entry {
     store: ArcSwapOption<Store>,
     connection: Mutex<Connection>,
     proof: tokio::sync::Mutex<Option<Proof>>,
-    lateness: Mutex<Lateness>,
+    watch_lag: Mutex<WatchLag>,
     stream: Mutex<Stream>,
     /// Turns true when the first list has come, or was refused.
     settled: watch::Sender<bool>,
@@ -79,7 +79,7 @@ impl Entry {
             store: ArcSwapOption::empty(),
             connection: Mutex::new(Connection::Down { since: now }),
             proof: tokio::sync::Mutex::new(None),
-            lateness: Mutex::default(),
+            watch_lag: Mutex::default(),
             stream: Mutex::default(),
             settled: watch::channel(false).0,
             began: now,
@@ -107,8 +107,8 @@ impl Entry {
 
     /// Asks upstream for its current version of the resource: one no older than
     /// etcd's when this was called. `None` where upstream cannot tell.
-    pub async fn current_version(&self) -> Option<u64> {
-        super::bookmark::probe(&self.upstream(), &self.gvr, true)
+    pub(crate) async fn current_version(&self) -> Option<u64> {
+        super::freshness_probe::probe(&self.upstream(), &self.gvr, true)
             .await
             .map(|(_, version)| version)
     }
@@ -127,7 +127,7 @@ impl Entry {
     }
 
     /// The store, waiting for the first list at most this long.
-    pub async fn store_within(&self, wait: Duration) -> Option<Arc<Store>> {
+    pub(crate) async fn store_within(&self, wait: Duration) -> Option<Arc<Store>> {
         let mut settled = self.settled.subscribe();
         let _in_time = tokio::time::timeout(wait, settled.wait_for(|settled| *settled)).await;
         self.store()
@@ -159,7 +159,7 @@ impl Entry {
         let asked = Instant::now();
         let version = ask().await;
         if let Some(version) = version {
-            self.lateness.lock().answered(version, Instant::now());
+            self.watch_lag.lock().answered(version, Instant::now());
         }
         *last = Some(Proof { asked, version });
         version
@@ -167,32 +167,32 @@ impl Entry {
 
     /// How long to wait after a proof for events that are late.
     pub fn settle(&self, now: Instant) -> Duration {
-        self.lateness.lock().settle(now)
+        self.watch_lag.lock().settle(now)
     }
 
     /// Somebody is told that no event up to this version is still to come.
     pub fn promise(&self, version: u64) {
-        self.lateness.lock().promise(version);
+        self.watch_lag.lock().promise(version);
     }
 
     /// Whether such promises were broken, and are not given for a while.
     pub fn is_suspended(&self, now: Instant) -> bool {
-        self.lateness.lock().is_suspended(now)
+        self.watch_lag.lock().is_suspended(now)
     }
 
     /// Late events since the last call, for metrics.
-    pub fn take_late(&self) -> Vec<Late> {
-        self.lateness.lock().take()
+    pub fn take_late(&self) -> Vec<LateEvent> {
+        self.watch_lag.lock().take()
     }
 
     /// The main watch has brought everything up to this version, by an event
     /// or by a bookmark.
     pub(super) fn heard(&self, version: u64, is_event: bool, now: Instant) {
         self.stream.lock().heard = Some(now);
-        let mut lateness = self.lateness.lock();
+        let mut watch_lag = self.watch_lag.lock();
         if !is_event {
-            lateness.reached(version);
-        } else if let Some(late) = lateness.event(version, now)
+            watch_lag.reached(version);
+        } else if let Some(late) = watch_lag.event(version, now)
             && late.broken
         {
             tracing::warn!(
@@ -217,7 +217,7 @@ impl Entry {
 
     /// Whether a proof is at most this old, or what the main watch last
     /// brought.
-    pub fn proven_within(&self, age: Duration, now: Instant) -> bool {
+    pub(crate) fn proven_within(&self, age: Duration, now: Instant) -> bool {
         let Stream { open, heard, .. } = *self.stream.lock();
         if open && heard.is_some_and(|at| now.saturating_duration_since(at) <= age) {
             return true;

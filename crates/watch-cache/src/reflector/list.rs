@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{Bound, ResponseBody, Upstream, UpstreamError, UpstreamKind};
+use apifront_upstream::{BodyLimit, ResponseBody, Upstream, UpstreamError, UpstreamKind};
 use bytes::{Bytes, BytesMut};
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
@@ -12,10 +12,10 @@ use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::representation::{Encoding, Envelope};
 use serde::Deserialize;
 
-use super::page::{ITEM_BYTES, Page};
-use super::progress::Progress;
-use super::room::{NoRoom, Reading};
-use super::source;
+use super::list_page::{ITEM_BYTES, ListPage};
+use super::list_progress::ListProgress;
+use super::memory_pool::{MemoryExhausted, MemoryReservation};
+use super::source_encoding;
 use crate::store::{FieldTable, MalformedObject, StoredObject};
 
 /// Objects per page, as client-go's pager asks for.
@@ -28,7 +28,7 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(120);
 const MAX_PAGE_BYTES: usize = 1 << 30;
 
 /// An error is a Status, which has a message and its causes.
-const STATUS: Bound = Bound::new(1 << 20, Duration::from_secs(10));
+const STATUS: BodyLimit = BodyLimit::new(1 << 20, Duration::from_secs(10));
 
 /// A continue token is a version and a key, in base64. It goes into a URL, which
 /// no server takes longer.
@@ -58,7 +58,7 @@ pub(super) enum ListError {
     #[error("the list broke off: {0}")]
     Body(String),
     #[error(transparent)]
-    NoRoom(#[from] NoRoom),
+    MemoryExhausted(#[from] MemoryExhausted),
     #[error("the list has no end: {0}")]
     Endless(&'static str),
     #[error("no more initial events, and no end of them, for {0:?}")]
@@ -103,7 +103,7 @@ pub(super) async fn list(
     gvr: &GroupVersionResource,
     accept: &str,
     fields: &FieldTable,
-    reading: &mut Reading,
+    reading: &mut MemoryReservation,
 ) -> Result<Listed, ListError> {
     let listed = pages(upstream, gvr, accept, fields, reading);
     tokio::time::timeout(LIST_TIMEOUT, listed)
@@ -116,14 +116,14 @@ async fn pages(
     gvr: &GroupVersionResource,
     accept: &str,
     fields: &FieldTable,
-    reading: &mut Reading,
+    reading: &mut MemoryReservation,
 ) -> Result<Listed, ListError> {
     let mut empty: usize = 0;
     // A version that is gone time and again is the server's way of no end.
     let mut restarted = false;
     let mut listed: Option<Listed> = None;
     let mut asked = Asked::Page(String::new());
-    let mut progress = Progress::new(gvr, Instant::now());
+    let mut progress = ListProgress::new(gvr, Instant::now());
     loop {
         // The page's own bytes, until its objects are taken out of it.
         let mut body = reading.part();
@@ -196,7 +196,7 @@ pub(super) async fn describe(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
     fields: &FieldTable,
-    reading: &Reading,
+    reading: &MemoryReservation,
 ) -> Result<(Envelope, FieldTable), ListError> {
     let labels: Vec<&str> = fields.labels().collect();
     if let Some(envelope) = first_of(upstream, gvr, &labels, reading).await? {
@@ -219,7 +219,7 @@ async fn first_of(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
     labels: &[&str],
-    reading: &Reading,
+    reading: &MemoryReservation,
 ) -> Result<Option<Envelope>, ListError> {
     // No object has this value anywhere.
     let selector: Vec<String> = labels.iter().map(|l| format!("{l}!=!")).collect();
@@ -236,7 +236,7 @@ async fn first_of(
     let mut counted = reading.part();
     let (_, body) = whole(response, &mut counted).await?;
     let most = most_items(&counted);
-    Page::parse(Encoding::Json, &body, most).map(|page| Some(page.envelope))
+    ListPage::parse(Encoding::Json, &body, most).map(|page| Some(page.envelope))
 }
 
 fn encoded(text: &str) -> impl Iterator<Item = &str> {
@@ -248,8 +248,8 @@ async fn page(
     gvr: &GroupVersionResource,
     accept: &str,
     asked: &Asked,
-    reading: &mut Reading,
-) -> Result<(Vec<HeaderValue>, Page), ListError> {
+    reading: &mut MemoryReservation,
+) -> Result<(Vec<HeaderValue>, ListPage), ListError> {
     let mut path = gvr.path();
     if let Asked::Page(token) = asked {
         path.push_str(&format!("?limit={PAGE_SIZE}"));
@@ -259,9 +259,9 @@ async fn page(
         }
     }
     let response = upstream.get_as(UpstreamKind::List, &path, accept).await?;
-    let encoding = source::encoding(response.headers());
+    let encoding = source_encoding::encoding(response.headers());
     let (warnings, body) = whole(response, reading).await?;
-    let page = Page::parse(encoding, &body, most_items(reading))?;
+    let page = ListPage::parse(encoding, &body, most_items(reading))?;
     reading
         .take(page.items.len().saturating_mul(ITEM_BYTES))
         .await?;
@@ -271,7 +271,7 @@ async fn page(
 /// The `Warning` headers and the body of an answer that is a success.
 async fn whole(
     response: Response<ResponseBody>,
-    reading: &mut Reading,
+    reading: &mut MemoryReservation,
 ) -> Result<(Vec<HeaderValue>, Bytes), ListError> {
     if !response.status().is_success() {
         return Err(answer_error(response).await);
@@ -285,7 +285,7 @@ async fn whole(
 }
 
 /// A page's bytes, each piece counted before it is kept.
-async fn counted(body: ResponseBody, reading: &mut Reading) -> Result<Bytes, ListError> {
+async fn counted(body: ResponseBody, reading: &mut MemoryReservation) -> Result<Bytes, ListError> {
     let mut stream = body.into_stream();
     let mut all = BytesMut::new();
     while let Some(frame) = stream.frame().await {
@@ -304,7 +304,7 @@ async fn counted(body: ResponseBody, reading: &mut Reading) -> Result<Bytes, Lis
 
 /// Items that there is room for: a page of empty ones is many times its length
 /// in memory. A page always has as many as were asked for.
-fn most_items(reading: &Reading) -> usize {
+fn most_items(reading: &MemoryReservation) -> usize {
     (reading.free() / ITEM_BYTES).max(PAGE_SIZE as usize)
 }
 

@@ -1,29 +1,29 @@
 //! Keeps stores equal to their upstream: one list and one watch per resource,
 //! however many clients read it.
 
-mod bookmark;
-mod budget;
 mod cache;
-mod definition;
+mod custom_resource_definition;
 mod discovery;
 mod entry;
-mod fill;
-mod follow;
-mod frames;
-mod lateness;
+mod eviction;
+mod freshness_probe;
 mod list;
-mod machine;
-mod page;
-mod printer;
-mod progress;
-mod room;
+mod list_page;
+mod list_progress;
+mod memory_limit;
+mod memory_pool;
+mod printer_check;
+mod relist;
 mod run;
-mod source;
-mod tend;
+mod source_encoding;
+mod system_memory;
 #[cfg(test)]
 mod tests;
+mod upstream_watch;
+mod watch_decoder;
+mod watch_lag;
 mod watch_list;
 
 pub use cache::{Cache, Route, Selection, Unavailable};
 pub use entry::Entry;
-pub use lateness::Late;
+pub use watch_lag::LateEvent;

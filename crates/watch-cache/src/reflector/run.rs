@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A list is a stream of initial events that goes on as the watch, or pages
-//! (`fill.rs`). Whatever ends a watch before its time, a pause comes before the
+//! (`relist.rs`). Whatever ends a watch before its time, a pause comes before the
 //! next request, and upstream counts as lost until the next watch is open.
 
 use std::sync::Arc;
@@ -23,14 +23,16 @@ use rand::Rng;
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 
-use super::budget::NO_ROOM;
 use super::cache::{REFUSAL, Unavailable};
-use super::definition::Defined;
+use super::custom_resource_definition::DefinitionState;
 use super::entry::Entry;
-use super::fill::{Filled, Way};
-use super::follow::{WatchEnd, follow, is_forbidden, means_another_definition, watch};
 use super::list::ListError;
-use super::room::{NoRoom, Room};
+use super::memory_limit::RETRY_AFTER_MEMORY_LIMIT;
+use super::memory_pool::{MemoryExhausted, MemoryPool};
+use super::relist::{Filled, ListStrategy};
+use super::upstream_watch::{
+    UpstreamWatchEnd, follow, is_forbidden, means_another_definition, watch,
+};
 use super::watch_list::Opened;
 use crate::metrics::{Metrics, Shed};
 
@@ -73,7 +75,7 @@ impl Next {
 
 /// What every reflector of a cache works with.
 #[derive(Clone)]
-pub(super) struct Surroundings {
+pub(super) struct ReflectorContext {
     pub(super) upstream: Arc<ArcSwap<Upstream>>,
     pub(super) metrics: Metrics,
     /// Raised when upstream was replaced by another.
@@ -81,12 +83,12 @@ pub(super) struct Surroundings {
     /// Told when a store was filled: memory has grown.
     pub(super) grown: Arc<Notify>,
     /// Memory for what is being read: a list for which there is none is given up.
-    pub(super) room: Arc<Room>,
+    pub(super) memory: Arc<MemoryPool>,
 }
 
 /// Reflects until upstream refuses for good or the entry is told to stop. Its
 /// watchers are closed then.
-pub(super) async fn run(entry: Arc<Entry>, with: Surroundings) {
+pub(super) async fn run(entry: Arc<Entry>, with: ReflectorContext) {
     let metrics = with.metrics.clone();
     tokio::select! {
         () = reflect(&entry, with) => {}
@@ -95,13 +97,13 @@ pub(super) async fn run(entry: Arc<Entry>, with: Surroundings) {
     metrics.cache.forget(&entry.gvr);
 }
 
-async fn reflect(entry: &Entry, with: Surroundings) {
-    let Surroundings {
+async fn reflect(entry: &Entry, with: ReflectorContext) {
+    let ReflectorContext {
         upstream,
         metrics,
         mut replaced,
         grown,
-        room,
+        memory,
     } = with;
     // Only what could be listed has series: it exists.
     let restarted = |reason| {
@@ -113,8 +115,8 @@ async fn reflect(entry: &Entry, with: Surroundings) {
     let mut next = Next::List;
     let mut pause = Pause::default();
     let mut forbidden = Forbidden::default();
-    let mut way = Way::default();
-    let mut defined = Defined::default();
+    let mut strategy = ListStrategy::default();
+    let mut defined = DefinitionState::default();
     loop {
         let upstream = upstream.load_full();
         if entry.store().is_some() {
@@ -122,7 +124,7 @@ async fn reflect(entry: &Entry, with: Surroundings) {
             series.reflector_state(next.as_str());
         }
         next = match next {
-            Next::List => match way.fill(entry, &upstream, &room).await {
+            Next::List => match strategy.fill(entry, &upstream, &memory).await {
                 Ok(filled) => {
                     forbidden.clear();
                     grown.notify_one();
@@ -139,10 +141,14 @@ async fn reflect(entry: &Entry, with: Surroundings) {
                     entry.refuse(Unavailable::Refused, Instant::now(), REFUSAL);
                     Next::Stop
                 }
-                Err(error @ ListError::NoRoom(NoRoom::TooLarge(_))) => {
+                Err(error @ ListError::MemoryExhausted(MemoryExhausted::TooLarge(_))) => {
                     tracing::warn!(resource = %entry.gvr, %error, "not cached");
                     metrics.memory.shed(Shed::Refused);
-                    entry.refuse(Unavailable::MemoryLimit, Instant::now(), NO_ROOM);
+                    entry.refuse(
+                        Unavailable::MemoryLimit,
+                        Instant::now(),
+                        RETRY_AFTER_MEMORY_LIMIT,
+                    );
                     Next::Stop
                 }
                 Err(error) => {
@@ -162,65 +168,65 @@ async fn reflect(entry: &Entry, with: Surroundings) {
                 let watched = async {
                     match stream {
                         Some(stream) => follow(entry, stream).await,
-                        None => watch(entry, &upstream, &defined, &room).await,
+                        None => watch(entry, &upstream, &defined, &memory).await,
                     }
                 };
                 let end = tokio::select! {
                     end = watched => end,
-                    Ok(()) = replaced.changed() => WatchEnd::Replaced,
+                    Ok(()) = replaced.changed() => UpstreamWatchEnd::Replaced,
                 };
                 tracing::debug!(resource = %entry.gvr, ?end, "watch ended");
                 if began.elapsed() > STEADY {
                     pause.reset();
                 }
-                if end != WatchEnd::TimeUp {
+                if end != UpstreamWatchEnd::TimeUp {
                     entry.disconnected(Instant::now());
                 }
-                if end != WatchEnd::Forbidden {
+                if end != UpstreamWatchEnd::Forbidden {
                     forbidden.clear();
                 }
                 let redefined = means_another_definition(entry, &end);
                 match end {
-                    WatchEnd::TimeUp => {
+                    UpstreamWatchEnd::TimeUp => {
                         pause.reset();
                         Next::Watch(None)
                     }
-                    WatchEnd::Expired => {
+                    UpstreamWatchEnd::Expired => {
                         restarted("expired");
                         pause.wait(None, &upstream).await;
                         Next::List
                     }
-                    WatchEnd::Replaced => {
+                    UpstreamWatchEnd::Replaced => {
                         restarted("upstream_replaced");
-                        way.forget();
+                        strategy.forget();
                         Next::List
                     }
-                    WatchEnd::Forbidden if !forbidden.too_long(Instant::now()) => {
+                    UpstreamWatchEnd::Forbidden if !forbidden.too_long(Instant::now()) => {
                         restarted("watch_failed");
                         pause.wait(None, &upstream).await;
                         Next::Watch(None)
                     }
-                    WatchEnd::Refused | WatchEnd::Forbidden => {
+                    UpstreamWatchEnd::Refused | UpstreamWatchEnd::Forbidden => {
                         tracing::info!(resource = %entry.gvr, "no longer cached");
                         entry.refuse(Unavailable::Refused, Instant::now(), REFUSAL);
                         Next::Stop
                     }
-                    WatchEnd::Unusable => {
+                    UpstreamWatchEnd::Unusable => {
                         restarted("unusable_event");
                         pause.wait(None, &upstream).await;
                         Next::List
                     }
-                    WatchEnd::Early if redefined => {
+                    UpstreamWatchEnd::Early if redefined => {
                         restarted("ended_early");
                         pause.wait(None, &upstream).await;
                         Next::List
                     }
-                    WatchEnd::Early => {
+                    UpstreamWatchEnd::Early => {
                         restarted("watch_failed");
                         pause.wait(None, &upstream).await;
                         Next::Watch(None)
                     }
-                    WatchEnd::Failed(retry_after) => {
+                    UpstreamWatchEnd::Failed(retry_after) => {
                         restarted("watch_failed");
                         pause.wait(retry_after, &upstream).await;
                         Next::Watch(None)

@@ -11,16 +11,16 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
 use hyper::body::Body;
 use kubernetes_wire::api::{GroupVersionResource, ResourceVersion};
-use kubernetes_wire::representation::message::Answer;
+use kubernetes_wire::representation::protobuf_envelope::Answer;
 use kubernetes_wire::representation::{BookmarkTemplate, Encoding, Envelope, Form};
 use rand::Rng;
 use serde::Deserialize;
 
-use super::frames::{Frame, FrameError, Frames, Object};
 use super::list::{ListError, answer_error, code_of, message, warnings};
-use super::progress::Progress;
-use super::room::Reading;
-use super::source;
+use super::list_progress::ListProgress;
+use super::memory_pool::MemoryReservation;
+use super::source_encoding;
+use super::watch_decoder::{Frame, Object, WatchDecodeError, WatchDecoder};
 use crate::store::{FieldTable, ObjectKey, StoredObject};
 
 /// A watch is renewed after 5 to 10 minutes, as client-go does.
@@ -40,7 +40,7 @@ const END: &str = "k8s.io/initial-events-end";
 
 /// A watch that upstream has opened.
 pub(super) struct Opened<B = BodyStream> {
-    pub(super) frames: Frames<B>,
+    pub(super) frames: WatchDecoder<B>,
     pub(super) at: tokio::time::Instant,
     /// When upstream will end it, from then on.
     pub(super) lasts: Duration,
@@ -58,7 +58,7 @@ pub(super) async fn open(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
     accept: &str,
-    reading: Reading,
+    reading: MemoryReservation,
 ) -> Result<Option<Opened>, ListError> {
     let lasts = lifetime();
     // No resourceVersion: the most recent state.
@@ -69,11 +69,11 @@ pub(super) async fn open(
         lasts.as_secs(),
     );
     let response = upstream.get_as(UpstreamKind::Watch, &path, accept).await?;
-    let encoding = source::encoding(response.headers());
+    let encoding = source_encoding::encoding(response.headers());
     let warnings = warnings(response.headers());
     match response.status() {
         StatusCode::OK => Ok(Some(Opened {
-            frames: Frames::new(response.into_body().into_stream(), encoding, reading),
+            frames: WatchDecoder::new(response.into_body().into_stream(), encoding, reading),
             at: tokio::time::Instant::now(),
             lasts,
             warnings,
@@ -100,7 +100,7 @@ pub(super) async fn initial_events<B>(
     stream: &mut Opened<B>,
     gvr: &GroupVersionResource,
     fields: &FieldTable,
-    reading: &mut Reading,
+    reading: &mut MemoryReservation,
 ) -> Result<Initial, ListError>
 where
     B: Body<Data = Bytes, Error: Display> + Unpin,
@@ -115,15 +115,15 @@ where
 }
 
 async fn events<B>(
-    frames: &mut Frames<B>,
+    frames: &mut WatchDecoder<B>,
     gvr: &GroupVersionResource,
     fields: &FieldTable,
-    reading: &mut Reading,
+    reading: &mut MemoryReservation,
 ) -> Result<Initial, ListError>
 where
     B: Body<Data = Bytes, Error: Display> + Unpin,
 {
-    let mut progress = Progress::new(gvr, Instant::now());
+    let mut progress = ListProgress::new(gvr, Instant::now());
     let mut envelope = None;
     // In key order, as a list has them. A server whose cache was behind sends
     // the changes it catches up with before the end, deletions too.
@@ -178,9 +178,9 @@ where
     }
 }
 
-fn of_frame(error: FrameError) -> ListError {
+fn of_frame(error: WatchDecodeError) -> ListError {
     match error {
-        FrameError::NoRoom(error) => error.into(),
+        WatchDecodeError::MemoryExhausted(error) => error.into(),
         error => ListError::Body(error.to_string()),
     }
 }

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use super::topic::Topics;
 use super::{Event, Subscription, Topic};
 
-/// Events younger than this stay, as long as [`HISTORY_BYTES`] allows: a client
+/// Events younger than this stay, as long as `HISTORY_BYTES` allows: a client
 /// may be away for as long and resume. kube-apiserver promises 75 s, its
 /// documentation speaks of 5 minutes.
 pub const HISTORY_AGE: Duration = Duration::from_secs(300);
 
 /// What one resource's history may hold on to. At the bound the oldest events
 /// go, and a watcher that still needed them is closed.
-pub const HISTORY_BYTES: usize = 64 << 20;
+pub(crate) const HISTORY_BYTES: usize = 64 << 20;
 
 /// Events kept whatever their age, as in kube-apiserver's watch cache.
 const HISTORY_MIN_EVENTS: usize = 100;

@@ -1,7 +1,7 @@
 //! An object's metadata alone.
 
 use bytes::Bytes;
-use kubernetes_wire::representation::partial::Metadata;
+use kubernetes_wire::representation::partial_object_metadata::Metadata;
 use kubernetes_wire::representation::{Encoding, Envelope};
 
 use super::StoredObject;
@@ -20,7 +20,7 @@ impl StoredObject {
     }
 
     /// The JSON that its metadata is in; nothing if it is in none.
-    pub fn json_of(&self, metadata: &Metadata, envelope: &Envelope) -> Option<Bytes> {
+    pub(crate) fn json_of(&self, metadata: &Metadata, envelope: &Envelope) -> Option<Bytes> {
         if metadata.needs_json() {
             self.json(envelope)
         } else {

@@ -7,35 +7,34 @@
 
 mod buffer;
 mod checkpoints;
+mod earlier_snapshots;
 mod event;
 mod fields;
 mod filter;
 mod key;
-mod leaf;
 mod log;
 mod metadata;
 mod object;
-mod objects;
-mod past;
+mod object_tree;
 mod publication;
 mod resync;
-mod retained;
+mod retained_snapshots;
 mod snapshot;
 mod state;
 mod topic;
+mod tree_leaf;
 
+pub use earlier_snapshots::Memory;
 pub use event::{Change, Event};
 pub use fields::{FieldTable, field_table};
 pub use filter::{Filter, Unsupported};
 pub use key::ObjectKey;
-pub use leaf::{Derived, Kept, Leaf};
-pub use log::{Cursor, Evicted, HISTORY_AGE, HISTORY_BYTES, Window};
+pub use log::{Cursor, Evicted, HISTORY_AGE, Window};
 pub use object::{MalformedObject, StoredObject};
-pub use past::Memory;
-pub use retained::{RETAINED_BYTES, RETENTION};
 pub use snapshot::{Part, Scope, Snapshot};
 pub use state::{Presentation, Progress, Resource, Store};
 pub use topic::{Subscription, Topic};
+pub use tree_leaf::{CountedValue, Derived, Leaf};
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::objects::Objects;
+use super::object_tree::ObjectTree;
 use super::{Change, ObjectKey, StoredObject};
 
 /// A change found by comparing. For a deletion `object` is the last state.
@@ -28,7 +28,7 @@ pub(super) struct Found {
 /// `None` if that cannot be: `new` is no later state of the same history, as
 /// when upstream was restored from a backup.
 pub(super) fn difference(
-    old: &Objects,
+    old: &ObjectTree,
     seen: u64,
     new: &HashMap<ObjectKey, Arc<StoredObject>>,
     listed: u64,
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
     use crate::store::field_table;
-    use crate::store::leaf::Lineage;
+    use crate::store::tree_leaf::Lineage;
 
     /// From `name uid version`.
     fn object(text: &str) -> (ObjectKey, Arc<StoredObject>) {
@@ -117,7 +117,7 @@ mod tests {
 
     fn found(old: &[&str], seen: u64, new: &[&str], listed: u64) -> Option<Vec<String>> {
         let old = old.iter().map(|text| object(text).1).collect();
-        let old = Objects::new(old, Lineage::Main);
+        let old = ObjectTree::new(old, Lineage::Main);
         let new = new.iter().copied().map(object).collect();
         let found = difference(&old, seen, &new, listed)?;
         let told = |f: &Found| {

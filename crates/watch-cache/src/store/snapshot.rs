@@ -3,8 +3,8 @@
 use std::iter;
 use std::sync::Arc;
 
-use super::leaf::{Leaf, Lineage};
-use super::objects::{Edit, Objects, Spans};
+use super::object_tree::{Edit, ObjectTree, Spans};
+use super::tree_leaf::{Leaf, Lineage};
 use super::{Cursor, ObjectKey, StoredObject};
 
 /// The part of a resource a request is about.
@@ -37,7 +37,7 @@ pub struct Snapshot {
     pub resource_version: u64,
     /// Events after this snapshot start here.
     pub cursor: Cursor,
-    pub(super) objects: Objects,
+    pub(super) objects: ObjectTree,
     /// Which history it belongs to: a reset of the store begins another.
     pub(super) epoch: u64,
     /// Bytes of all objects that had left the state when it was taken.
@@ -70,7 +70,7 @@ impl Snapshot {
 
     /// Objects of the scope, in key order, whose key ([`ObjectKey::as_str`],
     /// with the namespace) is not below `start`.
-    pub fn iter_from<'s>(
+    pub(crate) fn iter_from<'s>(
         &'s self,
         scope: &Scope,
         start: &str,

@@ -14,11 +14,11 @@ use kubernetes_wire::representation::{BookmarkTemplate, Encoding, Envelope};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
-use super::leaf::Lineage;
+use super::earlier_snapshots::EarlierSnapshots;
 use super::log::{Log, Window};
-use super::objects::{Edit, Edited, Objects};
-use super::past::Past;
+use super::object_tree::{Edit, Edited, ObjectTree};
 use super::resync::difference;
+use super::tree_leaf::Lineage;
 use super::{
     Change, Cursor, Event, Evicted, FieldTable, MalformedObject, Snapshot, StoredObject,
     Subscription, Topic, publication,
@@ -58,7 +58,7 @@ pub struct Store {
     pub resource: Resource,
     pub(super) published: ArcSwap<Snapshot>,
     pub(super) log: RwLock<Log>,
-    pub(super) past: Mutex<Past>,
+    pub(super) earlier: Mutex<EarlierSnapshots>,
     progress: watch::Sender<Progress>,
     presentation: ArcSwap<Presentation>,
     /// When upstream last said something of the resource, if only that nothing
@@ -80,7 +80,7 @@ impl Store {
         let snapshot = Snapshot {
             resource_version,
             cursor: log.end(resource_version),
-            objects: Objects::new(objects, Lineage::Main),
+            objects: ObjectTree::new(objects, Lineage::Main),
             epoch: 0,
             departed: 0,
             foreign: 0,
@@ -93,7 +93,7 @@ impl Store {
             resource,
             published: ArcSwap::from_pointee(snapshot),
             log: RwLock::new(log),
-            past: Mutex::default(),
+            earlier: Mutex::default(),
             progress,
             presentation: ArcSwap::default(),
             heard: Mutex::default(),
@@ -127,7 +127,7 @@ impl Store {
 
     /// An object could not be written in the encoding: from now on upstream is
     /// asked for it.
-    pub fn fail_to_write(&self, encoding: Encoding) {
+    pub(crate) fn fail_to_write(&self, encoding: Encoding) {
         if let Some(failed) = self.unwritable.get(encoding as usize) {
             failed.store(true, Ordering::Relaxed);
         }
@@ -149,13 +149,13 @@ impl Store {
     }
 
     /// Wakes its holder after every publication that may concern the topic.
-    pub fn subscribe_to(&self, topic: Topic) -> Subscription {
+    pub(crate) fn subscribe_to(&self, topic: Topic) -> Subscription {
         self.log.read().subscribe(topic)
     }
 
     /// Events of a topic that together have about so many bytes, oldest first,
     /// and one at least unless there are none. The cursor moves past them.
-    pub fn read_topic(
+    pub(crate) fn read_topic(
         &self,
         subscription: &Subscription,
         cursor: &mut Cursor,
@@ -182,11 +182,6 @@ impl Store {
     /// after the first list.
     pub fn heard_at(&self) -> Option<Instant> {
         *self.heard.lock()
-    }
-
-    /// Bytes of the event history, roughly.
-    pub fn history_bytes(&self) -> usize {
-        self.log.read().bytes()
     }
 
     /// Applies one watch event of upstream, whose object is a list item in
@@ -280,7 +275,7 @@ impl Store {
         let edited = current.objects.edit(edits, Lineage::Main);
         let Some(found) = found else {
             self.log.write().reset(version);
-            self.past.lock().reset();
+            self.earlier.lock().reset();
             self.publish(&current, Some(edited), version, vec![], now);
             return;
         };
@@ -305,7 +300,7 @@ impl Store {
             })
             .collect();
         if looks {
-            self.past.lock().change_looks(version);
+            self.earlier.lock().change_looks(version);
         }
         self.log.write().resync(seen, version);
         self.publish(&current, Some(edited), version, events, now);
@@ -342,18 +337,18 @@ impl Store {
                 (log.end(version), log.floor(), log.departed(), log.evicted())
             },
             |(cursor, floor, departed, evicted)| {
-                let mut past = self.past.lock();
+                let mut earlier = self.earlier.lock();
                 let snapshot = Arc::new(Snapshot {
                     resource_version: version,
                     cursor,
                     objects,
-                    epoch: past.epoch(),
+                    epoch: earlier.epoch(),
                     departed,
                     foreign: 0,
                 });
-                past.pass(count, &snapshot);
-                past.expire(now, floor, evicted);
-                drop(past);
+                earlier.pass(count, &snapshot);
+                earlier.expire(now, floor, evicted);
+                drop(earlier);
                 self.published.store(snapshot);
             },
             || {

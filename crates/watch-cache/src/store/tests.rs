@@ -9,6 +9,7 @@ use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::representation::{Encoding, Envelope, Form};
 use proptest::prelude::*;
 
+use super::retained_snapshots::{RETAINED_BYTES, RETENTION};
 use super::*;
 
 /// Items by key.
@@ -284,7 +285,7 @@ impl Model {
             Step::Trim { bytes } => {
                 self.store
                     .trim_history(bytes, self.now + Duration::from_secs(1));
-                assert!(self.store.history_bytes() <= bytes);
+                assert!(self.store.log.read().bytes() <= bytes);
                 self.store.shed_derived();
             }
             Step::Sleep { seconds } => {

@@ -1,11 +1,12 @@
 //! WATCH from the store: a cursor over the log, turned into frames.
 
-mod frames;
+mod bookmark_timer;
+mod frame_writers;
 mod session;
 #[cfg(test)]
 mod tests;
 mod transition;
 
-pub use frames::{PartialMessageFrames, TransformedFrames, WholeFrames};
+pub use frame_writers::{PartialMessageFrames, TransformedFrames, WholeFrames};
 pub use session::{FrameWriter, Watch, WatchEnd, WatchOptions};
 pub use transition::transition;

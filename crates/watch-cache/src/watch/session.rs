@@ -13,16 +13,11 @@ use bytes::{Bytes, BytesMut};
 use kubernetes_wire::representation::EventType;
 use tokio::time::{Instant, Sleep};
 
+use super::bookmark_timer::BookmarkTimer;
 use super::transition;
 use crate::store::{
     Change, Cursor, Event, Evicted, Filter, Snapshot, Store, StoredObject, Subscription, Topic,
 };
-
-/// kube-apiserver's bookmark period.
-const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
-
-/// A watch with a deadline gets its last bookmark this long before it.
-const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// Events are handed out in batches of about this size: small enough to share
 /// the thread, large enough to write well.
@@ -34,9 +29,6 @@ const INITIAL_BATCH_BYTES: usize = 128 << 10;
 /// Objects looked at before other tasks get their turn: about a millisecond of
 /// a selector that matches nothing.
 const INITIAL_OBJECTS: usize = 10_000;
-
-/// A moment that never comes, for a watch that lasts longer than clocks count.
-const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// How events become bytes, for one watcher.
 pub trait FrameWriter: Send {
@@ -109,9 +101,7 @@ pub struct Watch {
     /// The version of the last event read from the log.
     read_to: u64,
     subscription: Subscription,
-    deadline: Instant,
-    next_bookmark: Instant,
-    bookmark_period: Duration,
+    bookmarks: BookmarkTimer,
     /// Kept from wait to wait: its deadline seldom changes.
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -165,9 +155,8 @@ impl Watch {
         options: WatchOptions,
         frames: Box<dyn FrameWriter>,
     ) -> Self {
-        let now = Instant::now();
-        let deadline = after(now, options.lasts);
         Self {
+            bookmarks: BookmarkTimer::new(Instant::now(), options.lasts),
             subscription: store.subscribe_to(Topic::of(&options.filter)),
             store,
             frames,
@@ -177,9 +166,6 @@ impl Watch {
             cursor,
             after: version,
             read_to: version,
-            deadline,
-            next_bookmark: next_bookmark(now, deadline, BOOKMARK_PERIOD),
-            bookmark_period: BOOKMARK_PERIOD,
             timer: None,
         }
     }
@@ -196,8 +182,7 @@ impl Watch {
 
     #[cfg(test)]
     pub(super) fn bookmark_each(&mut self, period: Duration) {
-        self.bookmark_period = period;
-        self.next_bookmark = next_bookmark(Instant::now(), self.deadline, period);
+        self.bookmarks.set_period(period, Instant::now());
     }
 
     pub fn content_type(&self) -> &'static str {
@@ -214,7 +199,7 @@ impl Watch {
             // Seen before looking into the log: once that is read to its end,
             // the client knows everything up to this version.
             let seen = self.store.progress();
-            if Instant::now() >= self.deadline {
+            if Instant::now() >= self.bookmarks.deadline() {
                 return Err(WatchEnd::Timeout);
             }
             if let Some(batch) = self.ready()? {
@@ -228,8 +213,7 @@ impl Watch {
                 return Err(WatchEnd::Closed);
             }
             let now = Instant::now();
-            if self.options.bookmarks && now >= self.next_bookmark {
-                self.next_bookmark = next_bookmark(now, self.deadline, self.bookmark_period);
+            if self.options.bookmarks && self.bookmarks.take_due(now) {
                 // An event can be read before the progress it makes is told.
                 if let Some(frame) = self.bookmark(seen.resource_version.max(self.read_to)) {
                     return Ok((frame, 1));
@@ -247,9 +231,9 @@ impl Watch {
     /// Ends with the watch, or before when a bookmark is due.
     fn timer(&mut self) -> Pin<&mut Sleep> {
         let wake_at = if self.options.bookmarks {
-            self.deadline.min(self.next_bookmark)
+            self.bookmarks.next_wake()
         } else {
-            self.deadline
+            self.bookmarks.deadline()
         };
         let timer = self
             .timer
@@ -340,20 +324,6 @@ impl Watch {
             return None;
         }
         self.frames.bookmark(version, false)
-    }
-}
-
-/// Durations come from clients, and may be longer than an `Instant` can hold.
-fn after(now: Instant, time: Duration) -> Instant {
-    let time = time.min(FAR);
-    now.checked_add(time).unwrap_or(now)
-}
-
-fn next_bookmark(now: Instant, deadline: Instant, period: Duration) -> Instant {
-    let regular = after(now, period);
-    match deadline.checked_sub(BOOKMARK_BEFORE_END) {
-        Some(last) if last > now => regular.min(last),
-        Some(_) | None => regular,
     }
 }
 

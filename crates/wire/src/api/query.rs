@@ -84,7 +84,7 @@ fn escape(text: &str, out: &mut String) {
 
 /// `url.QueryUnescape`: `+` is a space; a bad escape is an error, here `None`.
 /// Bytes that are not UTF-8 become U+FFFD: no valid name holds either.
-pub fn unescape(text: &str) -> Option<String> {
+pub(crate) fn unescape(text: &str) -> Option<String> {
     // What an escape takes is no escape's beginning: hex digits are no `%`.
     for after in text.split('%').skip(1) {
         let hex = after.as_bytes().get(..2)?;

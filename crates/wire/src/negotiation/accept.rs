@@ -115,7 +115,7 @@ fn quality(value: &str) -> Option<f32> {
 /// go-restful's own filter, before any handler of a built-in resource: one of
 /// the types must be named exactly, or `*/*`. Parameters and weights are not
 /// looked at.
-pub fn route_matches(header: &str, produced: &[&str]) -> bool {
+pub(crate) fn route_matches(header: &str, produced: &[&str]) -> bool {
     header.is_empty()
         || header.split(',').any(|part| {
             let media = part.split(';').next().unwrap_or_default();

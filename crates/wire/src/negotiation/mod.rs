@@ -1,9 +1,10 @@
-//! Which bytes a client wants: Accept, Accept-Encoding and Content-Type read as
+//! Which bytes a client wants: Accept and Accept-Encoding, read as
 //! k8s.io/apiserver `endpoints/handlers/negotiation` and go-restful read them.
 //! Every rule here was tried against kube-apiserver; see the tests.
 
 mod accept;
-mod content;
+mod accept_encoding;
+mod content_type;
 mod discovery;
 mod include_object;
 
@@ -11,7 +12,8 @@ use http::header::{ACCEPT, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 
 pub use accept::{Clause, parse as parse_accept};
-pub use content::{accepts_gzip, input_media_type};
+pub use accept_encoding::accepts_gzip;
+pub use content_type::input_media_type;
 pub use discovery::{
     DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, negotiate_discovery,
 };

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::Encoding;
-use super::message::Answer;
+use super::protobuf_envelope::Answer;
 use crate::api::protobuf_wire::{Fields, Value};
 
 #[derive(Debug, Default)]

@@ -1,16 +1,17 @@
 //! The same object in the shapes clients ask for: list and single envelopes,
 //! watch frames, indented JSON, Tables and PartialObjectMetadata.
 
-pub mod bookmark;
+mod bookmark_template;
 pub mod deflate;
 pub mod encoding;
-pub mod envelope;
-pub mod error;
+pub mod error_status;
+pub mod json_envelope;
 pub mod list;
-pub mod message;
-pub mod partial;
-pub mod partial_message;
+mod object;
+pub mod partial_object_metadata;
+pub mod partial_object_metadata_protobuf;
 pub mod pretty;
+pub mod protobuf_envelope;
 pub mod resource_version;
 pub mod scan;
 pub mod table;
@@ -18,7 +19,8 @@ pub mod transcode;
 pub mod whole;
 pub mod yaml;
 
-pub use bookmark::BookmarkTemplate;
+pub use bookmark_template::BookmarkTemplate;
 pub use encoding::{Encoding, NotEncodable};
-pub use envelope::{Envelope, EventType, Form, ListMeta};
+pub use json_envelope::{Envelope, EventType, Form, ListMeta};
+pub use object::{BuiltInObject, ObjectError};
 pub use table::{NotPrintable, Printer, TableOptions};

@@ -4,8 +4,8 @@
 
 use bytes::Bytes;
 
-use super::envelope::{EventType, with_type};
-use super::message::{Answer, Type};
+use super::json_envelope::{EventType, with_type};
+use super::protobuf_envelope::{Answer, Type};
 use super::{pretty, scan, transcode, yaml};
 use crate::negotiation::MediaType;
 use crate::schema::Schema;

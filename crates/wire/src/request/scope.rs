@@ -6,7 +6,7 @@
 //! "namespaces in a". So the scope is made of the attributes alone, and the path
 //! must be the one that kube-apiserver serves just this scope under.
 
-use super::PATH_VERBS;
+use super::request_info::PATH_VERBS;
 use crate::api::{Attributes, GroupVersionResource};
 
 /// One object, or all objects of a namespace or of the cluster.

@@ -1,9 +1,11 @@
 //! The cases are those of k8s.io/apiserver's own tests of request info, and
 //! paths tried against kube-apiserver.
 
+use http::Method;
 use proptest::prelude::*;
 
 use super::*;
+use crate::api::Query;
 
 fn parse(method: &str, url: &str) -> Result<RequestInfo, RequestInfoError> {
     let (path, query) = url.split_once('?').unwrap_or((url, ""));

@@ -123,7 +123,7 @@ impl Message {
     }
 
     /// Whether JSON may have kind and apiVersion, which protobuf has not.
-    pub fn has_type_meta(&self) -> bool {
+    pub(crate) fn has_type_meta(&self) -> bool {
         self.type_meta
     }
 
@@ -147,19 +147,19 @@ impl Message {
 
     /// A bit per field, by position: those that JSON has even if they are not
     /// set.
-    pub fn written_unset(&self) -> u64 {
+    pub(crate) fn written_unset(&self) -> u64 {
         self.written_unset
     }
 
     /// The fields in the order of their protobuf numbers.
-    pub fn ascending(&self) -> impl Iterator<Item = &Field> {
+    pub(crate) fn ascending(&self) -> impl Iterator<Item = &Field> {
         let field = |at: &u16| self.fields.get(usize::from(*at));
         self.ascending.iter().filter_map(field)
     }
 
     /// How many members its JSON object can have, those of inlined messages
     /// included.
-    pub fn member_count(&self) -> usize {
+    pub(crate) fn member_count(&self) -> usize {
         self.members.len()
     }
 
@@ -177,7 +177,7 @@ impl Message {
 }
 
 impl Field {
-    pub fn is_repeated(&self) -> bool {
+    pub(crate) fn is_repeated(&self) -> bool {
         matches!(self.shape, Shape::List | Shape::Map)
     }
 
@@ -196,7 +196,7 @@ impl Field {
 
     /// Whether JSON has it even if it is not set: Go leaves out no structs, and
     /// an inlined one may have such fields.
-    pub fn is_written_unset(&self) -> bool {
+    pub(crate) fn is_written_unset(&self) -> bool {
         match (self.shape, self.kind) {
             (Shape::Inline, _) => true,
             (Shape::One, Kind::Message(_)) => !self.omit_zero,
@@ -211,7 +211,7 @@ impl Field {
     }
 
     /// Where its members begin among those of the message that has it.
-    pub fn first_member(&self) -> usize {
+    pub(crate) fn first_member(&self) -> usize {
         usize::from(self.member)
     }
 

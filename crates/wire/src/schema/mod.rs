@@ -68,7 +68,7 @@ impl Schema {
     }
 
     /// The message a [`Kind::Message`] or a [`Form`] names.
-    pub fn message_at(&self, id: u16) -> Option<&Message> {
+    pub(crate) fn message_at(&self, id: u16) -> Option<&Message> {
         self.messages.get(usize::from(id))
     }
 }

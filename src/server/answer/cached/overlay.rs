@@ -9,13 +9,13 @@ use std::sync::Arc;
 use apifront_watch_cache::store::{Store, StoredObject};
 use kubernetes_wire::api::GroupVersionResource;
 
-use crate::aggregation::view;
+use crate::aggregation::api_service_objects;
 use crate::server::state::generation::Generation;
 
 /// Whether configured APIServices stand among the objects of a resource.
 pub(super) fn is_for(generation: &Generation, gvr: &GroupVersionResource) -> bool {
-    gvr.resource == view::RESOURCE
-        && gvr.group == view::GROUP
+    gvr.resource == api_service_objects::RESOURCE
+        && gvr.group == api_service_objects::GROUP
         && gvr.version == "v1"
         && !generation.aggregation.is_empty()
 }
@@ -29,7 +29,8 @@ pub(super) fn objects(
     let registered = generation.aggregation.registered().iter();
     registered
         .filter_map(|ours| {
-            let item = view::item(&ours.service, &ours.condition(), ours.loaded, version);
+            let item =
+                api_service_objects::item(&ours.service, &ours.condition(), ours.loaded, version);
             let object = StoredObject::parse(item, &store.resource.fields);
             object
                 .map(Arc::new)

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{Bound, UpstreamKind};
+use apifront_upstream::{BodyLimit, UpstreamKind};
 use apifront_watch_cache::read::{BypassReason, Shape, WatchPlan};
 use apifront_watch_cache::reflector::Cache;
 use apifront_watch_cache::store::{Change, Cursor, MalformedObject, Scope, Store, StoredObject};
@@ -19,7 +19,7 @@ use kubernetes_wire::representation::Encoding;
 
 use super::newest::Newest;
 use super::watch;
-use crate::aggregation::{Aggregation, view};
+use crate::aggregation::{Aggregation, api_service_objects};
 use crate::server::answer::forward;
 use crate::server::state::generation::Generation;
 use crate::server::state::process_state::ProcessState;
@@ -109,13 +109,17 @@ pub(super) async fn open(
 
 /// Asks upstream for its APIServices. The error is its own, or says that there is no
 /// answer.
-async fn listed(cache: &Cache, query: &str) -> Result<view::Upstreams, Box<Status>> {
-    let path = format!("/apis/{}/v1/{}{query}", view::GROUP, view::RESOURCE);
+async fn listed(cache: &Cache, query: &str) -> Result<api_service_objects::Upstreams, Box<Status>> {
+    let path = format!(
+        "/apis/{}/v1/{}{query}",
+        api_service_objects::GROUP,
+        api_service_objects::RESOURCE
+    );
     let ask = async {
         let upstream = cache.upstream();
         let response = upstream.get(UpstreamKind::List, &path).await.ok()?;
         let code = response.status();
-        let bound = Bound::new(MAX_LIST_BYTES, LIST_TIMEOUT);
+        let bound = BodyLimit::new(MAX_LIST_BYTES, LIST_TIMEOUT);
         let body = response.into_body().collect_bytes(bound);
         Some((code, body.await.ok()?))
     };
@@ -126,7 +130,7 @@ async fn listed(cache: &Cache, query: &str) -> Result<view::Upstreams, Box<Statu
         let status = Status::from_json(&body).map(Box::new);
         return Err(status.unwrap_or_else(unreachable));
     }
-    view::Upstreams::parse(&body).ok_or_else(unreachable)
+    api_service_objects::Upstreams::parse(&body).ok_or_else(unreachable)
 }
 
 /// The configured APIServices as they are now, by name, at the versions given.
@@ -137,7 +141,8 @@ fn ours(
     aggregation.registered().iter().map(move |registered| {
         let service = &registered.service;
         let version = version(&service.name);
-        let item = view::item(service, &registered.condition(), registered.loaded, version);
+        let item =
+            api_service_objects::item(service, &registered.condition(), registered.loaded, version);
         (service.name.clone(), item)
     })
 }

@@ -13,7 +13,7 @@ use kubernetes_wire::representation::{Encoding, Envelope, ListMeta};
 
 use super::pieces::Pieces;
 use crate::read::Page;
-use crate::store::{Derived, Kept, Leaf, Part, Resource, StoredObject};
+use crate::store::{CountedValue, Derived, Leaf, Part, Resource, StoredObject};
 
 /// How objects are written as items of a list.
 trait Items: Send + Sync + 'static {
@@ -85,7 +85,7 @@ impl<I: Items> Derived for Deflated<I> {
 
 /// Kept by its leaf, or made for one list.
 enum Ready<I: Items> {
-    Kept(Arc<Kept<Deflated<I>>>),
+    Kept(Arc<CountedValue<Deflated<I>>>),
     Own(Deflated<I>),
 }
 
@@ -156,10 +156,10 @@ impl GzipList {
     }
 
     /// The compressed list, if nothing of it has to be deflated: copies.
-    pub fn from_kept(&self) -> Option<Vec<Bytes>> {
+    pub fn from_ready(&self) -> Option<Vec<Bytes>> {
         match self.encoding {
-            Encoding::Json => self.kept::<Json>(),
-            Encoding::Protobuf => self.kept::<Protobuf>(),
+            Encoding::Json => self.ready::<Json>(),
+            Encoding::Protobuf => self.ready::<Protobuf>(),
         }
     }
 
@@ -200,9 +200,9 @@ impl GzipList {
         around.saturating_add(items) > limit
     }
 
-    fn kept<I: Items>(&self) -> Option<Vec<Bytes>> {
+    fn ready<I: Items>(&self) -> Option<Vec<Bytes>> {
         let kept = |objects: &Objects| match objects {
-            Objects::Leaf(leaf) => leaf.kept::<Deflated<I>>(),
+            Objects::Leaf(leaf) => leaf.derived_if_ready::<Deflated<I>>(),
             Objects::Some(_) => None,
         };
         let runs: Option<Vec<_>> = self.objects.iter().map(kept).collect();
@@ -299,11 +299,11 @@ mod tests {
         let list = |snapshot: &Snapshot, start| {
             GzipList::new(&store.resource, &page(snapshot, start), Encoding::Json)
         };
-        assert!(list(&before, "").from_kept().is_none());
+        assert!(list(&before, "").from_ready().is_none());
         let made = list(&before, "").deflate().unwrap();
-        assert_eq!(list(&before, "").from_kept(), Some(made.clone()));
+        assert_eq!(list(&before, "").from_ready(), Some(made.clone()));
         // An edge of the list is in no leaf.
-        assert_eq!(list(&before, "n001").from_kept(), None);
+        assert_eq!(list(&before, "n001").from_ready(), None);
 
         // A change costs its leaf; what was before it is no longer kept.
         let derived = store.memory().derived;
@@ -321,9 +321,9 @@ mod tests {
             "{less} of {derived}"
         );
         let after = store.snapshot();
-        assert_eq!(list(&after, "").from_kept(), None);
+        assert_eq!(list(&after, "").from_ready(), None);
         let plain = unpacked(&list(&after, "").deflate().unwrap());
-        assert!(list(&after, "").from_kept().is_some());
+        assert!(list(&after, "").from_ready().is_some());
         assert!(
             plain
                 == whole::list(&store.resource, &page(&after, ""), Encoding::Json)
@@ -331,7 +331,7 @@ mod tests {
                     .concat()
         );
         assert!(unpacked(&list(&before, "").deflate().unwrap()) == unpacked(&made));
-        assert_eq!(list(&before, "").from_kept(), None);
+        assert_eq!(list(&before, "").from_ready(), None);
     }
 
     #[test]
@@ -348,6 +348,6 @@ mod tests {
         let one = lists[0].concat().len();
         let kept = store.memory().derived;
         assert!(kept < one, "{kept} bytes are kept of a list of {one}");
-        assert_eq!(list().from_kept().as_ref(), lists.first());
+        assert_eq!(list().from_ready().as_ref(), lists.first());
     }
 }

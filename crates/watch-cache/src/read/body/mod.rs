@@ -1,8 +1,8 @@
 //! Bodies of GET and LIST out of stored objects.
 
 mod gzip;
-mod partial;
-mod partial_message;
+mod partial_object_metadata;
+mod partial_object_metadata_protobuf;
 mod pieces;
 mod table;
 mod whole;
@@ -38,9 +38,11 @@ pub fn get_body(
     let body = match shape {
         Shape::Whole(encoding) => whole::single(resource, object, *encoding),
         Shape::Table(printer, options) => table::single(resource, object, printer, *options).ok(),
-        Shape::Partial(version, Encoding::Json) => partial::single(resource, object, *version),
+        Shape::Partial(version, Encoding::Json) => {
+            partial_object_metadata::single(resource, object, *version)
+        }
         Shape::Partial(version, Encoding::Protobuf) => {
-            partial_message::single(resource, object, *version)
+            partial_object_metadata_protobuf::single(resource, object, *version)
         }
     };
     body.ok_or_else(|| unwritten(store, shape))
@@ -64,9 +66,11 @@ pub fn list_body(
     let body = match shape {
         Shape::Whole(encoding) => whole::list(resource, page, *encoding),
         Shape::Table(printer, options) => table::list(resource, page, printer, *options).ok(),
-        Shape::Partial(version, Encoding::Json) => partial::list(resource, page, *version),
+        Shape::Partial(version, Encoding::Json) => {
+            partial_object_metadata::list(resource, page, *version)
+        }
         Shape::Partial(version, Encoding::Protobuf) => {
-            partial_message::list(resource, page, *version)
+            partial_object_metadata_protobuf::list(resource, page, *version)
         }
     };
     body.ok_or_else(|| unwritten(store, shape))

@@ -11,7 +11,7 @@ use kubernetes_wire::representation::table::{
 };
 use kubernetes_wire::representation::{Encoding, Envelope};
 
-use super::partial::Metadatas;
+use super::partial_object_metadata::Metadatas;
 use super::pieces::Pieces;
 use crate::read::Page;
 use crate::store::{Derived, Leaf, Part, Resource, StoredObject};

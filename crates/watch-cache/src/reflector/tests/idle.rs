@@ -45,9 +45,9 @@ async fn what_nobody_reads_is_dropped_and_comes_back_on_demand() {
         weak
     };
     let idle = Instant::now() + HALF_AN_HOUR + Duration::from_secs(1);
-    cache.look(&config(), Instant::now());
+    cache.evict_idle(&config(), Instant::now());
     assert!(entry.store().is_some(), "it was read just now");
-    cache.look(
+    cache.evict_idle(
         &Settings {
             idle_timeout: Duration::ZERO,
             ..config()
@@ -55,7 +55,7 @@ async fn what_nobody_reads_is_dropped_and_comes_back_on_demand() {
         idle,
     );
     assert!(entry.store().is_some(), "nothing is ever idle");
-    cache.look(&config(), idle);
+    cache.evict_idle(&config(), idle);
     until("the end of the store", || {
         store.upgrade().is_none().then_some(())
     })
@@ -75,14 +75,14 @@ async fn a_watcher_is_a_reader() {
     let (entry, store) = filled(&cache, &pods()).await;
     let later = |n| Instant::now() + HALF_AN_HOUR * n + Duration::from_secs(1);
     // Whoever holds a store may watch it.
-    cache.look(&config(), later(1));
-    cache.look(&config(), later(2));
+    cache.evict_idle(&config(), later(1));
+    cache.evict_idle(&config(), later(2));
     assert!(entry.store().is_some());
     drop(store);
     // The time counts from when it was last seen.
-    cache.look(&config(), later(2));
+    cache.evict_idle(&config(), later(2));
     assert!(entry.store().is_some());
-    cache.look(&config(), later(4));
+    cache.evict_idle(&config(), later(4));
     until("the end", || entry.store().is_none().then_some(())).await;
 }
 
@@ -96,7 +96,7 @@ async fn what_is_excluded_is_closed_even_while_it_is_watched() {
         preload: vec![ResourcePattern::parse("pods").unwrap()],
         ..config()
     };
-    cache.look(&excluding, Instant::now());
+    cache.evict_idle(&excluding, Instant::now());
     is_closed(&store).await;
     assert!(cache.entries().is_empty());
 }
@@ -114,9 +114,9 @@ async fn what_is_preloaded_stays_until_it_is_no_longer() {
         ..config()
     };
     let later = Instant::now() + HALF_AN_HOUR * 2;
-    cache.look(&preloading, later);
+    cache.evict_idle(&preloading, later);
     assert!(entry.store().is_some());
-    cache.look(&config(), later);
+    cache.evict_idle(&config(), later);
     until("the end", || entry.store().is_none().then_some(())).await;
 }
 
@@ -137,9 +137,9 @@ async fn what_is_preloaded_is_asked_for_again_after_a_refusal() {
         preload: vec![pattern],
         ..config()
     };
-    cache.look(&preloading, Instant::now());
+    cache.evict_idle(&preloading, Instant::now());
     assert_eq!(fake.asked(Asked::List).len(), 1, "too early");
-    cache.look(&preloading, Instant::now() + Duration::from_secs(11));
+    cache.evict_idle(&preloading, Instant::now() + Duration::from_secs(11));
     let entry = until("another entry", || {
         cache.entries().pop().filter(|e| !Arc::ptr_eq(e, &entry))
     })

@@ -25,7 +25,7 @@ struct ParamKind {
 }
 
 /// A validating or a mutating one, which has rules of its own kind.
-pub fn print_policy(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_policy(object: &[u8]) -> Result<Row, NotPrintable> {
     let policy: Object<PolicySpec, serde::de::IgnoredAny> = serde_json::from_slice(object)?;
     let (validations, mutations) = (&policy.spec.validations, &policy.spec.mutations);
     let rules = validations.len().saturating_add(mutations.len());
@@ -57,7 +57,7 @@ struct ParamRef {
 }
 
 /// Of validating and of mutating policies.
-pub fn print_binding(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_binding(object: &[u8]) -> Result<Row, NotPrintable> {
     let binding: Object<BindingSpec, serde::de::IgnoredAny> = serde_json::from_slice(object)?;
     Ok(Row::new(vec![
         Cell::text(&binding.metadata.name),

@@ -25,7 +25,7 @@ impl Moment {
     /// As Go's `time.Parse` reads RFC 3339, from whoever wrote it: an hour may
     /// have one digit, a fraction may follow a comma, and offsets reach a day.
     /// `None` if Go refuses it, `Some(None)` for the zero time.
-    pub fn parse_go(text: &str) -> Option<Option<Self>> {
+    pub(crate) fn parse_go(text: &str) -> Option<Option<Self>> {
         let (year, rest) = number(text, 4, 4)?;
         let (month, rest) = number(rest.strip_prefix('-')?, 2, 2)?;
         let (day, rest) = number(rest.strip_prefix('-')?, 2, 2)?;
@@ -155,7 +155,7 @@ impl Age {
     }
 
     /// Inside a JSON string, as Go escapes it.
-    pub fn as_json(&self) -> &[u8] {
+    pub(crate) fn as_json(&self) -> &[u8] {
         match self.text.get(..self.length).unwrap_or_default() {
             [b'<', ..] => br"\u003cinvalid\u003e",
             text => text,
@@ -164,7 +164,7 @@ impl Age {
 }
 
 /// Two or three significant figures: `5m10s`, `3h55m`, `2y30d`.
-pub fn human_duration(duration: TimeDelta) -> Age {
+pub(crate) fn human_duration(duration: TimeDelta) -> Age {
     let seconds = duration
         .num_seconds()
         .clamp(-LONGEST_SECONDS, LONGEST_SECONDS);

@@ -22,7 +22,7 @@ struct Service {
     name: String,
 }
 
-pub fn print_api_service(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_api_service(object: &[u8]) -> Result<Row, NotPrintable> {
     let api: Object<ServiceSpec, Conditions> = serde_json::from_slice(object)?;
     let service = match &api.spec.service {
         None => "Local".to_owned(),
@@ -61,7 +61,7 @@ struct Method {
     r#type: String,
 }
 
-pub fn print_flow_schema(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_flow_schema(object: &[u8]) -> Result<Row, NotPrintable> {
     let schema: Object<FlowSpec, Conditions> = serde_json::from_slice(object)?;
     let spec = &schema.spec;
     let method = spec.distinguisher_method.as_ref();
@@ -110,7 +110,7 @@ struct Queuing {
     queue_length_limit: i64,
 }
 
-pub fn print_priority_level(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_priority_level(object: &[u8]) -> Result<Row, NotPrintable> {
     let level: Object<LevelSpec, IgnoredAny> = serde_json::from_slice(object)?;
     let or_none = |number: Option<i64>| match number {
         Some(number) => Cell::integer(number),
@@ -149,7 +149,7 @@ struct ServerVersion {
     encoding: String,
 }
 
-pub fn print_storage_version(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_storage_version(object: &[u8]) -> Result<Row, NotPrintable> {
     let version: Object<IgnoredAny, VersionStatus> = serde_json::from_slice(object)?;
     let status = &version.status;
     let servers = status.storage_versions.iter();
@@ -189,7 +189,7 @@ struct GroupResource {
     resource: String,
 }
 
-pub fn print_storage_version_migration(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_storage_version_migration(object: &[u8]) -> Result<Row, NotPrintable> {
     let migration: Object<MigrationSpec, Conditions> = serde_json::from_slice(object)?;
     let of = &migration.spec.resource;
     let resource = match of.group.as_str() {

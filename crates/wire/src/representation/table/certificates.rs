@@ -56,7 +56,7 @@ impl Status {
     }
 }
 
-pub fn print_signing_request(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_signing_request(object: &[u8]) -> Result<Row, NotPrintable> {
     let request: Object<Spec, Status> = serde_json::from_slice(object)?;
     let spec = &request.spec;
     let signer = match spec.signer_name.as_str() {
@@ -91,7 +91,7 @@ struct PodSpec {
     unverified_user_annotations: BTreeMap<String, String>,
 }
 
-pub fn print_pod_request(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_pod_request(object: &[u8]) -> Result<Row, NotPrintable> {
     let request: Object<PodSpec, Status> = serde_json::from_slice(object)?;
     let spec = &request.spec;
     let decided = ["Issued", "Denied", "Failed"];

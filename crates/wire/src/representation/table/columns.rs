@@ -6,12 +6,13 @@ use std::sync::LazyLock;
 
 use serde_json::value::RawValue;
 
-use super::{Habits, PrintRow, Printer, Source};
+use super::{PrintRow, Printer, Quirks, Source};
 use super::{
     admission, api_machinery, autoscaling, certificates, core, devices, events, jobs, networking,
     nodes, pods, policy, quotas, scheduling, services, simple, storage, workloads,
 };
 use crate::api::GroupVersionResource;
+use crate::representation::scan;
 
 /// All that kube-apiserver 1.36 can list and watch, alpha versions too, but for
 /// horizontal pod autoscalers in version 1 (`autoscaling.rs`):
@@ -301,10 +302,8 @@ static PRINTERS: LazyLock<HashMap<&str, Printer>> = LazyLock::new(|| {
     let printer = |(name, print): &(&'static str, Option<PrintRow>)| {
         let columns = COLUMNS.get(*name)?.get().to_owned();
         let source = print.map_or(Source::Default, Source::BuiltIn);
-        let printer = Printer {
-            habits: habits(name),
-            ..Printer::new(columns, source)
-        };
+        let mut printer = Printer::new(columns, source);
+        printer.quirks = quirks(name);
         Some((*name, printer))
     };
     BUILT_IN.iter().filter_map(printer).collect()
@@ -313,8 +312,8 @@ static PRINTERS: LazyLock<HashMap<&str, Printer>> = LazyLock::new(|| {
 static DEFAULT_PRINTER: LazyLock<Printer> =
     LazyLock::new(|| Printer::new(definitions(DEFAULT).to_owned(), Source::Default));
 
-fn habits(name: &str) -> Habits {
-    Habits {
+fn quirks(name: &str) -> Quirks {
+    Quirks {
         order: match name {
             "flowschemas.v1.flowcontrol.apiserver.k8s.io" => Some(api_machinery::precedence),
             _ => None,
@@ -333,14 +332,14 @@ pub fn printer(gvr: &GroupVersionResource) -> Option<&'static Printer> {
     PRINTERS.get(gvr.to_string().as_str())
 }
 
-pub fn default_printer() -> &'static Printer {
+pub(crate) fn default_printer() -> &'static Printer {
     &DEFAULT_PRINTER
 }
 
 /// The Name column, as every custom resource has it.
-pub fn name_column() -> &'static str {
+pub(crate) fn name_column() -> &'static str {
     let definitions = definitions(DEFAULT).as_bytes();
-    super::scan::elements(definitions)
+    scan::elements(definitions)
         .next()
         .and_then(Result::ok)
         .and_then(|(_, column)| std::str::from_utf8(column).ok())
@@ -348,12 +347,12 @@ pub fn name_column() -> &'static str {
 }
 
 /// What the documentation of creationTimestamp says: the description of Age.
-pub fn creation_timestamp_description() -> String {
+pub(crate) fn creation_timestamp_description() -> String {
     let definitions = definitions(DEFAULT).as_bytes();
-    super::scan::elements(definitions)
+    scan::elements(definitions)
         .nth(1)
         .and_then(Result::ok)
-        .and_then(|(_, column)| super::scan::text_at(column, &["description"]))
+        .and_then(|(_, column)| scan::text_at(column, &["description"]))
         .unwrap_or_default()
         .into_owned()
 }

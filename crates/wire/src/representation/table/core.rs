@@ -6,7 +6,7 @@ use super::age::Moment;
 use super::row::{Cell, Row};
 use crate::representation::scan;
 
-pub fn print_namespace(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_namespace(object: &[u8]) -> Result<Row, NotPrintable> {
     let phase = scan::text_at(object, &["status", "phase"]).unwrap_or_default();
     Ok(Row::new(vec![
         name(object)?,
@@ -15,7 +15,7 @@ pub fn print_namespace(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-pub fn print_config_map(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_config_map(object: &[u8]) -> Result<Row, NotPrintable> {
     let count = keys(object, "data")?.saturating_add(keys(object, "binaryData")?);
     Ok(Row::new(vec![
         name(object)?,
@@ -24,7 +24,7 @@ pub fn print_config_map(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-pub fn print_secret(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_secret(object: &[u8]) -> Result<Row, NotPrintable> {
     let kind = scan::text_at(object, &["type"]).unwrap_or_default();
     Ok(Row::new(vec![
         name(object)?,
@@ -35,12 +35,12 @@ pub fn print_secret(object: &[u8]) -> Result<Row, NotPrintable> {
 }
 
 /// Service accounts, and others of which there is no more to tell.
-pub fn print_name_and_age(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_name_and_age(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(vec![name(object)?, age(object)?]))
 }
 
 /// Name and Created At. A time that is not set prints as Go's zero time.
-pub fn print_default(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_default(object: &[u8]) -> Result<Row, NotPrintable> {
     let created = match scan::get(object, &["metadata", "creationTimestamp"]) {
         None | Some(b"null") => "0001-01-01T00:00:00Z".into(),
         Some(json) => scan::text(json).ok_or(NotPrintable)?,

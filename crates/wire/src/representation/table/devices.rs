@@ -16,7 +16,7 @@ struct ClaimStatus {
     reserved_for: Vec<IgnoredAny>,
 }
 
-pub fn print_resource_claim(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_resource_claim(object: &[u8]) -> Result<Row, NotPrintable> {
     let claim: Object<IgnoredAny, ClaimStatus> = serde_json::from_slice(object)?;
     let deleted = claim.metadata.deletion_timestamp.is_some();
     let status = &claim.status;
@@ -53,7 +53,7 @@ struct Taint {
 #[derive(Debug, Deserialize)]
 struct AddedTime(#[serde(deserialize_with = "moment")] Option<Moment>);
 
-pub fn print_device_taint_rule(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_device_taint_rule(object: &[u8]) -> Result<Row, NotPrintable> {
     let rule: Object<RuleSpec, IgnoredAny> = serde_json::from_slice(object)?;
     let taint = &rule.spec.taint;
     let added = match &taint.time_added {
@@ -105,7 +105,7 @@ struct Pool {
     unavailable_devices: Option<i32>,
 }
 
-pub fn print_pool_status_request(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_pool_status_request(object: &[u8]) -> Result<Row, NotPrintable> {
     let request: Object<RequestSpec, Option<RequestStatus>> = serde_json::from_slice(object)?;
     let status = request.status.as_ref();
     let ended = status.and_then(|status| {

@@ -38,7 +38,7 @@ struct Condition {
 
 type Job = Object<JobSpec, JobStatus>;
 
-pub fn print_job(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_job(object: &[u8]) -> Result<Row, NotPrintable> {
     let job: Job = serde_json::from_slice(object)?;
     let [containers, images] = job.spec.template.container_cells();
     let duration = match (job.status.start_time, job.status.completion_time) {
@@ -116,7 +116,7 @@ struct CronJobStatus {
     last_schedule_time: Option<Moment>,
 }
 
-pub fn print_cron_job(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_cron_job(object: &[u8]) -> Result<Row, NotPrintable> {
     let cron: Object<CronJobSpec, CronJobStatus> = serde_json::from_slice(object)?;
     let template = &cron.spec.job_template.spec;
     let [containers, images] = template.template.container_cells();

@@ -94,7 +94,7 @@ pub struct Container {
 
 impl PodTemplate {
     /// The Containers and Images cells.
-    pub fn container_cells(&self) -> [Cell; 2] {
+    pub(crate) fn container_cells(&self) -> [Cell; 2] {
         let joined = |text: fn(&Container) -> &str| {
             let all: Vec<&str> = self.spec.containers.iter().map(text).collect();
             Cell::text(&all.join(","))

@@ -50,7 +50,7 @@ struct Address {
     hostname: String,
 }
 
-pub fn print_ingress(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_ingress(object: &[u8]) -> Result<Row, NotPrintable> {
     let ingress: Object<IngressSpec, IngressStatus> = serde_json::from_slice(object)?;
     let spec = &ingress.spec;
     let addresses: BTreeSet<&str> = ingress
@@ -112,7 +112,7 @@ struct Parameters {
     name: String,
 }
 
-pub fn print_ingress_class(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_ingress_class(object: &[u8]) -> Result<Row, NotPrintable> {
     let class: Object<ClassSpec, serde::de::IgnoredAny> = serde_json::from_slice(object)?;
     let is_default = class
         .metadata
@@ -149,7 +149,7 @@ struct PolicySpec {
     pod_selector: Selector,
 }
 
-pub fn print_network_policy(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_network_policy(object: &[u8]) -> Result<Row, NotPrintable> {
     let policy: NetworkPolicy = serde_json::from_slice(object)?;
     Ok(Row::new(vec![
         Cell::text(&policy.metadata.name),
@@ -173,7 +173,7 @@ struct Parent {
     name: String,
 }
 
-pub fn print_ip_address(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_ip_address(object: &[u8]) -> Result<Row, NotPrintable> {
     let address: Object<AddressSpec, serde::de::IgnoredAny> = serde_json::from_slice(object)?;
     let parent = match &address.spec.parent_ref {
         None => "<none>".to_owned(),

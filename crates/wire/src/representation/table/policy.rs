@@ -31,7 +31,7 @@ struct RoleRef {
 }
 
 /// Role bindings and cluster role bindings.
-pub fn print_role_binding(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_role_binding(object: &[u8]) -> Result<Row, NotPrintable> {
     let binding: RoleBinding = serde_json::from_slice(object)?;
     let names = |kind: &str, name: fn(&Subject) -> String| {
         let subjects = binding.subjects.iter().filter(|s| s.kind == kind);
@@ -81,7 +81,7 @@ struct BudgetStatus {
     disruptions_allowed: i64,
 }
 
-pub fn print_disruption_budget(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_disruption_budget(object: &[u8]) -> Result<Row, NotPrintable> {
     let budget: Object<BudgetSpec, BudgetStatus> = serde_json::from_slice(object)?;
     Ok(Row::new(vec![
         Cell::text(&budget.metadata.name),
@@ -98,7 +98,7 @@ struct LeaseSpec {
     holder_identity: Option<String>,
 }
 
-pub fn print_lease(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_lease(object: &[u8]) -> Result<Row, NotPrintable> {
     let lease: Object<LeaseSpec, serde::de::IgnoredAny> = serde_json::from_slice(object)?;
     Ok(Row::new(vec![
         Cell::text(&lease.metadata.name),

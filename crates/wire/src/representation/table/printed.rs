@@ -111,7 +111,7 @@ impl Printed {
     }
 
     /// To be kept: without room for more.
-    pub fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.text.shrink_to_fit();
         self.holes.shrink_to_fit();
         self.ends.shrink_to_fit();

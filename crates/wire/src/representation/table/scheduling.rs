@@ -33,7 +33,7 @@ struct Policy {
     gang: Option<IgnoredAny>,
 }
 
-pub fn print_pod_group(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_pod_group(object: &[u8]) -> Result<Row, NotPrintable> {
     let group: Object<GroupSpec, Conditions> = serde_json::from_slice(object)?;
     let spec = &group.spec;
     // Of several conditions of a type the last counts.
@@ -77,7 +77,7 @@ struct PriorityClass {
     preemption_policy: Option<String>,
 }
 
-pub fn print_priority_class(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_priority_class(object: &[u8]) -> Result<Row, NotPrintable> {
     let class: PriorityClass = serde_json::from_slice(object)?;
     Ok(Row::new(vec![
         Cell::text(&class.metadata.name),

@@ -74,7 +74,7 @@ impl Selector {
 impl Selector {
     /// As `metav1.LabelSelector` shows itself to programmers, which one printer
     /// lets users see.
-    pub fn go_string(&self) -> String {
+    pub(crate) fn go_string(&self) -> String {
         let labels: String = self
             .match_labels
             .iter()
@@ -99,13 +99,13 @@ impl Selector {
 }
 
 /// `metav1.FormatLabelSelector`.
-pub fn format_selector(selector: Option<&Selector>) -> Result<String, NotPrintable> {
+pub(crate) fn format_selector(selector: Option<&Selector>) -> Result<String, NotPrintable> {
     let text = selector.map_or_else(|| Ok(String::new()), Selector::text)?;
     Ok(or_none(text))
 }
 
 /// `labels.FormatLabels`.
-pub fn format_labels(labels: &BTreeMap<String, String>) -> String {
+pub(crate) fn format_labels(labels: &BTreeMap<String, String>) -> String {
     let pairs: Vec<String> = labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
     or_none(pairs.join(","))
 }

@@ -55,7 +55,7 @@ struct Ingress {
     hostname: String,
 }
 
-pub fn print_service(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_service(object: &[u8]) -> Result<Row, NotPrintable> {
     let service: Object<Spec, Status> = serde_json::from_slice(object)?;
     let spec = &service.spec;
     let cluster_ip = spec.cluster_ips.first().map_or("<none>", String::as_str);
@@ -135,7 +135,7 @@ struct Address {
     ip: String,
 }
 
-pub fn print_endpoints(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_endpoints(object: &[u8]) -> Result<Row, NotPrintable> {
     let endpoints: Endpoints = serde_json::from_slice(object)?;
     let mut all = Vec::new();
     for subset in &endpoints.subsets {
@@ -202,7 +202,7 @@ struct Endpoint {
     addresses: Vec<String>,
 }
 
-pub fn print_endpoint_slice(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_endpoint_slice(object: &[u8]) -> Result<Row, NotPrintable> {
     let slice: EndpointSlice = serde_json::from_slice(object)?;
     let ports: Vec<String> = slice
         .ports

@@ -5,7 +5,7 @@ use super::core::{age, name};
 use super::row::{Cell, Row};
 use crate::representation::scan;
 
-pub fn print_runtime_class(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_runtime_class(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(vec![
         name(object)?,
         text(object, &["handler"])?,
@@ -13,7 +13,7 @@ pub fn print_runtime_class(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-pub fn print_volume_attributes_class(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_volume_attributes_class(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(vec![
         name(object)?,
         text(object, &["driverName"])?,
@@ -21,7 +21,7 @@ pub fn print_volume_attributes_class(object: &[u8]) -> Result<Row, NotPrintable>
     ]))
 }
 
-pub fn print_volume_attachment(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_volume_attachment(object: &[u8]) -> Result<Row, NotPrintable> {
     let attached = scan::get(object, &["status", "attached"]) == Some(b"true");
     Ok(Row::new(vec![
         name(object)?,
@@ -33,7 +33,7 @@ pub fn print_volume_attachment(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-pub fn print_csi_node(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_csi_node(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(vec![
         name(object)?,
         count(object, &["spec", "drivers"])?,
@@ -41,7 +41,7 @@ pub fn print_csi_node(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-pub fn print_lease_candidate(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_lease_candidate(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(vec![
         name(object)?,
         text(object, &["spec", "leaseName"])?,
@@ -51,13 +51,13 @@ pub fn print_lease_candidate(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-pub fn print_cluster_trust_bundle(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_cluster_trust_bundle(object: &[u8]) -> Result<Row, NotPrintable> {
     let signer = string(object, &["spec", "signerName"])?;
     let signer = if signer.is_empty() { "<none>" } else { &signer };
     Ok(Row::new(vec![name(object)?, Cell::text(signer)]))
 }
 
-pub fn print_resource_slice(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_resource_slice(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(vec![
         name(object)?,
         text(object, &["spec", "nodeName"])?,
@@ -67,7 +67,7 @@ pub fn print_resource_slice(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-pub fn print_service_cidr(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_service_cidr(object: &[u8]) -> Result<Row, NotPrintable> {
     let mut cidrs = Vec::new();
     for cidr in elements(object, &["spec", "cidrs"])? {
         cidrs.push(scan::text(cidr).ok_or(NotPrintable)?.into_owned());
@@ -80,7 +80,7 @@ pub fn print_service_cidr(object: &[u8]) -> Result<Row, NotPrintable> {
 }
 
 /// Mutating and validating ones.
-pub fn print_webhook_configuration(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_webhook_configuration(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(vec![
         name(object)?,
         count(object, &["webhooks"])?,

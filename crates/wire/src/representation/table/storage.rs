@@ -60,7 +60,7 @@ struct Status {
 
 type Volume = Object<Spec, Status>;
 
-pub fn print_persistent_volume(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_persistent_volume(object: &[u8]) -> Result<Row, NotPrintable> {
     let volume: Volume = serde_json::from_slice(object)?;
     let spec = &volume.spec;
     let claim = spec
@@ -82,7 +82,7 @@ pub fn print_persistent_volume(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-pub fn print_persistent_volume_claim(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_persistent_volume_claim(object: &[u8]) -> Result<Row, NotPrintable> {
     let claim: Volume = serde_json::from_slice(object)?;
     let spec = &claim.spec;
     let (capacity, modes) = if spec.volume_name.is_empty() {
@@ -150,7 +150,7 @@ struct StorageClass {
     allow_volume_expansion: Option<bool>,
 }
 
-pub fn print_storage_class(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_storage_class(object: &[u8]) -> Result<Row, NotPrintable> {
     let class: StorageClass = serde_json::from_slice(object)?;
     let annotations = &class.metadata.annotations;
     let is_default = DEFAULT_CLASS_ANNOTATIONS
@@ -185,7 +185,7 @@ struct TokenRequest {
     audience: String,
 }
 
-pub fn print_csi_driver(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_csi_driver(object: &[u8]) -> Result<Row, NotPrintable> {
     let driver: Object<DriverSpec, serde::de::IgnoredAny> = serde_json::from_slice(object)?;
     let spec = &driver.spec;
     let audiences = spec.token_requests.as_ref().map(|requests| {

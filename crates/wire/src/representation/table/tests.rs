@@ -4,15 +4,18 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use chrono::TimeZone;
+use bytes::Bytes;
+use chrono::{DateTime, TimeZone, Utc};
+use proptest::prelude::*;
 use serde_json::value::RawValue;
 
 use super::*;
-use crate::representation::Encoding;
-use crate::representation::bookmark::BookmarkTemplate;
-use crate::representation::envelope::EventType;
-use crate::representation::{partial, pretty};
-use proptest::prelude::*;
+use crate::api::GroupVersionResource;
+use crate::negotiation::{IncludeObject, MetaVersion};
+use crate::representation::{
+    BookmarkTemplate, Encoding, Envelope, EventType, Form, ListMeta, partial_object_metadata,
+    pretty, scan,
+};
 
 /// One file of recordings; see `testdata/record.py` for what each piece is.
 struct Recording {
@@ -197,7 +200,7 @@ fn single_objects() {
             &got,
             &recording.answer("table_single"),
         );
-        let got = partial::object(&fragment, &envelope, MetaVersion::V1).unwrap();
+        let got = partial_object_metadata::object(&fragment, &envelope, MetaVersion::V1).unwrap();
         let expected = recording.pieces["partial_single"].get();
         same(&recording.name, "partial_single", &got, expected);
         let got = pretty::indent(&recording.bytes("single"));
@@ -219,12 +222,12 @@ fn pages_and_partial_lists() {
 
         let partials: Vec<Bytes> = items
             .iter()
-            .map(|item| partial::object(item, &envelope, MetaVersion::V1).unwrap())
+            .map(|item| partial_object_metadata::object(item, &envelope, MetaVersion::V1).unwrap())
             .collect();
         let got = [
-            partial::list_prefix(&meta, MetaVersion::V1, partials.is_empty()),
+            partial_object_metadata::list_prefix(&meta, MetaVersion::V1, partials.is_empty()),
             partials.join(&b","[..]).into(),
-            partial::list_suffix(partials.is_empty()),
+            partial_object_metadata::list_suffix(partials.is_empty()),
         ]
         .concat();
         same(
@@ -273,7 +276,8 @@ fn watches() {
             let expected = std::str::from_utf8(table).unwrap();
             same(&recording.name, "watch_table", &got, expected);
             if first {
-                let got = partial::object(&fragment, &envelope, MetaVersion::V1).unwrap();
+                let got =
+                    partial_object_metadata::object(&fragment, &envelope, MetaVersion::V1).unwrap();
                 let expected = std::str::from_utf8(plain).unwrap();
                 same(&recording.name, "watch_partial", &got, expected);
             }
@@ -294,7 +298,7 @@ fn what_cannot_be_read_is_not_printed() {
         r#"{"metadata":{"name":5}}"#,
         r#"{"metadata":{},"status":{"phase":{}}}"#,
     ] {
-        assert_eq!(pods.cells.row(odd.as_bytes()), Err(NotPrintable), "{odd}");
+        assert_eq!(pods.cells().row(odd.as_bytes()), Err(NotPrintable), "{odd}");
     }
 }
 
@@ -327,8 +331,8 @@ proptest! {
             } else if let Some(b) = object.get_mut(at) {
                 *b = byte;
             }
-            let _ = printer.cells.row(&object);
-            let _ = partial::object(&object, &recording.envelope(), MetaVersion::V1);
+            let _ = printer.cells().row(&object);
+            let _ = partial_object_metadata::object(&object, &recording.envelope(), MetaVersion::V1);
         }
     }
 }

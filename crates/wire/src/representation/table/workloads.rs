@@ -34,7 +34,7 @@ struct Status {
 
 type Workload = Object<Spec, Status>;
 
-pub fn print_deployment(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_deployment(object: &[u8]) -> Result<Row, NotPrintable> {
     let Workload {
         metadata,
         spec,
@@ -58,7 +58,7 @@ pub fn print_deployment(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-pub fn print_replica_set(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_replica_set(object: &[u8]) -> Result<Row, NotPrintable> {
     let set: Workload = serde_json::from_slice(object)?;
     let [containers, images] = set.spec.template.container_cells();
     Ok(Row::new(vec![
@@ -73,7 +73,7 @@ pub fn print_replica_set(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-pub fn print_stateful_set(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_stateful_set(object: &[u8]) -> Result<Row, NotPrintable> {
     let set: Workload = serde_json::from_slice(object)?;
     let desired = set.spec.replicas.unwrap_or(0);
     let [containers, images] = set.spec.template.container_cells();
@@ -86,7 +86,7 @@ pub fn print_stateful_set(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-pub fn print_daemon_set(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_daemon_set(object: &[u8]) -> Result<Row, NotPrintable> {
     let set: Workload = serde_json::from_slice(object)?;
     let [containers, images] = set.spec.template.container_cells();
     let status = &set.status;
@@ -116,7 +116,7 @@ struct ControllerSpec {
     template: PodTemplate,
 }
 
-pub fn print_replication_controller(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_replication_controller(object: &[u8]) -> Result<Row, NotPrintable> {
     let rc: Object<ControllerSpec, Status> = serde_json::from_slice(object)?;
     let [containers, images] = rc.spec.template.container_cells();
     Ok(Row::new(vec![
@@ -138,7 +138,7 @@ struct LoneTemplate {
     template: PodTemplate,
 }
 
-pub fn print_pod_template(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_pod_template(object: &[u8]) -> Result<Row, NotPrintable> {
     let LoneTemplate { metadata, template } = serde_json::from_slice(object)?;
     let [containers, images] = template.container_cells();
     Ok(Row::new(vec![
@@ -174,7 +174,7 @@ struct Owner {
     controller: Option<bool>,
 }
 
-pub fn print_controller_revision(object: &[u8]) -> Result<Row, NotPrintable> {
+pub(crate) fn print_controller_revision(object: &[u8]) -> Result<Row, NotPrintable> {
     let revision: ControllerRevision = serde_json::from_slice(object)?;
     let owners = &revision.metadata.owner_references;
     let controller = match owners.iter().find(|o| o.controller == Some(true)) {

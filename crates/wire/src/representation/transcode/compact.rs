@@ -19,7 +19,7 @@ pub fn write(json: &[u8], out: &mut Vec<u8>) -> Result {
 }
 
 /// The end of the JSON value that begins at `at`, which is checked.
-pub fn value_end(json: &[u8], at: usize) -> Result<usize> {
+pub(crate) fn value_end(json: &[u8], at: usize) -> Result<usize> {
     scan(json, at, &mut Ignore)
 }
 
@@ -76,7 +76,7 @@ impl Sink for Copy<'_> {
 
 /// The place of the first byte of a string, from `at` on, that needs a look.
 #[inline]
-pub fn past_plain(json: &[u8], at: usize) -> usize {
+pub(crate) fn past_plain(json: &[u8], at: usize) -> usize {
     let rest = json.get(at..).unwrap_or_default();
     // No more than the rest.
     at.wrapping_add(text::plain(rest))

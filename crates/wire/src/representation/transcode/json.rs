@@ -42,7 +42,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes `null`, if it comes next.
-    pub fn take_null(&mut self) -> Result<bool> {
+    pub(crate) fn take_null(&mut self) -> Result<bool> {
         if self.peek() != b'n' {
             return Ok(false);
         }

@@ -7,7 +7,7 @@ use super::Result;
 
 /// Appends a decimal integer.
 #[inline]
-pub fn write_integer(value: i64, out: &mut Vec<u8>) {
+pub(crate) fn write_integer(value: i64, out: &mut Vec<u8>) {
     let mut text = [0u8; 20];
     let mut start = 0;
     let mut rest = value.unsigned_abs();
@@ -33,7 +33,7 @@ pub fn digit(number: u8) -> u8 {
 
 /// Appends a float: the shortest digits that are read as it; with an exponent
 /// where ECMAScript has one.
-pub fn write_double(value: f64, out: &mut Vec<u8>) -> Result {
+pub(crate) fn write_double(value: f64, out: &mut Vec<u8>) -> Result {
     // Go's encoder fails as well.
     if !value.is_finite() {
         return Err(WrongType);

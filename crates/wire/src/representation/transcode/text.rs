@@ -139,7 +139,7 @@ fn separator(bytes: &[u8]) -> Option<usize> {
 
 /// Appends `<`, `>`, `&` or a line separator as Go escapes them inside JSON
 /// that is copied; how many bytes that took, 0 for anything else.
-pub fn escape_html(bytes: &[u8], out: &mut Vec<u8>) -> usize {
+pub(crate) fn escape_html(bytes: &[u8], out: &mut Vec<u8>) -> usize {
     match bytes {
         [byte @ (b'<' | b'>' | b'&'), ..] => {
             escape(*byte, out);

@@ -41,7 +41,7 @@ impl Moment {
     }
 
     /// Nanoseconds of the second: whole microseconds.
-    pub fn nanos(self) -> u32 {
+    pub(crate) fn nanos(self) -> u32 {
         self.0.nanosecond()
     }
 

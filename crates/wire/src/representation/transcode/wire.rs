@@ -12,9 +12,9 @@ pub struct Reader<'a> {
 }
 
 /// Wire types.
-pub const VARINT: u64 = 0;
-pub const FIXED64: u64 = 1;
-pub const LENGTH: u64 = 2;
+pub(crate) const VARINT: u64 = 0;
+pub(crate) const FIXED64: u64 = 1;
+pub(crate) const LENGTH: u64 = 2;
 
 impl<'a> Reader<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
@@ -32,7 +32,7 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    pub fn is_at_end(&self) -> bool {
+    pub(crate) fn is_at_end(&self) -> bool {
         self.at >= self.bytes.len()
     }
 
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         Ok(content)
     }
 
-    pub fn fixed64(&mut self) -> Result<u64> {
+    pub(crate) fn fixed64(&mut self) -> Result<u64> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let bytes = rest.first_chunk::<8>().ok_or(Malformed)?;
         self.at = self.at.saturating_add(8);
@@ -92,7 +92,10 @@ impl<'a> Reader<'a> {
 
 /// The fields of a small message whose fields are all varints or all contents,
 /// each at most once: those of the types with a JSON form of their own.
-pub fn read_small<'a>(bytes: &'a [u8], mut field: impl FnMut(u64, Small<'a>) -> Result) -> Result {
+pub(crate) fn read_small<'a>(
+    bytes: &'a [u8],
+    mut field: impl FnMut(u64, Small<'a>) -> Result,
+) -> Result {
     let mut reader = Reader::new(bytes);
     let mut seen = 0u64;
     while !reader.is_at_end() {

@@ -1,0 +1,191 @@
+//! Requests apart from pingora's: what stays open for long (watches, logs) and
+//! what becomes something else (exec, attach, port-forward).
+//!
+//! Streams share HTTP/2 connections of their own kind (`shared_connections.rs`). Upgrades,
+//! and all requests to a server without HTTP/2, have a connection each.
+//!
+//! pingora's upgrade path is not used: it drops SPDY by default and loses
+//! tunnels whose 101 comes early (pingora issue 946). And a request in its
+//! hands cannot be ended in order when apifront stops.
+
+use http::header::{HOST, UPGRADE};
+use http::{HeaderMap, Request, Response};
+use http_body_util::Empty;
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
+use tower::BoxError;
+
+use super::connect::{ConnectError, Io, Offer, Spoken, connect};
+pub use super::long_running_body::LongRunningBody;
+use super::shared_connections::StreamConnection;
+use super::{Endpoint, Upstream};
+
+/// Headers of an answer: as many as pingora takes. hyper's own limit is 100.
+const MAX_HEADERS: usize = 256;
+
+/// How often one server is asked in all when it says that it did not look at
+/// the request, or when a connection turns out to be gone.
+const ATTEMPTS: usize = 3;
+
+#[derive(Debug, thiserror::Error)]
+pub enum LongRunningError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("{server}: {error}")]
+    Http {
+        server: String,
+        error: BoxError,
+        /// The server did not look at the request: it may be sent again,
+        /// whatever it is.
+        unprocessed: bool,
+    },
+    #[error("no API server is configured")]
+    NoServers,
+    #[error("no credentials for the API server: {0}")]
+    Credentials(BoxError),
+}
+
+impl LongRunningError {
+    /// Whether another server may be asked.
+    fn allows_another(&self, repeatable: bool) -> bool {
+        match self {
+            Self::Connect(_) => true,
+            Self::Http { unprocessed, .. } => *unprocessed || repeatable,
+            Self::NoServers | Self::Credentials(_) => false,
+        }
+    }
+}
+
+impl Upstream {
+    /// Sends a request without a body and waits, however long, for the head of
+    /// its answer: a log that nothing is written to has none yet. Servers that
+    /// cannot be connected to are passed over; once the request is sent, its
+    /// answer is final, unless the request is `repeatable` and there is none.
+    /// Dropping the answer, or this future, cancels upstream.
+    pub async fn send_long_running(
+        &self,
+        request: Request<()>,
+        repeatable: bool,
+    ) -> Result<Response<LongRunningBody>, LongRunningError> {
+        let mut tried = Vec::new();
+        let mut last = LongRunningError::NoServers;
+        while let Some(endpoint) = self.pick(&tried) {
+            match self.send_to(&endpoint, &request, repeatable).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => {
+                    if let LongRunningError::Connect(error) = &error {
+                        self.could_not_connect(&endpoint, error.unreachable());
+                    }
+                    if !error.allows_another(repeatable) {
+                        return Err(error);
+                    }
+                    last = error;
+                }
+            }
+            tried.push(endpoint);
+        }
+        Err(last)
+    }
+
+    async fn send_to(
+        &self,
+        endpoint: &Endpoint,
+        request: &Request<()>,
+        repeatable: bool,
+    ) -> Result<Response<LongRunningBody>, LongRunningError> {
+        let after = self.timing.connect_timeout;
+        let request = with_credentials(endpoint, request).await?;
+        let mut attempts: usize = 0;
+        loop {
+            attempts = attempts.saturating_add(1);
+            let way = if request.headers().contains_key(UPGRADE) {
+                match connect(endpoint, Offer::Http1, after).await? {
+                    Spoken::Http1(io) | Spoken::Http2(io) => StreamConnection::Dedicated(io),
+                }
+            } else {
+                endpoint.shared_connections.connect(endpoint, after).await?
+            };
+            let slot = match way {
+                StreamConnection::Dedicated(io) => return ask(endpoint, io, request).await,
+                StreamConnection::Shared(slot) => slot,
+            };
+            let used_before = slot.used_before();
+            match slot.send(endpoint, &request).await {
+                Err(error) if attempts < ATTEMPTS && is_stale(&error, repeatable, used_before) => {
+                    tracing::debug!(%error, "asking on another connection");
+                }
+                answer => return answer,
+            }
+        }
+    }
+}
+
+/// Whether the failure is one of a connection that the server wanted to close,
+/// which says nothing of a new one.
+fn is_stale(error: &LongRunningError, repeatable: bool, used_before: bool) -> bool {
+    match error {
+        LongRunningError::Http {
+            unprocessed: true, ..
+        } => true,
+        LongRunningError::Http { .. } => repeatable && used_before,
+        _ => false,
+    }
+}
+
+async fn with_credentials(
+    endpoint: &Endpoint,
+    request: &Request<()>,
+) -> Result<Request<()>, LongRunningError> {
+    let mut request = request.clone();
+    let own: HeaderMap = endpoint
+        .forward
+        .headers
+        .headers(request.headers())
+        .await
+        .map_err(LongRunningError::Credentials)?;
+    for (name, value) in &own {
+        request.headers_mut().append(name, value.clone());
+    }
+    if let Ok(host) = endpoint.name.parse() {
+        request.headers_mut().insert(HOST, host);
+    }
+    Ok(request)
+}
+
+async fn ask(
+    endpoint: &Endpoint,
+    io: Box<dyn Io>,
+    request: Request<()>,
+) -> Result<Response<LongRunningBody>, LongRunningError> {
+    let failed = |error: hyper::Error| LongRunningError::Http {
+        server: endpoint.name.clone(),
+        error: error.into(),
+        unprocessed: false,
+    };
+    let (mut sender, connection) = http1::Builder::new()
+        .preserve_header_case(true)
+        .title_case_headers(true)
+        .max_headers(MAX_HEADERS)
+        .handshake(TokioIo::new(io))
+        .await
+        .map_err(failed)?;
+    tokio::spawn(connection.with_upgrades());
+    let request = request.map(|()| Empty::<Bytes>::new());
+    let answer = sender.send_request(request).await.map_err(failed)?;
+    Ok(answer.map(LongRunningBody::own))
+}
+
+/// Joins the two streams until both directions have ended. Each direction
+/// closes on its own, so that what is left of the other still arrives.
+pub async fn join<C>(
+    mut client: C,
+    upgrade: hyper::upgrade::OnUpgrade,
+) -> std::io::Result<(u64, u64)>
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+{
+    let upgraded = upgrade.await.map_err(std::io::Error::other)?;
+    copy_bidirectional(&mut client, &mut TokioIo::new(upgraded)).await
+}

@@ -1,0 +1,203 @@
+//! Answers that are remembered, each by whom it is about.
+//!
+//! A memory has a bound, and callers choose what they ask. So when it is full,
+//! who has the most answers in it gives up those that were not used for
+//! longest: a flood of questions drives out its own caller's answers alone.
+//! How long an answer is believed is decided by who reads it.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use tokio::time::Instant;
+
+/// A digest, so that an entry's size is fixed whatever a caller sends.
+pub type Key = [u8; 32];
+
+/// The part of all answers that is given up at once, so that looking for them
+/// costs little for each new one.
+const GIVEN_UP: usize = 64;
+
+/// Between two searches for answers that nobody believes any more.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+pub struct AnswerCache<C, V> {
+    state: RwLock<State<C, V>>,
+    capacity: usize,
+    began: Instant,
+}
+
+struct State<C, V> {
+    answers: HashMap<Key, Answer<C, V>>,
+    callers: HashMap<C, HashSet<Key>>,
+    swept: Instant,
+}
+
+struct Answer<C, V> {
+    caller: C,
+    value: V,
+    asked: Instant,
+    /// Milliseconds after `began`.
+    used: AtomicU64,
+}
+
+impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
+    pub fn new(capacity: usize, now: Instant) -> Self {
+        Self {
+            state: RwLock::new(State {
+                answers: HashMap::new(),
+                callers: HashMap::new(),
+                swept: now,
+            }),
+            capacity,
+            began: now,
+        }
+    }
+
+    /// The answer, and when it was asked for.
+    pub fn get(&self, key: &Key, now: Instant) -> Option<(V, Instant)> {
+        let state = self.state.read();
+        let answer = state.answers.get(key)?;
+        answer.used.store(self.millis(now), Ordering::Relaxed);
+        Some((answer.value.clone(), answer.asked))
+    }
+
+    /// Remembers an answer about `caller` that was asked for at `asked`. What
+    /// is older than `longest` is believed by nobody.
+    pub fn insert(&self, key: Key, caller: C, value: V, asked: Instant, longest: Duration) {
+        let mut state = self.state.write();
+        state.remove(&key);
+        if asked.saturating_duration_since(state.swept) >= SWEEP_EVERY {
+            state.sweep(asked, longest);
+        }
+        if state.answers.len() >= self.capacity {
+            state.sweep(asked, longest);
+        }
+        while state.answers.len() >= self.capacity {
+            let most = (self.capacity / GIVEN_UP).max(1);
+            if !state.give_up(most) {
+                return;
+            }
+        }
+        state.callers.entry(caller.clone()).or_default().insert(key);
+        let answer = Answer {
+            caller,
+            value,
+            asked,
+            used: AtomicU64::new(self.millis(asked)),
+        };
+        state.answers.insert(key, answer);
+    }
+
+    pub fn remove(&self, key: &Key) {
+        self.state.write().remove(key);
+    }
+
+    fn millis(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.began);
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl<C: Clone + Eq + Hash, V> State<C, V> {
+    fn remove(&mut self, key: &Key) {
+        let Some(answer) = self.answers.remove(key) else {
+            return;
+        };
+        if let Some(keys) = self.callers.get_mut(&answer.caller) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.callers.remove(&answer.caller);
+            }
+        }
+    }
+
+    /// Forgets what is older than `longest`.
+    fn sweep(&mut self, now: Instant, longest: Duration) {
+        let is_old = |asked: Instant| now.saturating_duration_since(asked) > longest;
+        let old: Vec<Key> = self
+            .answers
+            .iter()
+            .filter(|(_, answer)| is_old(answer.asked))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in &old {
+            self.remove(key);
+        }
+        self.swept = now;
+    }
+
+    /// Takes from the caller with the most, half of them at most. False if
+    /// there was nothing to take.
+    fn give_up(&mut self, most: usize) -> bool {
+        let Some((_, keys)) = self.callers.iter().max_by_key(|(_, keys)| keys.len()) else {
+            return false;
+        };
+        let used = |key: &Key| {
+            let answer = self.answers.get(key);
+            answer.map_or(0, |answer| answer.used.load(Ordering::Relaxed))
+        };
+        let mut by_use: Vec<(u64, Key)> = keys.iter().map(|key| (used(key), *key)).collect();
+        by_use.sort_unstable();
+        let count = most.min(by_use.len().div_ceil(2));
+        for (_, key) in by_use.iter().take(count) {
+            self.remove(key);
+        }
+        count > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn key(caller: u8, n: usize) -> Key {
+        let mut key = [caller; 32];
+        key[..8].copy_from_slice(&n.to_be_bytes());
+        key
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_drives_out_its_own_answers_alone() {
+        let now = Instant::now();
+        let memory = AnswerCache::new(100, now);
+        for n in 0..10 {
+            memory.insert(key(b'j', n), "jane", n, now, LONG);
+        }
+        for n in 0..10_000 {
+            memory.insert(key(b'f', n), "flood", n, now, LONG);
+            assert!(memory.state.read().answers.len() <= 100);
+        }
+        assert!((0..10).all(|n| memory.get(&key(b'j', n), now) == Some((n, now))));
+        assert!(memory.get(&key(b'f', 9_999), now).is_some(), "the newest");
+        assert!(memory.get(&key(b'f', 0), now).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_least_recently_used_go_first_and_the_old_before_them() {
+        let memory = AnswerCache::new(4, Instant::now());
+        for n in 0..4 {
+            memory.insert(key(0, n), "jane", n, Instant::now(), LONG);
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        memory.get(&key(0, 0), Instant::now());
+        memory.insert(key(0, 4), "jane", 4, Instant::now(), LONG);
+        let there = || {
+            let found = (0..6).filter(|n| memory.get(&key(0, *n), Instant::now()).is_some());
+            found.collect::<Vec<_>>()
+        };
+        assert_eq!(there(), [0, 2, 3, 4]);
+        // Believed for two seconds, all but the last are old.
+        memory.insert(key(0, 5), "jane", 5, Instant::now(), Duration::from_secs(1));
+        assert_eq!(there(), [3, 4, 5]);
+        memory.remove(&key(0, 5));
+        tokio::time::advance(SWEEP_EVERY).await;
+        memory.insert(key(0, 0), "joe", 0, Instant::now(), Duration::from_secs(1));
+        assert_eq!(there(), [0]);
+        assert_eq!(memory.state.read().callers.len(), 1);
+    }
+}

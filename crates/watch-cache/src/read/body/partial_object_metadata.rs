@@ -1,0 +1,86 @@
+//! `as=PartialObjectMetadata` and `as=PartialObjectMetadataList`. `None` for an
+//! object whose metadata holds what we do not know.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use kubernetes_wire::negotiation::MetaVersion;
+use kubernetes_wire::representation::Encoding;
+use kubernetes_wire::representation::partial_object_metadata::{self, Metadata};
+
+use super::pieces::Pieces;
+use crate::read::Page;
+use crate::store::{CountedValue, Derived, Leaf, Part, Resource, StoredObject};
+
+pub(super) fn single(
+    resource: &Resource,
+    object: &StoredObject,
+    version: MetaVersion,
+) -> Option<Bytes> {
+    let envelope = &resource.envelope;
+    let metadata = object.metadata(envelope)?;
+    let json = object.json_of(&metadata, envelope)?;
+    let [prefix, metadata, suffix] = metadata.object(&json, version);
+    Some([prefix, metadata, suffix, b"\n"].concat().into())
+}
+
+pub(super) fn list(
+    resource: &Resource,
+    page: &Page<'_>,
+    version: MetaVersion,
+) -> Option<Vec<Bytes>> {
+    let envelope = &resource.envelope;
+    let empty = page.is_empty();
+    let mut pieces = Pieces::new();
+    pieces.push(&partial_object_metadata::list_prefix(
+        &page.meta, version, empty,
+    ));
+    let mut item = |object: &StoredObject, metadata: &Metadata| {
+        pieces.next_item();
+        let json = object.json_of(metadata, envelope)?;
+        for text in metadata.object(&json, version) {
+            pieces.share_of(&json, text);
+        }
+        Some(())
+    };
+    for part in &page.parts {
+        match part {
+            Part::Object(object) => item(object, &object.metadata(envelope)?)?,
+            Part::Leaf(leaf) => {
+                let metadatas = Metadatas::of(leaf, resource)?;
+                for (object, metadata) in leaf.objects().iter().zip(&metadatas.0) {
+                    item(object, metadata)?;
+                }
+            }
+        }
+    }
+    pieces.push(&partial_object_metadata::list_suffix(empty));
+    Some(pieces.finish())
+}
+
+/// The metadata of a leaf's objects.
+pub(super) struct Metadatas(Box<[Metadata]>);
+
+impl Derived for Metadatas {
+    /// It is a part of the object's JSON.
+    const REPLACED_BY: Option<Encoding> = Some(Encoding::Json);
+
+    fn size(&self) -> usize {
+        self.0.iter().map(Metadata::size).sum()
+    }
+}
+
+impl Metadatas {
+    pub(super) fn of(leaf: &Leaf, resource: &Resource) -> Option<Arc<CountedValue<Self>>> {
+        leaf.derived(|leaf| {
+            let objects = leaf.objects().iter();
+            let found = objects.map(|object| object.metadata(&resource.envelope));
+            found.collect::<Option<_>>().map(Self)
+        })
+    }
+
+    /// Of the leaf's object at this place.
+    pub(super) fn get(&self, place: usize) -> Option<&Metadata> {
+        self.0.get(place)
+    }
+}

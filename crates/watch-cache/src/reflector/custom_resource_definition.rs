@@ -1,0 +1,168 @@
+//! The CustomResourceDefinition of a resource, as far as the cache depends on it.
+
+use std::time::Duration;
+
+use apifront_upstream::{BodyLimit, Upstream, UpstreamKind};
+use http::StatusCode;
+use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::representation::table::CustomColumn;
+use serde::Deserialize;
+
+use crate::store::FieldTable;
+
+/// A definition is small; what it says only refines the cache.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One version of a definition, as it was read.
+#[derive(Clone, Debug)]
+pub(super) struct Definition {
+    pub(super) revision: DefinitionRevision,
+    pub(super) columns: Vec<CustomColumn>,
+    pub(super) fields: FieldTable,
+}
+
+/// Changes whenever the definition does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct DefinitionRevision {
+    uid: String,
+    generation: i64,
+}
+
+/// What is known of a resource's definition.
+#[derive(Clone, Debug, Default)]
+pub(super) enum DefinitionState {
+    /// It has none, or not for us: a built-in or aggregated resource.
+    #[default]
+    Elsewhere,
+    By(Definition),
+    /// Upstream did not tell.
+    Unknown,
+}
+
+impl DefinitionState {
+    pub(super) fn definition(&self) -> Option<&Definition> {
+        match self {
+            Self::By(definition) => Some(definition),
+            Self::Elsewhere | Self::Unknown => None,
+        }
+    }
+
+    /// Whether what was read `now` says that the earlier knowledge is void.
+    pub(super) fn is_voided_by(&self, now: &Self) -> bool {
+        let revision = |d: &Self| d.definition().map(|d| d.revision.clone());
+        match (self, now) {
+            (_, Self::Unknown) => false,
+            (Self::Unknown, _) => true,
+            (before, now) => revision(before) != revision(now),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Document {
+    metadata: DefinitionRevision,
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+struct Spec {
+    versions: Vec<Version>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Version {
+    name: String,
+    #[serde(default)]
+    additional_printer_columns: Vec<CustomColumn>,
+    #[serde(default)]
+    selectable_fields: Vec<SelectableField>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SelectableField {
+    json_path: String,
+}
+
+/// Reads the definition of a resource.
+pub(super) async fn read(upstream: &Upstream, gvr: &GroupVersionResource) -> DefinitionState {
+    // The name of a CustomResourceDefinition's group has a dot.
+    if !gvr.group.contains('.') {
+        return DefinitionState::Elsewhere;
+    }
+    tokio::time::timeout(TIMEOUT, ask(upstream, gvr))
+        .await
+        .ok()
+        .flatten()
+        .unwrap_or(DefinitionState::Unknown)
+}
+
+async fn ask(upstream: &Upstream, gvr: &GroupVersionResource) -> Option<DefinitionState> {
+    let path = format!(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}.{}",
+        gvr.resource, gvr.group
+    );
+    let response = upstream.get(UpstreamKind::Discovery, &path).await.ok()?;
+    match response.status() {
+        StatusCode::OK => {}
+        StatusCode::NOT_FOUND | StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => {
+            return Some(DefinitionState::Elsewhere);
+        }
+        _ => return None,
+    }
+    let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
+    let body = body.await.ok()?;
+    Some(parse(&body, &gvr.version).map_or(DefinitionState::Elsewhere, DefinitionState::By))
+}
+
+fn parse(body: &[u8], version: &str) -> Option<Definition> {
+    let document: Document = serde_json::from_slice(body).ok()?;
+    let version = document
+        .spec
+        .versions
+        .into_iter()
+        .find(|v| v.name == version)?;
+    let paths = version.selectable_fields.iter().map(|f| &*f.json_path);
+    Some(Definition {
+        revision: document.metadata,
+        columns: version.additional_printer_columns,
+        fields: FieldTable::custom(paths),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(generation: i64) -> DefinitionState {
+        let body = format!(
+            r#"{{"metadata":{{"uid":"u","generation":{generation},"name":"x"}},"spec":{{"versions":[
+                {{"name":"v1","selectableFields":[{{"jsonPath":".spec.color"}}]}},{{"name":"v2"}}]}}}}"#
+        );
+        DefinitionState::By(parse(body.as_bytes(), "v1").unwrap())
+    }
+
+    #[test]
+    fn a_definition_is_void_when_another_is_read() {
+        let cases = [
+            (read(1), read(1), false),
+            (read(1), read(2), true),
+            (read(1), DefinitionState::Elsewhere, true),
+            (read(1), DefinitionState::Unknown, false),
+            (DefinitionState::Unknown, DefinitionState::Unknown, false),
+            (DefinitionState::Unknown, read(1), true),
+            (
+                DefinitionState::Elsewhere,
+                DefinitionState::Elsewhere,
+                false,
+            ),
+            (DefinitionState::Elsewhere, read(1), true),
+        ];
+        for (before, now, expected) in cases {
+            assert_eq!(before.is_voided_by(&now), expected, "{before:?} {now:?}");
+        }
+        assert!(parse(b"{}", "v1").is_none());
+    }
+}

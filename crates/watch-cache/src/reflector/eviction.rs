@@ -1,0 +1,107 @@
+//! Stopping what is no longer wanted: resources that nobody reads, and those
+//! that the configuration has come to exclude or to hide. What there is no memory for is
+//! `memory_limit.rs`'s.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kubernetes_wire::api::GroupVersionResource;
+
+use super::cache::Cache;
+use super::entry::Entry;
+use super::system_memory;
+use crate::{MemoryLimit, Policy, Settings};
+
+/// How often is looked, at least and at most: a quarter of the idle timeout is
+/// soon enough, and looking costs microseconds.
+const PERIOD: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+
+impl Cache {
+    /// Keeps the cache within what the policy says at the time.
+    pub async fn run_eviction<P: Policy>(&self, current: impl Fn() -> Arc<P>) {
+        let automatic = system_memory::default_memory_limit();
+        loop {
+            let policy = current();
+            let settings = policy.settings();
+            self.stop_hidden(&*policy);
+            self.evict_idle(settings, Instant::now());
+            let limit = match settings.memory_limit {
+                MemoryLimit::Automatic => automatic,
+                MemoryLimit::Unlimited => None,
+                MemoryLimit::Bytes(bytes) => usize::try_from(bytes).ok(),
+            };
+            self.metrics.memory.limit(limit);
+            self.keep_within(limit.unwrap_or(usize::MAX), Instant::now());
+            let period = match settings.idle_timeout {
+                Duration::ZERO => PERIOD.1,
+                timeout => {
+                    let quarter = timeout.checked_div(4).unwrap_or_default();
+                    quarter.clamp(PERIOD.0, PERIOD.1)
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(period) => {}
+                () = self.attention.notified() => {}
+            }
+        }
+    }
+
+    /// The configuration changed: no need to wait.
+    pub fn reconfigured(&self) {
+        self.attention.notify_one();
+    }
+
+    pub(super) fn evict_idle(&self, settings: &Settings, now: Instant) {
+        for entry in self.entries() {
+            let wanted = settings.preload.iter().any(|p| p.matches(&entry.gvr));
+            if entry.is_preloaded() && !wanted {
+                entry.preload(false);
+            }
+            if !settings.caches(&entry.gvr) {
+                self.stop(&entry.gvr, "excluded", |_| true);
+            } else if entry.is_preloaded() {
+                self.ask_again(&entry, now);
+            } else {
+                let idle = |entry: &Entry| is_idle(entry, settings.idle_timeout, now);
+                self.stop(&entry.gvr, "idle", idle);
+            }
+        }
+    }
+
+    /// Its watches end in order; who begins them anew is told 404.
+    fn stop_hidden(&self, policy: &impl Policy) {
+        for entry in self.entries() {
+            if !policy.serves(&entry.gvr) {
+                self.stop(&entry.gvr, "hidden", |_| true);
+            }
+        }
+    }
+
+    /// Ends the reflector of a resource if `condition` holds while nobody can
+    /// ask for the resource. Who asked before has touched the entry, and holds
+    /// its store or finds it closed: then upstream answers.
+    pub(super) fn stop(
+        &self,
+        gvr: &GroupVersionResource,
+        why: &'static str,
+        condition: impl Fn(&Entry) -> bool,
+    ) -> bool {
+        let mut entries = self.entries.write();
+        if !entries.get(gvr).is_some_and(|entry| condition(entry)) {
+            return false;
+        }
+        if let Some(entry) = entries.remove(gvr) {
+            tracing::info!(resource = %gvr, why, "no longer cached");
+            entry.stop();
+        }
+        true
+    }
+}
+
+/// A watch is use, as long as it lasts.
+fn is_idle(entry: &Entry, timeout: Duration, now: Instant) -> bool {
+    if entry.is_read() {
+        entry.touch(now);
+    }
+    !timeout.is_zero() && entry.unused_for(now) > timeout
+}

@@ -1,0 +1,63 @@
+//! Learning how upstream writes a bookmark.
+//!
+//! A bookmark's object is an empty object of its kind, and Go prints the empty
+//! fields it must: `"spec":{"containers":null},"status":{}`. A watch that
+//! selects nothing and asks for initial events ends those at once with one.
+
+use std::time::Duration;
+
+use apifront_upstream::{Upstream, UpstreamKind};
+use http::StatusCode;
+use kubernetes_wire::api::{GroupVersionResource, PartialObject, ResourceVersion};
+use kubernetes_wire::representation::{BookmarkTemplate, Encoding};
+
+use super::watch_decoder::{Frame, WatchDecoder};
+
+/// The bookmark comes at once where it comes at all (WatchList, KEP-3157).
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// No object can have this name: names hold no underscore.
+const NOBODY: &str = "_";
+
+/// The resourceVersion of any object.
+pub(super) fn version_of(object: &[u8]) -> Option<u64> {
+    let object: PartialObject = serde_json::from_slice(object).ok()?;
+    ResourceVersion::parse(&object.metadata.resource_version)
+        .ok()
+        .map(|v| v.0)
+}
+
+/// A bookmark object learnt from upstream and the version it carries, or
+/// `None` where upstream knows no initial events. With `most_recent` the
+/// version is no older than etcd's when the question arrived.
+pub(super) async fn probe(
+    upstream: &Upstream,
+    gvr: &GroupVersionResource,
+    most_recent: bool,
+) -> Option<(BookmarkTemplate, u64)> {
+    let version = if most_recent { "" } else { "0" };
+    let path = format!(
+        "{}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
+         &resourceVersion={version}&allowWatchBookmarks=true\
+         &fieldSelector=metadata.name%3D{NOBODY}&timeoutSeconds=5",
+        gvr.path()
+    );
+    let ask = async {
+        let response = upstream.get(UpstreamKind::Probe, &path).await.ok()?;
+        if response.status() != StatusCode::OK {
+            return None;
+        }
+        let body = response.into_body().into_stream();
+        let mut frames = WatchDecoder::of_bookmarks(body, Encoding::Json);
+        match frames.next().await.ok()?? {
+            Frame::Bookmark(object) => {
+                Some((BookmarkTemplate::learn(&object)?, version_of(&object)?))
+            }
+            Frame::Object { .. } | Frame::Error(_) => None,
+        }
+    };
+    tokio::time::timeout(PROBE_TIMEOUT, ask)
+        .await
+        .ok()
+        .flatten()
+}

@@ -1,0 +1,35 @@
+//! Telling the log about lists that take long.
+
+use std::time::{Duration, Instant};
+
+use kubernetes_wire::api::GroupVersionResource;
+
+/// Between two lines about one list.
+const PERIOD: Duration = Duration::from_secs(10);
+
+pub(super) struct ListProgress<'a> {
+    gvr: &'a GroupVersionResource,
+    began: Instant,
+    /// When the log was last told, or the list began.
+    told: Instant,
+}
+
+impl<'a> ListProgress<'a> {
+    pub(super) fn new(gvr: &'a GroupVersionResource, now: Instant) -> Self {
+        Self {
+            gvr,
+            began: now,
+            told: now,
+        }
+    }
+
+    /// So many objects have come.
+    pub(super) fn objects(&mut self, count: usize, now: Instant) {
+        if now.saturating_duration_since(self.told) < PERIOD {
+            return;
+        }
+        self.told = now;
+        let took = now.saturating_duration_since(self.began);
+        tracing::info!(resource = %self.gvr, objects = count, ?took, "cache is filling");
+    }
+}

@@ -1,0 +1,181 @@
+//! Keeping what all stores hold, and what is being read, within
+//! `cache.memoryLimit`.
+//!
+//! ```text
+//! encodings ─▶ history ─▶ retained states ─▶ resources nobody reads ─▶ newcomers
+//! ```
+//!
+//! Each step is taken only if those before it were not enough. In the end no
+//! more resources are taken in, until there is room again.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::cache::{Cache, Unavailable};
+use super::entry::Entry;
+use crate::metrics::Shed;
+use crate::store::{Memory, Store};
+
+/// Events that stay whatever happens: kube-apiserver's promise to clients that
+/// resume.
+const HISTORY_AT_LEAST: Duration = Duration::from_secs(75);
+
+/// A resource read this short a time ago is not idle: it would be listed again
+/// at once.
+const IDLE_AT_LEAST: Duration = Duration::from_secs(30);
+
+/// How long a resource for which there was no room is not tried again: each try
+/// costs upstream a list.
+pub(super) const RETRY_AFTER_MEMORY_LIMIT: Duration = Duration::from_secs(300);
+
+impl Cache {
+    /// Gives up what must be given up. No limit is `usize::MAX`.
+    pub(super) fn keep_within(&self, limit: usize, now: Instant) {
+        self.memory.set_limit(limit);
+        let entries = self.entries();
+        self.give_up(&entries, limit, now);
+        self.memory.hold(entries.iter().map(|e| total(e)).sum());
+    }
+
+    fn give_up(&self, entries: &[Arc<Entry>], limit: usize, now: Instant) {
+        // What a reader waits for is made room for, but nothing is refused for it.
+        let wanted = self.memory.wanted();
+        let reading = self.memory.reading().saturating_add(wanted);
+        let stores: usize = entries.iter().map(|e| total(e)).sum();
+        let mut used = stores.saturating_add(reading);
+        // Well below the limit, so that the next event is not over it again.
+        let target = (limit / 10).saturating_mul(9);
+        if used <= limit {
+            for entry in entries.iter().filter(|e| e.store().is_some()) {
+                entry.admit();
+            }
+            if used <= target {
+                self.full.store(false, Ordering::Relaxed);
+            }
+            return;
+        }
+        let before = used;
+        let keep = now.checked_sub(HISTORY_AT_LEAST);
+        self.shed(entries, Shed::Derived, target, &mut used, |store, _, _| {
+            store.shed_derived();
+        });
+        self.shed(
+            entries,
+            Shed::History,
+            target,
+            &mut used,
+            |store, m, more| {
+                if let Some(keep) = keep {
+                    store.trim_history(m.history.saturating_sub(more), keep);
+                }
+            },
+        );
+        self.shed(entries, Shed::Retained, target, &mut used, |store, _, _| {
+            store.drop_retained();
+        });
+        self.stop_least_used(entries, target, &mut used, now);
+        used = used.saturating_sub(wanted);
+        self.full.store(used > limit, Ordering::Relaxed);
+        if used > limit {
+            self.refuse_newcomers(entries, limit, &mut used, now);
+        }
+        tracing::info!(limit, before, after = used, "memory given up");
+    }
+
+    /// Has stores give up something, the largest first, until enough is.
+    fn shed(
+        &self,
+        entries: &[Arc<Entry>],
+        what: Shed,
+        target: usize,
+        used: &mut usize,
+        give_up: impl Fn(&Store, &Memory, usize),
+    ) {
+        let part = |m: &Memory| match what {
+            Shed::Derived => m.derived,
+            Shed::History => m.history,
+            Shed::Retained => m.retained,
+            Shed::Idle | Shed::Refused => m.total(),
+        };
+        let mut stores: Vec<_> = entries.iter().filter_map(|e| e.store()).collect();
+        stores.sort_by_cached_key(|store| std::cmp::Reverse(part(&store.memory())));
+        for store in stores {
+            let memory = store.memory();
+            let Some(more) = used.checked_sub(target).filter(|more| *more > 0) else {
+                return;
+            };
+            if part(&memory) == 0 {
+                return;
+            }
+            give_up(&store, &memory, more);
+            let freed = memory.total().saturating_sub(store.memory().total());
+            if freed > 0 {
+                *used = used.saturating_sub(freed);
+                self.metrics.memory.shed(what);
+            }
+        }
+    }
+
+    fn stop_least_used(
+        &self,
+        entries: &[Arc<Entry>],
+        target: usize,
+        used: &mut usize,
+        now: Instant,
+    ) {
+        let idle = |entry: &Entry| {
+            !entry.is_preloaded() && !entry.is_read() && entry.unused_for(now) > IDLE_AT_LEAST
+        };
+        let mut idles: Vec<_> = entries.iter().filter(|e| idle(e)).collect();
+        idles.sort_by_key(|e| std::cmp::Reverse(e.unused_for(now)));
+        for entry in idles {
+            if *used <= target {
+                return;
+            }
+            let bytes = total(entry);
+            if self.stop(&entry.gvr, "no memory, and not read", idle) {
+                *used = used.saturating_sub(bytes);
+                self.metrics.memory.shed(Shed::Idle);
+            }
+        }
+    }
+
+    /// Resources that were never within the limit go again, the largest first.
+    fn refuse_newcomers(
+        &self,
+        entries: &[Arc<Entry>],
+        limit: usize,
+        used: &mut usize,
+        now: Instant,
+    ) {
+        let newcomers = entries.iter().filter(|e| !e.is_admitted());
+        let mut newcomers: Vec<_> = newcomers.map(|e| (total(e), e)).collect();
+        newcomers.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        for (bytes, entry) in newcomers {
+            if *used <= limit || bytes == 0 {
+                return;
+            }
+            if self.stop(&entry.gvr, "no memory for it", |_| true) {
+                *used = used.saturating_sub(bytes);
+                self.metrics.memory.shed(Shed::Refused);
+                self.turn_away(entry, now);
+            }
+        }
+    }
+
+    /// Leaves word that there is no room for a resource that was stopped.
+    fn turn_away(&self, stopped: &Entry, now: Instant) {
+        let entry = Entry::new(stopped.gvr.clone(), stopped.owner.clone(), Instant::now());
+        entry.refuse(Unavailable::MemoryLimit, now, RETRY_AFTER_MEMORY_LIMIT);
+        entry.preload(stopped.is_preloaded());
+        let mut entries = self.entries.write();
+        entries
+            .entry(stopped.gvr.clone())
+            .or_insert(Arc::new(entry));
+    }
+}
+
+fn total(entry: &Entry) -> usize {
+    entry.store().map_or(0, |store| store.memory().total())
+}

@@ -1,0 +1,324 @@
+//! Memory that is taken by what is being read and is in no store yet: pages,
+//! half-read events, and the objects of a list until it is published.
+//!
+//! It counts against `cache.memoryLimit` together with the stores, so that many
+//! lists at once, as after a restart of the API server, are not each as large
+//! as the limit. When there is no memory, first the stores give up what can be made
+//! again (`memory_limit.rs`). If that is not enough, the list that began last is given
+//! up, and tried again later: so the first one comes to its end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use prometheus::IntGauge;
+use tokio::sync::{Notify, watch};
+
+/// How long a reader waits for the stores to give something up. It takes
+/// milliseconds, but nobody may be there to do it.
+const SHED_WITHIN: Duration = Duration::from_millis(500);
+
+/// Why something is not read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum MemoryExhausted {
+    #[error("it is larger than what is left of cache.memoryLimit, {0} bytes")]
+    TooLarge(usize),
+    #[error("no memory while other resources are being read")]
+    Later,
+}
+
+/// What all stores and readers share.
+pub(super) struct MemoryPool {
+    ledger: Mutex<Ledger>,
+    /// Wakes who makes the stores give something up.
+    attention: Arc<Notify>,
+    /// Counts how often they were made to.
+    rounds: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct Ledger {
+    /// `usize::MAX` for no limit.
+    limit: usize,
+    /// What the stores held when they were last asked.
+    held: usize,
+    next: u64,
+    /// Bytes by the reader's number; none has 0.
+    reading: BTreeMap<u64, usize>,
+    /// Their sum, and the same as a metric.
+    total: usize,
+    shown: IntGauge,
+    /// The most that a reader found no room for since the stores were asked.
+    wanted: usize,
+}
+
+/// What keeps bytes from being counted.
+enum Lack {
+    /// The reader alone is above the limit.
+    TooLarge,
+    /// There is no room now. It is the reader that began before all others.
+    TightForFirst,
+    TightForLater,
+}
+
+impl Ledger {
+    fn add(&mut self, number: u64, bytes: usize, replaces: usize) -> Result<(), Lack> {
+        let own = self.reading.get(&number).copied().unwrap_or_default();
+        let (own, total) = (own.saturating_add(bytes), self.total.saturating_add(bytes));
+        if own > self.limit {
+            return Err(Lack::TooLarge);
+        }
+        let first = self.reading.keys().next().is_none_or(|n| *n >= number);
+        // The first to come may take the place of what it is going to replace.
+        let (held, lack) = match first {
+            true => (self.held.saturating_sub(replaces), Lack::TightForFirst),
+            false => (self.held, Lack::TightForLater),
+        };
+        if held.saturating_add(total) > self.limit {
+            self.wanted = self.wanted.max(bytes);
+            return Err(lack);
+        }
+        if own > 0 {
+            self.reading.insert(number, own);
+        }
+        self.total = total;
+        self.show();
+        Ok(())
+    }
+
+    fn remove(&mut self, number: u64, bytes: usize) {
+        if let Some(own) = self.reading.get_mut(&number) {
+            *own = own.saturating_sub(bytes);
+            if *own == 0 {
+                self.reading.remove(&number);
+            }
+        }
+        self.total = self.total.saturating_sub(bytes);
+        self.show();
+    }
+
+    fn show(&self) {
+        self.shown
+            .set(i64::try_from(self.total).unwrap_or(i64::MAX));
+    }
+}
+
+impl MemoryPool {
+    pub(super) fn new(attention: Arc<Notify>, shown: IntGauge) -> Self {
+        Self {
+            ledger: Mutex::new(Ledger {
+                limit: usize::MAX,
+                held: 0,
+                next: 0,
+                reading: BTreeMap::new(),
+                total: 0,
+                shown,
+                wanted: 0,
+            }),
+            attention,
+            rounds: watch::channel(0).0,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn unlimited() -> Arc<Self> {
+        let metrics =
+            crate::metrics::Metrics::register(&prometheus::Registry::new(), Box::new(|_| true))
+                .unwrap();
+        Arc::new(Self::new(Arc::default(), metrics.memory.reading.clone()))
+    }
+
+    pub(super) fn set_limit(&self, limit: usize) {
+        self.ledger.lock().limit = limit;
+    }
+
+    /// The stores hold this much, after all that could be was given up.
+    pub(super) fn hold(&self, bytes: usize) {
+        let mut ledger = self.ledger.lock();
+        ledger.held = bytes;
+        ledger.wanted = 0;
+        drop(ledger);
+        self.rounds
+            .send_modify(|rounds| *rounds = rounds.wrapping_add(1));
+    }
+
+    /// Bytes that are being read.
+    pub(super) fn reading(&self) -> usize {
+        self.ledger.lock().total
+    }
+
+    /// Bytes that a reader waits for.
+    pub(super) fn wanted(&self) -> usize {
+        self.ledger.lock().wanted
+    }
+
+    /// A reader of its own. `replaces` bytes of a store go when it is done.
+    pub(super) fn begin(self: &Arc<Self>, replaces: usize) -> MemoryReservation {
+        let mut ledger = self.ledger.lock();
+        ledger.next = ledger.next.wrapping_add(1);
+        MemoryReservation {
+            memory: self.clone(),
+            number: ledger.next,
+            replaces,
+            bytes: 0,
+        }
+    }
+
+    async fn shed(&self) {
+        let mut rounds = self.rounds.subscribe();
+        self.attention.notify_one();
+        let _in_time = tokio::time::timeout(SHED_WITHIN, rounds.changed()).await;
+    }
+}
+
+/// What one reader holds; given back when it is dropped.
+pub(super) struct MemoryReservation {
+    memory: Arc<MemoryPool>,
+    /// Lower for those that began before.
+    number: u64,
+    replaces: usize,
+    bytes: usize,
+}
+
+impl Drop for MemoryReservation {
+    fn drop(&mut self) {
+        self.memory.ledger.lock().remove(self.number, self.bytes);
+    }
+}
+
+impl MemoryReservation {
+    /// Another part of the same reader.
+    pub(super) fn part(&self) -> Self {
+        Self {
+            memory: self.memory.clone(),
+            number: self.number,
+            replaces: self.replaces,
+            bytes: 0,
+        }
+    }
+
+    /// Counts more bytes. Cancel-safe.
+    pub(super) async fn take(&mut self, bytes: usize) -> Result<(), MemoryExhausted> {
+        for shed in [true, false] {
+            match self.add(bytes) {
+                Ok(()) => return Ok(()),
+                Err(Lack::TooLarge) => break,
+                Err(_) if shed => self.memory.shed().await,
+                Err(Lack::TightForFirst) => break,
+                Err(Lack::TightForLater) => return Err(MemoryExhausted::Later),
+            }
+        }
+        Err(MemoryExhausted::TooLarge(self.memory.ledger.lock().limit))
+    }
+
+    /// Counts these bytes, whatever it was before.
+    pub(super) async fn set(&mut self, bytes: usize) -> Result<(), MemoryExhausted> {
+        match bytes.checked_sub(self.bytes) {
+            Some(0) => Ok(()),
+            Some(more) => self.take(more).await,
+            None => {
+                self.give_back(self.bytes.saturating_sub(bytes));
+                Ok(())
+            }
+        }
+    }
+
+    fn add(&mut self, bytes: usize) -> Result<(), Lack> {
+        let mut ledger = self.memory.ledger.lock();
+        ledger.add(self.number, bytes, self.replaces)?;
+        self.bytes = self.bytes.saturating_add(bytes);
+        Ok(())
+    }
+
+    pub(super) fn give_back(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.memory.ledger.lock().remove(self.number, bytes);
+    }
+
+    /// Nothing goes when this reader is done.
+    pub(super) fn replace_nothing(&mut self) {
+        self.replaces = 0;
+    }
+
+    /// Bytes that there is room for.
+    pub(super) fn free(&self) -> usize {
+        let ledger = self.memory.ledger.lock();
+        let held = ledger.held.saturating_sub(self.replaces);
+        let used = held.saturating_add(ledger.total);
+        ledger.limit.saturating_sub(used)
+    }
+
+    /// What was read is in a store now, which holds these bytes.
+    pub(super) fn publish(self, bytes: usize) {
+        let mut ledger = self.memory.ledger.lock();
+        let held = ledger.held.saturating_sub(self.replaces);
+        ledger.held = held.saturating_add(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    async fn pool(limit: usize, held: usize) -> Arc<MemoryPool> {
+        let memory = MemoryPool::unlimited();
+        memory.set_limit(limit);
+        memory.hold(held);
+        memory
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn readers_together_stay_within_the_limit() {
+        let memory = pool(100, 30).await;
+        let (mut first, mut second) = (memory.begin(0), memory.begin(0));
+        assert_eq!(first.take(40).await, Ok(()));
+        assert_eq!(second.take(30).await, Ok(()));
+        assert_eq!((memory.reading(), first.free()), (70, 0));
+        // The later one makes room, and comes again.
+        assert_eq!(second.take(1).await, Err(MemoryExhausted::Later));
+        assert_eq!(first.take(1).await, Err(MemoryExhausted::TooLarge(100)));
+        drop(second);
+        assert_eq!(first.part().take(30).await, Ok(()));
+        assert_eq!(memory.reading(), 40);
+        assert_eq!(first.take(31).await, Err(MemoryExhausted::TooLarge(100)));
+        first.publish(50);
+        assert_eq!(memory.reading(), 0);
+        let mut third = memory.begin(0);
+        assert_eq!(third.take(21).await, Err(MemoryExhausted::TooLarge(100)));
+        assert_eq!(third.take(20).await, Ok(()));
+        assert_eq!(third.set(5).await, Ok(()));
+        assert_eq!(third.set(7).await, Ok(()));
+        assert_eq!(memory.reading(), 7);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_takes_the_place_of_the_one_before_it() {
+        let memory = pool(100, 90).await;
+        let (mut again, mut newcomer) = (memory.begin(60), memory.begin(0));
+        assert_eq!(newcomer.take(11).await, Err(MemoryExhausted::TooLarge(100)));
+        assert_eq!(again.take(70).await, Ok(()));
+        assert_eq!(newcomer.take(1).await, Err(MemoryExhausted::Later));
+        assert_eq!(again.take(1).await, Err(MemoryExhausted::TooLarge(100)));
+        again.publish(70);
+        assert_eq!(newcomer.take(0).await, Ok(()));
+        assert_eq!(newcomer.take(1).await, Err(MemoryExhausted::TooLarge(100)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_stores_are_asked_to_give_something_up_first() {
+        let memory = pool(100, 90).await;
+        let mut reading = memory.begin(0);
+        let mut taking = Box::pin(reading.take(20));
+        assert!((&mut taking).now_or_never().is_none());
+        memory.attention.notified().await;
+        memory.hold(80);
+        assert_eq!(taking.await, Ok(()));
+        // No limit is none.
+        memory.set_limit(usize::MAX);
+        assert_eq!(reading.take(1 << 40).await, Ok(()));
+    }
+}

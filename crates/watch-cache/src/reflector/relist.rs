@@ -1,0 +1,271 @@
+//! Filling a store: from a stream of initial events where upstream has that,
+//! else from a list in pages.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use apifront_upstream::Upstream;
+use http::HeaderValue;
+use kubernetes_wire::representation::{BookmarkTemplate, Envelope};
+
+use super::custom_resource_definition::{self, DefinitionState};
+use super::entry::Entry;
+use super::list::{self, ListError};
+use super::memory_pool::{MemoryPool, MemoryReservation};
+use super::watch_list::{self, Opened};
+use super::{discovery, freshness_probe, printer_check, source_encoding};
+use crate::store::{FieldTable, Presentation, Resource, Store, StoredObject, field_table};
+
+/// How long the questions may take whose answers only refine the cache.
+const LEARN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Which of the two ways the next list takes.
+#[derive(Debug, Default)]
+pub(super) struct ListStrategy {
+    /// Upstream does not know initial events.
+    unsupported: bool,
+    /// The last stream of them failed: pages may not.
+    failed: bool,
+}
+
+/// What is left when a store is filled.
+pub(super) struct Filled {
+    /// The stream goes on as the watch.
+    pub(super) stream: Option<Opened>,
+    pub(super) defined: DefinitionState,
+}
+
+/// All of a resource at one version, by either way.
+struct All {
+    envelope: Envelope,
+    resource_version: u64,
+    objects: Vec<StoredObject>,
+    warnings: Vec<HeaderValue>,
+    bookmark: Option<BookmarkTemplate>,
+}
+
+impl ListStrategy {
+    /// There is another upstream.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Lists, and publishes into the entry's store or as a new one, as far as
+    /// there is memory.
+    pub(super) async fn fill(
+        &mut self,
+        entry: &Entry,
+        upstream: &Upstream,
+        memory: &Arc<MemoryPool>,
+    ) -> Result<Filled, ListError> {
+        match self.attempt(entry, upstream, memory).await {
+            // In the other encoding it may be what the cache can keep.
+            Err(ListError::Object(error)) if entry.judge(&error) => {
+                self.failed = false;
+                self.attempt(entry, upstream, memory).await
+            }
+            filled => filled,
+        }
+    }
+
+    async fn attempt(
+        &mut self,
+        entry: &Entry,
+        upstream: &Upstream,
+        memory: &Arc<MemoryPool>,
+    ) -> Result<Filled, ListError> {
+        let accept = source_encoding::accept(&entry.gvr, entry.reads_json());
+        let replaces = entry.store().map_or(0, |store| store.memory().total());
+        let reading = memory.begin(replaces);
+        if !self.unsupported && !self.failed {
+            match watch_list::open(upstream, &entry.gvr, accept, reading.part()).await {
+                Ok(Some(stream)) => {
+                    let filled = from_stream(entry, upstream, stream, reading).await;
+                    self.failed = filled.is_err();
+                    // So it ends where a server knows no initial events and
+                    // does not say so.
+                    self.unsupported = matches!(filled, Err(ListError::Silent(_)));
+                    return filled;
+                }
+                Ok(None) => {
+                    tracing::debug!(resource = %entry.gvr, "no initial events, listing pages");
+                    self.unsupported = true;
+                }
+                Err(error) => {
+                    self.failed = true;
+                    return Err(error);
+                }
+            }
+        }
+        let filled = from_pages(entry, upstream, reading).await?;
+        self.failed = false;
+        Ok(filled)
+    }
+}
+
+async fn from_stream(
+    entry: &Entry,
+    upstream: &Upstream,
+    mut stream: Opened,
+    mut reading: MemoryReservation,
+) -> Result<Filled, ListError> {
+    let began = Instant::now();
+    let gvr = &entry.gvr;
+    // Read after the stream was opened: if the definition changed before, this
+    // is the new one; if it changes later, upstream ends the stream.
+    let defined = custom_resource_definition::read(upstream, gvr).await;
+    let known = fields(entry, &defined);
+    let (listed, fields) = list::describe(upstream, gvr, &known, &reading).await?;
+    let (initial, described) = tokio::try_join!(
+        watch_list::initial_events(&mut stream, gvr, &fields, &mut reading),
+        discovery::resource(upstream, gvr),
+    )?;
+    // Everything but the list's kind, which no event shows, the stream tells
+    // of itself.
+    let Envelope {
+        form,
+        api_version,
+        kind,
+        ..
+    } = &initial.envelope;
+    let all = All {
+        envelope: Envelope::new(*form, api_version, kind, &listed.list_kind),
+        resource_version: initial.resource_version,
+        objects: initial.objects,
+        warnings: std::mem::take(&mut stream.warnings),
+        bookmark: initial.bookmark,
+    };
+    stream.frames.go_on_as_watch();
+    let published = Published {
+        fields,
+        namespaced: described.namespaced,
+        defined: &defined,
+        began,
+    };
+    publish(entry, upstream, all, published).await;
+    reading.publish(entry.store().map_or(0, |store| store.memory().total()));
+    Ok(Filled {
+        stream: Some(stream),
+        defined,
+    })
+}
+
+async fn from_pages(
+    entry: &Entry,
+    upstream: &Upstream,
+    mut reading: MemoryReservation,
+) -> Result<Filled, ListError> {
+    let began = Instant::now();
+    let gvr = &entry.gvr;
+    let defined = custom_resource_definition::read(upstream, gvr).await;
+    let known = fields(entry, &defined);
+    let (_, fields) = list::describe(upstream, gvr, &known, &reading).await?;
+    let accept = source_encoding::accept(gvr, entry.reads_json());
+    let listed = list::list(upstream, gvr, accept, &fields, &mut reading).await?;
+    let bookmark = freshness_probe::probe(upstream, gvr, false).await;
+    let described = discovery::resource(upstream, gvr).await?;
+    let Envelope {
+        form,
+        api_version,
+        list_kind,
+        ..
+    } = &listed.envelope;
+    // An empty list does not show the kind of its objects.
+    let envelope = match described.kind.as_str() {
+        "" => listed.envelope,
+        kind => Envelope::new(*form, api_version, kind, list_kind),
+    };
+    let all = All {
+        envelope,
+        resource_version: listed.resource_version,
+        objects: listed.objects,
+        warnings: listed.warnings,
+        bookmark: bookmark.map(|(template, _)| template),
+    };
+    let published = Published {
+        fields,
+        namespaced: described.namespaced,
+        defined: &defined,
+        began,
+    };
+    publish(entry, upstream, all, published).await;
+    reading.publish(entry.store().map_or(0, |store| store.memory().total()));
+    Ok(Filled {
+        stream: None,
+        defined,
+    })
+}
+
+fn fields(entry: &Entry, defined: &DefinitionState) -> FieldTable {
+    match defined.definition() {
+        Some(definition) => definition.fields.clone(),
+        None => field_table(&entry.gvr),
+    }
+}
+
+/// What is known beside the objects when they are published.
+struct Published<'a> {
+    fields: FieldTable,
+    namespaced: bool,
+    defined: &'a DefinitionState,
+    /// When the list was begun.
+    began: Instant,
+}
+
+async fn publish(entry: &Entry, upstream: &Upstream, all: All, with: Published<'_>) {
+    let Published {
+        fields,
+        namespaced,
+        defined,
+        began,
+    } = with;
+    let count = all.objects.len();
+    let learn = printer_check::learn(
+        upstream,
+        &entry.gvr,
+        all.envelope.form,
+        defined.definition(),
+    );
+    let printer = tokio::time::timeout(LEARN_TIMEOUT, learn).await;
+    let presentation = Presentation {
+        printer: printer.ok().flatten().map(Arc::new),
+        warnings: all.warnings,
+    };
+    let resource = Resource {
+        gvr: entry.gvr.clone(),
+        namespaced,
+        envelope: all.envelope,
+        fields,
+        bookmark: all.bookmark.map_or_else(OnceLock::new, OnceLock::from),
+    };
+    match entry
+        .store()
+        .filter(|store| same(&store.resource, &resource))
+    {
+        Some(store) => {
+            if let Some(template) = resource.bookmark.into_inner() {
+                // Learnt before is learnt.
+                let _ = store.resource.bookmark.set(template);
+            }
+            store.present(presentation);
+            store.replace(all.objects, all.resource_version, Instant::now());
+        }
+        None => {
+            let store = Store::new(resource, all.objects, all.resource_version);
+            store.present(presentation);
+            entry.fill(Arc::new(store));
+        }
+    }
+    tracing::info!(
+        resource = %entry.gvr, objects = count, resource_version = all.resource_version,
+        took = ?began.elapsed(), "cache filled"
+    );
+}
+
+/// A definition that was deleted and made anew may have another form or scope,
+/// and a changed one other fields: for its clients that is another resource.
+fn same(before: &Resource, now: &Resource) -> bool {
+    before.envelope == now.envelope
+        && before.namespaced == now.namespaced
+        && before.fields == now.fields
+}

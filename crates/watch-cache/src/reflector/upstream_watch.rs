@@ -1,0 +1,315 @@
+//! The main watch: opening it, and applying what it brings.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use apifront_upstream::{Upstream, UpstreamKind};
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
+use hyper::body::Body;
+use kubernetes_wire::representation::{BookmarkTemplate, Form};
+
+use super::custom_resource_definition::{self, DefinitionState};
+use super::entry::Entry;
+use super::memory_pool::MemoryPool;
+use super::watch_decoder::{Frame, Object, WatchDecoder};
+use super::watch_list::{Opened, lifetime};
+use super::{freshness_probe, list, source_encoding};
+use crate::store::{MalformedObject, Presentation, Store, StoredObject};
+
+/// A watch that ends this long before its time was ended by something.
+const EARLY: Duration = Duration::from_secs(30);
+
+/// A watch that says nothing for this long has lost its connection without
+/// notice: bookmarks come each minute. Where a server sends none, asking again
+/// costs a request.
+const SILENCE: Duration = Duration::from_secs(150);
+
+/// Why a watch ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum UpstreamWatchEnd {
+    TimeUp,
+    /// Before its time, or the resource is now defined otherwise.
+    Early,
+    Expired,
+    Refused,
+    /// 401 or 403. So it is for a moment while an API server starts, too: RBAC
+    /// comes later than its first answers.
+    Forbidden,
+    /// There is another upstream.
+    Replaced,
+    /// Upstream sent what cannot be cached: a fresh list decides.
+    Unusable,
+    /// Upstream may have said when it wants to be asked again.
+    Failed(Option<Duration>),
+}
+
+pub(super) fn is_forbidden(status: StatusCode) -> bool {
+    matches!(status, StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED)
+}
+
+/// Watches from the store's version on.
+pub(super) async fn watch(
+    entry: &Entry,
+    upstream: &Upstream,
+    defined: &DefinitionState,
+    memory: &Arc<MemoryPool>,
+) -> UpstreamWatchEnd {
+    let Some(from) = entry.store().map(|s| s.progress().resource_version) else {
+        return UpstreamWatchEnd::Refused;
+    };
+    let lasts = lifetime();
+    let path = format!(
+        "{}?watch=true&resourceVersion={from}&allowWatchBookmarks=true&timeoutSeconds={}",
+        entry.gvr.path(),
+        lasts.as_secs(),
+    );
+    let accept = source_encoding::accept(&entry.gvr, entry.reads_json());
+    let response = match upstream.get_as(UpstreamKind::Watch, &path, accept).await {
+        Ok(response) => response,
+        Err(error) => {
+            tracing::warn!(resource = %entry.gvr, %error, "watch failed");
+            return UpstreamWatchEnd::Failed(None);
+        }
+    };
+    match response.status() {
+        StatusCode::OK => {}
+        StatusCode::GONE => return UpstreamWatchEnd::Expired,
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => return UpstreamWatchEnd::Refused,
+        status if is_forbidden(status) => return UpstreamWatchEnd::Forbidden,
+        status => {
+            tracing::warn!(resource = %entry.gvr, %status, "watch refused");
+            return UpstreamWatchEnd::Failed(list::retry_after(response.headers()));
+        }
+    }
+    if let Some(store) = entry.store() {
+        warn(&store, list::warnings(response.headers()));
+    }
+    let opened = Opened {
+        at: tokio::time::Instant::now(),
+        lasts,
+        warnings: Vec::new(),
+        frames: {
+            let encoding = source_encoding::encoding(response.headers());
+            WatchDecoder::new(
+                response.into_body().into_stream(),
+                encoding,
+                memory.begin(0),
+            )
+        },
+    };
+    // A definition that changed while nobody watched ended no watch of ours.
+    if !matches!(defined, DefinitionState::Elsewhere) {
+        let now = custom_resource_definition::read(upstream, &entry.gvr).await;
+        if defined.is_voided_by(&now) {
+            return UpstreamWatchEnd::Early;
+        }
+    }
+    follow(entry, opened).await
+}
+
+/// Another API server, or another release of it, may deprecate what the last
+/// one did not.
+fn warn(store: &Store, warnings: Vec<HeaderValue>) {
+    let shown = store.presentation();
+    if shown.warnings != warnings {
+        store.present(Presentation {
+            warnings,
+            ..Presentation::clone(&shown)
+        });
+    }
+}
+
+/// Applies the events of a watch until it ends.
+///
+/// The store is taken from the entry for each event and given back: whoever
+/// else holds it then is a reader ([`Entry::is_read`]).
+pub(super) async fn follow<B>(entry: &Entry, opened: Opened<B>) -> UpstreamWatchEnd
+where
+    B: Body<Data = Bytes, Error: Display> + Unpin,
+{
+    entry.connected();
+    let _interrupted = Interrupted(entry);
+    let Opened {
+        mut frames,
+        at,
+        lasts,
+        ..
+    } = opened;
+    loop {
+        let frame = match tokio::time::timeout(SILENCE, frames.next()).await {
+            Ok(Ok(Some(frame))) => frame,
+            Ok(Ok(None)) if at.elapsed().saturating_add(EARLY) < lasts => {
+                return UpstreamWatchEnd::Early;
+            }
+            Ok(Ok(None)) => return UpstreamWatchEnd::TimeUp,
+            Err(_) => {
+                tracing::warn!(resource = %entry.gvr, "watch is silent");
+                return UpstreamWatchEnd::Failed(None);
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(resource = %entry.gvr, %error, "watch broke off");
+                return UpstreamWatchEnd::Failed(None);
+            }
+        };
+        let Some(store) = entry.store() else {
+            return UpstreamWatchEnd::Refused;
+        };
+        match frame {
+            Frame::Object { deleted, object } => {
+                if let Err(error) = apply(&store, deleted, &object) {
+                    entry.judge(&error);
+                    tracing::error!(resource = %entry.gvr, %error, "unusable watch event");
+                    return UpstreamWatchEnd::Unusable;
+                }
+                let version = store.progress().resource_version;
+                entry.heard(version, true, Instant::now());
+            }
+            Frame::Bookmark(object) => {
+                // Where the question for one had no answer.
+                if store.resource.bookmark.get().is_none()
+                    && let Some(template) = BookmarkTemplate::learn(&object)
+                {
+                    let _ = store.resource.bookmark.set(template);
+                }
+                if let Some(version) = freshness_probe::version_of(&object) {
+                    store.advance(version, Instant::now());
+                    entry.heard(version, false, Instant::now());
+                }
+            }
+            Frame::Error(status) => return ended_by(&status, entry),
+        }
+    }
+}
+
+/// A watch may also end by being dropped, when there is another upstream.
+struct Interrupted<'e>(&'e Entry);
+
+impl Drop for Interrupted<'_> {
+    fn drop(&mut self) {
+        self.0.interrupted();
+    }
+}
+
+fn apply(store: &Store, deleted: bool, object: &Object) -> Result<(), MalformedObject> {
+    let resource = &store.resource;
+    let item = object.item(&resource.envelope);
+    let item = item.ok_or(MalformedObject::Kind)?;
+    let object = StoredObject::decode(object.encoding, item, &resource.fields, &resource.envelope)?;
+    store.apply_object(deleted, object, Instant::now());
+    Ok(())
+}
+
+fn ended_by(status: &[u8], entry: &Entry) -> UpstreamWatchEnd {
+    let code = list::code_of(status);
+    if code == 410 {
+        return UpstreamWatchEnd::Expired;
+    }
+    tracing::warn!(resource = %entry.gvr, code, message = list::message(status), "watch ended by upstream");
+    UpstreamWatchEnd::Failed(None)
+}
+
+/// Whether objects may look different now without a new version: the API
+/// server ends the watches of a custom resource when its definition changes.
+pub(super) fn means_another_definition(entry: &Entry, end: &UpstreamWatchEnd) -> bool {
+    *end == UpstreamWatchEnd::Early
+        && entry
+            .store()
+            .is_some_and(|s| s.resource.envelope.form == Form::Map)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+
+    use futures::{StreamExt, stream};
+    use http_body_util::StreamBody;
+    use hyper::body::Frame as Chunk;
+    use kubernetes_wire::api::GroupVersionResource;
+    use kubernetes_wire::representation::{Encoding, Envelope};
+
+    use super::*;
+    use crate::store::{Resource, field_table};
+
+    fn entry_and_store() -> (Entry, Arc<Store>) {
+        let gvr = GroupVersionResource::new("", "v1", "pods");
+        let resource = Resource {
+            gvr: gvr.clone(),
+            namespaced: true,
+            envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
+            fields: field_table(&gvr),
+            bookmark: OnceLock::new(),
+        };
+        let store = Arc::new(Store::new(resource, vec![], 5));
+        let entry = Entry::of_nobody(gvr, Instant::now());
+        entry.fill(store.clone());
+        (entry, store)
+    }
+
+    fn opened<B: Body<Data = Bytes, Error: Display> + Unpin>(body: B, lasts: u64) -> Opened<B> {
+        Opened {
+            frames: WatchDecoder::new(body, Encoding::Json, MemoryPool::unlimited().begin(0)),
+            at: tokio::time::Instant::now(),
+            lasts: Duration::from_secs(lasts),
+            warnings: vec![],
+        }
+    }
+
+    fn body(
+        chunks: impl futures::Stream<Item = String>,
+    ) -> impl Body<Data = Bytes, Error = std::io::Error> + Unpin {
+        let chunks = chunks.map(|text| Ok::<_, std::io::Error>(Chunk::data(Bytes::from(text))));
+        StreamBody::new(Box::pin(chunks))
+    }
+
+    /// A connection lost without a word, as behind a firewall, left the cache
+    /// as it was for good.
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_watch_is_given_up() {
+        let (entry, store) = entry_and_store();
+        let began = tokio::time::Instant::now();
+        let minutes = stream::iter(6..10).then(|version| async move {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            format!("{{\"type\":\"BOOKMARK\",\"object\":{{\"metadata\":{{\"resourceVersion\":\"{version}\"}}}}}}\n")
+        });
+        let body = body(minutes.chain(stream::pending()));
+        let end = follow(&entry, opened(body, 600)).await;
+        assert_eq!(end, UpstreamWatchEnd::Failed(None));
+        assert_eq!(began.elapsed(), Duration::from_secs(4 * 60) + SILENCE);
+        assert_eq!(store.progress().resource_version, 9);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_whose_time_is_up_is_no_failure() {
+        for (ends_after, expected) in [
+            (1, UpstreamWatchEnd::Early),
+            (269, UpstreamWatchEnd::Early),
+            (271, UpstreamWatchEnd::TimeUp),
+        ] {
+            let (entry, _store) = entry_and_store();
+            let bookmark =
+                "{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVersion\":\"6\"}}}\n";
+            let seconds = stream::iter(0..ends_after).then(move |_| async move {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                bookmark.to_owned()
+            });
+            let end = follow(&entry, opened(body(seconds), 300)).await;
+            assert_eq!(end, expected, "{ends_after}");
+        }
+    }
+
+    /// The first question for a bookmark is asked once, when an API server has
+    /// much to do; its failure kept watches with bookmarks out of the cache.
+    #[tokio::test]
+    async fn a_bookmark_is_learnt_from_the_watch_itself() {
+        let (entry, store) = entry_and_store();
+        let text = "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"6\"},\"status\":{}}}\n";
+        let body = body(stream::iter([text.to_owned()]));
+        follow(&entry, opened(body, 300)).await;
+        let template = store.resource.bookmark.get().unwrap();
+        let learnt = template.object(7, false);
+        let expected = text[28..text.len() - 2].replace("\"6\"", "\"7\"");
+        assert_eq!(String::from_utf8(learnt).unwrap(), expected);
+    }
+}

@@ -1,0 +1,463 @@
+//! Watch events out of a response body.
+
+use std::fmt::Display;
+
+use bytes::{Buf, Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::Body;
+use kubernetes_wire::api::protobuf_wire::{Fields, Value};
+use kubernetes_wire::representation::protobuf_envelope::Answer;
+use kubernetes_wire::representation::{self, Encoding, Form};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::memory_pool::{MemoryExhausted, MemoryReservation};
+
+/// A frame holds one object. etcd refuses objects above 1.5 MiB by default;
+/// aggregated servers may store more. A longer frame ends the watch.
+const MAX_FRAME_BYTES: usize = 64 << 20;
+
+/// Before each event in protobuf stands its length.
+const LENGTH_BYTES: usize = 4;
+
+/// A bookmark is an empty object of its kind.
+const MAX_BOOKMARK_BYTES: usize = 1 << 20;
+
+/// A frame up to this size is not counted against the memory limit: each watch
+/// may have one half-read, and few have more.
+const UNCOUNTED_BYTES: usize = 64 << 10;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum WatchDecodeError {
+    #[error("watch connection failed: {0}")]
+    Connection(String),
+    #[error("watch event of more than {0} bytes")]
+    TooLong(usize),
+    #[error("watch event: {0}")]
+    MemoryExhausted(#[from] MemoryExhausted),
+    #[error("watch event is not JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("watch event is not understood")]
+    Protobuf,
+    #[error("watch event of unknown type {0:?}")]
+    Type(String),
+}
+
+/// One event of a watch.
+#[derive(Debug)]
+pub(super) enum Frame {
+    /// The whole object, and whether it is gone.
+    Object { deleted: bool, object: Object },
+    /// Its object, as JSON.
+    Bookmark(Bytes),
+    /// A Status, as JSON.
+    Error(Bytes),
+}
+
+/// A whole object as upstream wrote it.
+#[derive(Clone, Debug)]
+pub(super) struct Object {
+    pub(super) encoding: Encoding,
+    pub(super) bytes: Bytes,
+}
+
+impl Object {
+    /// As it stands in a list, in memory of its own: a slice would keep
+    /// whatever else was read with it. `None` if the bytes are no such object.
+    pub(super) fn item(&self, envelope: &representation::Envelope) -> Option<Bytes> {
+        if self.encoding == Encoding::Protobuf {
+            let answer = Answer::parse(&self.bytes)?;
+            let expected =
+                answer.api_version == envelope.api_version && answer.kind == envelope.kind;
+            return expected.then(|| Bytes::copy_from_slice(answer.message));
+        }
+        let item = envelope.fragment(&self.bytes)?;
+        Some(match envelope.form {
+            // A copy already, but where the object is a list item as it came.
+            Form::Struct if item.as_ptr() != self.bytes.as_ptr() => item,
+            Form::Struct | Form::Map => Bytes::copy_from_slice(&item),
+        })
+    }
+
+    /// The whole object as JSON.
+    pub(super) fn json(&self) -> Option<Bytes> {
+        if self.encoding == Encoding::Json {
+            return Some(self.bytes.clone());
+        }
+        let answer = Answer::parse(&self.bytes)?;
+        let (api_version, kind) = (answer.api_version, answer.kind);
+        let envelope = representation::Envelope::new(Form::Struct, api_version, kind, "");
+        let item = envelope.transcoded(answer.message, Encoding::Json).ok()?;
+        Some(envelope.answer(Encoding::Json, &item))
+    }
+}
+
+pub(super) struct WatchDecoder<B> {
+    body: B,
+    encoding: Encoding,
+    buffer: BytesMut,
+    /// How much of `buffer` is known to hold no newline.
+    scanned: usize,
+    /// Bytes of a frame, and who counts them.
+    most: usize,
+    reading: Option<MemoryReservation>,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+impl<B: Body<Data = Bytes> + Unpin> WatchDecoder<B>
+where
+    B::Error: Display,
+{
+    pub(super) fn new(body: B, encoding: Encoding, reading: MemoryReservation) -> Self {
+        Self {
+            body,
+            encoding,
+            buffer: BytesMut::new(),
+            scanned: 0,
+            most: MAX_FRAME_BYTES,
+            reading: Some(reading),
+        }
+    }
+
+    /// One whose events are small: they are not counted.
+    pub(super) fn of_bookmarks(body: B, encoding: Encoding) -> Self {
+        Self {
+            body,
+            encoding,
+            buffer: BytesMut::new(),
+            scanned: 0,
+            most: MAX_BOOKMARK_BYTES,
+            reading: None,
+        }
+    }
+
+    /// The initial events are in a store now: what follows replaces none.
+    pub(super) fn go_on_as_watch(&mut self) {
+        if let Some(reading) = &mut self.reading {
+            reading.replace_nothing();
+        }
+    }
+
+    /// The next event; `None` at the stream's orderly end. Cancel-safe.
+    pub(super) async fn next(&mut self) -> Result<Option<Frame>, WatchDecodeError> {
+        loop {
+            let whole = match self.encoding {
+                Encoding::Json => self.line(),
+                Encoding::Protobuf => self.message()?,
+            };
+            if let Some(frame) = whole {
+                return decode(self.encoding, &frame).map(Some);
+            }
+            if self.buffer.len() > self.most.saturating_add(LENGTH_BYTES) {
+                return Err(WatchDecodeError::TooLong(self.most));
+            }
+            if let Some(reading) = &mut self.reading {
+                let counted = self.buffer.len().saturating_sub(UNCOUNTED_BYTES);
+                reading.set(counted).await?;
+            }
+            match self.body.frame().await {
+                None if self.buffer.is_empty() => return Ok(None),
+                // The last line may lack its end.
+                None if self.encoding == Encoding::Json => {
+                    self.scanned = 0;
+                    return decode(self.encoding, &self.buffer.split().freeze()).map(Some);
+                }
+                None => {
+                    return Err(WatchDecodeError::Connection(
+                        "cut off in a frame".to_owned(),
+                    ));
+                }
+                Some(frame) => {
+                    let frame = frame.map_err(|e| WatchDecodeError::Connection(e.to_string()))?;
+                    if let Ok(data) = frame.into_data() {
+                        self.buffer.extend_from_slice(&data);
+                    }
+                }
+            }
+        }
+    }
+
+    fn line(&mut self) -> Option<Bytes> {
+        let rest = self.buffer.get(self.scanned..).unwrap_or_default();
+        let Some(at) = rest.iter().position(|b| *b == b'\n') else {
+            self.scanned = self.buffer.len();
+            return None;
+        };
+        let end = self.scanned.saturating_add(at);
+        let line = self.buffer.split_to(end).freeze();
+        self.buffer.advance(1);
+        self.scanned = 0;
+        Some(line)
+    }
+
+    fn message(&mut self) -> Result<Option<Bytes>, WatchDecodeError> {
+        let Some(length) = self.buffer.first_chunk::<LENGTH_BYTES>() else {
+            return Ok(None);
+        };
+        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+        if length > self.most {
+            return Err(WatchDecodeError::TooLong(self.most));
+        }
+        if self.buffer.len() < length.saturating_add(LENGTH_BYTES) {
+            return Ok(None);
+        }
+        self.buffer.advance(LENGTH_BYTES);
+        Ok(Some(self.buffer.split_to(length).freeze()))
+    }
+}
+
+fn decode(encoding: Encoding, frame: &Bytes) -> Result<Frame, WatchDecodeError> {
+    let (kind, bytes) = match encoding {
+        Encoding::Json => {
+            let event: Envelope = serde_json::from_slice(frame)?;
+            let object = frame.slice_ref(event.object.get().as_bytes());
+            (event.kind, object)
+        }
+        Encoding::Protobuf => event(frame).ok_or(WatchDecodeError::Protobuf)?,
+    };
+    let object = Object { encoding, bytes };
+    let json = |object: Object| object.json().ok_or(WatchDecodeError::Protobuf);
+    match kind {
+        "ADDED" | "MODIFIED" => Ok(Frame::Object {
+            deleted: false,
+            object,
+        }),
+        "DELETED" => Ok(Frame::Object {
+            deleted: true,
+            object,
+        }),
+        "BOOKMARK" => json(object).map(Frame::Bookmark),
+        "ERROR" => json(object).map(Frame::Error),
+        other => Err(WatchDecodeError::Type(other.to_owned())),
+    }
+}
+
+/// Type and object of a `meta.v1.WatchEvent`.
+fn event(frame: &Bytes) -> Option<(&str, Bytes)> {
+    let (mut kind, mut object) = (None, None);
+    for field in Fields::new(frame) {
+        match field.ok()? {
+            (1, Value::Bytes(text)) => kind = Some(std::str::from_utf8(text).ok()?),
+            // A RawExtension.
+            (2, Value::Bytes(raw)) => match Fields::new(raw).next()?.ok()? {
+                (1, Value::Bytes(bytes)) => object = Some(frame.slice_ref(bytes)),
+                _ => return None,
+            },
+            _ => return None,
+        }
+    }
+    Some((kind?, object?))
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{Full, StreamBody};
+    use hyper::body::Frame as Chunk;
+    use kubernetes_wire::api::protobuf_wire::put_bytes;
+    use kubernetes_wire::representation::EventType;
+    use kubernetes_wire::representation::protobuf_envelope::Type;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::reflector::memory_pool::MemoryPool;
+
+    fn reading() -> MemoryReservation {
+        MemoryPool::unlimited().begin(0)
+    }
+
+    #[tokio::test]
+    async fn lines_become_frames_however_they_arrive() {
+        let body = Full::<Bytes>::from(
+            concat!(
+                r#"{"type":"ADDED","object":{"metadata":{"name":"a"}}}"#,
+                "\n",
+                r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}"#,
+                "\n"
+            )
+            .as_bytes()
+            .to_vec(),
+        );
+        let mut frames = WatchDecoder::new(body, Encoding::Json, reading());
+        assert!(matches!(
+            frames.next().await.unwrap(),
+            Some(Frame::Object { deleted: false, object }) if object.bytes.starts_with(b"{\"metadata\"")
+        ));
+        assert!(matches!(
+            frames.next().await.unwrap(),
+            Some(Frame::Bookmark(_))
+        ));
+        assert!(frames.next().await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn rubbish_is_an_error() {
+        for text in [
+            "nonsense\n",
+            "{\"type\":\"ODD\",\"object\":{}}\n",
+            "{\"type\":",
+        ] {
+            let mut frames = WatchDecoder::new(
+                Full::<Bytes>::from(text.as_bytes().to_vec()),
+                Encoding::Json,
+                reading(),
+            );
+            assert!(frames.next().await.is_err(), "{text}");
+        }
+    }
+
+    /// A body in these chunks.
+    fn chunked(chunks: Vec<Vec<u8>>) -> impl Body<Data = Bytes, Error = std::io::Error> + Unpin {
+        let chunks = chunks
+            .into_iter()
+            .map(|c| Ok::<_, std::io::Error>(Chunk::data(Bytes::from(c))));
+        StreamBody::new(futures::stream::iter(chunks))
+    }
+
+    #[tokio::test]
+    async fn messages_become_frames_however_they_arrive() {
+        let status = kubernetes_wire::api::Status::unauthorized();
+        let status = kubernetes_wire::api::protobuf::encode_status(&status);
+        let pod = Type::new("v1", "Pod");
+        let stream = [
+            pod.watch_frame(EventType::Added, b"abc"),
+            pod.watch_frame(EventType::Deleted, b""),
+            error_frame(&status),
+        ]
+        .concat();
+        for size in [1, 3, 7, 1000] {
+            let chunks = stream.chunks(size).map(<[u8]>::to_vec).collect();
+            let mut frames = WatchDecoder::new(chunked(chunks), Encoding::Protobuf, reading());
+            assert!(matches!(
+                frames.next().await.unwrap(),
+                Some(Frame::Object { deleted: false, object }) if object.bytes == pod.answer(b"abc")
+            ));
+            assert!(matches!(
+                frames.next().await.unwrap(),
+                Some(Frame::Object { deleted: true, .. })
+            ));
+            let Some(Frame::Error(json)) = frames.next().await.unwrap() else {
+                panic!("an error")
+            };
+            assert_eq!(json, kubernetes_wire::api::Status::unauthorized().to_json());
+            assert!(frames.next().await.unwrap().is_none());
+        }
+        // Cut off, and with a length of its own.
+        let mut frames = WatchDecoder::new(
+            chunked(vec![stream[..9].to_vec()]),
+            Encoding::Protobuf,
+            reading(),
+        );
+        assert!(frames.next().await.is_err());
+        let mut frames =
+            WatchDecoder::new(chunked(vec![vec![0xff; 9]]), Encoding::Protobuf, reading());
+        assert!(matches!(
+            frames.next().await,
+            Err(WatchDecodeError::TooLong(_))
+        ));
+    }
+
+    fn error_frame(answer: &[u8]) -> Bytes {
+        let (mut event, mut object) = (Vec::new(), Vec::new());
+        put_bytes(1, answer, &mut object);
+        put_bytes(1, b"ERROR", &mut event);
+        put_bytes(2, &object, &mut event);
+        let length = u32::try_from(event.len()).unwrap().to_be_bytes();
+        [&length[..], &event].concat().into()
+    }
+
+    fn all(chunks: Vec<Vec<u8>>) -> (Vec<String>, bool) {
+        let mut frames = WatchDecoder::new(chunked(chunks), Encoding::Json, reading());
+        let read = async {
+            let mut found = Vec::new();
+            loop {
+                match frames.next().await {
+                    Ok(Some(frame)) => found.push(format!("{frame:?}")),
+                    Ok(None) => return (found, true),
+                    Err(_) => return (found, false),
+                }
+            }
+        };
+        futures::executor::block_on(read)
+    }
+
+    #[tokio::test]
+    async fn a_frame_without_end_is_given_up() {
+        let megabyte = Bytes::from(vec![b' '; 1 << 20]);
+        let endless =
+            std::iter::repeat_with(move || Ok::<_, std::io::Error>(Chunk::data(megabyte.clone())));
+        let body = StreamBody::new(futures::stream::iter(endless));
+        let mut frames = WatchDecoder::new(body, Encoding::Json, reading());
+        assert!(matches!(
+            frames.next().await,
+            Err(WatchDecodeError::TooLong(_))
+        ));
+        assert!(frames.buffer.len() <= MAX_FRAME_BYTES + LENGTH_BYTES + (1 << 20));
+    }
+
+    /// One long event on each of many watches was no memory that anybody counted.
+    #[tokio::test(start_paused = true)]
+    async fn a_frame_that_is_not_whole_counts_against_the_limit() {
+        let memory = MemoryPool::unlimited();
+        memory.set_limit(3 << 20);
+        let megabyte = Bytes::from(vec![b' '; 1 << 20]);
+        let endless =
+            std::iter::repeat_with(move || Ok::<_, std::io::Error>(Chunk::data(megabyte.clone())));
+        let body = StreamBody::new(futures::stream::iter(endless));
+        let mut frames = WatchDecoder::new(body, Encoding::Json, memory.begin(0));
+        let end = frames.next().await;
+        assert!(
+            matches!(end, Err(WatchDecodeError::MemoryExhausted(_))),
+            "{end:?}"
+        );
+        assert!(memory.reading() > 2 << 20);
+        drop(frames);
+        assert_eq!(memory.reading(), 0);
+    }
+
+    fn bytes_like_json() -> impl Strategy<Value = Vec<u8>> {
+        let piece = prop_oneof![
+            Just(b"{\"type\":\"ADDED\",\"object\":".to_vec()),
+            Just(b"{\"metadata\":{}}".to_vec()),
+            Just(b"}\n".to_vec()),
+            Just(b"\"type\"".to_vec()),
+            Just(b"null".to_vec()),
+            Just(b"\\u12".to_vec()),
+            proptest::collection::vec(any::<u8>(), 0..8),
+        ];
+        proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn anything_ends_without_panic(chunks in proptest::collection::vec(bytes_like_json(), 0..6)) {
+            all(chunks);
+        }
+
+        #[test]
+        fn cuts_do_not_matter(sizes in proptest::collection::vec(0..40usize, 1..20)) {
+            let text: Vec<u8> = (0..9)
+                .map(|n| {
+                    let kind = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"][n % 5];
+                    format!("{{\"type\":\"{kind}\",\"object\":{{\"n\":{n},\"s\":\"\\n\"}}}}\n")
+                })
+                .collect::<String>()
+                .into_bytes();
+            let mut rest = &text[..];
+            let mut chunks = Vec::new();
+            for size in sizes.iter().cycle().take(1000) {
+                let (chunk, after) = rest.split_at((*size).min(rest.len()));
+                chunks.push(chunk.to_vec());
+                rest = after;
+            }
+            chunks.push(rest.to_vec());
+            prop_assert_eq!(all(chunks), all(vec![text]));
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! States of earlier versions: which there are, and how others are made.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::checkpoints::Checkpoints;
+use super::object_tree::Edit;
+use super::retained_snapshots::{RETAINED_BYTES, RetainedSnapshots};
+use super::tree_leaf::Lineage;
+use super::{Change, Event, Snapshot, Store};
+
+/// What a store knows of states that are not current any more. Locked after
+/// the log where both are.
+#[derive(Debug, Default)]
+pub(super) struct EarlierSnapshots {
+    epoch: u64,
+    /// Objects of one version looked different below this version, which
+    /// events do not tell: states of that time are not made.
+    looks_since: u64,
+    checkpoints: Checkpoints,
+    retained: RetainedSnapshots,
+}
+
+impl EarlierSnapshots {
+    /// Another history begins.
+    pub(super) fn reset(&mut self) {
+        *self = Self {
+            epoch: self.epoch.wrapping_add(1),
+            ..Self::default()
+        };
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// From `version` on, objects that have not changed look different.
+    pub(super) fn change_looks(&mut self, version: u64) {
+        self.looks_since = version;
+    }
+
+    /// `events` led to the current state.
+    pub(super) fn pass(&mut self, events: usize, current: &Arc<Snapshot>) {
+        self.checkpoints.pass(events, current);
+    }
+
+    /// States below the log's floor are not made any more.
+    fn forget_below(&mut self, floor: u64) {
+        self.checkpoints.forget_below(floor.max(self.looks_since));
+    }
+
+    /// Drops what is too old or too much.
+    pub(super) fn expire(&mut self, now: Instant, floor: u64, evicted: u64) {
+        self.forget_below(floor);
+        if !self.retained.is_empty() {
+            self.retained.expire(now, evicted, RETAINED_BYTES);
+        }
+    }
+}
+
+/// What a store holds on to, in bytes, roughly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// The current state, with what of shared buffers is not used any more.
+    pub objects: usize,
+    /// Events, objects that are not current, and checkpoints.
+    pub history: usize,
+    /// What is made of leaves and can be made again.
+    pub derived: usize,
+    /// Objects that only retained states hold.
+    pub retained: usize,
+    /// States that are kept besides the current one.
+    pub snapshots: usize,
+}
+
+impl Memory {
+    /// All of it, in bytes.
+    pub fn total(&self) -> usize {
+        self.objects
+            .saturating_add(self.history)
+            .saturating_add(self.derived)
+            .saturating_add(self.retained)
+    }
+}
+
+impl Store {
+    /// The state at exactly this version. `None` if it is above the current
+    /// one, or nobody can tell any more: the history does not reach back so
+    /// far, the version lies inside a resync, or a resync since then found
+    /// objects that look different at their old version.
+    pub fn snapshot_at(&self, version: u64) -> Option<Arc<Snapshot>> {
+        let current = self.snapshot();
+        if current.resource_version == version {
+            return Some(current);
+        }
+        let (epoch, near) = {
+            let earlier = self.earlier.lock();
+            let kept = earlier.retained.get(version);
+            if let Some(snapshot) = kept.or_else(|| earlier.checkpoints.made(version)) {
+                return Some(snapshot);
+            }
+            (earlier.epoch, earlier.checkpoints.around(version))
+        };
+        let (base, to, events) = {
+            let log = self.log.read();
+            // Read again: with the log locked it is of the log's past.
+            let current = self.snapshot();
+            if version > current.resource_version {
+                return None;
+            }
+            let to = log.position(version).ok()?;
+            near.chain([current])
+                .filter(|base| base.epoch == epoch)
+                .filter_map(|base| {
+                    let (first, last) = if base.cursor.is_before(to) {
+                        (base.cursor, to)
+                    } else {
+                        (to, base.cursor)
+                    };
+                    // A checkpoint may be older than the log by now.
+                    log.has(first).then_some((base, first, last))
+                })
+                .min_by_key(|(_, first, last)| first.distance(*last))
+                .map(|(base, first, last)| (base, to, log.between(first, last)))?
+        };
+        let back = to.is_before(base.cursor);
+        let (edits, departed) = rolled(&events, back);
+        let departed = if back {
+            base.departed.saturating_sub(departed)
+        } else {
+            base.departed.saturating_add(departed)
+        };
+        let made = Arc::new(Snapshot {
+            resource_version: version,
+            cursor: to,
+            objects: base.objects.edit(edits, Lineage::Aside).objects,
+            epoch,
+            departed,
+            foreign: 0,
+        });
+        let mut earlier = self.earlier.lock();
+        if earlier.epoch != epoch || version < earlier.looks_since {
+            return None;
+        }
+        earlier.checkpoints.keep_made(&made);
+        Some(made)
+    }
+
+    /// Keeps a state answerable by [`snapshot_at`](Self::snapshot_at) for
+    /// `RETENTION`, within
+    /// `RETAINED_BYTES`: its version is about to be
+    /// handed out in a continue token.
+    pub fn retain(&self, snapshot: &Arc<Snapshot>, now: Instant) {
+        let evicted = self.log.read().evicted();
+        let mut earlier = self.earlier.lock();
+        if earlier.epoch == snapshot.epoch {
+            earlier.retained.keep(snapshot, now);
+            earlier.retained.expire(now, evicted, RETAINED_BYTES);
+        }
+    }
+
+    pub fn memory(&self) -> Memory {
+        let current = self.snapshot();
+        let (history, evicted) = {
+            let log = self.log.read();
+            (log.bytes(), log.evicted())
+        };
+        let earlier = self.earlier.lock();
+        let tally = current.objects.tally();
+        let stale = tally.stale.load(Ordering::Relaxed);
+        Memory {
+            objects: current.bytes().saturating_add(stale),
+            history: history.saturating_add(earlier.checkpoints.bytes()),
+            derived: tally.derived.load(Ordering::Relaxed),
+            retained: earlier.retained.bytes(evicted),
+            snapshots: earlier
+                .retained
+                .len()
+                .saturating_add(earlier.checkpoints.len()),
+        }
+    }
+
+    /// Drops what is made of leaves and can be made again, for when memory is
+    /// short.
+    pub(crate) fn shed_derived(&self) {
+        for leaf in self.snapshot().objects.leaves() {
+            leaf.shed();
+        }
+    }
+
+    /// Drops the oldest events until the history holds no more than `bytes`,
+    /// for when memory is short, but none recorded after `keep`. Watchers that
+    /// still needed them are closed.
+    pub(crate) fn trim_history(&self, bytes: usize, keep: Instant) {
+        let floor = {
+            let mut log = self.log.write();
+            log.trim(bytes, keep);
+            log.floor()
+        };
+        self.earlier.lock().forget_below(floor);
+    }
+
+    /// Drops the states that only continue tokens may still ask for, for when
+    /// memory is short: their lists go on upstream.
+    pub(crate) fn drop_retained(&self) {
+        self.earlier.lock().retained = RetainedSnapshots::default();
+    }
+}
+
+/// What events, oldest first, did to the state, or what undoes them; and the
+/// bytes of the objects they removed from it.
+fn rolled(events: &[Arc<Event>], back: bool) -> (Vec<Edit>, u64) {
+    let replaced = |e: &Arc<Event>| e.previous.as_ref().map_or(0, |o| o.size() as u64);
+    let departed = events.iter().map(replaced).sum();
+    let done = |e: &Arc<Event>| match e.change {
+        Change::Deleted => Edit::Remove(e.object.key.clone()),
+        Change::Added | Change::Modified => Edit::Put(e.object.clone()),
+    };
+    let undone = |e: &Arc<Event>| match &e.previous {
+        Some(previous) => Edit::Put(previous.clone()),
+        None => Edit::Remove(e.object.key.clone()),
+    };
+    // The last edit of a key counts.
+    let edits = if back {
+        events.iter().rev().map(undone).collect()
+    } else {
+        events.iter().map(done).collect()
+    };
+    (edits, departed)
+}

@@ -1,0 +1,251 @@
+//! Some dozens of neighbouring objects, and what is made of them as a whole.
+//!
+//! A leaf never changes: a change of one of its objects makes another leaf.
+//! What lists need of all its objects is made once and kept in it.
+//!
+//! Memory stays near that of the objects alone by one rule: *only leaves of the
+//! state the store publishes are joined*. The writer retires a leaf before it
+//! publishes the one that takes its place. So an object that is in the current
+//! state has its bytes in one buffer at most, and one that has left it is
+//! joined no more.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+use bytes::{Bytes, BytesMut};
+use kubernetes_wire::representation::encoding::ITEM_PREFIX_MAX;
+use kubernetes_wire::representation::{Encoding, Envelope};
+use parking_lot::Mutex;
+
+use super::StoredObject;
+use super::buffer::{Buffer, Tally};
+
+/// Leaves of more bytes are not joined: copying their few large objects one by
+/// one costs a list little, and a joined copy is made in one piece.
+const JOINED_MAX_BYTES: usize = 8 << 20;
+
+/// Which states a leaf is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lineage {
+    /// The states the store publishes.
+    Main,
+    /// A state made beside them, that shares objects with them.
+    Aside,
+}
+
+/// Neighbouring objects in key order; never empty.
+pub struct Leaf {
+    objects: Box<[Arc<StoredObject>]>,
+    memos: Mutex<Memos>,
+    tally: Arc<Tally>,
+}
+
+#[derive(Default)]
+struct Memos {
+    /// No current state has this leaf: nothing is kept in it.
+    retired: bool,
+    /// By encoding. The objects' bytes are slices of it.
+    joined: [Option<Bytes>; 2],
+    /// Few.
+    derived: Vec<Memo>,
+}
+
+struct Memo {
+    of: TypeId,
+    replaced_by: Option<Encoding>,
+    slot: Arc<dyn Any + Send + Sync>,
+}
+
+/// What a leaf's objects are made into, and could be again.
+pub trait Derived: Send + Sync + 'static {
+    /// The encoding whose bytes, once they are there, make it a waste.
+    const REPLACED_BY: Option<Encoding> = None;
+
+    /// Bytes it holds on to, roughly.
+    fn size(&self) -> usize;
+}
+
+/// Something derived, counted as long as anyone has it.
+pub struct CountedValue<T: Derived> {
+    value: T,
+    tally: Arc<Tally>,
+}
+
+impl<T: Derived> Deref for CountedValue<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: Derived> Drop for CountedValue<T> {
+    fn drop(&mut self) {
+        let size = self.value.size();
+        self.tally.derived.fetch_sub(size, Ordering::Relaxed);
+    }
+}
+
+/// Where a leaf keeps what was derived of it; `None` inside if it cannot be.
+type Slot<T> = Arc<OnceLock<Option<Arc<CountedValue<T>>>>>;
+
+impl Leaf {
+    /// `objects` are in key order and not empty.
+    pub(super) fn new(
+        objects: Box<[Arc<StoredObject>]>,
+        lineage: Lineage,
+        tally: &Arc<Tally>,
+    ) -> Arc<Self> {
+        let memos = Memos {
+            retired: lineage == Lineage::Aside,
+            ..Memos::default()
+        };
+        Arc::new(Self {
+            objects,
+            memos: Mutex::new(memos),
+            tally: tally.clone(),
+        })
+    }
+
+    pub fn objects(&self) -> &[Arc<StoredObject>] {
+        &self.objects
+    }
+
+    /// The items of all objects as they stand in a list: JSON with a comma
+    /// before each, protobuf with the key of `items` and a length. `None` if
+    /// the leaf is not of the current state or very large, or an object cannot
+    /// be written so: then items are copied one by one.
+    ///
+    /// Readers wait here for the first of them, which does the work for all.
+    pub fn joined(&self, encoding: Encoding, envelope: &Envelope) -> Option<Bytes> {
+        let mut memos = self.memos.lock();
+        let slot = encoding as usize;
+        if memos.retired || memos.joined.get(slot)?.is_some() {
+            return memos.joined.get(slot)?.clone();
+        }
+        let items = self.objects.iter().map(|o| o.item(encoding, envelope));
+        let items = items.collect::<Option<Vec<Bytes>>>()?;
+        let length: usize = items.iter().map(Bytes::len).sum();
+        if length > JOINED_MAX_BYTES {
+            return None;
+        }
+        let made = self.objects.iter().zip(&items);
+        let made = made.filter(|(object, _)| object.encoding() != encoding);
+        let derived = made.map(|(_, item)| item.len()).sum();
+        let prefixes = items.len().saturating_mul(ITEM_PREFIX_MAX);
+        let mut joined = BytesMut::with_capacity(length.saturating_add(prefixes));
+        let mut places = Vec::with_capacity(items.len());
+        for item in &items {
+            encoding.put_item_prefix(item.len(), &mut joined);
+            let start = joined.len();
+            joined.extend_from_slice(item);
+            places.push(start..joined.len());
+        }
+        let joined = joined.freeze();
+        let (first, last) = (self.objects.first()?, self.objects.last()?);
+        let (first, last) = (first.key.clone(), last.key.clone());
+        let buffer = Buffer::new(first, last, length, derived, self.tally.clone());
+        for (object, place) in self.objects.iter().zip(places) {
+            object.move_into(&buffer, encoding, joined.slice(place));
+        }
+        *memos.joined.get_mut(slot)? = Some(joined.clone());
+        memos
+            .derived
+            .retain(|memo| memo.replaced_by != Some(encoding));
+        Some(joined)
+    }
+
+    /// What `make` makes of the objects, once while the leaf is current and
+    /// memory is not short. A failure (`None`) is remembered too.
+    pub fn derived<T: Derived>(
+        &self,
+        make: impl FnOnce(&Self) -> Option<T>,
+    ) -> Option<Arc<CountedValue<T>>> {
+        let make = || {
+            let value = make(self)?;
+            let size = value.size();
+            self.tally.derived.fetch_add(size, Ordering::Relaxed);
+            let tally = self.tally.clone();
+            Some(Arc::new(CountedValue { value, tally }))
+        };
+        // Made outside the lock: that may take long, and concerns only who
+        // waits for the same thing.
+        match self.slot::<T>() {
+            Some(slot) => slot.get_or_init(make).clone(),
+            None => make(),
+        }
+    }
+
+    /// What [`derived`](Self::derived) has made and kept: nothing is made and
+    /// nobody waits.
+    pub(crate) fn derived_if_ready<T: Derived>(&self) -> Option<Arc<CountedValue<T>>> {
+        let slot = self.find::<T>(&self.memos.lock())?;
+        slot.get().cloned().flatten()
+    }
+
+    fn find<T: Derived>(&self, memos: &Memos) -> Option<Slot<T>> {
+        let id = TypeId::of::<T>();
+        let memo = memos.derived.iter().find(|memo| memo.of == id)?;
+        memo.slot.clone().downcast().ok()
+    }
+
+    fn slot<T: Derived>(&self) -> Option<Slot<T>> {
+        let mut memos = self.memos.lock();
+        if memos.retired {
+            return None;
+        }
+        if let Some(slot) = self.find::<T>(&memos) {
+            return Some(slot);
+        }
+        let slot = Arc::new(OnceLock::new());
+        memos.derived.push(Memo {
+            of: TypeId::of::<T>(),
+            replaced_by: T::REPLACED_BY,
+            slot: slot.clone(),
+        });
+        Some(slot)
+    }
+
+    /// Drops what can be made again. Joined items of the encoding that objects
+    /// came in stay: they are the only copy of the objects' bytes.
+    pub(super) fn shed(&self) {
+        let mut memos = self.memos.lock();
+        let derived = std::mem::take(&mut memos.derived);
+        let mut joined = [None, None];
+        for (encoding, (memo, shed)) in Encoding::ALL
+            .iter()
+            .zip(memos.joined.iter_mut().zip(&mut joined))
+        {
+            if self.objects.iter().all(|o| o.encoding() != *encoding) {
+                *shed = memo.take();
+            }
+        }
+        drop(memos);
+        self.objects.iter().for_each(|o| o.shed());
+        drop((derived, joined));
+    }
+
+    /// Another leaf is about to take this one's place. From here on nobody
+    /// joins it.
+    pub(super) fn retire(&self) {
+        let before = std::mem::replace(
+            &mut *self.memos.lock(),
+            Memos {
+                retired: true,
+                ..Memos::default()
+            },
+        );
+        drop(before);
+    }
+}
+
+impl fmt::Debug for Leaf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.objects.iter().map(|o| &o.key))
+            .finish()
+    }
+}

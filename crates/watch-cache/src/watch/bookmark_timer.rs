@@ -1,0 +1,88 @@
+//! When a watch sends its bookmarks and when it ends.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// kube-apiserver's bookmark period.
+const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+
+/// A watch with a deadline gets its last bookmark this long before it.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+
+/// The longest time until a deadline. Clients may ask for more than an
+/// `Instant` can hold; a watch that lasts for decades never ends in practice.
+const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
+/// The deadline of one watch and the moment of its next bookmark.
+pub(super) struct BookmarkTimer {
+    deadline: Instant,
+    next: Instant,
+    period: Duration,
+}
+
+impl BookmarkTimer {
+    pub(super) fn new(now: Instant, lasts: Duration) -> Self {
+        let deadline = after(now, lasts);
+        Self {
+            deadline,
+            next: next_bookmark(now, deadline, BOOKMARK_PERIOD),
+            period: BOOKMARK_PERIOD,
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// The deadline, or the next bookmark if that comes first.
+    pub(super) fn next_wake(&self) -> Instant {
+        self.deadline.min(self.next)
+    }
+
+    /// Whether a bookmark is due. If so, the next one is scheduled.
+    pub(super) fn take_due(&mut self, now: Instant) -> bool {
+        let due = now >= self.next;
+        if due {
+            self.next = next_bookmark(now, self.deadline, self.period);
+        }
+        due
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_period(&mut self, period: Duration, now: Instant) {
+        self.period = period;
+        self.next = next_bookmark(now, self.deadline, period);
+    }
+}
+
+fn after(now: Instant, time: Duration) -> Instant {
+    now.checked_add(time.min(LONGEST)).unwrap_or(now)
+}
+
+fn next_bookmark(now: Instant, deadline: Instant, period: Duration) -> Instant {
+    let regular = after(now, period);
+    match deadline.checked_sub(BOOKMARK_BEFORE_END) {
+        Some(last) if last > now => regular.min(last),
+        Some(_) | None => regular,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_bookmark_comes_before_the_deadline() {
+        let now = Instant::now();
+        for (lasts, first) in [(600, 60), (61, 59), (30, 28), (1, 60)] {
+            let timer = BookmarkTimer::new(now, Duration::from_secs(lasts));
+            assert_eq!(timer.next, now + Duration::from_secs(first), "{lasts}");
+        }
+        let mut timer = BookmarkTimer::new(now, Duration::from_secs(90));
+        assert!(!timer.take_due(now));
+        assert!(timer.take_due(now + BOOKMARK_PERIOD));
+        assert_eq!(timer.next, now + Duration::from_secs(88));
+        assert!(BookmarkTimer::new(now, Duration::MAX).deadline() > now);
+    }
+}

@@ -1,0 +1,165 @@
+//! Bookmarks. Their object is an empty one of the resource's kind, and how that
+//! is written only the server of the kind knows (`"spec":{"containers":null}`):
+//! the shape is learnt from one bookmark of the upstream.
+
+use std::fmt::Display;
+
+use bytes::Bytes;
+
+use super::json_envelope::{EventType, Form, watch_frame};
+use super::scan;
+
+/// Marks the bookmark that ends the initial events of a watch (KEP-3157).
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// Annotations of a bookmark besides that mark: more than the one that daemon
+/// sets have is not a bookmark we know.
+const MAX_ANNOTATIONS: usize = 4;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BookmarkTemplate {
+    form: Form,
+    /// Up to the value of `metadata`.
+    before: Bytes,
+    after: Bytes,
+    /// Keys and values, sorted, as they are written. A daemon set has one even
+    /// when empty: `"deprecated.daemonset.template.generation":"0"`.
+    annotations: Vec<(Bytes, Bytes)>,
+    /// Servers before 1.35 write `"creationTimestamp":null`.
+    creation_timestamp: bool,
+}
+
+impl BookmarkTemplate {
+    /// From the object of a bookmark event. `None` if it holds what a bookmark
+    /// is not known to hold.
+    pub fn learn(object: &[u8]) -> Option<Self> {
+        let object = object.trim_ascii();
+        let span = scan::find(object, &["metadata"])?;
+        let mut creation_timestamp = false;
+        let mut annotations = Vec::new();
+        for member in scan::members(object.get(span.clone())?) {
+            let member = member.ok()?;
+            match (member.key, member.value) {
+                (b"resourceVersion", [b'"', ..]) => {}
+                (b"annotations", value) => {
+                    for annotation in scan::members(value) {
+                        let annotation = annotation.ok()?;
+                        if annotation.key != INITIAL_EVENTS_END.as_bytes() {
+                            annotations.push((
+                                Bytes::copy_from_slice(annotation.key),
+                                Bytes::copy_from_slice(annotation.value),
+                            ));
+                        }
+                    }
+                }
+                (b"creationTimestamp", b"null") => creation_timestamp = true,
+                _ => return None,
+            }
+        }
+        if annotations.len() > MAX_ANNOTATIONS {
+            return None;
+        }
+        Some(Self {
+            form: Form::detect(object)?,
+            annotations,
+            before: Bytes::copy_from_slice(object.get(..span.start)?),
+            after: Bytes::copy_from_slice(object.get(span.end..)?),
+            creation_timestamp,
+        })
+    }
+
+    /// The object of a bookmark.
+    pub fn object(&self, resource_version: impl Display, initial_events_end: bool) -> Vec<u8> {
+        let version = format!("\"resourceVersion\":\"{resource_version}\"");
+        let annotations = self.annotations_member(initial_events_end);
+        let annotations = annotations.as_deref();
+        let creation = self
+            .creation_timestamp
+            .then_some(&b"\"creationTimestamp\":null"[..]);
+        let members = match self.form {
+            Form::Struct => [Some(version.as_bytes()), creation, annotations],
+            Form::Map => [annotations, creation, Some(version.as_bytes())],
+        };
+        let members: Vec<&[u8]> = members.into_iter().flatten().collect();
+        [
+            &self.before[..],
+            b"{",
+            &members.join(&b","[..]),
+            b"}",
+            &self.after[..],
+        ]
+        .concat()
+    }
+
+    /// `"annotations":{…}`, if there are any.
+    fn annotations_member(&self, initial_events_end: bool) -> Option<Vec<u8>> {
+        let mut all: Vec<(&[u8], &[u8])> = self
+            .annotations
+            .iter()
+            .map(|(key, value)| (&key[..], &value[..]))
+            .collect();
+        if initial_events_end {
+            all.push((INITIAL_EVENTS_END.as_bytes(), b"\"true\""));
+            all.sort_unstable();
+        }
+        let members: Vec<Vec<u8>> = all
+            .into_iter()
+            .map(|(key, value)| [b"\"", key, b"\":", value].concat())
+            .collect();
+        let members = members.join(&b","[..]);
+        (!members.is_empty()).then(|| [b"\"annotations\":{", &members[..], b"}"].concat())
+    }
+
+    /// The whole event.
+    pub fn frame(&self, resource_version: impl Display, initial_events_end: bool) -> Bytes {
+        watch_frame(
+            EventType::Bookmark,
+            &self.object(resource_version, initial_events_end),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bookmarks of kube-apiserver 1.36.
+    #[test]
+    fn learnt_bookmarks_come_out_as_they_were() {
+        for (plain, end) in [
+            (
+                r#"{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"387"},"spec":{"containers":null},"status":{}}"#,
+                r#"{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"387","annotations":{"k8s.io/initial-events-end":"true"}},"spec":{"containers":null},"status":{}}"#,
+            ),
+            (
+                r#"{"kind":"Secret","apiVersion":"v1","metadata":{"resourceVersion":"387"}}"#,
+                r#"{"kind":"Secret","apiVersion":"v1","metadata":{"resourceVersion":"387","annotations":{"k8s.io/initial-events-end":"true"}}}"#,
+            ),
+            (
+                r#"{"kind":"DaemonSet","apiVersion":"apps/v1","metadata":{"resourceVersion":"387","annotations":{"deprecated.daemonset.template.generation":"0"}},"status":{}}"#,
+                r#"{"kind":"DaemonSet","apiVersion":"apps/v1","metadata":{"resourceVersion":"387","annotations":{"deprecated.daemonset.template.generation":"0","k8s.io/initial-events-end":"true"}},"status":{}}"#,
+            ),
+            (
+                r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"resourceVersion":"387"}}"#,
+                r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion":"387"}}"#,
+            ),
+        ] {
+            for from in [plain, end] {
+                let template = BookmarkTemplate::learn(from.as_bytes()).unwrap();
+                assert_eq!(template.object(387, false), plain.as_bytes());
+                assert_eq!(template.object(387, true), end.as_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn strange_bookmarks_are_refused() {
+        for strange in [
+            r#"{"kind":"Pod","metadata":{"resourceVersion":"1","name":"x"}}"#,
+            r#"{"kind":"Pod","metadata":{"resourceVersion":"1","annotations":{"a":"b","c":"d","e":"f","g":"h","i":"j"}}}"#,
+            r#"{"kind":"Pod"}"#,
+        ] {
+            assert_eq!(BookmarkTemplate::learn(strange.as_bytes()), None);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! PartialObjectMetadata as a protobuf message.
+
+use bytes::Bytes;
+
+use super::partial_object_metadata::{self, Metadata};
+use super::{Encoding, Envelope, transcode};
+use crate::api::protobuf_wire::{Fields, Value, field_len};
+use crate::negotiation::MetaVersion;
+use crate::schema::Schema;
+
+/// `metadata` of every object, and of PartialObjectMetadata.
+const METADATA: u64 = 1;
+
+/// The message of an object as it stands in a list. `None` if its metadata
+/// holds what we do not know.
+pub fn of(
+    encoding: Encoding,
+    item: &Bytes,
+    envelope: &Envelope,
+    version: MetaVersion,
+) -> Option<Bytes> {
+    if encoding == Encoding::Protobuf && !partial_object_metadata::hides_annotations(envelope) {
+        // The one field that both messages have.
+        return match Fields::new(item).next()?.ok()? {
+            (METADATA, Value::Bytes(metadata)) => Some(item.slice(..field_len(metadata.len()))),
+            _ => None,
+        };
+    }
+    let metadata = match encoding {
+        Encoding::Json => Metadata::find(item, envelope),
+        Encoding::Protobuf => Metadata::of_message(item, envelope),
+    }?;
+    let json = metadata.object(item, version).concat();
+    let kind = Schema::builtin().kind(version.api_version(), "PartialObjectMetadata")?;
+    let mut out = Vec::new();
+    transcode::to_protobuf(kind, &json, &mut out).ok()?;
+    Some(out.into())
+}

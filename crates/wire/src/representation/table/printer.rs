@@ -1,0 +1,365 @@
+//! Prints the objects of one resource as rows of a Table.
+
+use std::iter;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+
+use super::{CustomColumn, Printed, PrintedRow, Row, columns, core, custom};
+use crate::api::GroupVersionResource;
+use crate::negotiation::{IncludeObject, MetaVersion};
+use crate::representation::json_envelope::{Envelope, Form, ListMeta};
+use crate::representation::partial_object_metadata::Metadata;
+use crate::representation::scan;
+
+/// The object holds what only its server can print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the object cannot be printed with certainty")]
+pub struct NotPrintable;
+
+impl From<serde_json::Error> for NotPrintable {
+    fn from(_: serde_json::Error) -> Self {
+        Self
+    }
+}
+
+impl From<chrono::ParseError> for NotPrintable {
+    fn from(_: chrono::ParseError) -> Self {
+        Self
+    }
+}
+
+pub(super) type PrintRow = fn(&[u8]) -> Result<Row, NotPrintable>;
+
+/// Prints the objects of one resource.
+#[derive(Clone, Debug)]
+pub struct Printer {
+    /// `columnDefinitions`, a JSON array.
+    pub(super) columns: String,
+    cells: Arc<Cells>,
+    pub(super) quirks: Quirks,
+    /// An object of a watch could not be printed.
+    baffled: Arc<AtomicBool>,
+}
+
+/// What the server of one resource does otherwise than all others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Quirks {
+    /// Rows are sorted by this, not as they come.
+    pub(super) order: Option<Order>,
+    /// Each event of a watch tells the columns.
+    pub(super) repeats_columns: bool,
+}
+
+pub(super) type Order = fn(&[u8]) -> Result<(i64, String), NotPrintable>;
+
+/// How a printer makes an object's cells, whatever their columns are called.
+#[derive(Debug)]
+pub struct Cells(Source);
+
+#[derive(Debug)]
+pub(super) enum Source {
+    BuiltIn(PrintRow),
+    Custom(Vec<custom::Column>),
+    /// Name and Created At.
+    Default,
+}
+
+impl Cells {
+    /// Whether rows of the one are rows of the other.
+    pub fn are(self: &Arc<Self>, other: &Arc<Self>) -> bool {
+        Arc::ptr_eq(self, other)
+            || match (&self.0, &other.0) {
+                (Source::Custom(ours), Source::Custom(theirs)) => ours == theirs,
+                _ => false,
+            }
+    }
+
+    /// The cells of an object, whole or as it stands in a list.
+    pub fn row(&self, object: &[u8]) -> Result<Row, NotPrintable> {
+        match &self.0 {
+            Source::BuiltIn(print) => print(object),
+            Source::Custom(columns) => custom::row(columns, object),
+            Source::Default => core::print_default(object),
+        }
+    }
+
+    /// Rows of several objects, to be kept. An object that could not be had is
+    /// one that cannot be printed.
+    pub fn rows(
+        &self,
+        objects: impl Iterator<Item = Option<Bytes>>,
+    ) -> Result<Printed, NotPrintable> {
+        let mut printed = Printed::default();
+        for object in objects {
+            let object = object.ok_or(NotPrintable)?;
+            printed.push(&self.row(&object)?, ends_initial_events(&object));
+        }
+        printed.shrink();
+        Ok(printed)
+    }
+}
+
+/// How a client wants its Table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TableOptions {
+    pub version: MetaVersion,
+    pub include: IncludeObject,
+}
+
+impl Printer {
+    /// The printer of a built-in resource, if we have it.
+    pub fn builtin(gvr: &GroupVersionResource) -> Option<&'static Self> {
+        columns::printer(gvr)
+    }
+
+    /// The printer of a custom resource, from the `additionalPrinterColumns` of
+    /// its version. `None` if one of them is beyond our JSONPath.
+    pub fn from_crd_columns(columns: &[CustomColumn]) -> Option<Self> {
+        custom::printer(columns)
+    }
+
+    /// Name and Created At: what servers show of kinds that have no printer.
+    /// For servers of our own; what another server shows, it knows.
+    pub fn default_columns() -> &'static Self {
+        columns::default_printer()
+    }
+
+    /// This printer under the columns of a server's own Table, as their
+    /// descriptions differ between versions. `None` if that Table has other
+    /// columns than we print: the server is of a version we do not know.
+    pub fn with_columns_of(&self, table: &[u8]) -> Option<Self> {
+        let columns = scan::get(table, &["columnDefinitions"])?;
+        let shape = |json: &[u8]| -> Option<Vec<Vec<u8>>> {
+            let mut all = Vec::new();
+            for column in scan::elements(json) {
+                let (_, column) = column.ok()?;
+                let part = |key| scan::get(column, &[key]).map(<[u8]>::to_vec);
+                all.push(
+                    [
+                        part("name")?,
+                        part("type")?,
+                        part("format")?,
+                        part("priority")?,
+                    ]
+                    .concat(),
+                );
+            }
+            Some(all)
+        };
+        if shape(columns)? != shape(self.columns.as_bytes())? {
+            return None;
+        }
+        Some(Self {
+            columns: String::from_utf8(columns.to_vec()).ok()?,
+            cells: self.cells.clone(),
+            quirks: self.quirks,
+            baffled: Arc::default(),
+        })
+    }
+
+    /// Whether a server's own Table has these columns to the byte.
+    pub fn has_columns_of(&self, table: &[u8]) -> bool {
+        scan::get(table, &["columnDefinitions"]) == Some(self.columns.as_bytes())
+    }
+
+    pub(super) fn new(columns: String, source: Source) -> Self {
+        Self {
+            columns,
+            cells: Arc::new(Cells(source)),
+            quirks: Quirks::default(),
+            baffled: Arc::default(),
+        }
+    }
+
+    pub fn cells(&self) -> &Arc<Cells> {
+        &self.cells
+    }
+
+    /// Whether rows come in another order than objects: see [`Printer::sort`].
+    pub fn sorts(&self) -> bool {
+        self.quirks.order.is_some()
+    }
+
+    /// The objects of a list in the order of their rows.
+    pub fn sort(&self, fragments: Vec<Bytes>) -> Result<Vec<Bytes>, NotPrintable> {
+        let Some(order) = self.quirks.order else {
+            return Ok(fragments);
+        };
+        let mut keyed = Vec::with_capacity(fragments.len());
+        for fragment in fragments {
+            keyed.push((order(&fragment)?, fragment));
+        }
+        keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(keyed.into_iter().map(|(_, fragment)| fragment).collect())
+    }
+
+    /// False once a watch had to end because one of its objects cannot be
+    /// printed here: another one would end there, too.
+    pub fn can_watch(&self) -> bool {
+        !self.baffled.load(Ordering::Relaxed)
+    }
+
+    /// The body of a LIST.
+    pub fn list<'a>(
+        &self,
+        meta: &ListMeta,
+        fragments: impl Iterator<Item = &'a Bytes>,
+        envelope: &Envelope,
+        options: TableOptions,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<u8>, NotPrintable> {
+        let fragments = self.sort(fragments.cloned().collect())?;
+        let empty = fragments.is_empty();
+        let mut out = self.list_prefix(meta, options.version, empty);
+        let rows = RowWriter::new(envelope, options, now);
+        for (i, fragment) in fragments.iter().enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            rows.print(&self.cells, fragment, |text| out.extend_from_slice(text))?;
+        }
+        out.extend_from_slice(self.list_suffix(empty));
+        Ok(out)
+    }
+
+    /// The body of a GET.
+    pub fn single(
+        &self,
+        fragment: &Bytes,
+        envelope: &Envelope,
+        options: TableOptions,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<u8>, NotPrintable> {
+        let mut out = self.event_object(fragment, envelope, options, true, now)?;
+        out.push(b'\n');
+        Ok(out)
+    }
+
+    /// The object of a watch event, bookmarks included: a Table of one row. Only
+    /// the first event of a watch tells the columns.
+    pub fn event_object(
+        &self,
+        fragment: &Bytes,
+        envelope: &Envelope,
+        options: TableOptions,
+        first: bool,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<u8>, NotPrintable> {
+        let version = scan::text_at(fragment, &["metadata", "resourceVersion"]);
+        let meta = ListMeta::at(version.unwrap_or_default());
+        let columns = first || self.quirks.repeats_columns;
+        let mut out = self.prefix(&meta.to_json(Form::Struct), options.version, columns);
+        let rows = RowWriter::new(envelope, options, now);
+        rows.print(&self.cells, fragment, |text| out.extend_from_slice(text))
+            .inspect_err(|_| self.baffled.store(true, Ordering::Relaxed))?;
+        out.extend_from_slice(b"]}");
+        Ok(out)
+    }
+
+    /// What stands before the first row of a list.
+    pub fn list_prefix(&self, meta: &ListMeta, version: MetaVersion, empty: bool) -> Vec<u8> {
+        let mut out = self.prefix(&meta.to_json(Form::Struct), version, true);
+        if self.writes_null(empty) {
+            out.truncate(out.len().saturating_sub(1));
+            out.extend_from_slice(b"null");
+        }
+        out
+    }
+
+    /// What stands after the last row of a list.
+    pub fn list_suffix(&self, empty: bool) -> &'static [u8] {
+        if self.writes_null(empty) {
+            b"}\n"
+        } else {
+            b"]}\n"
+        }
+    }
+
+    /// Upstream's default printer leaves the rows of an empty list nil; the
+    /// others make an empty slice.
+    fn writes_null(&self, empty: bool) -> bool {
+        empty && matches!(self.cells.0, Source::Default)
+    }
+
+    fn prefix(&self, meta: &str, version: MetaVersion, columns: bool) -> Vec<u8> {
+        let columns = if columns { &self.columns } else { "null" };
+        format!(
+            "{{\"kind\":\"Table\",\"apiVersion\":\"{}\",\"metadata\":{meta},\"columnDefinitions\":{columns},\"rows\":[",
+            version.api_version()
+        )
+        .into_bytes()
+    }
+}
+
+/// Writes rows with what they carry of their objects.
+#[derive(Clone, Copy, Debug)]
+pub struct RowWriter<'a> {
+    envelope: &'a Envelope,
+    options: TableOptions,
+    now: DateTime<Utc>,
+}
+
+impl<'a> RowWriter<'a> {
+    pub fn new(envelope: &'a Envelope, options: TableOptions, now: DateTime<Utc>) -> Self {
+        Self {
+            envelope,
+            options,
+            now,
+        }
+    }
+
+    /// A row that was printed before, of an object whose metadata may be known.
+    pub fn write(
+        &self,
+        row: PrintedRow<'_>,
+        fragment: &Bytes,
+        metadata: Option<&Metadata>,
+        out: impl FnMut(&[u8]),
+    ) -> Result<(), NotPrintable> {
+        match self.options.include {
+            IncludeObject::None if !row.marked => row.write(self.now, &[b"null"], out),
+            IncludeObject::Object => {
+                let [prefix, rest] = self.envelope.object_parts(fragment);
+                row.write(self.now, &[&prefix, &rest], out);
+            }
+            IncludeObject::None | IncludeObject::Metadata => {
+                let found;
+                let metadata = match metadata {
+                    Some(metadata) => metadata,
+                    None => {
+                        found = Metadata::find(fragment, self.envelope).ok_or(NotPrintable)?;
+                        &found
+                    }
+                };
+                let object = metadata.object(fragment, self.options.version);
+                row.write(self.now, &object, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// The row of an object.
+    pub fn print(
+        &self,
+        cells: &Cells,
+        fragment: &Bytes,
+        mut out: impl FnMut(&[u8]),
+    ) -> Result<(), NotPrintable> {
+        let printed = cells.rows(iter::once(Some(fragment.clone())))?;
+        for row in printed.rows() {
+            self.write(row, fragment, None, &mut out)?;
+        }
+        Ok(())
+    }
+}
+
+/// The bookmark that ends the initial events of a watch is known by its
+/// annotation, so that its row has the metadata even where none was asked for.
+/// Other objects with the annotation are shown like it.
+fn ends_initial_events(object: &[u8]) -> bool {
+    let annotation = ["metadata", "annotations", "k8s.io/initial-events-end"];
+    scan::get(object, &annotation) == Some(b"\"true\"")
+}

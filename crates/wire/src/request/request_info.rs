@@ -1,0 +1,220 @@
+//! What a request asks for: the reading of method, path and query that
+//! k8s.io/apiserver makes in `endpoints/request/requestinfo.go`. Authorization,
+//! routing and metrics all rest on it, so it must agree with upstream's even
+//! for paths that nobody serves.
+
+use http::Method;
+
+use super::path;
+use crate::api::{Attributes, GroupVersionResource, ListOptions, Query};
+
+/// Prefixes under which resources live; the first has no group in its paths.
+const API_PREFIXES: [&str; 2] = ["api", "apis"];
+
+/// Verbs that legacy paths name themselves: `/api/v1/watch/pods`.
+pub(super) const PATH_VERBS: [&str; 2] = ["proxy", "watch"];
+
+/// `/namespaces/N/status` is about the namespace, `/namespaces/N/pods` is not.
+const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
+
+/// Verbs whose selectors an authorizer may look at (KEP-4601).
+const VERBS_WITH_SELECTORS: [&str; 3] = ["list", "watch", "deletecollection"];
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestInfoError {
+    /// Go's HTTP server answers 400 before any handler sees the request.
+    #[error("invalid URL escape in the path")]
+    BadEscape,
+    /// `/api/v1/watch` alone. kube-apiserver answers 500 with this text and the
+    /// URL after it.
+    #[error("unable to determine kind and namespace from url")]
+    NoKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestInfo {
+    pub method: Method,
+    /// Percent-decoded.
+    pub path: String,
+    /// Lower case. For non-resource requests the method; empty for a method
+    /// that resources do not have.
+    pub verb: String,
+    pub is_resource_request: bool,
+    /// `api`, `apis` or empty.
+    pub api_prefix: &'static str,
+    /// All empty for non-resource requests.
+    pub gvr: GroupVersionResource,
+    /// For `/namespaces/N` itself, N too.
+    pub namespace: String,
+    /// From the path, or of a `metadata.name=` field selector of a list or watch.
+    pub name: String,
+    pub subresource: String,
+    /// Resource, name, subresource and whatever follows.
+    pub parts: Vec<String>,
+    /// As written; of list, watch and deletecollection alone.
+    pub field_selector: String,
+    pub label_selector: String,
+    canonical: bool,
+    /// Whether `watch` is in the path: `/api/v1/watch/pods`.
+    verb_via_path: bool,
+    /// The `watch` query parameter, which metrics look at whatever the verb.
+    pub(super) asks_watch: bool,
+}
+
+impl RequestInfo {
+    /// `path` as it stands in the request line, without the query.
+    pub fn parse(method: &Method, path: &str, query: &Query) -> Result<Self, RequestInfoError> {
+        let decoded = path::decode(path).ok_or(RequestInfoError::BadEscape)?;
+        let mut info = Self {
+            method: method.clone(),
+            verb: method.as_str().to_ascii_lowercase(),
+            is_resource_request: false,
+            api_prefix: "",
+            gvr: GroupVersionResource::new("", "", ""),
+            namespace: String::new(),
+            name: String::new(),
+            subresource: String::new(),
+            parts: Vec::new(),
+            field_selector: String::new(),
+            label_selector: String::new(),
+            canonical: path::is_canonical(path),
+            verb_via_path: false,
+            asks_watch: query.truthy("watch"),
+            path: decoded.clone(),
+        };
+        info.read_path(&path::split(&decoded))?;
+        if info.is_resource_request {
+            info.read_query(query);
+        }
+        Ok(info)
+    }
+
+    fn read_path(&mut self, parts: &[&str]) -> Result<(), RequestInfoError> {
+        if parts.len() < 3 {
+            return Ok(());
+        }
+        let Some((first, mut rest)) = parts.split_first() else {
+            return Ok(());
+        };
+        let Some(prefix) = API_PREFIXES.iter().find(|p| *p == first) else {
+            return Ok(());
+        };
+        self.api_prefix = prefix;
+        if *prefix == "apis" {
+            match rest {
+                [group, tail @ ..] if tail.len() >= 2 => {
+                    self.gvr.group = (*group).to_owned();
+                    rest = tail;
+                }
+                _ => return Ok(()),
+            }
+        }
+        let Some((version, mut rest)) = rest.split_first() else {
+            return Ok(());
+        };
+        self.is_resource_request = true;
+        self.gvr.version = (*version).to_owned();
+
+        match rest {
+            [verb] if PATH_VERBS.contains(verb) => return Err(RequestInfoError::NoKind),
+            [verb, tail @ ..] if PATH_VERBS.contains(verb) => {
+                self.verb = (*verb).to_owned();
+                self.verb_via_path = true;
+                rest = tail;
+            }
+            _ => self.verb = resource_verb(&self.method).to_owned(),
+        }
+
+        if let ["namespaces", namespace, tail @ ..] = rest {
+            self.namespace = (*namespace).to_owned();
+            if tail
+                .first()
+                .is_some_and(|next| !NAMESPACE_SUBRESOURCES.contains(next))
+            {
+                rest = tail;
+            }
+        }
+
+        self.parts = rest.iter().map(|p| (*p).to_owned()).collect();
+        let part = |i: usize| self.parts.get(i).cloned().unwrap_or_default();
+        self.gvr.resource = part(0);
+        self.name = part(1);
+        // What follows a proxied name is the path behind the proxy.
+        if self.verb != "proxy" {
+            self.subresource = part(2);
+        }
+        Ok(())
+    }
+
+    fn read_query(&mut self, query: &Query) {
+        if self.name.is_empty() && self.verb == "get" {
+            // Options that do not decode are the handler's to complain about;
+            // here they only lose their field selector.
+            let options = ListOptions::from_query(query).ok();
+            self.verb = if self.asks_watch { "watch" } else { "list" }.to_owned();
+            let name = options
+                .as_ref()
+                .and_then(|o| o.field_selector.required("metadata.name"));
+            if let Some(name) = name.filter(|name| is_path_segment_name(name)) {
+                self.name = name.to_owned();
+            }
+        }
+        if self.name.is_empty() && self.verb == "delete" {
+            self.verb = "deletecollection".to_owned();
+        }
+        // A watch of one object by a legacy path does not honour selectors, so
+        // none may be authorized for it.
+        if !self.verb_via_path && VERBS_WITH_SELECTORS.contains(&self.verb.as_str()) {
+            let text = |key| query.get(key).unwrap_or_default().to_owned();
+            self.field_selector = text("fieldSelector");
+            self.label_selector = text("labelSelector");
+        }
+    }
+
+    /// Whether the path is written in the one plain form: the cache answers no
+    /// other, because upstream's router has its own view of `//`, `..`, a slash
+    /// at the end and escapes.
+    pub fn is_canonical(&self) -> bool {
+        self.canonical
+    }
+
+    /// Whether the path is a legacy one that names its verb, `/api/v1/watch/…`.
+    pub fn is_verb_via_path(&self) -> bool {
+        self.verb_via_path
+    }
+
+    pub fn attributes(&self) -> Attributes {
+        if self.is_resource_request {
+            Attributes::Resource {
+                verb: self.verb.clone(),
+                gvr: self.gvr.clone(),
+                namespace: self.namespace.clone(),
+                name: self.name.clone(),
+                subresource: self.subresource.clone(),
+                field_selector: self.field_selector.clone(),
+                label_selector: self.label_selector.clone(),
+            }
+        } else {
+            Attributes::NonResource {
+                verb: self.verb.clone(),
+                path: self.path.clone(),
+            }
+        }
+    }
+}
+
+fn resource_verb(method: &Method) -> &'static str {
+    match method.as_str() {
+        "POST" => "create",
+        "GET" | "HEAD" => "get",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" => "delete",
+        _ => "",
+    }
+}
+
+/// apimachinery `content.IsPathSegmentName`.
+fn is_path_segment_name(name: &str) -> bool {
+    name != "." && name != ".." && !name.contains(['/', '%'])
+}

@@ -1,0 +1,399 @@
+//! Bearer tokens: asked of the API server by TokenReview, remembered by digest.
+//!
+//! A token says nothing of its caller before it was asked about, so the
+//! questions of strangers are told apart by their addresses. Tokens that were
+//! good before are asked about apart from them, and told apart by their users:
+//! a flood of invented tokens delays those of nobody who has worked here
+//! lately, and of strangers only those from its own address. Behind a front
+//! proxy all callers have one address; but who is named by it needs no review.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use apifront_upstream::review::{
+    self, AnswerCache, FairQueue, Key, QueueLimits, ReviewClient, ReviewError, SingleFlight,
+};
+use kubernetes_wire::api::UserInfo;
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+
+use super::jwt_expiry;
+use super::metrics::AuthnMetrics;
+use super::remote_address::Address;
+use super::token_review::{Answer, PATH, Question as Review};
+
+/// Good tokens remembered: 5,000 nodes and 10,000 namespaces with a margin of
+/// two, kube-apiserver's own reckoning.
+const MAX_ACCEPTED: usize = 32_768;
+
+/// Bad tokens remembered, apart from the good ones, which a flood of them
+/// therefore leaves alone. One that is forgotten costs its caller a review.
+const MAX_REJECTED: usize = 8192;
+
+/// How long a token that was good is known as such: the life of a service
+/// account's token. Longer than its answer is believed, it only finds out in
+/// which queue the token is asked about again.
+const KNOWN_FOR: Duration = Duration::from_secs(3600);
+
+/// Reviews of tokens never seen before. The 16 of one address are enough for
+/// thousands a second; 512 wait, as after a restart the pods of some nodes
+/// behind one address do. More get a 429 with Retry-After, which clients obey:
+/// 401 would make them throw away tokens that may be good.
+const OF_STRANGERS: QueueLimits = QueueLimits {
+    at_a_time: 32,
+    at_a_time_of_one: 16,
+    waiting: 4096,
+    waiting_of_one: 512,
+};
+
+/// Reviews of tokens that were good before. The pods of a DaemonSet are one
+/// user with a token each, so many may wait.
+const OF_KNOWN: QueueLimits = QueueLimits {
+    at_a_time: 32,
+    at_a_time_of_one: 16,
+    waiting: 4096,
+    waiting_of_one: 2048,
+};
+
+/// Bytes of the API server's reason that are remembered of a bad token.
+const MAX_REASON_BYTES: usize = 512;
+
+/// How long an answer is believed. Zero: not at all. Applied when it is read,
+/// so that a reload holds for answers that came before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenReviewSettings {
+    pub success_ttl: Duration,
+    pub failure_ttl: Duration,
+}
+
+/// What the API server says of a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenOutcome {
+    User(UserInfo),
+    /// With the API server's reason, which may be empty.
+    Rejected(String),
+}
+
+/// A good token, until it says itself that it is none any more.
+#[derive(Clone)]
+struct Accepted {
+    outcome: Arc<TokenOutcome>,
+    user: Arc<str>,
+    expires: Option<Instant>,
+}
+
+pub struct TokenAuthenticator {
+    reviewer: Arc<Reviewer>,
+    in_flight: SingleFlight<Key, Result<Arc<TokenOutcome>, ReviewError>>,
+}
+
+/// Asks, and remembers.
+struct Reviewer {
+    client: Arc<dyn ReviewClient>,
+    strangers: Arc<FairQueue<Address>>,
+    known: Arc<FairQueue<Arc<str>>>,
+    accepted: AnswerCache<Arc<str>, Accepted>,
+    rejected: AnswerCache<Address, Arc<TokenOutcome>>,
+    metrics: AuthnMetrics,
+}
+
+/// A token, and in whose turn it is asked about.
+struct Question {
+    key: Key,
+    token: String,
+    from: Address,
+    /// The user it was good for.
+    known: Option<Arc<str>>,
+    settings: TokenReviewSettings,
+}
+
+impl TokenAuthenticator {
+    pub fn new(client: Arc<dyn ReviewClient>, metrics: AuthnMetrics) -> Self {
+        let now = Instant::now();
+        Self {
+            reviewer: Arc::new(Reviewer {
+                client,
+                strangers: FairQueue::new(OF_STRANGERS),
+                known: FairQueue::new(OF_KNOWN),
+                accepted: AnswerCache::new(MAX_ACCEPTED, now),
+                rejected: AnswerCache::new(MAX_REJECTED, now),
+                metrics,
+            }),
+            in_flight: SingleFlight::default(),
+        }
+    }
+
+    /// Requests with the same token share one review. A review that could not
+    /// be made is not remembered.
+    pub async fn authenticate(
+        &self,
+        token: &str,
+        from: Address,
+        settings: TokenReviewSettings,
+    ) -> Result<Arc<TokenOutcome>, ReviewError> {
+        // The digest keeps tokens out of memory.
+        let key: Key = Sha256::digest(token).into();
+        let now = Instant::now();
+        let believed = |asked: Instant, ttl| now.saturating_duration_since(asked) < ttl;
+        let mut known = None;
+        if let Some((accepted, asked)) = self.reviewer.accepted.get(&key, now) {
+            let is_alive = accepted.expires.is_none_or(|end| now < end);
+            if is_alive && believed(asked, settings.success_ttl) {
+                self.reviewer.metrics.token_cache(true);
+                return Ok(accepted.outcome);
+            }
+            known = Some(accepted.user).filter(|_| believed(asked, KNOWN_FOR));
+        } else if let Some((outcome, asked)) = self.reviewer.rejected.get(&key, now)
+            && believed(asked, settings.failure_ttl)
+        {
+            self.reviewer.metrics.token_cache(true);
+            return Ok(outcome);
+        }
+        self.reviewer.metrics.token_cache(false);
+        let question = Question {
+            key,
+            token: token.to_owned(),
+            from,
+            known,
+            settings,
+        };
+        let asked = self.in_flight.ask(key, self.reviewer.clone().ask(question));
+        asked.await
+    }
+}
+
+impl Reviewer {
+    async fn ask(self: Arc<Self>, question: Question) -> Result<Arc<TokenOutcome>, ReviewError> {
+        let asked = Instant::now();
+        let reviewed = self.review(&question).await;
+        if matches!(reviewed, Err(ReviewError::QueueFull)) {
+            self.metrics.refused();
+        }
+        let outcome = Arc::new(reviewed?);
+        let Question {
+            key,
+            from,
+            settings,
+            ..
+        } = question;
+        match &*outcome {
+            TokenOutcome::User(user) => {
+                let expires = remaining(&question.token, SystemTime::now())
+                    .and_then(|left| asked.checked_add(left));
+                let user: Arc<str> = user.name.as_str().into();
+                let accepted = Accepted {
+                    outcome: outcome.clone(),
+                    user: user.clone(),
+                    expires,
+                };
+                let longest = settings.success_ttl.max(KNOWN_FOR);
+                self.accepted.insert(key, user, accepted, asked, longest);
+                self.rejected.remove(&key);
+            }
+            TokenOutcome::Rejected(_) => {
+                let longest = settings.failure_ttl;
+                self.rejected
+                    .insert(key, from, outcome.clone(), asked, longest);
+                self.accepted.remove(&key);
+            }
+        }
+        Ok(outcome)
+    }
+
+    async fn review(&self, question: &Question) -> Result<TokenOutcome, ReviewError> {
+        let body = review::body(&Review::new(&question.token))?;
+        let client = &*self.client;
+        let answer: Answer = match &question.known {
+            Some(user) => review::create(client, &self.known, user, PATH, body).await?,
+            None => review::create(client, &self.strangers, &question.from, PATH, body).await?,
+        };
+        Ok(match answer.user() {
+            Ok(user) => TokenOutcome::User(user),
+            Err(mut reason) => {
+                reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
+                TokenOutcome::Rejected(reason)
+            }
+        })
+    }
+}
+
+/// How long the token says that it lives. `None`: it does not say.
+fn remaining(token: &str, now: SystemTime) -> Option<Duration> {
+    let expiry = jwt_expiry::expiry(token)?;
+    Some(expiry.duration_since(now).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
+    use base64::Engine;
+    use bytes::Bytes;
+    use futures::FutureExt;
+    use futures::future::BoxFuture;
+    use http::StatusCode;
+    use serde_json::{Value, json};
+    use tokio::time::advance;
+
+    use super::*;
+
+    const SETTINGS: TokenReviewSettings = TokenReviewSettings {
+        success_ttl: Duration::from_secs(10),
+        failure_ttl: Duration::from_secs(10),
+    };
+
+    /// Knows tokens that contain `good`, as jane's; never answers about those
+    /// that begin with `slow`.
+    #[derive(Default)]
+    struct Server(AtomicUsize);
+
+    #[async_trait]
+    impl ReviewClient for Server {
+        async fn create_review(
+            &self,
+            _: &str,
+            body: Bytes,
+        ) -> Result<(StatusCode, Bytes), ReviewError> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            let review: Value = serde_json::from_slice(&body).unwrap();
+            let token = review["spec"]["token"].as_str().unwrap();
+            if token.starts_with("slow") {
+                std::future::pending::<()>().await;
+            }
+            let good = token.contains("good");
+            let status = json!({ "status": {
+                "authenticated": good,
+                "user": if good { json!({ "username": "jane" }) } else { json!({}) },
+            }});
+            Ok((StatusCode::CREATED, status.to_string().into()))
+        }
+    }
+
+    struct World {
+        server: Arc<Server>,
+        tokens: TokenAuthenticator,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let server = Arc::new(Server::default());
+            let metrics = AuthnMetrics::register(&prometheus::Registry::new()).unwrap();
+            Self {
+                tokens: TokenAuthenticator::new(server.clone(), metrics),
+                server,
+            }
+        }
+
+        /// How often the API server was asked about this.
+        async fn calls(&self, token: &str, settings: TokenReviewSettings) -> usize {
+            let before = self.server.0.load(Ordering::Relaxed);
+            let _ = self.tokens.authenticate(token, from(1), settings).await;
+            self.server.0.load(Ordering::Relaxed) - before
+        }
+
+        /// Asks about so many tokens at once, without an answer: who waits, and
+        /// the codes of who need not.
+        fn flood(&self, from: Address, count: usize) -> (Vec<BoxFuture<'_, u16>>, Vec<u16>) {
+            let (mut waiting, mut refused) = (Vec::new(), Vec::new());
+            for n in 0..count {
+                let token = format!("slow-{from:?}-{n}");
+                let mut asked = async move {
+                    let outcome = self.tokens.authenticate(&token, from, SETTINGS).await;
+                    outcome.map_or_else(|error| error.to_status().code, |_| 200)
+                }
+                .boxed();
+                match (&mut asked).now_or_never() {
+                    Some(code) => refused.push(code),
+                    None => waiting.push(asked),
+                }
+            }
+            (waiting, refused)
+        }
+    }
+
+    fn from(host: u8) -> Address {
+        Some(IpAddr::from([10, 0, 0, host])).into()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_of_random_tokens_does_not_delay_others() {
+        let world = World::new();
+        assert_eq!(world.calls("good", SETTINGS).await, 1);
+        let (flood, refused) = world.flood(from(66), 2000);
+        let room = OF_STRANGERS.at_a_time_of_one + OF_STRANGERS.waiting_of_one;
+        assert_eq!((flood.len(), refused.len()), (room, 2000 - room));
+        assert!(refused.iter().all(|code| *code == 429));
+        // Strangers from elsewhere have turns.
+        assert_eq!(world.calls("another good one", SETTINGS).await, 1);
+        // Many addresses together leave them none, but known tokens have theirs.
+        let more: Vec<_> = (67..80)
+            .map(|host| world.flood(from(host), 1000).0)
+            .collect();
+        let asked = world
+            .tokens
+            .authenticate("a third good one", from(1), SETTINGS);
+        assert!(asked.now_or_never().is_none(), "waits");
+        advance(SETTINGS.success_ttl).await;
+        assert_eq!(world.calls("good", SETTINGS).await, 1);
+        drop((flood, more));
+        // Who gave up left nothing behind.
+        assert_eq!(world.tokens.reviewer.strangers.waiting(), 0);
+        assert_eq!(world.calls("a third good one", SETTINGS).await, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn random_tokens_drive_no_good_one_out_of_memory() {
+        let world = World::new();
+        assert_eq!(world.calls("good", SETTINGS).await, 1);
+        for n in 0..MAX_ACCEPTED + 1 {
+            let token = format!("bad-{n}");
+            let _ = world.tokens.authenticate(&token, from(66), SETTINGS).await;
+        }
+        assert_eq!(world.calls("good", SETTINGS).await, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reload_holds_for_answers_from_before() {
+        let world = World::new();
+        let long = TokenReviewSettings {
+            success_ttl: Duration::from_secs(120),
+            failure_ttl: Duration::from_secs(120),
+        };
+        for token in ["good", "bad"] {
+            assert_eq!(world.calls(token, long).await, 1);
+        }
+        advance(Duration::from_secs(11)).await;
+        for token in ["good", "bad"] {
+            assert_eq!(world.calls(token, long).await, 0, "{token}");
+            assert_eq!(world.calls(token, SETTINGS).await, 1, "{token}");
+        }
+        let never = TokenReviewSettings {
+            success_ttl: Duration::ZERO,
+            failure_ttl: Duration::ZERO,
+        };
+        assert_eq!(world.calls("good", never).await, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_not_believed_beyond_its_own_end() {
+        let world = World::new();
+        let ends_in = |seconds: u64| {
+            let end = SystemTime::now() + Duration::from_secs(seconds);
+            let end = end.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+            let claims = json!({ "exp": end.as_secs() }).to_string();
+            let claims = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(claims);
+            format!("good.{claims}.x")
+        };
+        for (token, calls) in [(ends_in(5), 1), (ends_in(60), 0), ("good".to_owned(), 0)] {
+            assert_eq!(world.calls(&token, SETTINGS).await, 1);
+            advance(Duration::from_secs(7)).await;
+            assert_eq!(world.calls(&token, SETTINGS).await, calls, "{token}");
+        }
+        // The API server still says that it is good: its clock decides.
+        let over = ends_in(0);
+        assert_eq!(world.calls(&over, SETTINGS).await, 1);
+        assert_eq!(world.calls(&over, SETTINGS).await, 1);
+    }
+}

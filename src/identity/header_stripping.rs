@@ -1,0 +1,96 @@
+//! Which headers of a caller never reach the servers behind.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use apifront_upstream::is_hop_by_hop;
+use http::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, SEC_WEBSOCKET_PROTOCOL, TRANSFER_ENCODING,
+    UPGRADE,
+};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::authn::RequestHeaderNames;
+use crate::authn::bearer_token::{self, TOKEN_PROTOCOL_PREFIX};
+
+/// Never removed, even if `Connection` names them: they say where a request
+/// goes and where its body ends, and without them one request could become
+/// two. RFC 9110 forbids naming them there.
+const FRAMING: [HeaderName; 3] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING];
+
+/// What has to change in a request to be forwarded. It loses
+/// - everything by which an identity is claimed: `Authorization`,
+///   `Impersonate-*`, the standard and the configured front-proxy headers,
+///   bearer tokens among WebSocket protocols;
+/// - every header that `Connection` names, and the other hop-by-hop ones.
+///
+/// An upgrade keeps `Upgrade` and gets `Connection: Upgrade`. Each item is a
+/// header to remove, and what takes its place; make them after authentication
+/// and before [`super::apply`].
+pub fn changes(
+    headers: &HeaderMap,
+    configured: Option<&RequestHeaderNames>,
+) -> Vec<(HeaderName, Option<HeaderValue>)> {
+    let upgrade = headers.contains_key(UPGRADE) && bearer_token::is_upgrade(headers);
+    let named = named_by_connection(headers);
+    let doomed = |name: &HeaderName| {
+        if FRAMING.contains(name) || *name == UPGRADE || *name == CONNECTION {
+            return false;
+        }
+        is_hop_by_hop(name)
+            || named.iter().any(|n| n == name.as_str())
+            || claims_identity(name.as_str())
+            || configured.is_some_and(|names| names.contains(name.as_str()))
+    };
+    let mut changes: Vec<_> = headers
+        .keys()
+        .filter(|name| doomed(name))
+        .map(|name| (name.clone(), None))
+        .collect();
+    if upgrade {
+        changes.push((CONNECTION, Some(HeaderValue::from_static("Upgrade"))));
+    } else {
+        for name in [CONNECTION, UPGRADE] {
+            if headers.contains_key(&name) {
+                changes.push((name, None));
+            }
+        }
+    }
+    if !doomed(&SEC_WEBSOCKET_PROTOCOL) {
+        changes.extend(without_tokens(headers).map(|v| (SEC_WEBSOCKET_PROTOCOL, v)));
+    }
+    changes
+}
+
+fn named_by_connection(headers: &HeaderMap) -> Vec<String> {
+    headers
+        .get_all(CONNECTION)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|b| *b == b','))
+        .map(|name| String::from_utf8_lossy(name).trim().to_ascii_lowercase())
+        .collect()
+}
+
+/// Underscores count as hyphens: some servers behind a gateway cannot tell
+/// `X_Remote_User` from `X-Remote-User`.
+fn claims_identity(name: &str) -> bool {
+    static STANDARD: LazyLock<RequestHeaderNames> = LazyLock::new(RequestHeaderNames::default);
+    let name = match name.contains('_') {
+        true => Cow::Owned(name.replace('_', "-")),
+        false => Cow::Borrowed(name),
+    };
+    *name == *AUTHORIZATION.as_str() || name.starts_with("impersonate-") || STANDARD.contains(&name)
+}
+
+/// The WebSocket protocols without bearer tokens, if there are any: a
+/// credential must not travel on, nor be echoed by a backend.
+fn without_tokens(headers: &HeaderMap) -> Option<Option<HeaderValue>> {
+    if !bearer_token::protocols(headers).any(|p| p.starts_with(TOKEN_PROTOCOL_PREFIX)) {
+        return None;
+    }
+    let others: Vec<_> = bearer_token::protocols(headers)
+        .filter(|p| !p.starts_with(TOKEN_PROTOCOL_PREFIX))
+        .collect();
+    let joined = HeaderValue::from_str(&others.join(", ")).ok();
+    Some(joined.filter(|value| !value.is_empty()))
+}
