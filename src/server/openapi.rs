@@ -8,7 +8,7 @@ use pingora_http::RequestHeader;
 use super::context::CacheResult;
 use super::respond::Answer;
 use super::stage::Leave;
-use crate::openapi::{Outcome, Request};
+use crate::openapi::{Answered, Request};
 
 /// `None`: it is forwarded, or has nothing to do with OpenAPI.
 pub(super) async fn answer(header: &RequestHeader, leave: &mut Leave<'_>) -> Option<Answer> {
@@ -31,12 +31,12 @@ pub(super) async fn answer(header: &RequestHeader, leave: &mut Leave<'_>) -> Opt
         headers: &header.headers,
     };
     match granted.front().openapi.answer(&request).await {
-        Outcome::Reply(reply) => {
+        Answered::Reply(reply) => {
             let body = vec![reply.body];
             let answer = Answer::of_parts(reply.status, reply.headers, body);
             Some(answer.out_of(CacheResult::Document))
         }
-        Outcome::Unavailable(error) => {
+        Answered::Unavailable(error) => {
             let status = Status::service_unavailable(error);
             Some(Answer::from_status(
                 &status,
@@ -44,6 +44,6 @@ pub(super) async fn answer(header: &RequestHeader, leave: &mut Leave<'_>) -> Opt
                 granted.query(),
             ))
         }
-        Outcome::Forward | Outcome::NotAsked => None,
+        Answered::Forward | Answered::NotAsked => None,
     }
 }
