@@ -54,7 +54,7 @@ pub fn init(logging: Logging) -> Result<LogControl, LoggingError> {
     Ok(LogControl(handle))
 }
 
-/// What is logged at a verbosity.
+/// The events that are logged at a verbosity.
 fn targets(verbosity: u8) -> Targets {
     let own = match verbosity {
         0..=3 => LevelFilter::INFO,

@@ -31,7 +31,7 @@ pub enum BackendError {
 #[derive(Clone, PartialEq)]
 enum Settings {
     Log(AuditLog),
-    /// With what its file was like: it may name other credentials now.
+    /// The time its file was changed: it may name other credentials now.
     Webhook(AuditWebhook, Option<SystemTime>),
 }
 
@@ -53,7 +53,7 @@ pub(super) fn log(
     if let Some(backend) = current.iter().find(|b| b.settings == wanted) {
         return Ok(backend.clone());
     }
-    // What waits is one batch.
+    // All that waits is one batch.
     let queue = Arc::new(Queue::new(settings.buffer, settings.buffer));
     let thread = log::start(settings, queue.clone(), metrics.clone()).map_err(|error| {
         BackendError::Log {

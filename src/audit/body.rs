@@ -81,7 +81,7 @@ impl Body {
         }
     }
 
-    /// As if nothing had come: the body is sent once more.
+    /// Forgets all that came: the body is sent once more.
     pub(super) fn restart(&mut self) {
         self.clear();
         self.is_cut = false;

@@ -145,7 +145,7 @@ fn append(path: &Path, mode: u32) -> io::Result<File> {
         .open(path)
 }
 
-/// What stands before and after the time in the names of backups.
+/// The text before and after the time in the names of backups.
 fn names(path: &Path) -> (String, String) {
     let text = |part: Option<&std::ffi::OsStr>| {
         part.map(|p| p.to_string_lossy().into_owned())

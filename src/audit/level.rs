@@ -10,7 +10,7 @@ pub enum Level {
     Metadata,
     /// The request's object too.
     Request,
-    /// And the response's.
+    /// The same, and the object of the response.
     RequestResponse,
 }
 
@@ -79,7 +79,7 @@ impl Stages {
     }
 }
 
-/// What a policy wants of one request.
+/// The events that a policy wants of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub level: Level,

@@ -1,4 +1,4 @@
-//! What is counted of auditing, under kube-apiserver's names.
+//! The metrics of auditing, under kube-apiserver's names.
 
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 

@@ -11,7 +11,7 @@ use super::text::{Object, string};
 
 const MANAGED_FIELDS: &[u8] = b"managedFields";
 
-/// What an object is in: only its first bytes are needed.
+/// The encoding of an object: only its first bytes are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Status,
@@ -142,8 +142,8 @@ pub(super) fn internal_options(json: &[u8]) -> Vec<u8> {
     })
 }
 
-/// Without the space between tokens, and with what HTML would misread escaped:
-/// what Go's encoder makes of JSON inside of JSON.
+/// The JSON without space between tokens, and with escapes where HTML would
+/// misread it: Go's encoder writes JSON inside of JSON in this way.
 fn compact(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len());
     let (mut in_string, mut escaped) = (false, false);

@@ -1,4 +1,4 @@
-//! What object a request is about: `audit.k8s.io/v1` ObjectReference.
+//! The object that a request is about: `audit.k8s.io/v1` ObjectReference.
 
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::representation::scan;
@@ -17,7 +17,7 @@ pub(super) struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// As far as the URL tells.
+    /// The object as far as the URL tells it.
     pub(super) fn of(info: &RequestInfo) -> Self {
         Self {
             gvr: info.gvr.clone(),
@@ -29,7 +29,7 @@ impl ObjectRef {
         }
     }
 
-    /// As far as the URL tells, and written at once.
+    /// Writes the object as far as the URL tells it.
     pub(super) fn write_of(info: &RequestInfo, out: &mut Vec<u8>) {
         let mut object = Object::begin(out);
         object.text("resource", &info.gvr.resource);
@@ -41,7 +41,7 @@ impl ObjectRef {
         object.end();
     }
 
-    /// What the URL does not tell, from the object that was sent.
+    /// Fills in from the object that was sent what the URL does not tell.
     pub(super) fn fill(&mut self, object: &[u8]) {
         for (field, key) in [
             (&mut self.namespace, "namespace"),

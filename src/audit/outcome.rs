@@ -1,5 +1,5 @@
-//! What the bodies of a request tell: found out aside, once, when its event is
-//! written.
+//! The facts that the bodies of a request tell. They are found out aside, once,
+//! when the event is written.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,7 @@ use super::object_ref::ObjectRef;
 /// what the client got, and its ListMeta is left out.
 const STATUS_FIELDS: [&[u8]; 4] = [b"status", b"message", b"reason", b"details"];
 
-/// Of the 400s for an object that cannot be decoded.
+/// Parts of the messages of 400 for an object that cannot be decoded.
 const NOT_DECODED: [&str; 3] = [
     " cannot be handled as a ",
     "the object provided is unrecognized",
@@ -26,13 +26,13 @@ pub(super) struct Bodies {
     pub(super) request: Option<Body>,
     pub(super) response: Option<Body>,
     pub(super) wants: Wants,
-    /// As far as the URL tells.
+    /// The object as far as the URL tells it.
     pub(super) reference: Option<ObjectRef>,
     pub(super) code: u16,
     outcome: OnceLock<Outcome>,
 }
 
-/// What of the bodies an event has.
+/// The parts of the bodies that an event has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wants {
     pub(super) request_object: bool,

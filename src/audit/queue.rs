@@ -30,7 +30,7 @@ const STANDS_STILL: Duration = Duration::from_secs(1);
 pub(super) enum Item {
     /// That many bytes of [`Batch::lines`], of a line.
     Line(usize),
-    /// What is still to be made of bodies.
+    /// An event that is still to be made of the bodies.
     Unfinished(Arc<Unfinished>),
 }
 
@@ -59,7 +59,7 @@ impl Batch {
 
 struct State {
     waiting: Batch,
-    /// Of the events that may wait, and of the bytes of their lines.
+    /// The shares of the events that may wait, and of the bytes of their lines.
     events: Shares,
     bytes: Shares,
     /// When events were last taken.
@@ -76,7 +76,7 @@ pub(super) struct Queue {
     filling: AtomicBool,
     /// So many events wait by then: with fewer, nobody's share is crowded.
     many: usize,
-    /// As many are worth being taken at once.
+    /// The number of events that are worth being taken at once.
     batch: usize,
 }
 
@@ -164,7 +164,7 @@ impl Queue {
         crowded && !state.closed && state.taken.elapsed() < STANDS_STILL
     }
 
-    /// No more will come: who takes goes on until all is taken.
+    /// No more will come: the taker goes on until all is taken.
     pub(super) fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_all();

@@ -1,4 +1,4 @@
-//! What an event says of its request, as text: `audit.k8s.io/v1` Event.
+//! The text of an event about its request: `audit.k8s.io/v1` Event.
 //!
 //! Most of it is the same at every stage, so it is written once, when the
 //! request is known, and an event is made by copying it:
@@ -23,14 +23,14 @@ use super::outcome::Outcome;
 use super::source_ips;
 use super::text::{self, Object, string};
 
-/// What is before an event in a log, and not in a list of events.
+/// These fields stand before an event in a log, and not in a list of events.
 pub(super) const TYPE: &[u8] = br#""kind":"Event","apiVersion":"audit.k8s.io/v1","#;
 
 /// kube-apiserver's, and the mark it sets where it cuts.
 const MAX_USER_AGENT: usize = 1024;
 const TRUNCATED: &[u8] = b"...TRUNCATED";
 
-/// Of an event whose objects were left out.
+/// The annotation of an event whose objects were left out.
 const TRUNCATED_ANNOTATION: &str = "audit.k8s.io/truncated";
 
 /// Most events are shorter; a longer one grows its buffer.
@@ -40,7 +40,7 @@ const EVENT_BYTES: usize = 1024;
 #[derive(Clone, Copy)]
 pub struct Request<'r> {
     pub info: &'r RequestInfo,
-    /// Who asks, before any impersonation. `None` if that is not known.
+    /// The caller before any impersonation. `None` if it is not known.
     pub user: Option<&'r UserInfo>,
     /// Path and query as received.
     pub uri: &'r str,
@@ -67,7 +67,7 @@ pub(super) struct Record {
     /// 0 until there is an answer.
     pub(super) code: u16,
     pub(super) panicked: bool,
-    /// Of a status that the answer does not tell.
+    /// The message of a status that the answer does not tell.
     pub(super) message: String,
 }
 

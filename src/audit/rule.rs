@@ -11,7 +11,7 @@ use super::level::{Decision, Level, Stages};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub(super) rules: Vec<Rule>,
-    /// What holds where no rule matches.
+    /// The decision where no rule matches.
     pub(super) otherwise: Decision,
 }
 

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-/// Who is charged for what waits: a digest of a caller's name or address.
+/// The caller that is charged for waiting events: a digest of a caller's name or address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Owner(pub(super) u64);
 
-/// What is taken of a room, and by whom. Nobody may have more than is still
+/// How much of a room each caller has taken. Nobody may have more than is still
 /// free: one caller who takes all he gets has half of it, two have a third each,
 /// and there is always as much left for those who come next. What does not fit
 /// is thus the loss of those with the most (the dynamic threshold of switches
@@ -49,7 +49,7 @@ impl Shares {
         self.of(owner) >= self.free().div_ceil(2)
     }
 
-    /// What fits is to be asked first.
+    /// Takes an amount. Whether it fits must be asked first.
     pub(super) fn take(&mut self, owner: Owner, amount: usize) {
         if amount > 0 {
             self.taken = self.taken.saturating_add(amount);

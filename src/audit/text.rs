@@ -92,7 +92,7 @@ pub(super) fn micro_time(at: SystemTime, out: &mut Vec<u8>) {
     }
 }
 
-/// As it stands in the names of rotated files: `2006-01-02T15-04-05.000`.
+/// The time as it stands in the names of rotated files: `2006-01-02T15-04-05.000`.
 pub(super) fn file_time(at: SystemTime) -> String {
     let at: DateTime<Utc> = at.max(UNIX_EPOCH).into();
     at.format("%Y-%m-%dT%H-%M-%S%.3f").to_string()

@@ -31,7 +31,7 @@ const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollect
 /// that none ends without.
 pub struct Trail {
     audit: Arc<Audit>,
-    /// Who is charged for its events.
+    /// The caller that is charged for its events.
     owner: Owner,
     decision: Decision,
     record: Record,
@@ -51,7 +51,7 @@ pub struct Trail {
     at_end: Vec<(&'static str, String)>,
 }
 
-/// What becomes of an answer's body.
+/// The use that is made of an answer's body.
 enum ResponseBody {
     Ignored,
     /// Its first bytes decide, unless they are compressed. Kept is a Status, and
@@ -126,7 +126,7 @@ impl Trail {
         self.at_end.push((key, value));
     }
 
-    /// As whom the request goes on. `constraint` is the verb of the mode of
+    /// Notes the user that the request goes on as. `constraint` is the verb of the mode of
     /// constrained impersonation, empty for the mode without.
     pub fn impersonated(&mut self, user: &UserInfo, constraint: &str) {
         self.record.impersonate(user, constraint);
@@ -166,7 +166,7 @@ impl Trail {
             }
             Some(_) => ResponseBody::Ignored,
         };
-        // Of an error, the Status is still to come.
+        // The Status of an error is still to come.
         if !is_error {
             self.started();
         }
@@ -234,7 +234,7 @@ impl Trail {
         }
     }
 
-    /// What is known of the bodies is final.
+    /// Ends what is known about the bodies.
     fn freeze(&mut self) -> Option<Arc<Bodies>> {
         if self.bodies.is_none() {
             let response = match std::mem::replace(&mut self.response, ResponseBody::Ignored) {

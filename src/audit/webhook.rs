@@ -31,7 +31,7 @@ const JITTER: f64 = 0.2;
 const LIST: &[u8] =
     br#"{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":["#;
 
-/// What every batch needs.
+/// The parts that every batch needs to be sent.
 struct Sender {
     client: WebhookClient,
     initial_backoff: Duration,
@@ -159,7 +159,7 @@ impl Sender {
     async fn pause(&self, pause: Duration) {
         let mut closing = self.closing.clone();
         let stopped = async {
-            // Whoever could say so is gone: nobody waits for the end.
+            // The owner that could say so is gone: nobody waits for the end.
             if closing.wait_for(|closing| *closing).await.is_err() {
                 std::future::pending::<()>().await;
             }

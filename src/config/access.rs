@@ -23,7 +23,7 @@ pub struct Delegated {
     pub authentication: Authentication,
     pub authorization: Authorization,
     pub identity: Identity,
-    /// For aggregated backends, whatever the mode.
+    /// The certificate shown to aggregated backends, whatever the mode.
     pub proxy_client: Option<ClientCert>,
 }
 
@@ -65,7 +65,7 @@ pub struct Authorization {
 /// Whether upstream has the feature gate `ConstrainedImpersonation` on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConstrainedImpersonation {
-    /// As its release has it by default.
+    /// The upstream's release decides, by its default.
     #[default]
     Auto,
     Enabled,

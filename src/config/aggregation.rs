@@ -16,7 +16,7 @@ use super::upstream::{ClientCert, check_servers};
 /// Checked `aggregation`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Aggregation {
-    /// Of all files, each name once.
+    /// The APIServices of all files, each name once.
     pub api_services: Vec<ApiService>,
     pub backends: Vec<Backend>,
     /// Shown to backends, which believe the names of callers because of it.
@@ -33,7 +33,7 @@ pub struct Backend {
     pub namespace: String,
     /// Scheme, host and port alone. Empty: by the service's name.
     pub servers: Vec<Url>,
-    /// What its certificate is for. `None`: `NAME.NAMESPACE.svc`.
+    /// The name its certificate is for. `None`: `NAME.NAMESPACE.svc`.
     pub server_name: Option<String>,
     pub timing: Timeouts,
     /// 0: no limit.
@@ -47,7 +47,8 @@ pub struct Backend {
 /// detection has it.
 const CONSECUTIVE_ERRORS: usize = 5;
 const EJECTION_TIME: Duration = Duration::from_secs(30);
-/// As for `maxRequestsInflight` of the front itself, and far beyond.
+/// The limit is that of the front's own `maxRequestsInflight`, and far beyond any
+/// use.
 const MOST_INFLIGHT: usize = 1_000_000;
 
 /// Checked `apis`.

@@ -9,7 +9,7 @@ use super::raw;
 
 const MEGABYTE: u64 = 1 << 20;
 
-/// Of each backend. 100,000 events have 100 MB.
+/// The events that may wait in each backend. 100,000 have 100 MB.
 const BUFFERS: std::ops::RangeInclusive<usize> = 1..=100_000;
 const DEFAULT_BUFFER: usize = 10_000;
 
@@ -18,7 +18,7 @@ const DEFAULT_BATCH_BYTES: usize = 10 << 20;
 /// More would not fit into what may wait.
 const MAX_TRUNCATE_BYTES: usize = 64 << 20;
 
-/// With a policy alone there is something to audit.
+/// The settings of auditing. There are none without a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Audit {
     pub policy_file: PathBuf,
@@ -37,7 +37,7 @@ pub struct AuditLog {
     pub max_event_bytes: Option<usize>,
 }
 
-/// What is kept of a log, and how large its files are.
+/// How much is kept of a log, and how large its files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotation {
     /// `None`: the file grows.

@@ -7,7 +7,7 @@ use apifront_watch_cache::{Consistency, MemoryLimit, ResourcePattern, Settings};
 use super::check::Check;
 use super::raw;
 
-/// What depends on who is served.
+/// The defaults that depend on whether a cluster or one person is served.
 #[derive(Clone, Copy)]
 pub(super) struct Defaults {
     pub(super) consistency: Consistency,

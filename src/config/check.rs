@@ -28,7 +28,7 @@ const OWNER: DefaultPorts = DefaultPorts {
     insecure: 8001,
 };
 
-/// What a configuration is checked as.
+/// The kind of process that a configuration is checked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// No file, no kubeconfig.

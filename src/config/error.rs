@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, all of it at once.
+//! All that is wrong with a configuration, at once.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,9 +8,9 @@ use std::path::PathBuf;
 pub struct FieldError {
     /// `serving.securePort`, or the flag that set it.
     pub field: String,
-    /// As written; empty when nothing was.
+    /// The value as written; empty when there was none.
     pub value: String,
-    /// What would be right.
+    /// The values that would be right.
     pub problem: String,
 }
 

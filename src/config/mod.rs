@@ -71,7 +71,7 @@ pub struct Config {
     pub apis: aggregation::Apis,
 }
 
-/// What kind of process this is, for the log and the banner.
+/// The kind of process this is, for the log and the banner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Neither a file nor a kubeconfig: an embedded API server with samples.

@@ -22,7 +22,7 @@ pub struct Observability {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Logging {
     pub format: LogFormat,
-    /// As kube components count: 0, 2, 4, 6.
+    /// The level as kube components count: 0, 2, 4, 6.
     pub verbosity: u8,
 }
 

@@ -75,7 +75,7 @@ fn explain(text: &str, error: &serde_saphyr::Error) -> Vec<FieldError> {
             errors.push(error);
         }
     });
-    // What only YAML can get wrong, such as a field twice, has no field here.
+    // An error that only YAML can have, such as a field twice, has no field here.
     if errors.is_empty() {
         errors.push(unplaced(error));
     }
@@ -138,7 +138,7 @@ fn field_error(path: &[Step<'_>], value: &Value, problem: String) -> FieldError 
                     field.push('.');
                 }
                 field.push_str(key);
-                // What is below an unknown field is not the error.
+                // A field below an unknown one is not the error.
                 if problem.starts_with(&format!("unknown field `{key}`")) {
                     break;
                 }

@@ -1,4 +1,4 @@
-//! What a running process cannot change about itself.
+//! The settings that a running process cannot change about itself.
 
 use super::Config;
 

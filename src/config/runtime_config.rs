@@ -61,7 +61,7 @@ pub struct RuntimeConfig {
     resources: BTreeMap<GroupVersionResource, bool>,
 }
 
-/// What a key names.
+/// The APIs that a key names.
 enum Key {
     Class(usize),
     Version(GroupVersion),
@@ -69,8 +69,7 @@ enum Key {
 }
 
 impl RuntimeConfig {
-    /// Of the keys and their values; what is wrong otherwise, each with its
-    /// setting.
+    /// Reads the keys and their values. The errors each come with their setting.
     pub fn parse(settings: &BTreeMap<String, bool>) -> Result<Self, Vec<(String, &'static str)>> {
         let mut config = Self::default();
         let mut errors = Vec::new();

@@ -19,12 +19,12 @@ pub struct Serving {
     pub livez_grace_period: Duration,
     pub min_request_timeout: Duration,
     pub request_header_timeout: Duration,
-    /// Without a request.
+    /// How long a connection may be open without a request.
     pub idle_timeout: Duration,
     pub max_request_header_bytes: usize,
     /// 0: no limit.
     pub max_connections: usize,
-    /// Of one client address. 0: no limit.
+    /// The most connections of one client address. 0: no limit.
     pub max_connections_per_client: usize,
     pub http2_max_streams_per_connection: u32,
     /// 0: no limit.

@@ -21,7 +21,8 @@ use super::{Live, Source};
 
 /// Writers touch a file several times and a key after its certificate.
 const SETTLE: Duration = Duration::from_millis(250);
-/// For file systems without change notices, as client-go rereads certificates.
+/// How often files are looked at on file systems without change notices:
+/// client-go rereads certificates as often.
 const POLL: Duration = Duration::from_secs(60);
 
 /// What a path leads to: file, inode, size, modification and change time.

@@ -1,5 +1,5 @@
-//! What backends say of themselves: read as kube-aggregator reads it, unknown
-//! fields left out, and written as Go writes it.
+//! The discovery documents of backends. They are read as kube-aggregator reads
+//! them, without unknown fields, and written as Go writes them.
 
 use serde::{Deserialize, Deserializer, Serialize};
 

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha512};
 
 const HEAD: &[u8] = br#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","#;
 
-/// What is in a document.
+/// An API group in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     pub(super) name: String,
@@ -24,7 +24,7 @@ pub(super) struct Version {
     pub(super) json: Bytes,
 }
 
-/// What discovery says of a resource.
+/// The facts that discovery tells about a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceFacts {
     pub kind: String,
@@ -66,7 +66,7 @@ pub(super) fn parse(json: &Bytes) -> Option<Vec<Group>> {
     Some(groups)
 }
 
-/// Of `{"name":"apps"}`.
+/// The name in `{"name":"apps"}`; `None` if there is more than the name.
 fn only_name(metadata: &[u8]) -> Option<String> {
     let mut members = scan::members(metadata);
     let name = members.next()?.ok()?;

@@ -21,7 +21,7 @@ struct Encoded {
 #[derive(Debug)]
 pub struct EncodedDocument {
     json: Bytes,
-    /// With its quotes.
+    /// The ETag with its quotes.
     etag: Option<String>,
     encoded: [Encoded; 4],
 }
@@ -36,7 +36,7 @@ impl EncodedDocument {
         }
     }
 
-    /// With its quotes; plain documents have none.
+    /// The ETag with its quotes; plain documents have none.
     pub fn etag(&self) -> Option<&str> {
         self.etag.as_deref()
     }

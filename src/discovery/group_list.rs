@@ -4,8 +4,8 @@ use bytes::Bytes;
 use kubernetes_wire::api::go_json;
 use kubernetes_wire::representation::scan;
 
-/// As the aggregator writes it. A server without one writes no apiVersion, and
-/// its own address, which depends on who asks.
+/// The aggregator writes it so. A server without an aggregator writes no
+/// apiVersion, and its own address, which depends on the caller.
 const HEAD: &[u8] = br#"{"kind":"APIGroupList","apiVersion":"v1","groups":["#;
 const GROUP_HEAD: &[u8] = br#"{"kind":"APIGroup","apiVersion":"v1","#;
 

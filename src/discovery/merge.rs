@@ -23,7 +23,7 @@ pub(super) struct Entry<T> {
     pub(super) versions: Vec<(String, T)>,
 }
 
-/// What breaks a tie of two groups.
+/// The rule that breaks a tie of two groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tie {
     /// The document of everything goes by the group's name.

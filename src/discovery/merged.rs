@@ -19,9 +19,9 @@ use crate::config::RuntimeConfig;
 /// `/api` or `/apis` as one document of everything.
 pub(super) struct Merged {
     pub(super) encoded: Arc<EncodedDocument>,
-    /// Of the upstream's document.
+    /// The number of the upstream's document.
     pub(super) number: u64,
-    /// As in the document. Empty if it cannot be read.
+    /// The groups in the document. Empty if it cannot be read.
     groups: Vec<Group>,
     versions: HashSet<GroupVersion>,
     /// The upstream's and ours that are not shown.
@@ -80,7 +80,7 @@ impl Merged {
                     group: group.name.clone(),
                     version: version.name.clone(),
                 };
-                // Of the same name, ours counts, hidden or not.
+                // If both have the name, ours counts, hidden or not.
                 if ours.iter().any(|(of_ours, _)| *of_ours == gv) {
                     return Some((version.name.clone(), version.clone()));
                 }
@@ -155,7 +155,7 @@ impl Merged {
     }
 }
 
-/// What is left of a version.
+/// The version without its hidden resources; `None` if nothing is left.
 fn visible(gv: &GroupVersion, version: &Version, config: &RuntimeConfig) -> Option<Version> {
     if !config.is_enabled(gv) {
         return None;

@@ -1,8 +1,10 @@
-//! What discovery costs, and how old it is.
+//! Metrics of discovery: what it costs, and how old its documents are.
 
 use std::time::Duration;
 
 use prometheus::{GaugeVec, IntCounter, IntCounterVec, Opts, Registry};
+
+use crate::documents::Refreshed;
 
 #[derive(Clone)]
 pub struct DiscoveryMetrics {
@@ -43,9 +45,14 @@ impl DiscoveryMetrics {
         self.aggregations.inc();
     }
 
-    /// `source` is `upstream` or the name of a configured service, `result` how
-    /// the question ended.
-    pub(super) fn refreshed(&self, source: &str, result: &str) {
+    /// Counts a question. `source` is `upstream` or the name of a configured
+    /// service.
+    pub(super) fn refreshed<T>(&self, source: &str, refreshed: &Refreshed<T>) {
+        let result = match refreshed {
+            // A document that is gone has changed.
+            Refreshed::NotFound => "changed",
+            other => other.as_str(),
+        };
         self.refreshes.with_label_values(&[source, result]).inc();
     }
 

@@ -76,7 +76,7 @@ const EVERYTHING: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 const WITHOUT_PEERS: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer";
 
-/// What there is at a path.
+/// The document at a path.
 pub enum Found {
     Document(Arc<EncodedDocument>),
     /// It is hidden.
@@ -90,7 +90,7 @@ pub enum Found {
 pub enum Missing {
     /// `404 page not found`: nobody feels responsible.
     Page,
-    /// A Status: who serves the group does not know it.
+    /// A Status: the server of the group does not know it.
     Status,
 }
 
@@ -107,8 +107,8 @@ struct Everything {
     merged: [DerivedMerged; 2],
 }
 
-/// By the numbers of the upstream's document and of its APIServices, and the
-/// generation.
+/// The merged document, made again when one of these changes: the numbers of the
+/// upstream's document and of its APIServices, and the generation.
 type DerivedMerged = Derived<(u64, u64, u64), Merged>;
 
 struct VersionDocument {
@@ -236,7 +236,7 @@ impl Discovery {
         !self.backends.lock().is_empty() || !self.local.lock().is_empty()
     }
 
-    /// What is hidden from now on.
+    /// Sets which APIs are hidden from now on.
     pub fn set_runtime_config(&self, config: RuntimeConfig) {
         if **self.config.borrow() != config {
             self.config.send_replace(Arc::new(config));
@@ -305,7 +305,7 @@ impl Discovery {
         }
     }
 
-    /// What there is at a path. `everything` asks for the one document.
+    /// Finds the document at a path. `everything` asks for the one of all groups.
     pub async fn find(&self, path: &DiscoveryPath, everything: Option<Peers>) -> Found {
         self.interest.note();
         let found = match (path, everything) {
@@ -384,8 +384,7 @@ impl Discovery {
         }
     }
 
-    /// What a version is answered with that is hidden, itself or with all its
-    /// resources.
+    /// The answer for a version, if it or each of its resources is hidden.
     pub fn hidden(&self, version: &GroupVersion) -> Option<Missing> {
         let config = self.hides();
         if config.is_default() {
@@ -397,7 +396,7 @@ impl Discovery {
         hidden.then(|| self.missing(version))
     }
 
-    /// What a hidden version, or a resource of it, is answered with.
+    /// The answer for a hidden version, or for a resource of it.
     pub fn missing(&self, version: &GroupVersion) -> Missing {
         // The path /api belongs to the API server, whatever is below it.
         if version.group.is_empty() {
@@ -417,8 +416,8 @@ impl Discovery {
         }
     }
 
-    /// What is known of a resource that is shown; nothing while upstream was
-    /// never heard.
+    /// The facts about a resource that is shown; `None` before upstream's first
+    /// answer.
     pub fn resource(&self, resource: &GroupVersionResource) -> Option<ResourceFacts> {
         self.last(self.everything(&resource.group))?.facts(resource)
     }
@@ -510,7 +509,8 @@ impl Discovery {
             let all = backends.iter().flat_map(|b| b.source.versions.clone());
             all.chain(self.local.lock().iter().cloned()).collect()
         };
-        // What is hidden by its resources, the other document tells.
+        // The document of everything tells which versions are hidden because all
+        // their resources are.
         let config_hides = !self.hides().is_default();
         let merged = if registered.is_empty() && !config_hides {
             None

@@ -17,7 +17,7 @@ use super::document::Version;
 use super::metrics::DiscoveryMetrics;
 use super::remote_document::{WITHIN, text};
 use crate::aggregation::{Source, SourceVersion};
-use crate::documents::{FetchError, Fetched, Limits, fetch};
+use crate::documents::{FetchError, Fetched, Limits, Refreshed, fetch};
 
 /// Time between questions. kube-aggregator takes a minute; one answered with
 /// 304 costs a backend nothing.
@@ -44,7 +44,7 @@ pub(super) struct PolledBackend {
     task: JoinHandle<()>,
 }
 
-/// What is known of a backend.
+/// The facts that are known about a backend.
 #[derive(Default)]
 struct Known {
     /// Empty until the first question ended.
@@ -63,7 +63,7 @@ enum BackendError {
     Refused { path: String, code: StatusCode },
 }
 
-/// What a task remembers from one question to the next.
+/// A task remembers this from one question to the next.
 #[derive(Default)]
 struct Memory {
     etag: Option<String>,
@@ -117,7 +117,7 @@ impl PolledBackend {
             && Arc::ptr_eq(&self.source.upstream, &source.upstream)
     }
 
-    /// What it serves of what it is registered for.
+    /// The versions that it is registered for and serves.
     pub(super) fn entries(&self) -> Vec<(SourceVersion, Version)> {
         let known = self.known.entries.load();
         let of = |v: &SourceVersion| Some((v.clone(), known.get(&v.group_version)?.clone()));
@@ -148,12 +148,16 @@ async fn ask_forever(
         let pause = match failure {
             None => {
                 *known.current.lock() = Some(began);
-                metrics.refreshed(&source.name, if is_new { "changed" } else { "unchanged" });
+                let refreshed = match is_new {
+                    true => Refreshed::Changed(()),
+                    false => Refreshed::Unchanged,
+                };
+                metrics.refreshed(&source.name, &refreshed);
                 backoff = BACKOFF.0;
                 INTERVAL
             }
             Some(error) => {
-                metrics.refreshed(&source.name, "failed");
+                metrics.refreshed(&source.name, &Refreshed::<()>::Failed);
                 if is_new {
                     tracing::warn!(source = source.name, %error, "discovery failed");
                 } else {
@@ -194,7 +198,7 @@ async fn ask(
             },
             None => false,
         };
-        // What the server does not speak of exists, and is empty.
+        // A version that the server does not mention exists, and is empty.
         let mut entry = memory.versions.get(gv).cloned().unwrap_or_default();
         gv.version.clone_into(&mut entry.version);
         entry.freshness = if current { "Current" } else { "Stale" }.to_owned();

@@ -12,7 +12,7 @@ pub(super) struct Priority {
 }
 
 impl Default for Priority {
-    /// What kube-apiserver takes for a version that nobody set one for.
+    /// The priority kube-apiserver takes for a version that has none.
     fn default() -> Self {
         Self {
             group: 1000,
@@ -46,7 +46,7 @@ struct Spec {
 }
 
 impl Priorities {
-    /// Of an APIServiceList. What cannot be read leaves all at the default.
+    /// Reads an APIServiceList. If it cannot be read, all stay at the default.
     pub(super) fn parse(json: &[u8]) -> Self {
         let list: List = match serde_json::from_slice(json) {
             Ok(list) => list,

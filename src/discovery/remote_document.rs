@@ -28,8 +28,8 @@ const PACE: Pace = Pace {
     waits_for_first: true,
 };
 
-/// What kube-aggregator gives a server for its discovery document. A server that
-/// takes longer counts as failed, and is asked again later.
+/// The time kube-aggregator gives a server for its discovery document. A server
+/// that takes longer counts as failed, and is asked again later.
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
 
 /// A custom resource takes some 600 bytes, so this is room for 50,000.
@@ -52,7 +52,7 @@ pub(super) struct Document {
     pub(super) number: u64,
 }
 
-/// What a document must be to be kept.
+/// The conditions that a document must meet to be kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) accept: &'static str,
@@ -115,7 +115,7 @@ impl RemoteDocument {
         self.recent.refresh(ask);
     }
 
-    /// What is known is of another API server.
+    /// Forgets the document: the API server is another one now.
     pub(super) fn forget(&self) {
         self.recent.forget();
     }
@@ -129,11 +129,11 @@ impl RemoteDocument {
         let etag = known.as_ref().and_then(|d| d.etag.as_deref());
         let fetched = fetch(&upstream, &self.path, self.wanted.accept, etag, LIMITS).await;
         let refreshed = self.read(fetched, known.as_deref());
-        server.metrics.refreshed(&server.name, refreshed.as_str());
+        server.metrics.refreshed(&server.name, &refreshed);
         refreshed
     }
 
-    /// What an answer means for the document known so far.
+    /// Decides what an answer means for the document known so far.
     fn read(
         &self,
         fetched: Result<Fetched, FetchError>,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
 
-/// What a document may cost. A server that exceeds either has failed.
+/// The cost that a document may have. A server that exceeds either has failed.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of the body.
@@ -46,31 +46,23 @@ pub async fn fetch(
     etag: Option<&str>,
     limits: Limits,
 ) -> Result<Fetched, FetchError> {
-    let asked = ask(upstream, path, accept, etag, limits);
-    tokio::time::timeout(limits.within, asked)
-        .await
-        .unwrap_or(Err(FetchError::Timeout(limits.within)))
-}
-
-async fn ask(
-    upstream: &Upstream,
-    path: &str,
-    accept: &str,
-    etag: Option<&str>,
-    limits: Limits,
-) -> Result<Fetched, FetchError> {
     let mut headers = vec![(ACCEPT, accept)];
     headers.extend(etag.map(|etag| (IF_NONE_MATCH, etag)));
-    let response = upstream
-        .get_with(UpstreamKind::Discovery, path, &headers)
-        .await?;
-    match response.status() {
-        StatusCode::OK => {}
-        StatusCode::NOT_MODIFIED if etag.is_some() => return Ok(Fetched::NotModified),
-        other => return Ok(Fetched::Refused(other)),
-    }
-    let (head, body) = response.into_parts();
-    let bound = BodyLimit::new(limits.most, limits.within);
-    let body = body.collect_bytes(bound).await?;
-    Ok(Fetched::Document(head.headers, body))
+    let ask = async {
+        let response = upstream
+            .get_with(UpstreamKind::Discovery, path, &headers)
+            .await?;
+        match response.status() {
+            StatusCode::OK => {}
+            StatusCode::NOT_MODIFIED if etag.is_some() => return Ok(Fetched::NotModified),
+            other => return Ok(Fetched::Refused(other)),
+        }
+        let (head, body) = response.into_parts();
+        let bound = BodyLimit::new(limits.most, limits.within);
+        let body = body.collect_bytes(bound).await?;
+        Ok(Fetched::Document(head.headers, body))
+    };
+    tokio::time::timeout(limits.within, ask)
+        .await
+        .unwrap_or(Err(FetchError::Timeout(limits.within)))
 }

@@ -30,7 +30,7 @@ pub struct Pace {
     pub waits_for_first: bool,
 }
 
-/// What a question to the document's server found.
+/// The result of a question to the document's server.
 #[derive(Debug)]
 pub enum Refreshed<T> {
     Changed(T),
@@ -65,7 +65,7 @@ struct State<T> {
     epoch: u64,
 }
 
-/// What there is to give to a caller.
+/// The answer to a caller, as far as there is one now.
 enum Ready<T> {
     /// This is as recent as the caller wants it.
     Recent(Option<Arc<T>>),
@@ -94,7 +94,7 @@ impl<T> State<T> {
         self.asked?.checked_add(least)
     }
 
-    /// What a caller gets who came at `now`.
+    /// Decides about a caller that came at `now`.
     fn ready(&self, pace: &Pace, now: Instant, max_age: Duration) -> Ready<T> {
         let age = |then| now.saturating_duration_since(then);
         let late_enough = |then: Option<Instant>| then.is_some_and(|t| age(t) <= max_age);
@@ -140,7 +140,7 @@ impl<T> Recent<T> {
 }
 
 impl<T> Refreshed<T> {
-    /// As a label of metrics.
+    /// The name of the result in metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Changed(_) => "changed",

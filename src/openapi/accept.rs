@@ -47,8 +47,8 @@ impl Version {
         }
     }
 
-    /// What is asked of an API server. The type with `@` is one that servers of
-    /// any age know.
+    /// The type that an API server is asked for. Servers of any age know the one
+    /// with `@`.
     pub fn accept(self, encoding: Encoding) -> &'static str {
         match (self, encoding) {
             (_, Encoding::Json) => "application/json",

@@ -37,7 +37,7 @@ pub struct Request<'a> {
 }
 
 #[derive(Debug)]
-pub enum Outcome {
+pub enum Answered {
     /// Not a path of OpenAPI.
     NotAsked,
     Reply(Reply),
@@ -48,32 +48,32 @@ pub enum Outcome {
 }
 
 impl OpenApi {
-    pub async fn answer(&self, request: &Request<'_>) -> Outcome {
-        let (kind, outcome) = if request.path == root::PATH {
+    pub async fn answer(&self, request: &Request<'_>) -> Answered {
+        let (kind, answered) = if request.path == root::PATH {
             (Kind::V3Root, self.answer_root(request).await)
         } else if let Some(key) = key(request.path) {
             (Kind::V3Document, self.answer_document(request, key).await)
         } else if request.path == "/openapi/v2" {
             (Kind::V2, self.answer_v2(request).await)
         } else {
-            return Outcome::NotAsked;
+            return Answered::NotAsked;
         };
-        let result = match outcome {
-            Outcome::NotAsked => return outcome,
-            Outcome::Reply(_) => "answered",
-            Outcome::Forward => "forwarded",
-            Outcome::Unavailable(_) => "unavailable",
+        let result = match answered {
+            Answered::NotAsked => return answered,
+            Answered::Reply(_) => "answered",
+            Answered::Forward => "forwarded",
+            Answered::Unavailable(_) => "unavailable",
         };
         self.metrics.request(kind, result);
         self.metrics.kept(self.v3_cache.bytes());
-        outcome
+        answered
     }
 
-    async fn answer_root(&self, request: &Request<'_>) -> Outcome {
+    async fn answer_root(&self, request: &Request<'_>) -> Answered {
         // Parts of it are upstream's business; of ours they are optional
         // (RFC 9110 §14.2).
         if request.headers.contains_key(RANGE) && self.view.load().is_plain() {
-            return Outcome::Forward;
+            return Answered::Forward;
         }
         match self.merged_root(FRESH).await {
             Some(merged) => {
@@ -83,9 +83,9 @@ impl OpenApi {
                     // Go sniffs the type of what it sends.
                     reply.headers.remove(CONTENT_TYPE);
                 }
-                Outcome::Reply(reply)
+                Answered::Reply(reply)
             }
-            None => Outcome::Forward,
+            None => Answered::Forward,
         }
     }
 
@@ -105,9 +105,9 @@ impl OpenApi {
         Some(merged)
     }
 
-    async fn answer_document(&self, request: &Request<'_>, key: &str) -> Outcome {
+    async fn answer_document(&self, request: &Request<'_>, key: &str) -> Answered {
         let Some(merged) = self.merged_root(FRESH).await else {
-            return Outcome::Forward;
+            return Answered::Forward;
         };
         let wanted = request.hash.filter(|hash| !hash.is_empty());
         let known = merged.owner(key);
@@ -121,20 +121,20 @@ impl OpenApi {
             false => Some(merged),
         };
         let Some(newest) = newest else {
-            return Outcome::Forward;
+            return Answered::Forward;
         };
         match newest.owner(key) {
             Some(owner) => {
-                let mut outcome = self.answer_owned(request, key, owner, wanted).await;
-                if let Outcome::Reply(reply) = &mut outcome
+                let mut answered = self.answer_owned(request, key, owner, wanted).await;
+                if let Answered::Reply(reply) = &mut answered
                     && !owner.server.is_upstream()
                     && owner.converted.is_none()
                 {
                     pass_on(reply);
                 }
-                outcome
+                answered
             }
-            None => Outcome::Reply(Reply::empty(StatusCode::NOT_FOUND)),
+            None => Answered::Reply(Reply::empty(StatusCode::NOT_FOUND)),
         }
     }
 
@@ -144,26 +144,26 @@ impl OpenApi {
         key: &str,
         owner: &Owner,
         wanted: Option<&str>,
-    ) -> Outcome {
+    ) -> Answered {
         let upstreams = owner.server.is_upstream();
         if upstreams && request.headers.contains_key(RANGE) {
-            return Outcome::Forward;
+            return Answered::Forward;
         }
         let encoding = match Version::V3.negotiate(request.headers) {
             Accepted::Encoding(encoding) => encoding,
-            Accepted::NoClause | Accepted::Unreadable if upstreams => return Outcome::Forward,
+            Accepted::NoClause | Accepted::Unreadable if upstreams => return Answered::Forward,
             _ => return not_acceptable(&["Accept"]),
         };
         let document = match self.v3_cache.document(owner, key, encoding).await {
             Ok(document) => document,
-            Err(_) if upstreams => return Outcome::Forward,
+            Err(_) if upstreams => return Answered::Forward,
             Err(missing) => {
                 return match missing.as_ref() {
-                    Missing::NotFound => Outcome::Reply(Reply::empty(StatusCode::NOT_FOUND)),
+                    Missing::NotFound => Answered::Reply(Reply::empty(StatusCode::NOT_FOUND)),
                     Missing::Failed(DocumentError::Status(StatusCode::NOT_ACCEPTABLE)) => {
                         not_acceptable(&["Accept"])
                     }
-                    Missing::Failed(error) => Outcome::Unavailable(error.to_string()),
+                    Missing::Failed(error) => Answered::Unavailable(error.to_string()),
                 };
             }
         };
@@ -177,22 +177,22 @@ impl OpenApi {
             _ => document.reply(request.headers),
         };
         vary(&mut reply, &["Accept"]);
-        Outcome::Reply(reply)
+        Answered::Reply(reply)
     }
 
-    async fn answer_v2(&self, request: &Request<'_>) -> Outcome {
+    async fn answer_v2(&self, request: &Request<'_>) -> Answered {
         const VARIES: [&str; 2] = ["Accept-Encoding", "Accept"];
         let view = self.view.load_full();
         if view.is_plain() && request.headers.contains_key(RANGE) {
-            return Outcome::Forward;
+            return Answered::Forward;
         }
         let encoding = match Version::V2.negotiate(request.headers) {
             Accepted::Encoding(encoding) => encoding,
             Accepted::None => return not_acceptable(&VARIES),
-            Accepted::NoClause | Accepted::Unreadable => return Outcome::Forward,
+            Accepted::NoClause | Accepted::Unreadable => return Answered::Forward,
         };
         let Some(document) = self.v2_document(&view, encoding).await else {
-            return Outcome::Forward;
+            return Answered::Forward;
         };
         let mut reply = document.reply(request.headers);
         let compress = reply.body.len() >= GZIP_ABOVE
@@ -204,7 +204,7 @@ impl OpenApi {
             reply.headers.insert(CONTENT_ENCODING, value);
         }
         vary(&mut reply, &VARIES);
-        Outcome::Reply(reply)
+        Answered::Reply(reply)
     }
 
     async fn v2_document(&self, view: &Arc<View>, encoding: Encoding) -> Option<Arc<Document>> {
@@ -233,7 +233,7 @@ impl OpenApi {
     }
 }
 
-/// Of `/openapi/v3/<key>`.
+/// The key in `/openapi/v3/<key>`.
 fn key(path: &str) -> Option<&str> {
     path.strip_prefix(root::PATH)?.strip_prefix('/')
 }
@@ -244,10 +244,10 @@ fn vary(reply: &mut Reply, names: &[&'static str]) {
     }
 }
 
-fn not_acceptable(varies: &[&'static str]) -> Outcome {
+fn not_acceptable(varies: &[&'static str]) -> Answered {
     let mut reply = Reply::empty(StatusCode::NOT_ACCEPTABLE);
     vary(&mut reply, varies);
-    Outcome::Reply(reply)
+    Answered::Reply(reply)
 }
 
 /// kube-aggregator adds what a backend says of caching to what it says itself.

@@ -25,7 +25,7 @@ const DATES: [&str; 3] = [
 pub struct Document {
     pub bytes: Bytes,
     pub content_type: HeaderValue,
-    /// With its quotes. The same in every encoding.
+    /// The ETag with its quotes. It is the same in every encoding.
     pub etag: Option<HeaderValue>,
     pub last_modified: Option<HeaderValue>,
     gzip: OnceCell<Option<Bytes>>,
@@ -50,7 +50,7 @@ impl Document {
         }
     }
 
-    /// As its server sent it.
+    /// The document as its server sent it.
     pub fn received(headers: &HeaderMap, bytes: Bytes) -> Self {
         let content_type = headers.get(CONTENT_TYPE).cloned();
         Self {
@@ -144,7 +144,7 @@ impl Reply {
     }
 }
 
-/// As Go's `AddDate(1, 0, 0)`: a year after February 29 is March 1.
+/// Adds a year as Go's `AddDate(1, 0, 0)` does: a year after February 29 is March 1.
 fn in_a_year(now: DateTime<Utc>) -> DateTime<Utc> {
     let year = now.year().saturating_add(1);
     let next = now.with_year(year);
@@ -164,7 +164,7 @@ fn parse_date(value: &HeaderValue) -> Option<NaiveDateTime> {
         .find_map(|format| NaiveDateTime::parse_from_str(text, format).ok())
 }
 
-/// What is left of a GET or HEAD after its preconditions, in the order of
+/// The status of a GET or HEAD after its preconditions, in the order of
 /// RFC 9110 §13.2.2.
 fn condition(
     request: &HeaderMap,

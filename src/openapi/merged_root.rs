@@ -1,4 +1,4 @@
-//! The roots of all servers as one, and who has the document of each key.
+//! The roots of all servers as one, and which server has the document of each key.
 //!
 //! A backend's group version hides upstream's of the same name. Of what else a
 //! backend describes, only the path of its group is shown, if upstream has no
@@ -23,7 +23,7 @@ pub struct MergedRoot {
     owners: BTreeMap<String, Owner>,
 }
 
-/// Who has the document of a key.
+/// The server that has the document of a key.
 #[derive(Clone)]
 pub struct Owner {
     pub server: Arc<Server>,

@@ -26,7 +26,7 @@ mod v2;
 mod v3_cache;
 mod view;
 
-pub use answer::{Outcome, Request};
+pub use answer::{Answered, Request};
 pub use document::Reply;
 pub use metrics::OpenApiMetrics;
 

@@ -14,21 +14,21 @@ use super::error::DocumentError;
 
 pub(super) const PATH: &str = "/openapi/v3";
 
-/// What Go's sniffing makes of the document: no handler sets its type.
+/// Go's sniffing gives the document this type: no handler sets one.
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// A root as its server wrote it.
 #[derive(Debug)]
 pub struct Root {
     pub bytes: Bytes,
-    /// By key (`api/v1`, `apis/apps/v1`, `version`): where the document is.
+    /// The path of each document by its key (`api/v1`, `apis/apps/v1`, `version`).
     pub paths: BTreeMap<String, String>,
-    /// In place of all that, of a backend that has only v2.
+    /// Stands in place of all that for a backend that has only v2.
     pub converted: Option<Converted>,
 }
 
-/// What a backend has, and the document of each of its group versions made of
-/// that.
+/// The v2 document of a backend, and the v3 document made of it for each of its
+/// group versions.
 #[derive(Debug)]
 pub struct Converted {
     pub v2: Arc<Document>,
@@ -77,7 +77,7 @@ impl Root {
     }
 }
 
-/// What the key of a group version or a whole group stands for.
+/// The meaning of a key: a group version, a whole group, or something else.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Key {
     Version(GroupVersion),
@@ -109,8 +109,8 @@ pub fn key_of(version: &GroupVersion) -> String {
     version.path().trim_start_matches('/').to_owned()
 }
 
-/// As kube-openapi's `constructServerRelativeURL`. What a backend wrote there
-/// is not repeated: it could lead anywhere.
+/// The URL as kube-openapi's `constructServerRelativeURL` makes it. A backend's
+/// own URL is not repeated: it could lead anywhere.
 pub fn url(key: &str, hash: Option<&str>) -> String {
     match hash {
         Some(hash) => format!("{PATH}/{key}?hash={hash}"),

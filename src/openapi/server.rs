@@ -20,7 +20,7 @@ use crate::documents::{Fetched, Interest, Limits, Pace, Recent, Refreshed, Rhyth
 /// How long a request waits for upstream: longer than it takes to build a
 /// merged document anew.
 const WAIT_FOR_UPSTREAM: Duration = Duration::from_secs(5);
-/// And for a backend, without which there is an answer, too.
+/// The same for a backend: without it there is an answer, too.
 const WAIT_FOR_BACKEND: Duration = Duration::from_millis(500);
 
 /// How old an answer may be: a check and the pause before it.
@@ -29,7 +29,7 @@ pub const FRESH: Duration = Duration::from_millis(1500);
 const RHYTHM: Rhythm = Rhythm {
     // New CustomResourceDefinitions are to be seen within about a second.
     active: Duration::from_secs(1),
-    // As kube-aggregator asks its backends.
+    // kube-aggregator asks its backends as often.
     idle: Duration::from_secs(60),
     // Clients like kubectl ask a few times in a row, and then not at all.
     active_for: Duration::from_secs(30),
@@ -63,7 +63,7 @@ pub struct Server {
     pub upstream: Arc<ArcSwap<Upstream>>,
     root: Checked<Root>,
     v2_json: Checked<Document>,
-    /// Of backends, JSON alone is merged.
+    /// This is asked of upstream alone: of backends, JSON is merged.
     v2_protobuf: Checked<Document>,
     metrics: OpenApiMetrics,
 }
@@ -194,7 +194,7 @@ impl Server {
         }
     }
 
-    /// What a backend without v3 has instead.
+    /// Checks the v2 document that a backend without v3 has instead.
     async fn check_converted(
         &self,
         known: Option<Arc<Root>>,

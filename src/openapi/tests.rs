@@ -201,7 +201,7 @@ impl Room {
         }
     }
 
-    async fn ask(&self, target: &str, headers: &[(http::HeaderName, &str)]) -> Outcome {
+    async fn ask(&self, target: &str, headers: &[(http::HeaderName, &str)]) -> Answered {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let headers = headers.iter().map(|(n, v)| (n.clone(), v.parse().unwrap()));
         let headers: HeaderMap = headers.collect();
@@ -216,7 +216,7 @@ impl Room {
 
     async fn reply(&self, target: &str) -> Reply {
         match self.ask(target, &[]).await {
-            Outcome::Reply(reply) => reply,
+            Answered::Reply(reply) => reply,
             other => panic!("{target}: {other:?}"),
         }
     }
@@ -326,7 +326,7 @@ async fn v2_of_upstream_and_a_backend() {
     for accept in ["application/json", protobuf] {
         let headers = [(ACCEPT, accept), (IF_NONE_MATCH, etag.as_str())];
         match room.ask("/openapi/v2", &headers).await {
-            Outcome::Reply(reply) => assert_eq!(reply.status, 304),
+            Answered::Reply(reply) => assert_eq!(reply.status, 304),
             other => panic!("{other:?}"),
         }
     }
@@ -356,7 +356,7 @@ async fn v3_of_a_backend_that_has_only_v2() {
     assert!(text.contains(r#""schemas":{"A":"#), "{text}");
     let protobuf = accept::Version::V3.accept(accept::Encoding::Protobuf);
     match room.ask(url, &[(ACCEPT, protobuf)]).await {
-        Outcome::Reply(reply) => assert_eq!(reply.status, 406),
+        Answered::Reply(reply) => assert_eq!(reply.status, 406),
         other => panic!("{other:?}"),
     }
 }
@@ -447,11 +447,11 @@ async fn the_last_known_is_served_while_its_server_is_down() {
     assert_eq!(room.text("/openapi/v3/apis/b.io/v1").await, known);
     // What was never fetched, its owner would have to give.
     match room.ask("/openapi/v3/apis/b.io", &[]).await {
-        Outcome::Unavailable(_) => {}
+        Answered::Unavailable(_) => {}
         other => panic!("{other:?}"),
     }
     match room.ask("/openapi/v3/api/v1", &[]).await {
-        Outcome::Forward => {}
+        Answered::Forward => {}
         other => panic!("{other:?}"),
     }
     backend.set(documents_of(&[(

@@ -16,7 +16,7 @@ use super::merged_root::Owner;
 /// All documents of kube-apiserver 1.36 in both encodings have 24 MB. Above
 /// this, those that were not asked for longest are fetched again when needed.
 const MAX_BYTES: u64 = 128 << 20;
-/// What the bookkeeping of a document is taken to need.
+/// The bytes that the bookkeeping of a document is taken to need.
 const OVERHEAD: u32 = 1 << 10;
 /// Documents of old hashes, and of APIs that are gone.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -46,8 +46,8 @@ impl Default for V3Cache {
 }
 
 impl V3Cache {
-    /// The document of a key as its owner has it. Who asks for one that is
-    /// being fetched waits for that.
+    /// The document of a key as its owner has it. A caller that asks for one that
+    /// is being fetched waits for that.
     pub async fn document(
         &self,
         owner: &Owner,

@@ -8,7 +8,7 @@ use super::v2;
 use super::yaml;
 
 pub(super) struct Message {
-    /// By number.
+    /// The fields in the order of their numbers.
     pub(super) fields: &'static [Field],
     /// The number of the field of `x-` members; 0 without.
     pub(super) extensions: u32,
@@ -264,7 +264,7 @@ fn security_definition(node: &Node) -> Vec<u8> {
     out
 }
 
-/// What YAML takes for a string.
+/// The text of a scalar, as YAML takes it for a string.
 fn scalar(node: &Node) -> String {
     match node {
         Node::Text(text) => text.clone(),

@@ -141,7 +141,7 @@ pub(super) static EMPTIABLE_PARAMETER: Message = Message {
     extensions: 23,
 };
 
-/// What [`Primitive`] stands for, from its number on.
+/// The fields that [`Primitive`] stands for, from its number on.
 pub(super) static PRIMITIVE: [(&str, Kind); 17] = [
     ("type", Text),
     ("format", Text),

@@ -19,12 +19,12 @@ use super::document::Document;
 use super::gnostic;
 use super::view::View;
 
-/// What a merged document is made of.
+/// The parts that a merged document is made of.
 #[derive(Clone)]
 pub struct Parts {
     pub view: Arc<View>,
     pub upstream: Arc<Document>,
-    /// Of the view's backends, in order.
+    /// The documents of the view's backends, in order.
     pub backends: Vec<Option<Arc<Document>>>,
 }
 
@@ -152,7 +152,7 @@ fn hide(spec: &mut Spec<'_>, view: &View) {
     }
 }
 
-/// Of a path below a group version.
+/// The group version that a path is below.
 fn version_of(path: &str) -> Option<GroupVersion> {
     let mut parts = path.trim_start_matches('/').split('/');
     let group = match parts.next()? {

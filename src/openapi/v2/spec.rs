@@ -63,13 +63,13 @@ impl<'a> Spec<'a> {
             map.extend(texts);
             spec.members.push((name, "".into()));
         }
-        // What else is there are extensions, which no merge keeps.
+        // All else are extensions, which no merge keeps.
         spec.paths.retain(|path, _| path.starts_with('/'));
         Ok(spec)
     }
 
-    /// Without the other paths, and without the definitions that only those
-    /// used: as kube-openapi's `FilterSpecByPaths`.
+    /// Drops the other paths, and the definitions that only those used, as
+    /// kube-openapi's `FilterSpecByPaths` does.
     pub(super) fn keep_paths(&mut self, keep: impl Fn(&str) -> bool) {
         if self.paths.keys().all(|path| keep(path)) {
             return;
@@ -81,7 +81,7 @@ impl<'a> Spec<'a> {
             .retain(|name, _| after.contains(name) || !before.contains(name));
     }
 
-    /// What paths refer to, directly or not.
+    /// The definitions that paths refer to, directly or not.
     fn used_definitions(&self) -> BTreeSet<String> {
         let mut definitions = BTreeSet::new();
         let mut parameters = BTreeSet::new();
@@ -149,7 +149,7 @@ fn write_member(out: &mut Vec<u8>, name: &str, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// With the comma that belongs before it.
+/// Writes a name, with a comma before it where one belongs.
 fn write_name(out: &mut Vec<u8>, name: &str) {
     if out.last() != Some(&b'{') {
         out.push(b',');

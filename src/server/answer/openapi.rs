@@ -7,7 +7,7 @@ use pingora_http::RequestHeader;
 
 use super::refusal;
 use super::respond::Answer;
-use crate::openapi::{Outcome, Request};
+use crate::openapi::{Answered, Request};
 use crate::server::stage::Leave;
 use crate::server::stage::context::CacheResult;
 
@@ -35,12 +35,12 @@ pub(in crate::server) async fn answer(
         headers: &header.headers,
     };
     match granted.generation().openapi.answer(&request).await {
-        Outcome::Reply(reply) => {
+        Answered::Reply(reply) => {
             let body = vec![reply.body];
             let answer = Answer::of_parts(reply.status, reply.headers, body);
             Some(answer.out_of(CacheResult::Document))
         }
-        Outcome::Unavailable(error) => {
+        Answered::Unavailable(error) => {
             let status = Status::service_unavailable(error);
             Some(Answer::from_status(
                 &status,
@@ -48,6 +48,6 @@ pub(in crate::server) async fn answer(
                 granted.query(),
             ))
         }
-        Outcome::Forward | Outcome::NotAsked => None,
+        Answered::Forward | Answered::NotAsked => None,
     }
 }

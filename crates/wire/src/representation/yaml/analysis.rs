@@ -1,8 +1,7 @@
-//! What a text holds that allows or forbids ways of writing it (go-yaml
+//! The properties of a text that allow or forbid ways of writing it (go-yaml
 //! `yaml_emitter_analyze_scalar`).
 
-/// The same for go-yaml v2 and v3, but that v3 takes more characters as
-/// printable.
+/// go-yaml v2 and v3 analyse alike, but v3 takes more characters as printable.
 #[derive(Clone, Copy, Debug)]
 pub struct Analysis {
     /// It has line breaks.

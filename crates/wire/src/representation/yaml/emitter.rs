@@ -12,9 +12,9 @@ const MAX_SIMPLE_KEY: usize = 128;
 pub(super) struct Emitter {
     out: Vec<u8>,
     column: usize,
-    /// Of the enclosing mapping or sequence; none around the document.
+    /// The indent of the enclosing mapping or sequence; the document has none.
     indent: Option<usize>,
-    /// What was written last was space.
+    /// The last character written was space.
     whitespace: bool,
     /// The line has only space and `-`, `?` or `:` of enclosing values.
     indention: bool,

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 use super::NotExact;
 
-/// Of more keys with digits it is not tried whether they have an order.
+/// The most keys with digits for which it is tried whether they have an order.
 const MAX_CHECKED: usize = 256;
 
 /// Sorts the members of an object by their keys.
@@ -46,7 +46,7 @@ pub(super) fn sort<V>(members: &mut Vec<(Cow<'_, str>, V)>) -> Result<(), NotExa
     ordered.then_some(()).ok_or(NotExact)
 }
 
-/// Of ASCII keys.
+/// Compares ASCII keys.
 fn compare(a: &str, b: &str) -> Ordering {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();

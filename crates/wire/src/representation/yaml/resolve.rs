@@ -1,5 +1,5 @@
-//! What an unquoted text would be read as (go-yaml v2 `resolve.go`). A string
-//! that would not be read as a string is quoted.
+//! The type that an unquoted text would be read as (go-yaml v2 `resolve.go`). A
+//! string that would not be read as a string is quoted.
 
 use super::timestamp;
 
@@ -57,12 +57,12 @@ fn is_special_float(text: &str) -> bool {
     matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN")
 }
 
-/// Without underscores.
+/// Whether it is a number, once underscores are removed.
 fn is_number(plain: &str) -> bool {
     if is_integer(plain) || is_float(plain) {
         return true;
     }
-    // Of binary numbers, it reads a second sign, too.
+    // It reads a second sign in binary numbers, too.
     plain
         .strip_prefix("0b")
         .is_some_and(|rest| i64::from_str_radix(rest, 2).is_ok())

@@ -12,7 +12,7 @@ pub(super) fn unquoted(json: &[u8]) -> Result<Cow<'_, str>, NotExact> {
     unescaped(inside.ok_or(NotExact)?)
 }
 
-/// What is between the quotes, without escapes. Go's encoder writes few kinds
+/// The text between the quotes, without escapes. Go's encoder writes few kinds
 /// of them; the others mean something else to YAML, or nothing.
 pub(super) fn unescaped(inside: &[u8]) -> Result<Cow<'_, str>, NotExact> {
     let text = std::str::from_utf8(inside).map_err(|_| NotExact)?;
