@@ -74,6 +74,15 @@ impl Bench {
         .await;
     }
 
+    async fn reloaded(&self, times: usize) {
+        eventually("the configuration is in force", SOON, || async {
+            let success = [("result", "success")];
+            let reloads = self.front.metric("apifront_config_reloads_total", &success);
+            reloads.await == times as f64
+        })
+        .await;
+    }
+
     async fn upstream(&self, requests: usize) {
         eventually("requests upstream", SOON, || async {
             self.seen().len() == requests
@@ -181,7 +190,7 @@ async fn users_are_isolated() {
     let mut config = bench.front.read_config();
     config["flow"] = json!({ "userConcurrencyLimit": 3, "queueWait": "60s" });
     bench.front.write_config(&config);
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    bench.reloaded(1).await;
     let more = ask(&user, "more", 2);
     bench.waiting("user", 2).await;
     config["flow"] = json!({ "userConcurrencyLimit": 10 });
@@ -334,6 +343,8 @@ async fn the_429_is_that_of_kube_apiserver() {
             let mut held = client.over(Protocol::Http1).raw().await.expect("connect");
             held.write(head.as_bytes()).await.expect("it reads");
             holding.push(held);
+            // The server takes the place when it has read that, and says
+            // nothing: the next question asks whether it has.
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
         refused.push(asked().await);
