@@ -26,7 +26,7 @@ const COMPARED_HEADERS: [&str; 8] = [
     "location",
 ];
 
-/// How much around the first difference is shown.
+/// The bytes around the first difference that are shown.
 const CONTEXT: usize = 160;
 /// Both are asked again before a difference counts: an age in a Table ticks,
 /// a lease is renewed between the two questions.
@@ -49,7 +49,7 @@ pub struct Differential {
     hits: AtomicUsize,
 }
 
-/// What came of one question.
+/// The result of one question.
 pub struct Outcome {
     /// Empty if the answers mean the same.
     pub difference: String,
@@ -121,7 +121,7 @@ impl Differential {
         self.expect(self.expected).get_as(path, accept).await;
     }
 
-    /// As [`Question::ask`], with the expectation of all.
+    /// Asks both, with the expectation of all questions, and keeps what differs.
     pub async fn ask(
         &mut self,
         method: Method,

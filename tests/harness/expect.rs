@@ -39,7 +39,7 @@ impl Expect {
     }
 }
 
-/// Whether the cache does not have the resource yet. Such an answer is
+/// Tells whether the cache does not have the resource yet. Such an answer is
 /// kube-apiserver's, whatever is expected of the cache.
 pub fn is_filling(answer: &Answer) -> bool {
     answer.header(CACHE) == "bypass; reason=filling"
