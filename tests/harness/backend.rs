@@ -23,7 +23,7 @@ use super::certificates::Pair;
 use super::ports;
 use super::scripted::Seen;
 
-/// How it answers for its discovery documents, or keeps from it.
+/// The way it answers requests for its discovery documents, or fails to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
     Fine,
@@ -39,16 +39,16 @@ pub enum Mood {
     ClosingAfterRequest,
     /// A body shorter than promised.
     HalfClosed,
-    /// As Fine, this much later.
+    /// Answers as Fine does, this much later.
     Slow(Duration),
     /// This status, with a Location.
     Status(u16),
     Html,
     /// This many bytes of what is no discovery document of anything.
     Garbage(usize),
-    /// As Fine, with this many resources.
+    /// Answers as Fine does, with this many resources.
     Huge(usize),
-    /// As Fine, with `records` that can be read, and in JSON alone.
+    /// Answers as Fine does, with `records` that can be read, and in JSON alone.
     Records,
 }
 
@@ -262,7 +262,7 @@ fn resource_list(shared: &Shared, count: usize) -> Value {
     })
 }
 
-/// What stands behind `/apis/GROUP/v1/`.
+/// Answers requests for `/apis/GROUP/v1/`.
 async fn resource(
     stream: &mut Stream,
     rest: &str,

@@ -18,7 +18,7 @@ pub fn program(name: &str) -> PathBuf {
     built("tests/build-program.sh", &[name])
 }
 
-/// What a script says that it has built, in its last line.
+/// The path of a program that a script has built: the last line it prints.
 fn built(script: &str, arguments: &[&str]) -> PathBuf {
     let output = Command::new("bash")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(script))

@@ -55,7 +55,8 @@ impl Answer {
             .unwrap_or("")
     }
 
-    /// Whether it came from the cache; `x-apifront-debug: cache` was asked.
+    /// Tells whether it came from the cache. The request must have carried
+    /// `x-apifront-debug: cache`.
     pub fn is_hit(&self) -> bool {
         self.header("x-apifront-cache").starts_with("hit; rv=")
     }

@@ -2,12 +2,16 @@
 
 use std::fmt::Write;
 use std::io::Read;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Method;
 
+use super::apifront::oracle;
 use super::client::{Answer, Client};
+use super::eventually;
+use super::expect::{DEBUG, Expect, is_filling};
 
 /// Headers that mean something to a client. The others name the request or
 /// the moment.
@@ -22,19 +26,66 @@ const COMPARED_HEADERS: [&str; 8] = [
     "location",
 ];
 
-/// How much around the first difference is shown.
+/// The bytes around the first difference that are shown.
 const CONTEXT: usize = 160;
 /// Both are asked again before a difference counts: an age in a Table ticks,
 /// a lease is renewed between the two questions.
 const TRIES: usize = 4;
 const BETWEEN_TRIES: Duration = Duration::from_millis(250);
+/// The first question of a resource has it listed; until that is done, the
+/// question is asked again without counting as a try.
+const FILLED_WITHIN: Duration = Duration::from_secs(30);
+/// Differences that a failure shows.
+const SHOWN: usize = 20;
 
-/// Two ways to the same data: `direct` is right.
+/// Two ways to the same data: `direct` is right. Unless a question says
+/// otherwise, the answer of `front` must come from its cache.
 pub struct Differential {
     pub direct: Client,
     pub front: Client,
+    expected: Expect,
     differences: Vec<String>,
     asked: usize,
+    hits: AtomicUsize,
+}
+
+/// The result of one question.
+pub struct Outcome {
+    /// Empty if the answers mean the same.
+    pub difference: String,
+    /// The answer of `front`, if there was one.
+    pub front: Option<Answer>,
+}
+
+/// The next question of a [`Differential`], with an expectation of its own.
+pub struct Question<'a> {
+    both: &'a mut Differential,
+    expected: Expect,
+}
+
+impl Question<'_> {
+    pub async fn get(self, path: &str) {
+        self.ask(Method::GET, path, &[], "").await;
+    }
+
+    pub async fn get_as(self, path: &str, accept: &str) {
+        self.ask(Method::GET, path, &[("accept", accept)], "").await;
+    }
+
+    /// Asks both and keeps what differs.
+    pub async fn ask(
+        self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &'static str,
+    ) {
+        let found = self
+            .both
+            .difference(self.expected, method, path, headers, body)
+            .await;
+        self.both.add([found]);
+    }
 }
 
 impl Differential {
@@ -42,20 +93,35 @@ impl Differential {
         Self {
             direct,
             front,
+            expected: Expect::Hit,
             differences: Vec::new(),
             asked: 0,
+            hits: AtomicUsize::new(0),
+        }
+    }
+
+    /// Expects this of all questions that do not say otherwise.
+    pub fn expecting(self, expected: Expect) -> Self {
+        Self { expected, ..self }
+    }
+
+    /// Expects this of the next question.
+    pub fn expect(&mut self, expected: Expect) -> Question<'_> {
+        Question {
+            both: self,
+            expected,
         }
     }
 
     pub async fn get(&mut self, path: &str) {
-        self.ask(Method::GET, path, &[], "").await;
+        self.expect(self.expected).get(path).await;
     }
 
     pub async fn get_as(&mut self, path: &str, accept: &str) {
-        self.ask(Method::GET, path, &[("accept", accept)], "").await;
+        self.expect(self.expected).get_as(path, accept).await;
     }
 
-    /// Asks both and keeps what differs.
+    /// Asks both, with the expectation of all questions, and keeps what differs.
     pub async fn ask(
         &mut self,
         method: Method,
@@ -63,38 +129,96 @@ impl Differential {
         headers: &[(&str, &str)],
         body: &'static str,
     ) {
-        let found = self.difference(method, path, headers, body).await;
-        self.add([found]);
+        let question = self.expect(self.expected);
+        question.ask(method, path, headers, body).await;
     }
 
-    /// As [`Differential::ask`], for asking much at once: empty, or what
-    /// differs, for [`Differential::add`].
+    /// As [`Question::ask`], for asking much at once: empty, or what differs,
+    /// for [`Differential::add`].
     pub async fn difference(
         &self,
+        expected: Expect,
         method: Method,
         path: &str,
         headers: &[(&str, &str)],
         body: &'static str,
     ) -> String {
-        let mut difference = String::new();
-        for attempt in 0..TRIES {
-            if attempt > 0 {
-                tokio::time::sleep(BETWEEN_TRIES).await;
-            }
+        let judge = |front: &Answer| match self.has_a_cache() {
+            true => expected.unmet(front),
+            false => String::new(),
+        };
+        let outcome = self
+            .outcome(method.clone(), path, headers, body, judge)
+            .await;
+        if outcome.front.is_some_and(|answer| answer.is_hit()) {
+            self.hits.fetch_add(1, Ordering::Relaxed);
+        }
+        outcome.difference
+    }
+
+    /// As [`Differential::difference`], for questions that nobody can say of
+    /// beforehand who answers them: the caller counts the hits.
+    pub async fn unforeseen(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Outcome {
+        self.outcome(method, path, headers, "", |_| String::new())
+            .await
+    }
+
+    /// Asks until nothing differs and `judge` has nothing to say.
+    async fn outcome(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &'static str,
+        judge: impl Fn(&Answer) -> String,
+    ) -> Outcome {
+        let debug = [headers, &[DEBUG]].concat();
+        let filled_by = Instant::now() + FILLED_WITHIN;
+        let mut tries = 0;
+        loop {
             // At the same time: what ticks between them would differ.
             let (direct, front) = tokio::join!(
                 self.direct.send(method.clone(), path, headers, body),
-                self.front.try_send(method.clone(), path, headers, body),
+                self.front.try_send(method.clone(), path, &debug, body),
             );
-            difference = match front {
-                Ok(front) => compare(&direct, &front),
-                Err(error) => format!("  no answer: {error}\n"),
+            let (difference, front) = match front {
+                Ok(front) => (compare(&direct, &front) + &judge(&front), Some(front)),
+                Err(error) => (format!("  no answer: {error}\n"), None),
             };
+            let filling = front.as_ref().is_some_and(is_filling) && Instant::now() < filled_by;
+            tries += usize::from(!filling);
             if difference.is_empty() {
-                return difference;
+                return Outcome { difference, front };
             }
+            if tries >= TRIES {
+                let difference = format!("{method} {path} {headers:?}\n{difference}");
+                return Outcome { difference, front };
+            }
+            tokio::time::sleep(BETWEEN_TRIES).await;
         }
-        format!("{method} {path} {headers:?}\n{difference}")
+    }
+
+    /// Asks `front` until its cache answers `path`.
+    pub async fn warm(&self, path: &str) {
+        if !self.has_a_cache() {
+            return;
+        }
+        eventually("a cache hit", FILLED_WITHIN, || async {
+            let answer = self.front.send(Method::GET, path, &[DEBUG], "").await;
+            answer.is_hit()
+        })
+        .await;
+    }
+
+    /// Whether `front` is apifront: suites also compare kube-apiserver with
+    /// itself, to learn that they compare nothing that moves on its own.
+    fn has_a_cache(&self) -> bool {
+        !oracle() && self.front.address() != self.direct.address()
     }
 
     pub fn add(&mut self, found: impl IntoIterator<Item = String>) {
@@ -109,13 +233,14 @@ impl Differential {
     /// Fails with the first of all differences.
     #[track_caller]
     pub fn finish(self) {
-        let shown: Vec<&String> = self.differences.iter().take(20).collect();
+        let (asked, hits) = (self.asked, self.hits.into_inner());
+        println!("compared: {asked} answers, {hits} of them from the cache");
+        let shown: Vec<&String> = self.differences.iter().take(SHOWN).collect();
         let text: String = shown.iter().map(|d| format!("{d}\n")).collect();
         assert!(
             self.differences.is_empty(),
-            "{} of {} answers differ (- direct, + front):\n\n{text}",
+            "{} of {asked} answers differ (- direct, + front):\n\n{text}",
             self.differences.len(),
-            self.asked,
         );
     }
 }

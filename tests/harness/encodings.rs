@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use super::binaries;
 
-/// What begins protobuf on the wire.
+/// The bytes that protobuf begins with on the wire.
 const PREFIX: &[u8] = b"k8s\0";
 
 /// The program, built when it is not there.
@@ -17,7 +17,7 @@ pub fn program() -> &'static Path {
     PROGRAM.get_or_init(|| binaries::program("encodings"))
 }
 
-/// What Go said to bytes.
+/// Go's verdict on some bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     Bytes(Vec<u8>),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::certificates::Pair;
 
-/// Who a kubeconfig speaks as.
+/// The credential that a kubeconfig holds.
 pub enum Credential<'a> {
     Certificate(&'a Pair),
     Token(&'a str),

@@ -17,7 +17,7 @@ const TRIES: usize = 8;
 pub const EXACT_TRIES: usize = 3;
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What a command printed and how it ended.
+/// The output of a command and its exit status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Printed {
     pub code: Option<i32>,
@@ -26,7 +26,7 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// Whether the other is the same but for ages.
+    /// Tells whether the other is the same but for ages.
     pub fn ticked_into(&self, other: &Self, elapsed: Duration) -> bool {
         self.code == other.code
             && self.stderr == other.stderr

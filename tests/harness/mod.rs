@@ -18,6 +18,7 @@ pub mod cluster;
 pub mod differential;
 pub mod encodings;
 pub mod etcd;
+pub mod expect;
 pub mod hostile;
 pub mod kubeconfig;
 pub mod kubectl;

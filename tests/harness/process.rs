@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// How much of a server's output a failed test shows.
+/// The bytes of a server's output that a failed test shows.
 const SHOWN_LINES: usize = 60;
 
 /// `PR_SET_PDEATHSIG` would end children with the *thread* that started them,

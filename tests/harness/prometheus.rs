@@ -17,7 +17,7 @@ fn program() -> &'static Path {
     PROGRAM.get_or_init(|| binaries::program("prometheus"))
 }
 
-/// What Prometheus knows, and when it is asked.
+/// The scrapes that Prometheus has made, and the time at which it is asked.
 #[derive(Default)]
 pub struct Prometheus {
     scrapes: Vec<Value>,
@@ -31,7 +31,7 @@ pub struct Said {
     pub errors: Vec<String>,
 }
 
-/// What a query found.
+/// The result of a query.
 #[derive(Debug, Deserialize)]
 pub struct Found {
     /// Sorted by their labels.
@@ -44,7 +44,7 @@ pub struct Found {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Row {
     pub labels: std::collections::BTreeMap<String, String>,
-    /// As Go writes it: `NaN`, too.
+    /// The value as Go writes it, `NaN` among others.
     pub value: String,
 }
 

@@ -144,11 +144,15 @@ fn objects() -> Vec<(String, Value)> {
         );
     }
     for n in 0..40 {
-        let text = format!("line {n} <html> & \"quotes\" \\ ü 日本 \u{2028}\u{7f}\t\n").repeat(160);
+        let text = format!("line {n} <html> & \"quotes\" \\ ü 日本 \u{2028}\t\n").repeat(160);
         let name = format!("large-{n:02}");
         let body = objects::config_map(&name, json!({ "app": "sample" }), json!({ "text": text }));
         add(core, "configmaps", NAMESPACE, body);
     }
+    // kube-apiserver makes no YAML of it: it refuses this character.
+    let no_yaml = json!({ "text": "delete \u{7f}" });
+    let body = objects::config_map("no-yaml", json!({}), no_yaml);
+    add(core, "configmaps", OTHER_NAMESPACE, body);
     let object = |kind: &str, name: &str, rest: Value| {
         let mut object = json!({ "kind": kind, "metadata": { "name": name } });
         if let (Some(into), Some(from)) = (object.as_object_mut(), rest.as_object()) {

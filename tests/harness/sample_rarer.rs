@@ -1,4 +1,4 @@
-//! Of the [`super::sample`], the kinds that few clusters have objects of.
+//! The part of the [`super::sample`] of which few clusters have objects.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -34,7 +34,7 @@ fn object(base: &str, resource: &str, kind: &str, name: &str, rest: Value) -> (S
     (format!("{base}/{resource}"), object)
 }
 
-/// Of a group that nobody serves: they must hold up nothing.
+/// They name a group that nobody serves, which must hold up nothing.
 fn nowhere() -> Value {
     json!({
         "apiGroups": ["none.test"], "apiVersions": ["v1"],

@@ -124,7 +124,7 @@ impl Connection {
         }
     }
 
-    /// As [`Connection::write`], and whether apifront still listens.
+    /// Writes as [`Connection::write`] does, and tells whether apifront still listens.
     pub async fn try_write(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
         let stream = self.stream.get_mut();
         stream.write_all(bytes.as_ref()).await?;
@@ -206,7 +206,7 @@ impl Scripted {
         self.seen.lock().expect("no panic while locked").clone()
     }
 
-    /// How many requests with this line were passed on.
+    /// The number of requests with this line that were passed on.
     pub fn count(&self, line: &str) -> usize {
         self.seen().iter().filter(|s| s.line == line).count()
     }

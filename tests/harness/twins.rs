@@ -42,7 +42,7 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Of `group` in `version`, served by the service of that name.
+    /// Registers `group` in `version`, served by the service of that name.
     pub fn new(group: &str, version: &str, service: &str, port: u16) -> Self {
         let manifest = json!({
             "apiVersion": "apiregistration.k8s.io/v1",
@@ -77,7 +77,7 @@ impl Registration {
         self
     }
 
-    /// As `aggregation.backends` tells where it is.
+    /// Its entry in `aggregation.backends`, which tells where it is.
     pub fn backend(&self) -> Value {
         json!({
             "name": self.service(),
@@ -203,7 +203,7 @@ impl Twins {
     }
 }
 
-/// What a registration may need to know.
+/// The parts of the twins that a registration may need.
 pub struct Parts {
     pub oracle: Cluster,
     pub front_proxies: PathBuf,
@@ -371,7 +371,7 @@ async fn documented(client: &Client) {
     }
 }
 
-/// As sample-apiserver's own manifests say it, in both versions.
+/// Registers both versions as sample-apiserver's own manifests do.
 pub fn registrations(parts: &Parts, port: u16) -> Vec<Registration> {
     ["v1alpha1", "v1beta1"]
         .map(|version| Registration::new(wardle::GROUP, version, "wardle", port).trust(parts.ca()))

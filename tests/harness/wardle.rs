@@ -15,7 +15,7 @@ use super::process::Process;
 use super::{binaries, ports};
 
 pub const GROUP: &str = "wardle.example.com";
-/// As a busy machine needs.
+/// A busy machine may need as long.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
 pub struct Wardle {

@@ -142,7 +142,7 @@ impl Watch {
         events
     }
 
-    /// As [`Watch::take`], in the form `ADDED web-1`.
+    /// Takes events as [`Watch::take`] does, in the form `ADDED web-1`.
     pub async fn take_short(&mut self, n: usize) -> Vec<String> {
         self.take(n).await.iter().map(Event::short).collect()
     }

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::{Client, Protocol};
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
@@ -56,9 +56,7 @@ async fn returns_to(front: &Apifront, what: &str, base: u64, bound: u64) -> u64 
 /// busiest moment took, but no more each time.
 #[tokio::test]
 async fn memory_returns() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the bounds are apifront's");
     let cluster = Cluster::shared();
     let front = Apifront::start(cluster, |config| {
         config["serving"]["http2MaxStreamsPerConnection"] = json!(3000);
@@ -168,9 +166,7 @@ async fn garbage(front: &Apifront, n: usize) {
 /// kube-apiserver's own words, and nobody is refused once there is room.
 #[tokio::test]
 async fn too_many_requests_at_a_time() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the bounds are apifront's");
     const LIMIT: usize = 40;
     let cluster = Cluster::shared();
     let (release, released) = tokio::sync::watch::channel(false);
@@ -255,9 +251,7 @@ async fn series(front: &Apifront) -> BTreeMap<String, usize> {
 
 #[tokio::test]
 async fn names_in_urls_make_no_series() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the bounds are apifront's");
     let front = Apifront::start(Cluster::shared(), |_| {}).await;
     let client = front.admin_client();
     let ask = |n: usize, of: &'static str| {

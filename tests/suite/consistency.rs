@@ -66,9 +66,7 @@ async fn reads_after_writes(mode: &str) -> (usize, usize) {
 /// Each from a read upstream that began after it.
 #[tokio::test]
 async fn strict_reads_see_every_write_before_them() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver has no consistency modes");
     assert_eq!(reads_after_writes("Strict").await, (0, WRITES));
 }
 
@@ -76,9 +74,7 @@ async fn strict_reads_see_every_write_before_them() {
 /// staleness by the lateness of events, it does not exclude it.
 #[tokio::test]
 async fn fresh_reads_come_from_the_cache_and_see_the_writes_before_them() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver has no consistency modes");
     let (missed, hits) = reads_after_writes("Fresh").await;
     assert_eq!(hits, WRITES);
     assert!(missed <= 1, "{missed} of {WRITES} reads were stale");
@@ -87,9 +83,7 @@ async fn fresh_reads_come_from_the_cache_and_see_the_writes_before_them() {
 /// A proof is good for `maxStaleness`.
 #[tokio::test]
 async fn bounded_reads_may_lag() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver has no consistency modes");
     let (_, hits) = reads_after_writes("Bounded").await;
     assert_eq!(hits, WRITES);
 }
@@ -97,9 +91,7 @@ async fn bounded_reads_may_lag() {
 /// Once proven fresh, the state is cut as any other.
 #[tokio::test]
 async fn fresh_lists_come_in_pages() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver has no consistency modes");
     let front = front("Fresh").await;
     let ns = Cluster::shared().namespace("fresh-pages").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");
@@ -208,9 +200,7 @@ async fn clients_see_their_own_writes_in_bounded_mode() {
 /// of them may be asked of the API server instead.
 #[tokio::test]
 async fn pages_of_the_most_recent_state() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver does not say what came from its cache");
     let front = front("Strict").await;
     let cluster = Cluster::shared();
     let ns = cluster.namespace("paged").await;
@@ -263,9 +253,7 @@ async fn pages_of_the_most_recent_state() {
 /// A watch that wants no state begins at the newest version all the same.
 #[tokio::test]
 async fn a_watch_from_the_most_recent_version() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver does not say what came from its cache");
     let front = front("Strict").await;
     let cluster = Cluster::shared();
     let ns = cluster.namespace("now").await;

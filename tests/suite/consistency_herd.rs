@@ -6,7 +6,7 @@ use std::time::Instant;
 use futures::StreamExt;
 use serde_json::json;
 
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::objects::config_map;
@@ -46,9 +46,7 @@ fn connections(client: &Client) -> Vec<Client> {
 /// A cluster of its own: the figures are those of the whole API server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_herd_shares_its_reads() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it counts the requests that reach the API server");
     let cluster = Cluster::start(&[]).await;
     let admin = cluster.admin_client();
     let ns = cluster.namespace("herd").await;

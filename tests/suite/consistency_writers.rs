@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::objects::config_map;
@@ -131,9 +131,7 @@ async fn read(client: &Client, list: &str, turn: usize, written: &[Written]) -> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn strict_reads_are_linearizable_under_writers() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver has no consistency modes");
     let cluster = Cluster::shared();
     let front = Apifront::start(cluster, |config| {
         config["cache"]["consistency"] = json!("Strict");

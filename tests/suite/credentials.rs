@@ -11,7 +11,7 @@ use base64::Engine;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::harness::apifront::{Apifront, config_before, oracle};
+use crate::harness::apifront::{Apifront, config_before};
 use crate::harness::certificates::Pair;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
@@ -186,9 +186,7 @@ fn base64(file: &Path) -> String {
 
 #[tokio::test]
 async fn client_certificates() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's credentials for API servers");
     let users = Users::create().await;
     let pair = users.certificate("carla");
     let files = json!({ "client-certificate": pair.cert, "client-key": pair.key });
@@ -208,9 +206,7 @@ async fn client_certificates() {
 
 #[tokio::test]
 async fn a_token() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's credentials for API servers");
     let users = Users::create().await;
     let (token, user) = users.token("tim").await;
     personal_acts_as(&users.kubeconfig("token", json!({ "token": token })), &user).await;
@@ -219,9 +215,7 @@ async fn a_token() {
 /// A token file may be replaced at any time.
 #[tokio::test]
 async fn a_token_file_is_read_again() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's credentials for API servers");
     let users = Users::create().await;
     let (first, first_user) = users.token("first").await;
     let (second, second_user) = users.token("second").await;
@@ -240,9 +234,7 @@ async fn a_token_file_is_read_again() {
 
 #[tokio::test]
 async fn exec_plugins_that_print_tokens() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's credentials for API servers");
     let users = Users::create().await;
     let (first, first_user) = users.token("first").await;
     let (second, second_user) = users.token("second").await;
@@ -280,9 +272,7 @@ async fn exec_plugins_that_print_tokens() {
 
 #[tokio::test]
 async fn exec_plugins_that_print_certificates() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's credentials for API servers");
     let users = Users::create().await;
     let pair = users.certificate("paula");
     let text = |file: &Path| std::fs::read_to_string(file).expect("PEM");
@@ -302,9 +292,7 @@ async fn exec_plugins_that_print_certificates() {
 /// `as` and `as-groups`, and a caller who asks to be somebody else still.
 #[tokio::test]
 async fn impersonation_of_the_kubeconfig() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's credentials for API servers");
     let users = Users::create().await;
     let admin = &Cluster::shared().admin;
     let user = json!({
@@ -339,9 +327,7 @@ async fn impersonation_of_the_kubeconfig() {
 
 #[tokio::test]
 async fn unverified_servers_and_contexts() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's credentials for API servers");
     let users = Users::create().await;
     let pair = users.certificate("ursula");
     let (token, token_user) = users.token("other").await;
@@ -379,9 +365,7 @@ async fn unverified_servers_and_contexts() {
 /// `upstream.servers` with a token, and callers made known by impersonation.
 #[tokio::test]
 async fn servers_with_a_token_file() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's credentials for API servers");
     let cluster = Cluster::shared();
     let folder = process::temporary_folder("servers");
     let token = folder.join("token");
@@ -414,9 +398,7 @@ async fn servers_with_a_token_file() {
 /// What is wrong is said with its file and its field, and the process ends.
 #[tokio::test]
 async fn start_up_errors_name_file_and_field() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's credentials for API servers");
     let users = Users::create().await;
     let cluster = Cluster::shared();
     let pair = users.certificate("erik");

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::{Answer, Client};
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
@@ -32,9 +32,7 @@ async fn debugged(client: &Client, path: &str) -> Answer {
 
 #[tokio::test]
 async fn a_hit_tells_its_version_and_so_does_a_404() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver does not show its cache");
     let front = Apifront::quiet();
     let client = front.admin_client();
     front.warm(&client, MAPS).await;
@@ -73,9 +71,7 @@ fn resource<'a>(report: &'a Value, name: &str) -> &'a Value {
 
 #[tokio::test]
 async fn the_state_of_the_cache_is_shown() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver does not show its cache");
     let cluster = Cluster::shared();
     let front = Apifront::start(cluster, |_| {}).await;
     let client = front.admin_client();
@@ -141,9 +137,7 @@ async fn the_state_of_the_cache_is_shown() {
 
 #[tokio::test]
 async fn it_is_shown_to_whom_upstream_allows() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver does not show its cache");
     let cluster = Cluster::shared();
     let front = Apifront::shared();
     let nobody = front.client(None).get("/debug/cache").await;
@@ -180,9 +174,7 @@ async fn it_is_shown_to_whom_upstream_allows() {
 
 #[tokio::test]
 async fn the_personal_mode_shows_it_too() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver does not show its cache");
     let cluster = Cluster::shared();
     let front = Apifront::personal(&cluster.admin_kubeconfig).await;
     let client = Client::plain(front.address);
@@ -199,9 +191,7 @@ async fn the_personal_mode_shows_it_too() {
 
 #[tokio::test]
 async fn gauges_follow_the_cache() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver does not show its cache");
     let cluster = Cluster::shared();
     let namespace = cluster.namespace("gauges").await;
     let front = Apifront::start(cluster, |_| {}).await;
@@ -233,9 +223,7 @@ async fn checks(front: &Apifront, result: &str) -> f64 {
 
 #[tokio::test]
 async fn the_cache_is_what_upstream_has_while_it_changes() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver does not show its cache");
     let cluster = Cluster::shared();
     let namespace = cluster.namespace("checked").await;
     let front = Apifront::start(cluster, |config| {
@@ -331,9 +319,7 @@ async fn lies(
 
 #[tokio::test]
 async fn a_difference_is_counted_and_its_place_told() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver does not show its cache");
     let address = ports::loopback(ports::free());
     let listener = TcpListener::bind(address).await.expect("a free port");
     let server = Arc::new(tokio::spawn(async move {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::apiserver::KubeApiserver;
 use crate::harness::client::{Answer, Client, Protocol};
 use crate::harness::cluster::Cluster;
@@ -157,9 +157,7 @@ async fn take_named(watch: &mut Watch, name: &str) {
 
 #[tokio::test]
 async fn two_api_servers_die_and_return() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it stops one of two API servers behind apifront");
     let mut cluster = Cluster::start(&[]).await;
     let mut second = second_server(&cluster).await;
     wait_ready(&cluster, &second).await;
@@ -345,9 +343,7 @@ async fn two_api_servers_die_and_return() {
 /// connections to other servers now and then: no request may notice.
 #[tokio::test]
 async fn goaway_disturbs_nobody() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's connections to API servers");
     let cluster = Cluster::start(&["--goaway-chance=0.02".to_owned()]).await;
     let front = Apifront::start(&cluster, |config| {
         config["upstream"]["healthCheckInterval"] = json!("500ms");
@@ -425,9 +421,7 @@ fn names(list: &Value) -> Vec<String> {
 /// The first server reads each request and hangs up.
 #[tokio::test]
 async fn what_may_have_happened_is_never_sent_twice() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's requests to an API server that hangs up");
     let scripted = Scripted::start(|mut connection| async move {
         if let Some(request) = connection.next().await {
             connection.body(&request).await;
@@ -516,9 +510,7 @@ async fn what_may_have_happened_is_never_sent_twice() {
 /// Nothing is sent on a connection that is refused: any request goes on.
 #[tokio::test]
 async fn a_refused_connection_fails_no_request() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's connections to API servers");
     let nobody = format!("https://{}", ports::loopback(ports::free()));
     let front = front_before(&nobody, |config| {
         // The first failure is found by a request, not by a check.
@@ -540,9 +532,7 @@ async fn a_refused_connection_fails_no_request() {
 /// A server that accepts and says nothing costs `upstream.requestTimeout`.
 #[tokio::test]
 async fn a_server_that_hangs_is_given_up() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's connections to API servers");
     let scripted = Scripted::start(|mut connection| async move {
         if let Some(request) = connection.next().await {
             connection.body(&request).await;

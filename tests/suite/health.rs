@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::json;
 
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::{Answer, Client, Protocol};
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
@@ -76,9 +76,7 @@ async fn shapes_of_apifront() {
 
 #[tokio::test]
 async fn shapes_of_the_observability_port() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver has no observability port");
     shapes(&Client::plain(Apifront::shared().observability)).await;
 }
 
@@ -86,9 +84,7 @@ async fn shapes_of_the_observability_port() {
 /// HTTP says they should, and the process exits with 0.
 #[tokio::test]
 async fn stops_in_order() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it stops apifront");
     let cluster = Cluster::shared();
     let mut front = Apifront::start(cluster, |config| {
         config["serving"]["shutdownDelayDuration"] = json!("2s");

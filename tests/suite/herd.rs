@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
@@ -32,9 +32,7 @@ async fn herd(client: &Client, path: &str) -> Vec<Watch> {
 /// A cluster of its own: the figures are those of the whole API server.
 #[tokio::test]
 async fn two_hundred_clients_are_one_watch() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it counts the requests that reach the API server");
     let cluster = Cluster::start(&[]).await;
     let admin = cluster.admin_client();
     let ns = cluster.namespace("herd").await;

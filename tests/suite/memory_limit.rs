@@ -5,19 +5,18 @@ use std::time::Duration;
 use http::Method;
 use serde_json::json;
 
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::cluster::Cluster;
 use crate::harness::differential::Differential;
 use crate::harness::eventually;
+use crate::harness::expect::Expect;
 use crate::harness::objects::config_map;
 
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn what_has_no_room_is_answered_upstream() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver has no memory limit for its cache");
     let cluster = Cluster::shared();
     let admin = cluster.admin_client();
     let ns = cluster.namespace("large").await;
@@ -41,7 +40,8 @@ async fn what_has_no_room_is_answered_upstream() {
         answer.header("x-apifront-cache") == "bypass; reason=memory_limit"
     })
     .await;
-    both.get(&large_list).await;
+    let no_room = Expect::Bypass("memory_limit");
+    both.expect(no_room).get(&large_list).await;
     front.warm(&both.front, small).await;
     both.get(small).await;
     let refused = [("what", "refused")];

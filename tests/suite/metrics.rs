@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::cluster::Cluster;
 
 const DOCUMENT: &str = include_str!("../../docs/metrics.md");
 
 #[tokio::test]
 async fn the_list_of_metrics_is_true() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the metrics are apifront's");
     let front = Apifront::start(Cluster::shared(), |_| {}).await;
     let client = front.admin_client();
     client

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::cluster::{Cluster, Once, once};
 use crate::harness::prometheus::{Prometheus, Rule};
 
@@ -42,9 +42,7 @@ fn about(text: &str) -> BTreeMap<&str, Vec<&str>> {
 /// Both describe a metric of the same name in the same words.
 #[tokio::test]
 async fn help_texts_are_those_of_kube_apiserver() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the metrics are apifront's");
     let cluster = cluster();
     let front = Apifront::start(cluster, |config| {
         config["observability"]["showHiddenMetricsForVersion"] = VERSION.into();

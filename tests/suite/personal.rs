@@ -3,7 +3,7 @@
 
 use http::Method;
 
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::{Client, Protocol};
 use crate::harness::cluster::Cluster;
 use crate::harness::kubeconfig::{self, Credential};
@@ -12,9 +12,7 @@ use crate::harness::process;
 
 #[tokio::test]
 async fn acts_as_the_user_of_the_kubeconfig() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver has no personal mode");
     let cluster = Cluster::shared();
     let folder = process::temporary_folder("personal");
     let server = cluster.server_url();

@@ -8,7 +8,6 @@ use super::HostileTwins;
 use crate::harness::backend::{Mood, RECORDS};
 use crate::harness::client::{Answer, Client};
 use crate::harness::kubectl::Kubectl;
-use crate::harness::twins::oracle_alone;
 
 const GROUP: &str = "records.example.com";
 const LIST: &str = "/apis/records.example.com/v1/records";
@@ -31,10 +30,7 @@ async fn made(client: &Client, path: &str, accept: &str) -> Answer {
 
 #[tokio::test]
 async fn other_representations_are_made_from_memory() {
-    if oracle_alone() {
-        // kube-apiserver makes none.
-        return;
-    }
+    skip_under_oracle!("kube-apiserver makes no other representation of a backend's answers");
     let HostileTwins { twins, backend } = HostileTwins::of(GROUP, "records", Mood::Records).await;
     let (direct, front) = (twins.direct_client(), twins.front_client());
     let newest = format!("{LIST}?resourceVersion=0");

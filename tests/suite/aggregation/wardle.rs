@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::client::{Answer, Client};
 use crate::harness::differential::{Differential, compare};
+use crate::harness::expect::Expect;
 use crate::harness::twins::WardleTwins;
 use crate::harness::watch::Watch;
 
@@ -43,10 +44,15 @@ fn flunders(namespace: &str) -> String {
 async fn discovery_of_the_version_is_the_backends() {
     let twins = &WardleTwins::shared().twins;
     let mut both = twins.differential();
-    for path in [ALPHA, BETA, "/apis/wardle.example.com"] {
-        both.get(path).await;
-        both.get_as(path, "application/yaml").await;
-        both.get_as(path, PROTOBUF).await;
+    for (expected, path) in [
+        (Expect::NotAsked, ALPHA),
+        (Expect::NotAsked, BETA),
+        (Expect::Document, "/apis/wardle.example.com"),
+    ] {
+        for accept in ["application/json", "application/yaml", PROTOBUF] {
+            both.expect(expected).get_as(path, accept).await;
+        }
+        both.expect(expected).get(path).await;
     }
     both.finish();
 }
@@ -304,6 +310,7 @@ async fn still_life(wardle: &WardleTwins) -> String {
 
 #[tokio::test]
 async fn reads_are_the_same_in_every_representation() {
+    use Expect::{Bypass, Hit};
     let wardle = WardleTwins::shared();
     let ns = still_life(wardle).await;
     let front = &wardle.twins.front;
@@ -316,47 +323,57 @@ async fn reads_are_the_same_in_every_representation() {
     let mut both = wardle.twins.differential();
     for prefix in [ALPHA, BETA] {
         let list = format!("{prefix}/namespaces/{ns}/flunders");
-        for query in [
-            "",
-            "?resourceVersion=0",
-            "?labelSelector=odd%3D1",
-            "?labelSelector=odd%20in%20(0)&resourceVersion=0",
-            "?fieldSelector=metadata.name%3Dflunder-3",
-            "?fieldSelector=spec.reference%3Dother",
-            "?limit=3",
-            "?limit=3&resourceVersion=0",
-            "?pretty=true",
-            "?resourceVersion=999999999",
-            "?resourceVersion=nonsense",
-            "?limit=nonsense",
-            "?includeObject=None",
+        for (expected, query) in [
+            (Hit, ""),
+            (Hit, "?resourceVersion=0"),
+            (Hit, "?labelSelector=odd%3D1"),
+            (Hit, "?labelSelector=odd%20in%20(0)&resourceVersion=0"),
+            (Hit, "?fieldSelector=metadata.name%3Dflunder-3"),
+            (
+                Bypass("field_selector"),
+                "?fieldSelector=spec.reference%3Dother",
+            ),
+            (Hit, "?limit=3"),
+            (Hit, "?limit=3&resourceVersion=0"),
+            (Hit, "?pretty=true"),
+            (Bypass("future_version"), "?resourceVersion=999999999"),
+            (Bypass("invalid_options"), "?resourceVersion=nonsense"),
+            (Bypass("invalid_options"), "?limit=nonsense"),
+            (Hit, "?includeObject=None"),
         ] {
             for accept in ["application/json", "application/yaml", TABLE, PARTIAL_LIST] {
-                both.get_as(&format!("{list}{query}"), accept).await;
+                let path = format!("{list}{query}");
+                both.expect(expected).get_as(&path, accept).await;
             }
         }
         for one in ["flunder-0", "flunder-9"] {
-            for accept in [
-                "application/json",
-                "application/yaml",
-                TABLE,
-                PARTIAL,
-                "text/html",
+            for (expected, accept) in [
+                (Hit, "application/json"),
+                (Hit, "application/yaml"),
+                (Hit, TABLE),
+                (Hit, PARTIAL),
+                (Bypass("representation"), "text/html"),
             ] {
-                both.get_as(&format!("{list}/{one}"), accept).await;
-                both.get_as(&format!("{list}/{one}?resourceVersion=0"), accept)
-                    .await;
+                for query in ["", "?resourceVersion=0"] {
+                    let path = format!("{list}/{one}{query}");
+                    both.expect(expected).get_as(&path, accept).await;
+                }
             }
         }
     }
     both.get(&format!("{ALPHA}/fischers/fischer-of-{ns}")).await;
-    both.get(&format!("{BETA}/fischers")).await;
-    both.get(&format!("{ALPHA}/nothings")).await;
+    for path in [
+        &format!("{BETA}/fischers"),
+        &format!("{ALPHA}/nothings"),
+        "/apis/wardle.example.com/v9/flunders",
+    ] {
+        both.expect(Bypass("not_watchable")).get(path).await;
+    }
+    let mut both = both.expecting(Expect::NotAsked);
     both.get(&format!(
         "{ALPHA}/namespaces/{ns}/flunders/flunder-0/status"
     ))
     .await;
-    both.get("/apis/wardle.example.com/v9/flunders").await;
     both.ask(Method::OPTIONS, &flunders(&ns), &[], "").await;
     both.ask(Method::HEAD, &flunders(&ns), &[], "").await;
     both.finish();
@@ -461,11 +478,14 @@ async fn protobuf_is_what_the_backend_can_do() {
     for accept in [
         PROTOBUF.to_owned(),
         format!("{PROTOBUF},application/json"),
-        format!("{PROTOBUF};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"),
         format!("{PROTOBUF};as=Table;v=v1;g=meta.k8s.io"),
     ] {
-        both.get_as(&flunders(&ns), &accept).await;
+        let refused = both.expect(Expect::Bypass("representation"));
+        refused.get_as(&flunders(&ns), &accept).await;
     }
+    let partial =
+        format!("{PROTOBUF};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json");
+    both.get_as(&flunders(&ns), &partial).await;
     let one = format!("{}/flunder-0", flunders(&ns));
     both.get_as(
         &one,
@@ -481,7 +501,7 @@ async fn the_backend_hears_who_asks() {
     let wardle = WardleTwins::shared();
     let ns = still_life(wardle).await;
     let (direct, front) = wardle.twins.clients_of("nobody-special", &["nobodies"]);
-    let mut both = Differential::new(direct, front);
+    let mut both = Differential::new(direct, front).expecting(Expect::NotAsked);
     both.get(&flunders(&ns)).await;
     both.get(&format!("{}/flunder-0", flunders(&ns))).await;
     both.ask(

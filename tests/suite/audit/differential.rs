@@ -9,7 +9,6 @@ use rand::{Rng, SeedableRng};
 use serde_json::{Value, json};
 
 use super::world::{Sent, Side, Who, World, comparable, lines, parsed};
-use crate::harness::apifront::oracle;
 
 /// Reads asked of both servers, beside those of the table.
 const RANDOM_READS: usize = 60;
@@ -20,9 +19,7 @@ const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_those_of_kube_apiserver() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver is what the events are compared with");
     let world = World::start().await;
     let mut wrong = Vec::new();
     for (n, (who, sent)) in reads(&world.namespace).into_iter().enumerate() {

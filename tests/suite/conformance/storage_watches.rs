@@ -299,6 +299,7 @@ async fn delayed_delivery(subject: Subject) {
         create(&subject, &list, &name).await;
         expected.push(format!("ADDED {name}"));
     }
+    // A client that does not read for a while.
     tokio::time::sleep(Duration::from_millis(1200)).await;
     assert_eq!(watch.take_short(30).await, expected);
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{V2, compare_all, everything, versions};
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::backend::{Backend, Mood};
 use crate::harness::cluster::Cluster;
 use crate::harness::twins::{Parts, Registration, Twins, configure, registrations, settled};
@@ -65,9 +65,7 @@ async fn pair(priorities: [(i32, i32); 3]) -> Pair {
 
 #[tokio::test]
 async fn merged_documents_are_kube_aggregators_to_the_byte() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-aggregator is what the documents are compared with");
     for priorities in [
         [(2000, 200), (2000, 200), (2000, 200)],
         [(1000, 10), (1000, 100), (18000, 15)],
@@ -98,9 +96,7 @@ async fn merged_documents_are_kube_aggregators_to_the_byte() {
 
 #[tokio::test]
 async fn a_backend_in_trouble_is_stale_and_delays_nobody() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's backends");
     let pair = pair([(2000, 200), (2000, 200), (2000, 200)]).await;
     let through = pair.front.admin_client();
     let is = async |freshness: &str| {

@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{compare_all, difference, versions};
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::{Cluster, Once, once};
 use crate::harness::watch::{End, Watch};
@@ -48,9 +48,7 @@ fn hide(config: &mut Value, keys: &[&str]) {
 
 #[tokio::test]
 async fn hidden_apis_are_as_if_kube_apiserver_did_not_serve_them() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver hides nothing by apifront's configuration");
     let (cluster, quiet) = (without(), plain());
     let front = Apifront::start(quiet, |config| hide(config, &HIDDEN)).await;
     let (direct, through) = (cluster.admin_client(), front.admin_client());
@@ -126,9 +124,7 @@ async fn hidden_apis_are_as_if_kube_apiserver_did_not_serve_them() {
 /// A flag does the same, and speaks of Kubernetes' own groups alone.
 #[tokio::test]
 async fn the_flag_hides_classes_of_versions() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver hides nothing by apifront's configuration");
     let cluster = Cluster::start(&["--runtime-config=api/all=true".to_owned()]).await;
     assert!(versions(&cluster.admin_client()).await.len() > 30);
     let flags = ["--runtime-config=api/beta=false,api/alpha=false"];
@@ -146,9 +142,7 @@ async fn set(front: &Apifront, keys: &[&str], until: impl AsyncFn() -> bool) {
 
 #[tokio::test]
 async fn a_reload_hides_and_shows_and_ends_watches_in_order() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver hides nothing by apifront's configuration");
     let cluster = Cluster::shared();
     let front = Apifront::start(cluster, |_| {}).await;
     let client = front.admin_client();

@@ -1,14 +1,22 @@
 //! Work of much CPU that one user asks for again and again.
 
+use std::time::Duration;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use http::Method;
 
-use super::neighbour::{Sample, namespace};
-use crate::harness::apifront::{Apifront, oracle};
+use super::measure::{Bound, Times, assert_unharmed};
+use super::neighbour::namespace;
+use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
+
+const BOUND: Bound = Bound {
+    times_quiet: 3,
+    floor: Duration::from_millis(1500),
+};
 
 /// Asks for all paths, again and again, `at_a_time` at a time.
 struct Flood {
@@ -59,9 +67,7 @@ impl Flood {
 /// selectors as long as a URL, beside another user's reads.
 #[tokio::test]
 async fn a_flood_of_dear_answers_delays_others_by_a_turn() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the bound is apifront's");
     let cluster = Cluster::shared();
     let (own, others) = tokio::join!(
         namespace("dear", 400, 1_500),
@@ -89,21 +95,22 @@ async fn a_flood_of_dear_answers_delays_others_by_a_turn() {
     let dear = format!("{}&labelSelector=n%21%3D2", list(&others));
     let gzip = [("accept-encoding", "gzip")];
     let quiet = (
-        Sample::of(&other, &object, &[], 200).await,
-        Sample::of(&other, &dear, &gzip, 30).await,
+        Times::reads(&other, &object, &[], 200).await,
+        Times::reads(&other, &dear, &gzip, 30).await,
     );
     let flood = Flood::start(&greedy, requests, 60);
     let attacked = (
-        Sample::of(&other, &object, &[], 200).await,
-        Sample::of(&other, &dear, &gzip, 30).await,
+        Times::reads(&other, &object, &[], 200).await,
+        Times::reads(&other, &dear, &gzip, 30).await,
     );
     let asked = flood.end().await;
     println!("{asked} dear answers meanwhile");
-    Sample::assert_unnoticed(&quiet.0, &attacked.0, "GETs beside dear answers");
-    Sample::assert_unnoticed(
+    assert_unharmed("GETs beside dear answers", &quiet.0, &attacked.0, BOUND);
+    assert_unharmed(
+        "compressed LISTs beside dear answers",
         &quiet.1,
         &attacked.1,
-        "compressed LISTs beside dear answers",
+        BOUND,
     );
     front.stop().await;
 }

@@ -10,14 +10,20 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::two_users::{Flood, Times, unharmed};
-use crate::harness::apifront::{Apifront, oracle};
+use super::flood::Flood;
+use super::measure::{Bound, Times, assert_unharmed};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::kubeconfig::{self, Credential};
 use crate::harness::process::temporary_folder;
 use crate::harness::scripted::Scripted;
+
+const BOUND: Bound = Bound {
+    times_quiet: 3,
+    floor: Duration::from_millis(1000),
+};
 
 /// Everybody may read it, and apifront has it in memory.
 const READ: &str = "/api/v1/namespaces?resourceVersion=0";
@@ -80,9 +86,7 @@ async fn flood(clients: Vec<Client>) -> Flood {
 /// A webhook that stands still for a while: whose events are kept until then?
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_does_not_drop_the_events_of_others() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the audit backends are apifront's");
     const READS: usize = 40;
     let folder = temporary_folder("audit-flood");
     let (held, found) = (
@@ -155,9 +159,7 @@ async fn a_flood_does_not_drop_the_events_of_others() {
 /// Reads from memory are faster than a log: who makes many waits for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_is_no_faster_than_its_audit_and_delays_nobody() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the audit backends are apifront's");
     const READS: usize = 200;
     let folder = temporary_folder("audit-pace");
     let log = folder.join("audit.log");
@@ -172,7 +174,7 @@ async fn a_flood_is_no_faster_than_its_audit_and_delays_nobody() {
     let flood = flood(clients).await;
     let attacked = Times::of(READS, async |n| reading(READS + n).await).await;
     println!("{} reads of the flood", flood.end());
-    unharmed("an audited read", &quiet, &attacked);
+    assert_unharmed("an audited read", &quiet, &attacked, BOUND);
     let plugin = [("plugin", "buffered")];
     let lost = front.metric("apiserver_audit_error_total", &plugin).await;
     front.stop().await;

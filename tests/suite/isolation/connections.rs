@@ -8,13 +8,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::frames::{self, CONTINUATION, END_HEADERS, END_STREAM, End, HEADERS, end_within, frame};
-use super::victim::{ELSEWHERE, timed, unharmed};
-use crate::harness::apifront::{Apifront, oracle};
+use super::measure::{Bound, ELSEWHERE, Times, assert_unharmed};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::{Client, connect_from};
 use crate::harness::cluster::{Cluster, Once, once};
 use crate::harness::eventually;
 use crate::harness::objects::config_map;
 use crate::harness::ports;
+
+const BOUND: Bound = Bound {
+    times_quiet: 20,
+    floor: Duration::from_millis(1500),
+};
 
 const NO_ERROR: u32 = 0;
 /// Of the configuration below.
@@ -47,9 +52,7 @@ async fn http2(front: &Apifront) -> tokio_rustls::client::TlsStream<TcpStream> {
 
 #[tokio::test]
 async fn idle_http2_connections_lived_for_ever() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the limits of connections are apifront's");
     let (front, _) = impatient();
     let mut used = http2(front).await;
     let get = frame(
@@ -71,9 +74,7 @@ async fn idle_http2_connections_lived_for_ever() {
 /// Its connection has no request that pingora knows of.
 #[tokio::test]
 async fn a_watch_keeps_its_connection() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the limits of connections are apifront's");
     let (front, _) = impatient();
     let cluster = Cluster::shared();
     let ns = cluster.namespace("idle").await;
@@ -107,9 +108,7 @@ async fn a_watch_keeps_its_connection() {
 
 #[tokio::test]
 async fn connections_without_a_request_lived_for_ever() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the limits of connections are apifront's");
     let (front, plain) = impatient();
     let plain = ports::loopback(*plain);
     // Nothing; half a TLS record; the halves of a preface and of a request.
@@ -150,9 +149,7 @@ async fn connections_without_a_request_lived_for_ever() {
 /// connection.
 #[tokio::test]
 async fn headers_that_never_end_held_a_connection() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the limits of connections are apifront's");
     let (front, _) = impatient();
     let client = front.admin_client();
     front
@@ -189,9 +186,7 @@ async fn headers_that_never_end_held_a_connection() {
 /// kube-apiserver ends an HTTP/2 connection after a 401.
 #[tokio::test]
 async fn unknown_callers_kept_http2_connections() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the limits of connections are apifront's");
     let front = Apifront::shared();
     let get = frame(
         HEADERS,
@@ -222,9 +217,7 @@ async fn unknown_callers_kept_http2_connections() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_address_took_all_connections() {
     const LIMIT: usize = 200;
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the limits of connections are apifront's");
     let cluster = Cluster::shared();
     let front = Apifront::start(cluster, |config| {
         config["serving"]["maxConnections"] = json!(2 * LIMIT);
@@ -234,7 +227,7 @@ async fn one_address_took_all_connections() {
     let victim = front.admin_client();
     let path = "/api/v1/namespaces?resourceVersion=0";
     front.warm(&victim, path).await;
-    let quiet = timed(&victim.separate(), path, Duration::from_secs(2)).await;
+    let quiet = Times::reads_for(&victim.separate(), path, Duration::from_secs(2)).await;
 
     // Handshakes by halves, and greetings without requests.
     let mut held = Vec::new();
@@ -271,11 +264,11 @@ async fn one_address_took_all_connections() {
         }
     });
     let fresh: Client = victim.separate();
-    let attacked = timed(&fresh, path, Duration::from_secs(3)).await;
+    let attacked = Times::reads_for(&fresh, path, Duration::from_secs(3)).await;
     let again = victim.separate().get(path).await;
     storm.abort();
     assert_eq!(again.status, 200);
-    unharmed("connections of one address", &quiet, &attacked);
+    assert_unharmed("connections of one address", &quiet, &attacked, BOUND);
 
     // Who goes makes room.
     drop(held);

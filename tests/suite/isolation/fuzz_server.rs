@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 
 use super::nasty::{self, Nasty};
 use super::{http1_bytes, http2_frames};
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::apiserver::TOKEN_USERS;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
@@ -167,9 +167,7 @@ impl Tally {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_bytes_and_no_request_harm_the_server() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the bytes that it is sent are meant for apifront");
     let seed = volume::seed("fuzz_server");
     let wanted = volume::count(EXECUTIONS, DEFAULT_EXECUTIONS);
     let mut world = World::start().await;

@@ -12,10 +12,15 @@ use super::frames::{
     self, ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, End, HEADERS, PING, PRIORITY,
     RST_STREAM, SETTINGS, WINDOW_UPDATE, end_within, frame,
 };
-use super::victim::{ELSEWHERE, timed, unharmed};
-use crate::harness::apifront::{Apifront, oracle};
+use super::measure::{Bound, ELSEWHERE, Times, assert_unharmed};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
+
+const BOUND: Bound = Bound {
+    times_quiet: 20,
+    floor: Duration::from_millis(1500),
+};
 
 const MIB: u64 = 1 << 20;
 const ATTACKERS: usize = 4;
@@ -157,14 +162,12 @@ async fn run(client: &Client, flood: &Flood) -> anyhow::Result<End> {
 /// Whether each flood is stopped, and who else notices.
 #[tokio::test(flavor = "multi_thread")]
 async fn floods_of_frames_went_on_for_ever() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the limits of HTTP/2 are apifront's");
     let front = Apifront::start(Cluster::shared(), |_| {}).await;
     let victim = front.admin_client();
     let path = "/api/v1/namespaces?resourceVersion=0";
     front.warm(&victim, path).await;
-    let quiet = timed(&victim, path, LASTS).await;
+    let quiet = Times::reads_for(&victim, path, LASTS).await;
     let base = front.process.resident_bytes();
     for flood in floods() {
         let flood = Arc::new(flood);
@@ -188,7 +191,7 @@ async fn floods_of_frames_went_on_for_ever() {
                 })
             })
             .collect();
-        let attacked = timed(&victim, path, LASTS).await;
+        let attacked = Times::reads_for(&victim, path, LASTS).await;
         for attacker in attackers {
             attacker.abort();
         }
@@ -196,7 +199,7 @@ async fn floods_of_frames_went_on_for_ever() {
             "{what}: {} connections",
             connections.load(Ordering::Relaxed)
         );
-        unharmed(what, &quiet, &attacked);
+        assert_unharmed(what, &quiet, &attacked, BOUND);
         let now = front.process.resident_bytes();
         println!("{what}: {} MiB, {} MiB before", now / MIB, base / MIB);
         assert!(now <= base + GROWTH, "{what}: {} MiB", now / MIB);
@@ -210,9 +213,7 @@ async fn floods_of_frames_went_on_for_ever() {
 /// Both protocols bound the bytes of headers, and their number.
 #[tokio::test]
 async fn headers_are_bounded_in_both_protocols() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the limits of HTTP/2 are apifront's");
     let front = Apifront::shared();
     for (client, name) in [
         (front.admin_client(), "HTTP/2"),

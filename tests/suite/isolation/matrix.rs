@@ -20,7 +20,6 @@ use rand::seq::SliceRandom;
 use super::question::{self, Question};
 use super::shown::Shown;
 use super::tenants::{Tenant, Tenants};
-use crate::harness::apifront::oracle;
 use crate::harness::client::{Answer, Client};
 use crate::harness::volume;
 
@@ -48,9 +47,7 @@ struct Tally {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_path_shows_every_user_what_kube_apiserver_shows() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver is what every answer is compared with");
     let seed = volume::seed("matrix");
     let wanted = volume::count(COMPARISONS, DEFAULT_COMPARISONS);
     let questions = questions(seed, wanted);

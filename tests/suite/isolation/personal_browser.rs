@@ -4,7 +4,7 @@
 use http::{Method, Request};
 use tokio::net::TcpStream;
 
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::{Cluster, Once, once};
 use crate::harness::kubeconfig::{self, Credential};
@@ -34,9 +34,7 @@ fn origin(front: &Apifront) -> String {
 
 #[tokio::test]
 async fn pages_that_send_no_origin_were_the_owner() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver has no personal mode");
     let front = personal();
     let plain = Client::plain(front.address);
     let (own, other) = (origin(front), front.address.port() ^ 1);
@@ -82,9 +80,7 @@ async fn pages_that_send_no_origin_were_the_owner() {
 /// As WebSockets, over HTTP/2, and by a target that names somebody else.
 #[tokio::test]
 async fn pages_were_the_owner_by_other_ways_in() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver has no personal mode");
     let front = personal();
     let port = front.address.port();
     for (origin, expected) in [("http://localhost:1", "403"), (&origin(front), "101")] {
@@ -150,9 +146,7 @@ async fn pod(mut connection: Connection) {
 /// A page that a pod serves would have had the API's origin.
 #[tokio::test]
 async fn a_pods_page_was_the_owner() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver has no personal mode");
     let scripted = Scripted::start(pod).await;
     let folder = process::temporary_folder("pod");
     let config = kubeconfig::write(&folder, "pod", &scripted.url(), None, Credential::None);
@@ -185,9 +179,7 @@ async fn a_pods_page_was_the_owner() {
 
 #[tokio::test]
 async fn kubectl_and_curl_are_the_owner() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver has no personal mode");
     let front = personal();
     let folder = process::temporary_folder("owner");
     for host in ["localhost", "127.0.0.1"] {
@@ -207,9 +199,7 @@ async fn kubectl_and_curl_are_the_owner() {
 
 #[tokio::test]
 async fn the_observability_port_answered_any_host() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver has no personal mode");
     let front = Apifront::shared();
     let plain = Client::plain(front.observability);
     let (host, port) = ("host", front.observability.port());

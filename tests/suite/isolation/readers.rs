@@ -8,10 +8,16 @@ use h2::client::SendRequest;
 use http::{Method, Request};
 use serde_json::json;
 
-use super::neighbour::{Sample, namespace};
-use crate::harness::apifront::{Apifront, oracle};
+use super::measure::{Bound, Times, assert_unharmed};
+use super::neighbour::namespace;
+use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
+
+const BOUND: Bound = Bound {
+    times_quiet: 3,
+    floor: Duration::from_millis(1500),
+};
 
 /// kube-apiserver's `--request-timeout`, and what a busy machine takes.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(75);
@@ -70,9 +76,7 @@ fn with_status(answers: &[Unread], status: u16) -> usize {
 /// 400 LISTs that nobody reads took all places, and every other user got 429.
 #[tokio::test]
 async fn unread_answers_leave_their_seats_to_others() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the bounds of slow readers are apifront's");
     let cluster = Cluster::shared();
     let (own, others) = tokio::join!(
         namespace("unread", 20, 2_000),
@@ -92,13 +96,18 @@ async fn unread_answers_leave_their_seats_to_others() {
             front.warm(&slow, &path(&own)).await;
         }
         let theirs = path(&others);
-        let quiet = Sample::of(&other, &theirs, &[], 50).await;
+        let quiet = Times::reads(&other, &theirs, &[], 50).await;
         let answers = unread(&slow, &path(&own), &[], 450).await;
-        let attacked = Sample::of(&other, &theirs, &[], 50).await;
+        let attacked = Times::reads(&other, &theirs, &[], 50).await;
         let what = if excluded { "forwarded" } else { "cached" };
         let of = with_status(&answers, 200);
         println!("{of} of {} answers wait for their reader", answers.len());
-        Sample::assert_unnoticed(&quiet, &attacked, &format!("450 unread LISTs, {what}"));
+        assert_unharmed(
+            &format!("450 unread LISTs, {what}"),
+            &quiet,
+            &attacked,
+            BOUND,
+        );
         assert!(of >= 400, "{of} unread answers");
         drop(answers);
         front.stop().await;
@@ -109,9 +118,7 @@ async fn unread_answers_leave_their_seats_to_others() {
 /// begin.
 #[tokio::test]
 async fn unread_initial_events_leave_their_seats_to_others() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the bounds of slow readers are apifront's");
     let cluster = Cluster::shared();
     let ns = namespace("unread-watches", 20, 20_000).await;
     let front = Apifront::start(cluster, |config| {
@@ -165,9 +172,7 @@ async fn given_up_after(answer: Unread, drips: bool) -> Duration {
 /// cached or forwarded.
 #[tokio::test]
 async fn answers_nobody_reads_are_given_up() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the bounds of slow readers are apifront's");
     let cluster = Cluster::shared();
     let ns = namespace("given-up", 40, 20_000).await;
     let pair = cluster.certificates.client("slow", &[&ns]);
@@ -254,9 +259,7 @@ async fn dripping(client: &Client, path: &str) -> Unread {
 /// more of them, before they are made, and nobody else is.
 #[tokio::test]
 async fn unread_copies_have_a_bound_of_their_user() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the bounds of slow readers are apifront's");
     let cluster = Cluster::shared();
     let ns = namespace("copies", 100, 50_000).await;
     let front = Apifront::start(cluster, |config| {
@@ -268,10 +271,10 @@ async fn unread_copies_have_a_bound_of_their_user() {
     let path = format!("/api/v1/namespaces/{ns}/configmaps?resourceVersion=0&pretty=true");
     front.warm(&slow, &path).await;
     let length = other.get(&path).await.body.len();
-    let quiet = Sample::of(&other, &path, &[], 5).await;
+    let quiet = Times::reads(&other, &path, &[], 5).await;
     let before = front.process.resident_bytes();
     let answers = unread(&slow, &path, &[], 60).await;
-    let attacked = Sample::of(&other, &path, &[], 5).await;
+    let attacked = Times::reads(&other, &path, &[], 5).await;
     let grown = front.process.resident_bytes().saturating_sub(before) >> 20;
     let (made, refused) = (with_status(&answers, 200), with_status(&answers, 429));
     let held = front.metric("apifront_answer_bytes", &[]).await;
@@ -284,7 +287,7 @@ async fn unread_copies_have_a_bound_of_their_user() {
         refused > 0 && made * length <= (128 << 20) + 2 * length,
         "{made}"
     );
-    Sample::assert_unnoticed(&quiet, &attacked, "unread indented LISTs of 5 MB");
+    assert_unharmed("unread indented LISTs of 5 MB", &quiet, &attacked, BOUND);
     drop(answers);
     // Room again, as soon as they are gone.
     let client = slow.separate();

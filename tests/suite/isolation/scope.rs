@@ -142,9 +142,7 @@ async fn nor_over_http1() {
 /// What the right is for stays, from the cache.
 #[tokio::test]
 async fn the_own_namespace_is_still_served() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver does not say what came from its cache");
     let (ns, direct, through) = viewer().await;
     for path in [
         format!("/api/v1/namespaces/{ns}?resourceVersion=0"),

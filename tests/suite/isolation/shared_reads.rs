@@ -4,17 +4,21 @@ use std::time::Duration;
 
 use http::Method;
 
-use super::neighbour::{Sample, namespace};
-use crate::harness::apifront::{Apifront, oracle};
+use super::measure::{Bound, Times, assert_unharmed};
+use super::neighbour::namespace;
+use crate::harness::apifront::Apifront;
 use crate::harness::cluster::Cluster;
+
+const BOUND: Bound = Bound {
+    times_quiet: 3,
+    floor: Duration::from_millis(1500),
+};
 
 /// Callers who go away, who ask oddly and who ask much share upstream's reads
 /// with one who does not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn odd_callers_delay_and_fail_nobody_else() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the shared reads are apifront's");
     let cluster = Cluster::shared();
     let (own, others) = tokio::join!(namespace("odd", 600, 100), namespace("odd-other", 20, 100));
     let front = Apifront::start(cluster, |_| {}).await;
@@ -29,7 +33,7 @@ async fn odd_callers_delay_and_fail_nobody_else() {
     let debug = [("x-apifront-debug", "cache")];
     let answer = other.send(Method::GET, &theirs, &debug, "").await;
     assert!(answer.is_hit(), "{}", answer.header("x-apifront-cache"));
-    let quiet = Sample::of(&other, &theirs, &[], 50).await;
+    let quiet = Times::reads(&other, &theirs, &[], 50).await;
 
     // A URL's length of requirements, for each of the objects upstream has.
     // Answers are short: this process, too, has little time for each.
@@ -69,10 +73,10 @@ async fn odd_callers_delay_and_fail_nobody_else() {
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let attacked = Sample::of(&other, &theirs, &[], 50).await;
+    let attacked = Times::reads(&other, &theirs, &[], 50).await;
     for task in &flood {
         task.abort();
     }
-    Sample::assert_unnoticed(&quiet, &attacked, "shared reads beside odd ones");
+    assert_unharmed("shared reads beside odd ones", &quiet, &attacked, BOUND);
     front.stop().await;
 }

@@ -12,58 +12,25 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
 
-use crate::harness::apifront::{Apifront, oracle};
+use super::measure::{Bound, Times, assert_unharmed};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::{Client, Protocol};
 use crate::harness::cluster::{Cluster, unique};
 use crate::harness::eventually;
 use crate::harness::objects::{cluster_role_binding, config_map};
 use crate::harness::scripted::Scripted;
 
-/// Whatever a busy machine does to single requests, no honest one takes longer.
-/// Without isolation the attacked ones took more than 20 s.
-const FLOOR: Duration = Duration::from_secs(2);
-
-/// How a user fares: the sorted times of requests, and those that failed.
-pub(super) struct Fares {
-    times: Vec<Duration>,
-    errors: usize,
-}
-
-impl Fares {
-    pub(super) fn quantile(&self, q: f64) -> Duration {
-        let last = self.times.len().saturating_sub(1);
-        let at = (last as f64 * q).round() as usize;
-        self.times.get(at).copied().unwrap_or_default()
-    }
-
-    pub(super) fn print(&self, what: &str, when: &str) {
-        println!(
-            "| {what} | {when} | {} | {:.1?} | {:.1?} | {} |",
-            self.times.len(),
-            self.quantile(0.5),
-            self.quantile(0.99),
-            self.errors
-        );
-    }
-
-    /// Fails if the attack made a difference.
-    #[track_caller]
-    pub(super) fn assert_as(&self, quiet: &Self) {
-        assert_eq!(self.errors, 0);
-        let bound = (quiet.quantile(0.99) * 3).max(FLOOR);
-        let p99 = self.quantile(0.99);
-        assert!(p99 <= bound, "p99 is {p99:?}, allowed are {bound:?}");
-    }
-}
+/// Without isolation the attacked requests took more than 20 s.
+pub(super) const BOUND: Bound = Bound {
+    times_quiet: 3,
+    floor: Duration::from_secs(2),
+};
+/// Long enough to see that a request hangs.
+const HANGS: Duration = Duration::from_secs(20);
 
 /// Merge patches of one object, one after the other.
-pub(super) async fn patches(client: &Client, path: &str, times: usize) -> Fares {
-    let mut fares = Fares {
-        times: Vec::new(),
-        errors: 0,
-    };
-    for n in 0..times {
-        let began = Instant::now();
+pub(super) async fn patches(client: &Client, path: &str, count: usize) -> Times {
+    Times::of(count, async |n| {
         let body = json!({ "data": { "n": n.to_string() } });
         let patch = client.try_send(
             http::Method::PATCH,
@@ -71,18 +38,10 @@ pub(super) async fn patches(client: &Client, path: &str, times: usize) -> Fares 
             &[("content-type", "application/merge-patch+json")],
             body.to_string(),
         );
-        // Long enough to see that it hangs.
-        match tokio::time::timeout(Duration::from_secs(20), patch).await {
-            Ok(Ok(answer)) if answer.status == 200 => {}
-            _ => fares.errors += 1,
-        }
-        fares.times.push(began.elapsed());
-        if fares.errors > 2 {
-            break;
-        }
-    }
-    fares.times.sort();
-    fares
+        let answer = tokio::time::timeout(HANGS, patch).await;
+        matches!(answer, Ok(Ok(answer)) if answer.status == 200)
+    })
+    .await
 }
 
 /// An HTTP/2 client that lets `window` bytes of each answer come and reads none.
@@ -127,9 +86,7 @@ impl Unread {
 /// else's answer came.
 #[tokio::test]
 async fn unread_answers_of_one_caller_stop_nobody_else() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's connections to API servers");
     let cluster = Cluster::shared();
     let admin = cluster.admin_client();
     let ns = cluster.namespace("unread").await;
@@ -152,9 +109,7 @@ async fn unread_answers_of_one_caller_stop_nobody_else() {
         greedy.get(&format!("{maps}/big/")).await;
     }
     let attacked = patches(&other, &small, 100).await;
-    quiet.print("40 unread answers of 950 KB", "quiet");
-    attacked.print("40 unread answers of 950 KB", "attacked");
-    attacked.assert_as(&quiet);
+    assert_unharmed("40 unread answers of 950 KB", &quiet, &attacked, BOUND);
     drop(greedy);
     front.stop().await;
 }
@@ -163,9 +118,7 @@ async fn unread_answers_of_one_caller_stop_nobody_else() {
 /// with hold streams of the shared connections, and nothing else of them.
 #[tokio::test]
 async fn half_sent_bodies_of_one_caller_stop_nobody_else() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's connections to API servers");
     let cluster = Cluster::shared();
     let ns = cluster.namespace("half-sent").await;
     let maps = format!("/api/v1/namespaces/{ns}/configmaps");
@@ -198,9 +151,7 @@ async fn half_sent_bodies_of_one_caller_stop_nobody_else() {
         waiting.push(tokio::spawn(sender.send_request(request)));
     }
     let attacked = patches(&other, &small, 100).await;
-    quiet.print("120 half-sent bodies", "quiet");
-    attacked.print("120 half-sent bodies", "attacked");
-    attacked.assert_as(&quiet);
+    assert_unharmed("120 half-sent bodies", &quiet, &attacked, BOUND);
     for request in waiting {
         request.abort();
     }
@@ -223,9 +174,7 @@ fn sockets(pid: u32) -> usize {
 /// end: ports and file descriptors ran out.
 #[tokio::test]
 async fn forwarded_watches_share_few_connections() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's connections to API servers");
     const WATCHES: usize = 600;
     let cluster = Cluster::shared();
     let ns = cluster.namespace("watchers").await;
@@ -250,10 +199,8 @@ async fn forwarded_watches_share_few_connections() {
     let more = sockets(front.process.pid()).saturating_sub(before);
     println!("{WATCHES} forwarded watches: {more} more sockets");
     let attacked = patches(&other, &small, 100).await;
-    quiet.print("600 forwarded watches", "quiet");
-    attacked.print("600 forwarded watches", "attacked");
     assert!(more <= WATCHES / 100 + 10, "{more}");
-    attacked.assert_as(&quiet);
+    assert_unharmed("600 forwarded watches", &quiet, &attacked, BOUND);
     drop(greedy);
     front.stop().await;
 }
@@ -261,9 +208,7 @@ async fn forwarded_watches_share_few_connections() {
 /// Forwarded watches of one user took all that there may be.
 #[tokio::test]
 async fn forwarded_streams_of_one_user_leave_some_for_others() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's connections to API servers");
     const OPEN: &str = "apifront_forwarded_long_running_requests";
     const REJECTED: &str = "apifront_forwarded_long_running_rejected_total";
     let cluster = Cluster::shared();
@@ -330,9 +275,7 @@ async fn forwarded_streams_of_one_user_leave_some_for_others() {
 /// caller may send at any time, made API servers count as unhealthy.
 #[tokio::test]
 async fn an_odd_answer_to_one_caller_says_nothing_of_a_servers_health() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's connections to API servers");
     let scripted = Scripted::start(|mut connection| async move {
         while let Some(request) = connection.next().await {
             let count = request.line.rsplit('/').next().and_then(|n| n.parse().ok());

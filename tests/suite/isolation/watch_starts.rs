@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::neighbour::namespace;
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::Protocol;
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
@@ -17,9 +17,7 @@ const SOON: Duration = Duration::from_secs(60);
 /// cannot fill the queue, either, is shown where it is bounded: `flow::pool`.)
 #[tokio::test]
 async fn a_flood_of_watches_leaves_room_for_anothers_first() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("the flow control is apifront's");
     const FLOOD: usize = 1_000;
     let cluster = Cluster::shared();
     let ns = namespace("watch-starts", 20, 20_000).await;

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use serde_json::json;
 
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::cluster::{Cluster, Once, once};
 use crate::harness::volume;
 use history::{History, Read, Verdict};
@@ -167,9 +167,7 @@ fn assert_forward(reads: &[Read]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strict_reads_are_linearizable() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver has no consistency modes");
     let wanted = volume::count(READS, STRICT_READS);
     let run = record("Strict", wanted).await;
     let stale = run.stale("Strict");
@@ -178,9 +176,7 @@ async fn strict_reads_are_linearizable() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fresh_reads_keep_their_bound() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("kube-apiserver has no consistency modes");
     let wanted = volume::count(READS, FRESH_READS);
     let run = record("Fresh", wanted).await;
     let stale = run.stale("Fresh");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 
 use super::{QUIET, SOON, get};
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::Protocol;
 use crate::harness::cluster::Cluster;
 use crate::harness::kubeconfig::{self, Credential};
@@ -16,9 +16,7 @@ use crate::harness::watch::{End, Watch};
 /// SIGTERM with one of everything open.
 #[tokio::test]
 async fn everything_open_ends_with_the_process() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it stops apifront");
     let cluster = Cluster::shared();
     let ns = cluster.namespace("shutdown").await;
     Kwok::shared().run_pod(cluster, &ns, "p").await;

@@ -14,7 +14,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::json;
 
-use crate::harness::apifront::{Apifront, oracle};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::etcd::Written;
@@ -190,9 +190,7 @@ async fn slow_and_restless_watchers_hear_everything() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn restarts_and_compaction() {
     // The API server's own watchers have to list again.
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's reflectors");
     let mut cluster = Cluster::start(&[]).await;
     let front = Apifront::start(&cluster, |_| {}).await;
     let client = front.admin_client();
@@ -217,9 +215,7 @@ async fn restarts_and_compaction() {
 /// reflector anew; clients stay.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replaced_upstreams() {
-    if oracle() {
-        return;
-    }
+    skip_under_oracle!("it is about apifront's reflectors");
     let mut cluster = Cluster::start(&[]).await;
     let front = Apifront::start(&cluster, |_| {}).await;
     let client = front.admin_client();

@@ -1,0 +1,58 @@
+//! One caller floods, without a pause.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use crate::harness::eventually;
+
+const UNDER_WAY_WITHIN: Duration = Duration::from_secs(30);
+
+/// Requests without pause, until it is dropped.
+pub struct Flood {
+    stop: Arc<AtomicBool>,
+    sent: Arc<AtomicUsize>,
+    _tasks: JoinSet<()>,
+}
+
+impl Flood {
+    /// `ask(n)` for every n, so many at a time.
+    pub async fn start<F>(
+        at_a_time: usize,
+        ask: impl Fn(usize) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send,
+    {
+        let (stop, sent) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicUsize::new(0)),
+        );
+        let ask = Arc::new(ask);
+        let mut tasks = JoinSet::new();
+        for _ in 0..at_a_time {
+            let (stop, sent, ask) = (stop.clone(), sent.clone(), ask.clone());
+            tasks.spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    ask(sent.fetch_add(1, Ordering::Relaxed)).await;
+                }
+            });
+        }
+        eventually("the flood is under way", UNDER_WAY_WITHIN, || async {
+            sent.load(Ordering::Relaxed) >= 2 * at_a_time
+        })
+        .await;
+        Self {
+            stop,
+            sent,
+            _tasks: tasks,
+        }
+    }
+
+    pub fn end(self) -> usize {
+        self.stop.store(true, Ordering::Relaxed);
+        self.sent.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,122 @@
+//! How one user fares: the same requests timed in quiet and while others
+//! misbehave.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
+
+use http::Method;
+
+use crate::harness::client::Client;
+
+/// The address that those who misbehave connect from.
+pub const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+
+/// After this many errors nothing more is asked: each may have taken as long as
+/// a request may.
+const ERRORS_AT_MOST: usize = 2;
+
+/// The times of requests that were asked one after the other.
+#[derive(Debug)]
+pub struct Times {
+    sorted: Vec<Duration>,
+    errors: usize,
+}
+
+/// What the slowest requests may take while others misbehave. The machine is
+/// shared, and a flood keeps its processors busy: `floor` is allowed whatever it
+/// was in quiet.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    pub times_quiet: u32,
+    pub floor: Duration,
+}
+
+impl Times {
+    /// Times `count` requests. `ask` tells whether the answer was right.
+    pub async fn of(count: usize, ask: impl AsyncFn(usize) -> bool) -> Self {
+        Self::until(Duration::ZERO, |asked| asked >= count, ask).await
+    }
+
+    /// Times `count` reads of `path`, with a pause between two.
+    pub async fn reads(
+        client: &Client,
+        path: &str,
+        headers: &[(&str, &str)],
+        count: usize,
+    ) -> Self {
+        let pause = Duration::from_millis(10);
+        Self::until(
+            pause,
+            |asked| asked >= count,
+            async |_| read(client, path, headers).await,
+        )
+        .await
+    }
+
+    /// Times reads of `path` for `time`, with a pause between two.
+    pub async fn reads_for(client: &Client, path: &str, time: Duration) -> Self {
+        let pause = Duration::from_millis(5);
+        let end = Instant::now() + time;
+        Self::until(
+            pause,
+            |_| Instant::now() >= end,
+            async |_| read(client, path, &[]).await,
+        )
+        .await
+    }
+
+    /// The pause keeps whoever measures from keeping a processor busy.
+    async fn until(
+        pause: Duration,
+        enough: impl Fn(usize) -> bool,
+        ask: impl AsyncFn(usize) -> bool,
+    ) -> Self {
+        let (mut sorted, mut errors) = (Vec::new(), 0);
+        while !enough(sorted.len()) && errors <= ERRORS_AT_MOST {
+            let began = Instant::now();
+            errors += usize::from(!ask(sorted.len()).await);
+            sorted.push(began.elapsed());
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+        }
+        sorted.sort();
+        Self { sorted, errors }
+    }
+
+    fn percentile(&self, percent: usize) -> Duration {
+        let last = self.sorted.len().saturating_sub(1);
+        let at = (self.sorted.len() * percent / 100).min(last);
+        self.sorted.get(at).copied().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (p50, p99) = (self.percentile(50), self.percentile(99));
+        let (requests, errors) = (self.sorted.len(), self.errors);
+        write!(
+            f,
+            "{requests} requests, p50 {p50:.1?}, p99 {p99:.1?}, errors {errors}"
+        )
+    }
+}
+
+async fn read(client: &Client, path: &str, headers: &[(&str, &str)]) -> bool {
+    let answer = client.try_send(Method::GET, path, headers, "").await;
+    answer.is_ok_and(|answer| answer.status == 200)
+}
+
+/// Prints both, and fails if the second shows what others did.
+#[track_caller]
+pub fn assert_unharmed(what: &str, quiet: &Times, attacked: &Times, bound: Bound) {
+    println!("{what}, quiet: {quiet}");
+    println!("{what}, attacked: {attacked}");
+    assert_eq!((quiet.errors, attacked.errors), (0, 0), "{what}");
+    let asked = attacked.sorted.len();
+    assert!(asked > 2, "{what}: hardly anything was asked");
+    let most = (quiet.percentile(99) * bound.times_quiet).max(bound.floor);
+    let p99 = attacked.percentile(99);
+    assert!(p99 <= most, "{what}: p99 {p99:?}, at most {most:?}");
+}
