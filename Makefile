@@ -30,6 +30,7 @@ run: ## Builds and starts apifront on http://127.0.0.1:8001 with an embedded API
 .PHONY: test
 test: test-servers ## Runs all tests, those against a real kube-apiserver included
 	cargo test --workspace --lib --bins --tests --no-fail-fast -- --test-threads=$(TEST_THREADS) $(TEST_ARGS)
+	cargo test --workspace --doc
 
 .PHONY: test-servers
 test-servers: ## Builds the real servers that the tests run against (Go; minutes when cold)

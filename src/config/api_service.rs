@@ -274,17 +274,46 @@ fn checked(
     if object.api_version != API_VERSION {
         wrong("apiVersion", &format!("must be {API_VERSION}"));
     }
-    let Spec {
+    let spec = object.spec;
+    let group_version = group_version(&spec, &mut wrong);
+    let name = format!("{}.{}", group_version.version, group_version.group);
+    if object.metadata.name != name {
+        wrong(
+            "metadata.name",
+            &format!("must be spec.version + \".\" + spec.group: {name}"),
+        );
+    }
+    let mut priority = |field: &str, value: i64, most: i32| match i32::try_from(value) {
+        Ok(n) if (1..=most).contains(&n) => n,
+        _ => {
+            wrong(field, &format!("must be between 1 and {most}"));
+            0
+        }
+    };
+    let group_priority_minimum = priority(
+        "spec.groupPriorityMinimum",
+        spec.group_priority_minimum,
+        20_000,
+    );
+    let version_priority = priority("spec.versionPriority", spec.version_priority, 1_000);
+    let ca_bundle = ca_bundle(&spec, &mut wrong);
+    let service = spec.service.map(|raw| service(raw, &mut wrong));
+    fine.then(|| ApiService {
+        name,
+        group_version,
         service,
-        group,
-        version,
-        insecure_skip_tls_verify,
         ca_bundle,
+        insecure_skip_tls_verify: spec.insecure_skip_tls_verify,
         group_priority_minimum,
         version_priority,
-    } = object.spec;
-    let group = group.unwrap_or_default();
-    let version = version.unwrap_or_default();
+        manifest,
+        file: file.to_owned(),
+    })
+}
+
+fn group_version(spec: &Spec, wrong: &mut dyn FnMut(&str, &str)) -> GroupVersion {
+    let group = spec.group.clone().unwrap_or_default();
+    let version = spec.version.clone().unwrap_or_default();
     if version.is_empty() {
         wrong("spec.version", "needed");
     } else if !is_dns_label(&version) {
@@ -295,28 +324,13 @@ fn checked(
     } else if !group.is_empty() && !group.split('.').all(is_dns_label) {
         wrong("spec.group", "must be a DNS name");
     }
-    let name = format!("{version}.{group}");
-    if object.metadata.name != name {
-        wrong(
-            "metadata.name",
-            &format!("must be spec.version + \".\" + spec.group: {name}"),
-        );
-    }
-    let group_priority_minimum = match i32::try_from(group_priority_minimum) {
-        Ok(n) if (1..=20_000).contains(&n) => n,
-        _ => {
-            wrong("spec.groupPriorityMinimum", "must be between 1 and 20000");
-            0
-        }
-    };
-    let version_priority = match i32::try_from(version_priority) {
-        Ok(n) if (1..=1_000).contains(&n) => n,
-        _ => {
-            wrong("spec.versionPriority", "must be between 1 and 1000");
-            0
-        }
-    };
-    let ca_bundle = match ca_bundle.as_deref().map(decode) {
+    GroupVersion { group, version }
+}
+
+/// The authorities that the service's certificate is held against, with what
+/// else is said of that certificate.
+fn ca_bundle(spec: &Spec, wrong: &mut dyn FnMut(&str, &str)) -> Vec<u8> {
+    let bundle = match spec.ca_bundle.as_deref().map(decode) {
         None => Vec::new(),
         Some(Ok(pem)) => pem,
         Some(Err(why)) => {
@@ -324,58 +338,46 @@ fn checked(
             Vec::new()
         }
     };
-    if insecure_skip_tls_verify && !ca_bundle.is_empty() {
+    if spec.insecure_skip_tls_verify && !bundle.is_empty() {
         wrong(
             "spec.insecureSkipTLSVerify",
             "may not be true if caBundle is present",
         );
     }
-    let service = match service {
-        None => {
-            if !ca_bundle.is_empty() {
-                wrong("spec.caBundle", "a local APIService may not have one");
-            }
-            if insecure_skip_tls_verify {
-                wrong(
-                    "spec.insecureSkipTLSVerify",
-                    "a local APIService may not have it",
-                );
-            }
-            None
+    if spec.service.is_none() {
+        if !bundle.is_empty() {
+            wrong("spec.caBundle", "a local APIService may not have one");
         }
-        Some(raw) => {
-            if !raw.namespace.split('.').all(is_dns_label) {
-                wrong("spec.service.namespace", "needed, a DNS label");
-            }
-            if !raw.name.split('.').all(is_dns_label) {
-                wrong("spec.service.name", "needed, a DNS label");
-            }
-            let port = match raw.port.map(u16::try_from) {
-                None => DEFAULT_PORT,
-                Some(Ok(port)) if port > 0 => port,
-                Some(_) => {
-                    wrong("spec.service.port", "must be between 1 and 65535");
-                    DEFAULT_PORT
-                }
-            };
-            Some(ServiceReference {
-                namespace: raw.namespace,
-                name: raw.name,
-                port,
-            })
+        if spec.insecure_skip_tls_verify {
+            wrong(
+                "spec.insecureSkipTLSVerify",
+                "a local APIService may not have it",
+            );
+        }
+    }
+    bundle
+}
+
+fn service(raw: RawService, wrong: &mut dyn FnMut(&str, &str)) -> ServiceReference {
+    if !raw.namespace.split('.').all(is_dns_label) {
+        wrong("spec.service.namespace", "needed, a DNS label");
+    }
+    if !raw.name.split('.').all(is_dns_label) {
+        wrong("spec.service.name", "needed, a DNS label");
+    }
+    let port = match raw.port.map(u16::try_from) {
+        None => DEFAULT_PORT,
+        Some(Ok(port)) if port > 0 => port,
+        Some(_) => {
+            wrong("spec.service.port", "must be between 1 and 65535");
+            DEFAULT_PORT
         }
     };
-    fine.then(|| ApiService {
-        name,
-        group_version: GroupVersion { group, version },
-        service,
-        ca_bundle,
-        insecure_skip_tls_verify,
-        group_priority_minimum,
-        version_priority,
-        manifest,
-        file: file.to_owned(),
-    })
+    ServiceReference {
+        namespace: raw.namespace,
+        name: raw.name,
+        port,
+    }
 }
 
 fn decode(text: &str) -> Result<Vec<u8>, &'static str> {

@@ -90,151 +90,159 @@ pub(super) struct ReflectorContext {
 /// watchers are closed then.
 pub(super) async fn run(entry: Arc<Entry>, with: ReflectorContext) {
     let metrics = with.metrics.clone();
+    let reflection = Reflection {
+        entry: &entry,
+        with,
+        pause: Pause::default(),
+        forbidden: Forbidden::default(),
+        strategy: ListStrategy::default(),
+        definition: DefinitionState::default(),
+    };
     tokio::select! {
-        () = reflect(&entry, with) => {}
+        () = reflection.run() => {}
         () = entry.stopped() => entry.close(),
     }
     metrics.cache.forget(&entry.gvr);
 }
 
-async fn reflect(entry: &Entry, with: ReflectorContext) {
-    let ReflectorContext {
-        upstream,
-        metrics,
-        mut replaced,
-        grown,
-        memory,
-    } = with;
-    // Only what could be listed has series: it exists.
-    let restarted = |reason| {
-        if entry.store().is_some() {
-            let series = metrics.cache.resource(&entry.gvr);
+/// The state machine of one reflector, and what it remembers between its states.
+struct Reflection<'a> {
+    entry: &'a Entry,
+    with: ReflectorContext,
+    pause: Pause,
+    forbidden: Forbidden,
+    strategy: ListStrategy,
+    definition: DefinitionState,
+}
+
+impl Reflection<'_> {
+    async fn run(mut self) {
+        let mut next = Next::List;
+        loop {
+            let upstream = self.with.upstream.load_full();
+            if self.entry.store().is_some() {
+                let series = self.with.metrics.cache.resource(&self.entry.gvr);
+                series.reflector_state(next.as_str());
+            }
+            next = match next {
+                Next::List => self.list(&upstream).await,
+                Next::Watch(stream) => self.watch(stream, &upstream).await,
+                Next::Stop => return,
+            };
+        }
+    }
+
+    async fn list(&mut self, upstream: &Upstream) -> Next {
+        let memory = &self.with.memory;
+        match self.strategy.fill(self.entry, upstream, memory).await {
+            Ok(Filled { stream, defined }) => {
+                self.forbidden.clear();
+                self.with.grown.notify_one();
+                self.definition = defined;
+                Next::Watch(stream)
+            }
+            Err(error) => self.list_failed(error, upstream).await,
+        }
+    }
+
+    async fn list_failed(&mut self, error: ListError, upstream: &Upstream) -> Next {
+        let resource = &self.entry.gvr;
+        match error {
+            ListError::Refused { status, message }
+                if self.entry.store().is_none()
+                    || !is_forbidden(status)
+                    || self.forbidden.too_long(Instant::now()) =>
+            {
+                tracing::info!(%resource, %status, message, "not cached");
+                self.refuse(Unavailable::Refused, REFUSAL)
+            }
+            ListError::MemoryExhausted(MemoryExhausted::TooLarge(_)) => {
+                tracing::warn!(%resource, %error, "not cached");
+                self.with.metrics.memory.shed(Shed::Refused);
+                self.refuse(Unavailable::MemoryLimit, RETRY_AFTER_MEMORY_LIMIT)
+            }
+            error => {
+                if !matches!(&error, ListError::Refused { status, .. } if is_forbidden(*status)) {
+                    self.forbidden.clear();
+                }
+                self.entry.disconnected(Instant::now());
+                tracing::warn!(%resource, %error, "list failed");
+                self.restarted("list_failed");
+                self.pause.wait(error.retry_after(), upstream).await;
+                Next::List
+            }
+        }
+    }
+
+    async fn watch(&mut self, stream: Option<Opened>, upstream: &Upstream) -> Next {
+        let began = Instant::now();
+        let entry = self.entry;
+        let (definition, memory) = (&self.definition, &self.with.memory);
+        let watched = async {
+            match stream {
+                Some(stream) => follow(entry, stream).await,
+                None => watch(entry, upstream, definition, memory).await,
+            }
+        };
+        let end = tokio::select! {
+            end = watched => end,
+            Ok(()) = self.with.replaced.changed() => UpstreamWatchEnd::Replaced,
+        };
+        tracing::debug!(resource = %entry.gvr, ?end, "watch ended");
+        if began.elapsed() > STEADY {
+            self.pause.reset();
+        }
+        if end != UpstreamWatchEnd::TimeUp {
+            entry.disconnected(Instant::now());
+        }
+        if end != UpstreamWatchEnd::Forbidden {
+            self.forbidden.clear();
+        }
+        self.watch_ended(end, upstream).await
+    }
+
+    async fn watch_ended(&mut self, end: UpstreamWatchEnd, upstream: &Upstream) -> Next {
+        let redefined = means_another_definition(self.entry, &end);
+        let (reason, retry_after, next) = match end {
+            UpstreamWatchEnd::TimeUp => {
+                self.pause.reset();
+                return Next::Watch(None);
+            }
+            UpstreamWatchEnd::Replaced => {
+                self.restarted("upstream_replaced");
+                self.strategy.forget();
+                return Next::List;
+            }
+            UpstreamWatchEnd::Forbidden if !self.forbidden.too_long(Instant::now()) => {
+                ("watch_failed", None, Next::Watch(None))
+            }
+            UpstreamWatchEnd::Refused | UpstreamWatchEnd::Forbidden => {
+                tracing::info!(resource = %self.entry.gvr, "no longer cached");
+                return self.refuse(Unavailable::Refused, REFUSAL);
+            }
+            UpstreamWatchEnd::Expired => ("expired", None, Next::List),
+            UpstreamWatchEnd::Unusable => ("unusable_event", None, Next::List),
+            UpstreamWatchEnd::Early if redefined => ("ended_early", None, Next::List),
+            UpstreamWatchEnd::Early => ("watch_failed", None, Next::Watch(None)),
+            UpstreamWatchEnd::Failed(after) => ("watch_failed", after, Next::Watch(None)),
+        };
+        self.restarted(reason);
+        self.pause.wait(retry_after, upstream).await;
+        next
+    }
+
+    /// Counts a list or watch that begins anew. Only what could be listed has
+    /// series: it exists.
+    fn restarted(&self, reason: &'static str) {
+        if self.entry.store().is_some() {
+            let series = self.with.metrics.cache.resource(&self.entry.gvr);
             series.reflector_restarted(reason);
         }
-    };
-    let mut next = Next::List;
-    let mut pause = Pause::default();
-    let mut forbidden = Forbidden::default();
-    let mut strategy = ListStrategy::default();
-    let mut defined = DefinitionState::default();
-    loop {
-        let upstream = upstream.load_full();
-        if entry.store().is_some() {
-            let series = metrics.cache.resource(&entry.gvr);
-            series.reflector_state(next.as_str());
-        }
-        next = match next {
-            Next::List => match strategy.fill(entry, &upstream, &memory).await {
-                Ok(filled) => {
-                    forbidden.clear();
-                    grown.notify_one();
-                    let stream;
-                    Filled { stream, defined } = filled;
-                    Next::Watch(stream)
-                }
-                Err(ListError::Refused { status, message })
-                    if entry.store().is_none()
-                        || !is_forbidden(status)
-                        || forbidden.too_long(Instant::now()) =>
-                {
-                    tracing::info!(resource = %entry.gvr, %status, message, "not cached");
-                    entry.refuse(Unavailable::Refused, Instant::now(), REFUSAL);
-                    Next::Stop
-                }
-                Err(error @ ListError::MemoryExhausted(MemoryExhausted::TooLarge(_))) => {
-                    tracing::warn!(resource = %entry.gvr, %error, "not cached");
-                    metrics.memory.shed(Shed::Refused);
-                    entry.refuse(
-                        Unavailable::MemoryLimit,
-                        Instant::now(),
-                        RETRY_AFTER_MEMORY_LIMIT,
-                    );
-                    Next::Stop
-                }
-                Err(error) => {
-                    if !matches!(&error, ListError::Refused { status, .. } if is_forbidden(*status))
-                    {
-                        forbidden.clear();
-                    }
-                    entry.disconnected(Instant::now());
-                    tracing::warn!(resource = %entry.gvr, %error, "list failed");
-                    restarted("list_failed");
-                    pause.wait(error.retry_after(), &upstream).await;
-                    Next::List
-                }
-            },
-            Next::Watch(stream) => {
-                let began = Instant::now();
-                let watched = async {
-                    match stream {
-                        Some(stream) => follow(entry, stream).await,
-                        None => watch(entry, &upstream, &defined, &memory).await,
-                    }
-                };
-                let end = tokio::select! {
-                    end = watched => end,
-                    Ok(()) = replaced.changed() => UpstreamWatchEnd::Replaced,
-                };
-                tracing::debug!(resource = %entry.gvr, ?end, "watch ended");
-                if began.elapsed() > STEADY {
-                    pause.reset();
-                }
-                if end != UpstreamWatchEnd::TimeUp {
-                    entry.disconnected(Instant::now());
-                }
-                if end != UpstreamWatchEnd::Forbidden {
-                    forbidden.clear();
-                }
-                let redefined = means_another_definition(entry, &end);
-                match end {
-                    UpstreamWatchEnd::TimeUp => {
-                        pause.reset();
-                        Next::Watch(None)
-                    }
-                    UpstreamWatchEnd::Expired => {
-                        restarted("expired");
-                        pause.wait(None, &upstream).await;
-                        Next::List
-                    }
-                    UpstreamWatchEnd::Replaced => {
-                        restarted("upstream_replaced");
-                        strategy.forget();
-                        Next::List
-                    }
-                    UpstreamWatchEnd::Forbidden if !forbidden.too_long(Instant::now()) => {
-                        restarted("watch_failed");
-                        pause.wait(None, &upstream).await;
-                        Next::Watch(None)
-                    }
-                    UpstreamWatchEnd::Refused | UpstreamWatchEnd::Forbidden => {
-                        tracing::info!(resource = %entry.gvr, "no longer cached");
-                        entry.refuse(Unavailable::Refused, Instant::now(), REFUSAL);
-                        Next::Stop
-                    }
-                    UpstreamWatchEnd::Unusable => {
-                        restarted("unusable_event");
-                        pause.wait(None, &upstream).await;
-                        Next::List
-                    }
-                    UpstreamWatchEnd::Early if redefined => {
-                        restarted("ended_early");
-                        pause.wait(None, &upstream).await;
-                        Next::List
-                    }
-                    UpstreamWatchEnd::Early => {
-                        restarted("watch_failed");
-                        pause.wait(None, &upstream).await;
-                        Next::Watch(None)
-                    }
-                    UpstreamWatchEnd::Failed(retry_after) => {
-                        restarted("watch_failed");
-                        pause.wait(retry_after, &upstream).await;
-                        Next::Watch(None)
-                    }
-                }
-            }
-            Next::Stop => return,
-        };
+    }
+
+    fn refuse(&self, why: Unavailable, lasts: Duration) -> Next {
+        self.entry.refuse(why, Instant::now(), lasts);
+        Next::Stop
     }
 }
 

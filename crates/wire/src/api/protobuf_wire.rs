@@ -114,7 +114,7 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 /// Bytes of a varint.
-pub fn varint_len(value: usize) -> usize {
+fn varint_len(value: usize) -> usize {
     encoding::encoded_len_varint(value as u64)
 }
 

@@ -9,16 +9,18 @@ mod served;
 mod shape;
 mod watch;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use apifront_watch_cache::read::{self, BypassReason, Shape, WatchPlan};
+use apifront_watch_cache::read::{self, BypassReason, ListPlan, Shape, WatchPlan};
 use apifront_watch_cache::store::Store;
 use apifront_watch_cache::watch::Watch;
 use http::{HeaderMap, HeaderValue, Method};
-use kubernetes_wire::api::{Reason, Status};
+use kubernetes_wire::api::{GroupVersionResource, ListOptions, Reason, Status};
+use kubernetes_wire::negotiation::Representation;
 use kubernetes_wire::representation::Form;
-use kubernetes_wire::request::Deadline;
-use newest::Resource;
+use kubernetes_wire::request::{Deadline, Scope};
+use newest::{Newest, Resource};
 use pingora_http::RequestHeader;
 use plan::Plan;
 use served::Served;
@@ -162,66 +164,111 @@ async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Ser
     };
     let newest = newest::overlaid(newest, generation, &store);
     let warnings = deprecation::of_cached(generation, gvr, &entry, &store).await;
-    let by = Behalf::new(granted);
+    let prepared = Prepared {
+        granted,
+        headers,
+        store,
+        scope,
+        newest,
+        representation,
+        shape,
+        warnings,
+    };
     match plan {
-        Plan::Get(_) => {
-            let version = newest.resource_version(&store);
-            let Some(object) = newest.object(scope.namespace, scope.name) else {
-                let status = Status::not_found(&gvr.group_resource(), scope.name);
-                return Ok(Served::Status(status, warnings, Some(version)));
-            };
-            let body = vec![read::get_body(&store, &object, &shape)?];
-            let body = (body, Held::default());
-            match shape::answer(body, representation, headers, &warnings, by).await {
-                Ok(answer) => Ok(Served::Answer(answer.out_of(CacheResult::Hit(version)))),
-                Err(unmade) => unmade.served(),
-            }
-        }
-        Plan::List(options, plan) => {
-            let wanted = list::Wanted {
-                namespace: scope.namespace.to_owned(),
-                options,
-                plan,
-                shape,
-                gzip: shape::stitches(representation, headers),
-            };
-            let (body, version) = match list::make(wanted, &store, newest, by).await {
-                Ok(made) => made,
-                Err(unmade) => return unmade.served(),
-            };
-            match shape::list(body, representation, headers, &warnings, by).await {
-                Ok(answer) => Ok(Served::Answer(answer.out_of(CacheResult::Hit(version)))),
-                Err(unmade) => unmade.served(),
-            }
-        }
+        Plan::Get(_) => prepared.get(gvr).await,
+        Plan::List(options, plan) => prepared.list(options, plan).await,
         Plan::Watch(options, plan) if overlay::is_for(generation, gvr) => {
-            let opened =
-                overlay_watch::open(generation, store, newest, options, plan, shape).await?;
-            Ok(match opened {
-                Ok(watch) => Served::Watch(Box::new(watch), warnings),
-                Err(status) => Served::Status(*status, warnings, None),
-            })
+            prepared.watch_overlaid(options, plan).await
         }
-        Plan::Watch(options, plan) => {
-            let unmarked = plan == WatchPlan::Unmarked;
-            let start = match plan {
-                WatchPlan::From(version) => watch::Start::Version(version),
-                WatchPlan::FromNow(_) => watch::Start::Version(newest.resource_version(&store)),
-                WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => newest
-                    .into_snapshot()
-                    .map(watch::Start::State)
-                    .ok_or(BypassReason::NotProvenFresh)?,
-            };
-            if let watch::Start::Version(version) = start
-                && let Err(expired) = watch::refuse_half_known(version, &store)
-            {
-                return Ok(Served::Status(expired, warnings, None));
+        Plan::Watch(options, plan) => prepared.watch(options, plan),
+    }
+}
+
+/// Everything that an answer is made of: nothing is asked of upstream any more.
+struct Prepared<'a> {
+    granted: &'a Granted,
+    headers: &'a HeaderMap,
+    store: Arc<Store>,
+    scope: Scope<'a>,
+    newest: Newest,
+    representation: Representation,
+    shape: Shape,
+    warnings: Vec<HeaderValue>,
+}
+
+impl Prepared<'_> {
+    async fn get(self, gvr: &GroupVersionResource) -> Result<Served, BypassReason> {
+        let version = self.newest.resource_version(&self.store);
+        let object = self.newest.object(self.scope.namespace, self.scope.name);
+        let Some(object) = object else {
+            let status = Status::not_found(&gvr.group_resource(), self.scope.name);
+            return Ok(Served::Status(status, self.warnings, Some(version)));
+        };
+        let body = vec![read::get_body(&self.store, &object, &self.shape)?];
+        let body = (body, Held::default());
+        let by = Behalf::new(self.granted);
+        match shape::answer(body, self.representation, self.headers, &self.warnings, by).await {
+            Ok(answer) => Ok(Served::Answer(answer.out_of(CacheResult::Hit(version)))),
+            Err(unmade) => unmade.served(),
+        }
+    }
+
+    async fn list(self, options: ListOptions, plan: ListPlan) -> Result<Served, BypassReason> {
+        let by = Behalf::new(self.granted);
+        let wanted = list::Wanted {
+            namespace: self.scope.namespace.to_owned(),
+            options,
+            plan,
+            shape: self.shape,
+            gzip: shape::stitches(self.representation, self.headers),
+        };
+        let (body, version) = match list::make(wanted, &self.store, self.newest, by).await {
+            Ok(made) => made,
+            Err(unmade) => return unmade.served(),
+        };
+        match shape::list(body, self.representation, self.headers, &self.warnings, by).await {
+            Ok(answer) => Ok(Served::Answer(answer.out_of(CacheResult::Hit(version)))),
+            Err(unmade) => unmade.served(),
+        }
+    }
+
+    async fn watch_overlaid(
+        self,
+        options: ListOptions,
+        plan: WatchPlan,
+    ) -> Result<Served, BypassReason> {
+        let generation = self.granted.generation();
+        let (store, newest, shape) = (self.store, self.newest, self.shape);
+        let opened = overlay_watch::open(generation, store, newest, options, plan, shape).await?;
+        Ok(match opened {
+            Ok(watch) => Served::Watch(Box::new(watch), self.warnings),
+            Err(status) => Served::Status(*status, self.warnings, None),
+        })
+    }
+
+    fn watch(self, options: ListOptions, plan: WatchPlan) -> Result<Served, BypassReason> {
+        let unmarked = plan == WatchPlan::Unmarked;
+        let start = match plan {
+            WatchPlan::From(version) => watch::Start::Version(version),
+            WatchPlan::FromNow(_) => {
+                watch::Start::Version(self.newest.resource_version(&self.store))
             }
-            let lasts = generation.config.serving.min_request_timeout;
-            let watch = watch::watch(scope.namespace, options, start, store, shape, lasts)?;
-            let watch = if unmarked { watch.unmarked() } else { watch };
-            Ok(Served::Watch(Box::new(watch), warnings))
+            WatchPlan::InitialEvents(_) | WatchPlan::Unmarked => self
+                .newest
+                .into_snapshot()
+                .map(watch::Start::State)
+                .ok_or(BypassReason::NotProvenFresh)?,
+        };
+        if let watch::Start::Version(version) = start
+            && let Err(expired) = watch::refuse_half_known(version, &self.store)
+        {
+            return Ok(Served::Status(expired, self.warnings, None));
         }
+        let lasts = self.granted.generation().config.serving.min_request_timeout;
+        let namespace = self.scope.namespace;
+        let watch = watch::watch(namespace, options, start, self.store, self.shape, lasts)?;
+        let watch = if unmarked { watch.unmarked() } else { watch };
+        Ok(Served::Watch(Box::new(watch), self.warnings))
     }
 }
 
