@@ -401,7 +401,10 @@ async fn writes_between_pages_are_not_seen() {
             assert_eq!(version_of(&page.json()), *version);
             let found = names(&page);
             assert!(found.iter().all(|name| expected.contains(name)), "{query}");
-            assert!(!query.contains("500") || found == *expected, "{query}");
+            assert!(
+                !query.ends_with("limit=500") || found == *expected,
+                "{query}"
+            );
         }
     }
 }

@@ -23,9 +23,14 @@ pub struct Times {
     errors: usize,
 }
 
-/// What the slowest requests may take while others misbehave. The machine is
-/// shared, and a flood keeps its processors busy: `floor` is allowed whatever it
-/// was in quiet.
+/// A request in a hundred may take this long on a machine that runs other suites
+/// beside this one. Who waits for another caller waits for a deadline, which is
+/// longer.
+const HICCUP: Duration = Duration::from_secs(6);
+
+/// The most that requests may take while others misbehave, as a multiple of the
+/// slowest in quiet. The machine is shared, and a flood keeps its processors
+/// busy: `floor` is allowed whatever it was in quiet.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
     pub times_quiet: u32,
@@ -117,6 +122,8 @@ pub fn assert_unharmed(what: &str, quiet: &Times, attacked: &Times, bound: Bound
     let asked = attacked.sorted.len();
     assert!(asked > 2, "{what}: hardly anything was asked");
     let most = (quiet.percentile(99) * bound.times_quiet).max(bound.floor);
-    let p99 = attacked.percentile(99);
+    let p50 = attacked.percentile(50);
+    assert!(p50 <= most, "{what}: p50 {p50:?}, at most {most:?}");
+    let (p99, most) = (attacked.percentile(99), most.max(HICCUP));
     assert!(p99 <= most, "{what}: p99 {p99:?}, at most {most:?}");
 }
