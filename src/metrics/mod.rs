@@ -68,10 +68,11 @@ impl Metrics {
         let known = Arc::<KnownNames>::default();
         let names = known.clone();
         let takes_name = Box::new(move |gvr: &_| names.prove(gvr, "").is_some());
+        let of_cache = apifront_watch_cache::metrics::Metrics::register(&registry, takes_name)?;
         Ok(Self {
             requests: RequestMetrics::register(&registry)?,
-            cache: Arc::new(CacheMetrics::register(&registry, takes_name)?),
-            memory: Arc::new(MemoryMetrics::register(&registry)?),
+            cache: of_cache.cache,
+            memory: of_cache.memory,
             upstream: UpstreamMetrics::register(&registry)?,
             flow: FlowMetrics::register(&registry)?,
             deprecation: DeprecationMetrics::register(&registry, known.clone())?,

@@ -1,4 +1,4 @@
-//! What the owner of a cache chooses.
+//! The settings of a cache, which its owner chooses.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use kubernetes_wire::api::GroupVersionResource;
 
 use crate::ResourcePattern;
 
-/// What is served from memory, and how fresh it must be.
+/// These say which resources are served from memory, and how fresh they must be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     pub consistency: Consistency,
@@ -22,7 +22,7 @@ pub struct Settings {
     pub preload: Vec<ResourcePattern>,
 }
 
-/// Who decides over a cache while it runs.
+/// A policy decides over a cache while it runs.
 pub trait Policy {
     fn settings(&self) -> &Settings;
 
@@ -30,7 +30,7 @@ pub trait Policy {
     fn serves(&self, gvr: &GroupVersionResource) -> bool;
 }
 
-/// What the cached objects and all that is kept of them may take.
+/// The memory that the cached objects and all that is kept of them may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryLimit {
     /// A share of the container's memory, or the machine's.

@@ -61,8 +61,8 @@ fn validate(options: &ListOptions) -> Result<(), Status> {
     }
 }
 
-/// What is wrong with a watch's options; the values that resourceVersionMatch
-/// may have, if it has another.
+/// Returns everything that is wrong with a watch's options, and the values that
+/// resourceVersionMatch may have, if it has another.
 fn check_watch(options: &ListOptions) -> (Vec<Cause>, Option<&'static str>) {
     let version_match = options.resource_version_match.as_str();
     let mut causes = Vec::new();
@@ -85,7 +85,7 @@ fn check_watch(options: &ListOptions) -> (Vec<Cause>, Option<&'static str>) {
     (causes, supported)
 }
 
-/// As [`check_watch`], of a list's.
+/// Does what [`check_watch`] does, for a list's options.
 fn check_list(options: &ListOptions) -> (Vec<Cause>, Option<&'static str>) {
     let version_match = options.resource_version_match.as_str();
     let mut causes = Vec::new();

@@ -2,7 +2,7 @@
 //! TokenReview and SubjectAccessReview are both "POST an object, read its
 //! status".
 //!
-//! What callers may cost is bounded here, each caller apart: [`fair_queue`] bounds
+//! The cost of callers is bounded here, each caller apart: [`fair_queue`] bounds
 //! the questions on their way, [`single_flight`] asks equal ones once, and
 //! [`answer_cache`] bounds what is kept of the answers.
 

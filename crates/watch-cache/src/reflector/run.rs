@@ -55,7 +55,7 @@ const STEADY: Duration = Duration::from_secs(30);
 /// are closed.
 const FORBIDDEN_FOR: Duration = Duration::from_secs(30);
 
-/// What comes next.
+/// The state that comes next.
 enum Next {
     List,
     /// On this stream, or on a new one.
@@ -73,7 +73,7 @@ impl Next {
     }
 }
 
-/// What every reflector of a cache works with.
+/// All reflectors of a cache work with these.
 #[derive(Clone)]
 pub(super) struct ReflectorContext {
     pub(super) upstream: Arc<ArcSwap<Upstream>>,
