@@ -56,7 +56,7 @@ pub enum BodyError {
 }
 
 /// The body of an answer to a request of apifront's own. It is no
-/// [`HttpBody`] itself, so that nobody reads it whole without a [`Bound`].
+/// [`HttpBody`] itself, so that nobody reads it whole without a [`BodyLimit`].
 #[derive(Debug)]
 pub struct ResponseBody(BodyStream);
 
@@ -71,25 +71,17 @@ impl ResponseBody {
         let BodyLimit { bytes, within } = bound;
         let collect = async {
             let mut stream = self.0;
-            let mut first = Bytes::new();
-            let mut all = BytesMut::new();
+            let mut collected = Segments::default();
             while let Some(frame) = stream.frame().await {
                 let Ok(data) = frame.map_err(BodyError::BrokeOff)?.into_data() else {
                     continue;
                 };
-                let length = first.len().saturating_add(all.len());
-                if length.saturating_add(data.len()) > bytes {
+                if collected.length.saturating_add(data.len()) > bytes {
                     return Err(BodyError::TooLarge(bytes));
                 }
-                if length == 0 {
-                    // Most come in one piece.
-                    first = data;
-                } else {
-                    all.extend_from_slice(&std::mem::take(&mut first));
-                    all.extend_from_slice(&data);
-                }
+                collected.push(data);
             }
-            Ok(if all.is_empty() { first } else { all.freeze() })
+            collected.join().await
         };
         tokio::time::timeout(within, collect)
             .await
@@ -99,6 +91,64 @@ impl ResponseBody {
     /// The pieces, without a bound on all of them: a watch has no end.
     pub fn into_stream(self) -> BodyStream {
         self.0
+    }
+}
+
+/// The body read so far, in segments. One buffer that grows would be copied
+/// whole each time it doubles, and all else on its thread would wait: for a
+/// document of 100 MiB that is tenths of a second.
+#[derive(Default)]
+struct Segments {
+    /// The first piece. Most bodies come in one.
+    first: Bytes,
+    later: Vec<BytesMut>,
+    length: usize,
+}
+
+impl Segments {
+    const CAPACITY: usize = 1 << 20;
+
+    fn push(&mut self, mut data: Bytes) {
+        if self.length == 0 {
+            self.length = data.len();
+            self.first = data;
+            return;
+        }
+        self.length = self.length.saturating_add(data.len());
+        while !data.is_empty() {
+            let last = match self.later.last_mut() {
+                Some(last) if last.len() < Self::CAPACITY => last,
+                // The first segment grows, so that short bodies stay small.
+                None => self.later.push_mut(BytesMut::new()),
+                _ => self.later.push_mut(BytesMut::with_capacity(Self::CAPACITY)),
+            };
+            let room = Self::CAPACITY.saturating_sub(last.len());
+            last.extend_from_slice(&data.split_to(room.min(data.len())));
+        }
+    }
+
+    /// All of it as one. More than a segment is joined on a thread that may
+    /// block.
+    async fn join(self) -> Result<Bytes, BodyError> {
+        let Self {
+            first,
+            later,
+            length,
+        } = self;
+        if later.is_empty() {
+            return Ok(first);
+        }
+        let join = move || {
+            let mut all = Vec::with_capacity(length);
+            all.extend_from_slice(&first);
+            later.iter().for_each(|s| all.extend_from_slice(s));
+            Bytes::from(all)
+        };
+        if length <= Self::CAPACITY {
+            return Ok(join());
+        }
+        let joined = tokio::task::spawn_blocking(join).await;
+        joined.map_err(|error| BodyError::BrokeOff(error.into()))
     }
 }
 
@@ -227,6 +277,12 @@ mod tests {
                 (read, _) => panic!("{given:?}: {read:?}"),
             }
         }
+        let long = vec![&*"0123456789".repeat(333_333).leak(); 3];
+        let all = pieces(&silence, long.clone()).collect_bytes(BodyLimit {
+            bytes: 10_000_000,
+            ..bound
+        });
+        assert_eq!(all.await.unwrap(), long.concat());
         let late = silence.bound(endless()).collect_bytes(bound).await;
         assert!(matches!(late, Err(BodyError::Late(_))), "{late:?}");
     }
