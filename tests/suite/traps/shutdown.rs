@@ -76,7 +76,7 @@ async fn everything_open_ends_with_the_process() {
     let took = start.elapsed();
     assert!(status.success(), "{status}\n{}", front.process.log_tail());
     assert!(
-        took < Duration::from_secs(3),
+        took < Duration::from_secs(10),
         "took {took:?}\n{}",
         front.process.log_tail()
     );
