@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use apifront_upstream::{Credentials, OutlierDetection, Server as ApiServer, Settings, Timeouts};
@@ -34,6 +35,8 @@ enum Mood {
 
 struct Scripted {
     mood: Arc<Mutex<Mood>>,
+    /// The number of requests so far.
+    asked: Arc<AtomicUsize>,
     upstream: Arc<ArcSwap<Upstream>>,
 }
 
@@ -48,11 +51,13 @@ impl Scripted {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let mood = Arc::new(Mutex::new(mood));
-        let served = mood.clone();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let (served, counted) = (mood.clone(), asked.clone());
         tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {
-                let served = served.clone();
+                let (served, counted) = (served.clone(), counted.clone());
                 let service = service_fn(move |request| {
+                    counted.fetch_add(1, Ordering::SeqCst);
                     let mood = served.lock().clone();
                     async move { Ok::<_, Infallible>(answer(mood, &request).await) }
                 });
@@ -71,6 +76,7 @@ impl Scripted {
         let upstream = Upstream::new(&settings, Metrics::new().unwrap().upstream).unwrap();
         Self {
             mood,
+            asked,
             upstream: Arc::new(ArcSwap::from_pointee(upstream)),
         }
     }
@@ -81,6 +87,10 @@ impl Scripted {
 
     fn set(&self, mood: Mood) {
         *self.mood.lock() = mood;
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
     }
 
     fn source(&self, name: &str, versions: &[&str]) -> Source {
@@ -441,7 +451,15 @@ async fn the_last_known_is_served_while_its_server_is_down() {
     let known = room.text("/openapi/v3/apis/b.io/v1").await;
     main.set(Mood::Status(503));
     backend.set(Mood::Html);
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    // Each has failed twice when it has been asked a third time.
+    let enough = [main.asked() + 3, backend.asked() + 3];
+    for path in ["/openapi/v3", "/openapi/v2"] {
+        room.until(path, |text| {
+            assert!(text.contains("b.io/v1"), "{path}");
+            main.asked() >= enough[0] && backend.asked() >= enough[1]
+        })
+        .await;
+    }
     assert!(room.text("/openapi/v3").await.contains("b.io/v1"));
     assert!(room.text("/openapi/v2").await.contains("b.io/v1"));
     assert_eq!(room.text("/openapi/v3/apis/b.io/v1").await, known);

@@ -1,5 +1,7 @@
 //! Reads upstream that answer many callers.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Method;
@@ -8,14 +10,16 @@ use super::measure::{Bound, Times, assert_unharmed};
 use super::neighbour::namespace;
 use crate::harness::apifront::Apifront;
 use crate::harness::cluster::Cluster;
+use crate::harness::eventually;
 
+const SOON: Duration = Duration::from_secs(30);
 const BOUND: Bound = Bound {
     times_quiet: 3,
     floor: Duration::from_millis(1500),
 };
 
 /// Callers who go away, who ask oddly and who ask much share upstream's reads
-/// with one who does not.
+/// with a caller who does none of that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn odd_callers_delay_and_fail_nobody_else() {
     skip_under_oracle!("the shared reads are apifront's");
@@ -46,10 +50,11 @@ async fn odd_callers_delay_and_fail_nobody_else() {
         "?fieldSelector=no.such%3Dfield".to_owned(),
         "?labelSelector=n%20in%20(3%2C4)".to_owned(),
     ];
+    let answered = Arc::new(AtomicUsize::new(0));
     let flood: Vec<_> = (0..12)
         .map(|n| {
             let (client, path) = (odd.clone(), path(&own));
-            let requests = requests.clone();
+            let (requests, answered) = (requests.clone(), answered.clone());
             tokio::spawn(async move {
                 // One in eight is long.
                 let short = requests.iter().skip(1).cycle();
@@ -65,6 +70,7 @@ async fn odd_callers_delay_and_fail_nobody_else() {
                         let _ = tokio::time::timeout(Duration::from_millis(3), asked).await;
                     } else {
                         let _ = asked.await;
+                        answered.fetch_add(1, Ordering::Relaxed);
                     }
                     // Not to measure this process, or the processor.
                     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -72,7 +78,12 @@ async fn odd_callers_delay_and_fail_nobody_else() {
             })
         })
         .collect();
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    eventually(
+        "each of the odd callers has been answered",
+        SOON,
+        || async { answered.load(Ordering::Relaxed) >= flood.len() },
+    )
+    .await;
     let attacked = Times::reads(&other, &theirs, &[], 50).await;
     for task in &flood {
         task.abort();

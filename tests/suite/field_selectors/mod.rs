@@ -4,13 +4,17 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::harness::apifront::Apifront;
+use crate::harness::client::Client;
 use crate::harness::cluster::{Cluster, Once, once};
 use crate::harness::differential::Differential;
 use crate::harness::eventually;
 use crate::harness::expect::Expect;
+use crate::harness::manifests;
 use crate::harness::objects::{pod, pod_on_node};
 use crate::harness::watch::Watch;
 
@@ -40,203 +44,55 @@ async fn front() -> Apifront {
 
 async fn create(cluster: &Cluster) {
     let admin = cluster.admin_client();
-    let post = async |collection: &str, object: &Value| {
-        let answer = admin.post(collection, object).await;
-        assert_eq!(answer.status, 201, "{collection}: {}", answer.text());
-    };
-    let patch_status = async |path: &str, status: Value| {
-        let body = json!({ "status": status });
-        let path = format!("{path}/status");
-        let answer = admin.patch(&path, "merge-patch+json", &body).await;
-        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
-    };
-    let object = |version: &str, kind: &str, name: &str, rest: Value| {
-        let mut object =
-            json!({ "apiVersion": version, "kind": kind, "metadata": { "name": name } });
-        for (key, value) in rest.as_object().expect("an object") {
-            object[key] = value.clone();
-        }
-        object
-    };
-    let core = format!("/api/v1/namespaces/{NAMESPACE}");
-    post(
-        "/api/v1/namespaces",
-        &object("v1", "Namespace", NAMESPACE, json!({})),
-    )
-    .await;
-
-    let pods = format!("{core}/pods");
-    post(&pods, &pod("plain", json!({}))).await;
-    post(&pods, &pod_on_node("bound", json!({}), "node-1")).await;
-    let mut host = pod_on_node("host", json!({}), "node-2");
-    host["spec"]["hostNetwork"] = json!(true);
-    host["spec"]["restartPolicy"] = json!("Never");
-    host["spec"]["schedulerName"] = json!("another");
-    host["spec"]["securityContext"] = json!({ "runAsNonRoot": true });
-    post(&pods, &host).await;
-    let ips = json!([{ "ip": "10.0.0.1" }, { "ip": "fd00::1" }]);
-    let running = json!({ "phase": "Running", "podIP": "10.0.0.1", "podIPs": ips });
-    patch_status(&format!("{pods}/bound"), running).await;
-    patch_status(
-        &format!("{pods}/plain"),
-        json!({ "nominatedNodeName": "node-2" }),
-    )
-    .await;
-
-    for (name, unschedulable) in [("node-1", false), ("node-2", true)] {
-        let spec = json!({ "spec": { "unschedulable": unschedulable } });
-        post("/api/v1/nodes", &object("v1", "Node", name, spec)).await;
-    }
-    for (name, kind) in [("opaque", "Opaque"), ("other", "example.test/other")] {
-        let secret = object("v1", "Secret", name, json!({ "type": kind }));
-        post(&format!("{core}/secrets"), &secret).await;
-    }
-    for (name, spec) in [
-        (
-            "headless",
-            json!({ "clusterIP": "None", "ports": [{ "port": 80 }] }),
-        ),
-        (
-            "port",
-            json!({ "type": "NodePort", "ports": [{ "port": 80 }] }),
-        ),
-        (
-            "external",
-            json!({ "type": "ExternalName", "externalName": "x.test" }),
-        ),
-    ] {
-        let service = object("v1", "Service", name, json!({ "spec": spec }));
-        post(&format!("{core}/services"), &service).await;
-    }
-    let template = json!({
-        "metadata": { "labels": { "app": "x" } },
-        "spec": { "restartPolicy": "Always", "containers": [{ "name": "x", "image": "x" }] },
-    });
-    for name in ["none", "three"] {
-        let spec = json!({ "replicas": 0, "selector": { "app": "x" }, "template": template });
-        let rc = object("v1", "ReplicationController", name, json!({ "spec": spec }));
-        post(&format!("{core}/replicationcontrollers"), &rc).await;
-    }
-    patch_status(
-        &format!("{core}/replicationcontrollers/three"),
-        json!({ "replicas": 3 }),
-    )
-    .await;
-    let jobs = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs");
-    let mut template = template;
-    template["metadata"] = json!({});
-    template["spec"]["restartPolicy"] = json!("Never");
-    for name in ["none", "two"] {
-        let spec = json!({ "completions": 3, "template": template });
-        post(
-            &jobs,
-            &object("batch/v1", "Job", name, json!({ "spec": spec })),
-        )
-        .await;
-    }
-    let two = json!({ "succeeded": 2, "startTime": "2026-01-02T03:04:05Z" });
-    patch_status(&format!("{jobs}/two"), two).await;
-
-    for (name, rest) in [
-        (
-            "old",
-            json!({
-                "involvedObject": {
-                    "kind": "Pod", "namespace": NAMESPACE, "name": "bound", "apiVersion": "v1",
-                    "uid": "u-1", "resourceVersion": "7", "fieldPath": "spec.containers{main}",
-                },
-                "reason": "Tested", "type": "Normal", "source": { "component": "kubelet" },
-            }),
-        ),
-        (
-            "bare",
-            json!({ "involvedObject": { "namespace": NAMESPACE }, "reportingComponent": "reporter",
-                    "reportingInstance": "x" }),
-        ),
-    ] {
-        post(
-            &format!("{core}/events"),
-            &object("v1", "Event", name, rest),
-        )
-        .await;
-    }
-    let fresh = json!({
-        "regarding": { "kind": "Node", "namespace": NAMESPACE, "name": "node-1" }, "reason": "Seen",
-        "type": "Warning", "action": "Look", "eventTime": "2026-01-02T03:04:05.000000Z",
-        "reportingController": "test/reporter", "reportingInstance": "reporter-1",
-    });
-    let events = format!("/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events");
-    post(
-        &events,
-        &object("events.k8s.io/v1", "Event", "fresh", fresh),
-    )
-    .await;
-
-    for signer in ["example.test/one", "example.test/two"] {
-        let key = rcgen::KeyPair::generate().expect("a key");
-        let request = rcgen::CertificateParams::default().serialize_request(&key);
-        let pem = request.expect("a request").pem().expect("PEM");
-        let spec = json!({ "spec": {
-            "request": base64(&pem), "signerName": signer, "usages": ["client auth"],
-        }});
-        let name = signer.rsplit('/').next().expect("a name");
-        let collection = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-        let csr = object(
-            "certificates.k8s.io/v1",
-            "CertificateSigningRequest",
-            name,
-            spec,
-        );
-        post(collection, &csr).await;
-    }
+    let objects = manifests::parse(include_str!("objects.yaml"));
+    manifests::create(&admin, &objects).await;
+    manifests::patch_statuses(&admin, &objects).await;
     let bundle = std::fs::read_to_string(cluster.ca()).expect("the CA");
-    for (name, spec) in [
-        ("none", json!({ "trustBundle": bundle })),
-        (
+    let signed = ["example.test/one", "example.test/two"].map(signing_request);
+    manifests::create(&admin, &signed).await;
+    manifests::create(&admin, &trust_bundles(&bundle)).await;
+    create_things(&admin).await;
+}
+
+fn signing_request(signer: &str) -> Value {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let request = rcgen::CertificateParams::default().serialize_request(&key);
+    let pem = request.expect("a request").pem().expect("PEM");
+    json!({
+        "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+        "metadata": { "name": signer.rsplit('/').next() },
+        "spec": {
+            "request": STANDARD.encode(pem), "signerName": signer, "usages": ["client auth"],
+        },
+    })
+}
+
+fn trust_bundles(bundle: &str) -> [Value; 2] {
+    let of = |name: &str, spec: Value| {
+        json!({
+            "apiVersion": "certificates.k8s.io/v1beta1", "kind": "ClusterTrustBundle",
+            "metadata": { "name": name }, "spec": spec,
+        })
+    };
+    [
+        of("none", json!({ "trustBundle": bundle })),
+        of(
             "example.test:one:a",
             json!({ "trustBundle": bundle, "signerName": "example.test/one" }),
         ),
-    ] {
-        let collection = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles";
-        let bundle = object(
-            "certificates.k8s.io/v1beta1",
-            "ClusterTrustBundle",
-            name,
-            json!({ "spec": spec }),
-        );
-        post(collection, &bundle).await;
-    }
-    for (name, rest) in [
-        (
-            "node",
-            json!({ "nodeName": "node-1", "driver": "one.example.test" }),
-        ),
-        (
-            "all",
-            json!({ "allNodes": true, "driver": "two.example.test" }),
-        ),
-    ] {
-        let mut spec = rest;
-        spec["pool"] = json!({ "name": name, "generation": 1, "resourceSliceCount": 1 });
-        let slice = object(
-            "resource.k8s.io/v1",
-            "ResourceSlice",
-            name,
-            json!({ "spec": spec }),
-        );
-        post("/apis/resource.k8s.io/v1/resourceslices", &slice).await;
-    }
+    ]
+}
 
-    post(
-        DEFINITIONS,
-        &definition(&[
-            ".spec.text",
-            ".spec.number",
-            ".spec.flag",
-            ".status.deep.er",
-        ]),
-    )
-    .await;
+/// Creates the custom resource and objects of it.
+async fn create_things(admin: &Client) {
+    let selectable = [
+        ".spec.text",
+        ".spec.number",
+        ".spec.flag",
+        ".status.deep.er",
+    ];
+    let definition = definition(&selectable);
+    admin.post(DEFINITIONS, &definition).await.expect(201);
     let things = things();
     eventually("things are served", SOON, || async {
         admin.get(&things).await.status == 200
@@ -246,8 +102,10 @@ async fn create(cluster: &Cluster) {
         ("empty", json!({})),
         (
             "full",
-            json!({ "spec": { "text": "a", "number": 12, "flag": true },
-                         "status": { "deep": { "er": "b" } } }),
+            json!({
+                "spec": { "text": "a", "number": 12, "flag": true },
+                "status": { "deep": { "er": "b" } },
+            }),
         ),
         (
             "zero",
@@ -258,8 +116,15 @@ async fn create(cluster: &Cluster) {
             json!({ "spec": { "text": "1", "number": -9007199254740993i64, "flag": null } }),
         ),
     ] {
-        let thing = object(&format!("{GROUP}/v1"), "Thing", name, rest);
-        post(&things, &thing).await;
+        let mut thing = json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": "Thing", "metadata": { "name": name },
+        });
+        for part in ["spec", "status"] {
+            if let Some(part_of_it) = rest.get(part) {
+                thing[part] = part_of_it.clone();
+            }
+        }
+        admin.post(&things, &thing).await.expect(201);
     }
 }
 
@@ -298,120 +163,15 @@ fn definition(selectable: &[&str]) -> Value {
     })
 }
 
-fn base64(text: &str) -> String {
-    use base64::Engine;
-    base64::engine::general_purpose::STANDARD.encode(text)
-}
-
-/// The list of a resource, and all labels that its field selectors may name.
+/// The lists in `labels.txt`, and all labels that their field selectors may name.
 fn known() -> Vec<(String, Vec<&'static str>)> {
-    let list = |base: &str, resource: &str| format!("{base}/namespaces/{NAMESPACE}/{resource}");
-    let resource = |path: &str, labels: &[&'static str]| {
-        let name = ["metadata.name"].iter().chain(labels).copied().collect();
-        (path.to_owned(), name)
-    };
-    let core = "/api/v1";
-    let certificates = "/apis/certificates.k8s.io/v1beta1";
-    let mut all = vec![
-        resource(
-            &list(core, "pods"),
-            &[
-                "metadata.namespace",
-                "spec.nodeName",
-                "spec.host",
-                "spec.restartPolicy",
-                "spec.schedulerName",
-                "spec.serviceAccountName",
-                "spec.hostNetwork",
-                "status.phase",
-                "status.podIP",
-                "status.podIPs",
-                "status.nominatedNodeName",
-            ],
-        ),
-        resource("/api/v1/nodes", &["spec.unschedulable"]),
-        resource("/api/v1/namespaces", &["status.phase"]),
-        resource(&list(core, "secrets"), &["metadata.namespace", "type"]),
-        resource(
-            &list(core, "services"),
-            &["metadata.namespace", "spec.clusterIP", "spec.type"],
-        ),
-        resource(
-            &list(core, "replicationcontrollers"),
-            &["metadata.namespace", "status.replicas"],
-        ),
-        resource(&list(core, "configmaps"), &["metadata.namespace"]),
-        resource(
-            "/apis/storage.k8s.io/v1/storageclasses",
-            &["metadata.namespace"],
-        ),
-        resource(
-            &list(core, "events"),
-            &[
-                "metadata.namespace",
-                "involvedObject.kind",
-                "involvedObject.namespace",
-                "involvedObject.name",
-                "involvedObject.uid",
-                "involvedObject.apiVersion",
-                "involvedObject.resourceVersion",
-                "involvedObject.fieldPath",
-                "reason",
-                "reportingComponent",
-                "source",
-                "type",
-            ],
-        ),
-        resource(
-            &list("/apis/events.k8s.io/v1", "events"),
-            &[
-                "metadata.namespace",
-                "regarding.kind",
-                "regarding.namespace",
-                "regarding.name",
-                "regarding.uid",
-                "regarding.apiVersion",
-                "regarding.resourceVersion",
-                "regarding.fieldPath",
-                "reason",
-                "reportingController",
-                "type",
-            ],
-        ),
-        resource(
-            &list("/apis/batch/v1", "jobs"),
-            &["metadata.namespace", "status.successful"],
-        ),
-        resource(
-            "/apis/certificates.k8s.io/v1/certificatesigningrequests",
-            &["spec.signerName"],
-        ),
-        resource(
-            &format!("{certificates}/clustertrustbundles"),
-            &["spec.signerName"],
-        ),
-        resource(
-            &list(certificates, "podcertificaterequests"),
-            &["spec.signerName", "spec.podName", "spec.nodeName"],
-        ),
-        resource(
-            &things(),
-            &[
-                "metadata.namespace",
-                "spec.text",
-                "spec.number",
-                "spec.flag",
-                "status.deep.er",
-            ],
-        ),
-    ];
-    for version in ["v1", "v1beta1", "v1beta2"] {
-        all.push(resource(
-            &format!("/apis/resource.k8s.io/{version}/resourceslices"),
-            &["spec.nodeName", "spec.driver"],
-        ));
-    }
-    all
+    let lines = include_str!("labels.txt").lines();
+    let lists = lines.filter(|line| !line.starts_with('#')).map(|line| {
+        let (list, labels) = line.split_once(' ').expect("a list and its labels");
+        let labels = ["metadata.name"].into_iter().chain(labels.split(' '));
+        (list.to_owned(), labels.collect())
+    });
+    lists.collect()
 }
 
 /// Every scalar in an object, as a selector would write it.
