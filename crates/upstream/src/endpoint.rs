@@ -1,4 +1,4 @@
-//! One API server.
+//! One API server: its address, health, credentials and connections.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -6,8 +6,8 @@ use http::header::{
     CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 
-/// The headers that are never forwarded, whether `Connection` names them or
-/// not. Go's `httputil.ReverseProxy` has the same list.
+/// The hop-by-hop headers that every proxy knows, whether `Connection` names
+/// them or not. Go's `httputil.ReverseProxy` has the same list.
 pub static HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),

@@ -22,7 +22,7 @@ pub struct KubeconfigFieldError {
 
 /// Checks the cluster and the user that `context`, by default the current one,
 /// refers to. A context, cluster or user that does not exist is not reported
-/// here but by kube, which reads the file next.
+/// here but by kube, which uses the kubeconfig next.
 pub(super) fn check(
     file: &Path,
     kubeconfig: &Kubeconfig,

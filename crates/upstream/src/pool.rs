@@ -329,7 +329,7 @@ mod tests {
             upstream.answered(first, code);
             assert_eq!(picks(first), still, "{code}");
         }
-        // Without any other server, the ejected one is asked.
+        // Without any other healthy server, the ejected one is asked.
         gone(&upstream, second);
         assert!(picks(first) && !picks(second));
         tokio::time::sleep(Duration::from_millis(60)).await;

@@ -242,7 +242,7 @@ async fn without_http2_each_has_a_connection() {
 
 #[tokio::test]
 async fn a_server_that_is_away_fails_all_who_wait_at_once() {
-    // It accepts connections and sends nothing.
+    // This server accepts connections and sends nothing.
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = mute.local_addr().unwrap();
     let mut server = {

@@ -66,7 +66,8 @@ impl WebhookClient {
             }
             let response = self.client.send(request).await.map_err(|e| e.to_string())?;
             let status = response.status();
-            // The webhook has received the object even if its answer breaks off.
+            // The webhook has received the object even if its answer breaks
+            // off.
             let _read = Limited::new(response.into_body(), MAX_ANSWER)
                 .collect()
                 .await;

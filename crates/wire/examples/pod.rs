@@ -3,7 +3,7 @@
 //!
 //! ```sh
 //! cargo run -p kubernetes-wire --example pod
-//! cargo run -p kubernetes-wire --example pod -- pod.pb   # bytes from a server or from etcd
+//! cargo run -p kubernetes-wire --example pod -- pod.pb   # from a server or etcd
 //! ```
 
 use std::error::Error;

@@ -5,8 +5,8 @@
 //!   and writes lists, watch events, Tables, PartialObjectMetadata and YAML.
 //! - [`negotiation`] reads from Accept headers which of these a client wants.
 //! - [`request`] reads method, path and query into a `RequestInfo`.
-//! - [`api`] has the vocabulary of the API as types: continue tokens, selectors,
-//!   `Status`, list options, resource versions.
+//! - [`api`] has the vocabulary of the API as types: continue tokens,
+//!   selectors, `Status`, list options, resource versions.
 //! - [`schema`] holds the messages of all built-in kinds of one release.
 //!
 //! The crate does no I/O. An unknown value is an error and is never dropped.

@@ -19,7 +19,7 @@ const AGGREGATED: (&str, &str, &str) = ("APIGroupDiscoveryList", "apidiscovery.k
 pub struct DiscoveryOffer {
     /// True if the path has an aggregated document.
     pub aggregated: bool,
-    /// The same as [`super::Offer::routed`].
+    /// See [`super::Offer::routed`].
     pub routed: bool,
 }
 

@@ -22,7 +22,7 @@ pub use include_object::IncludeObject;
 use crate::api::{Query, Reason, Status, status::Details};
 
 /// The media types that kube-apiserver encodes, in the order in which it offers
-/// them. CBOR is behind a feature gate: a client that prefers it gets
+/// them. CBOR is behind a feature gate: a client that names it gets
 /// [`Negotiation::Unknown`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MediaType {

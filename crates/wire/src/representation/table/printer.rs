@@ -123,8 +123,8 @@ impl Printer {
     }
 
     /// Returns the printer with the columns Name and Created At, which servers
-    /// use for kinds without a printer. It is meant for one's own server; the
-    /// columns of another server must be read from that server.
+    /// use for kinds without a printer. It is meant for servers of this project;
+    /// the columns of another server must be read from that server.
     pub fn default_columns() -> &'static Self {
         columns::default_printer()
     }

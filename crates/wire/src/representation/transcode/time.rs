@@ -17,7 +17,7 @@ const LAST: i64 = 253_402_300_799;
 pub struct Moment(DateTime<Utc>);
 
 impl Moment {
-    /// Go's zero time.
+    /// Returns Go's zero time.
     pub fn zero() -> Result<Self> {
         Self::new(ZERO, 0)
     }
