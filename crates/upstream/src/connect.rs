@@ -1,4 +1,4 @@
-//! A connection to one API server for callers' requests, outside pingora.
+//! Connects to one API server for callers' requests, outside pingora.
 
 use std::io;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use tokio_rustls::TlsConnector;
 
 use super::{Endpoint, Unreachable};
 
-/// Why there is no connection. Nothing was sent.
+/// The reason why there is no connection. Nothing was sent.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error("cannot connect to {server}: {error}")]
     Failed {
         server: String,
-        /// It may be told to many who waited for this connection.
+        /// Shared, since many callers may have waited for this connection.
         error: Arc<io::Error>,
     },
     #[error("{server} did not accept the connection within {after:?}")]
@@ -43,22 +43,24 @@ impl ConnectError {
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// What is spoken on a new connection.
+/// A new connection, by the protocol that client and server agreed on.
 pub(super) enum Spoken {
     Http1(Box<dyn Io>),
     Http2(Box<dyn Io>),
 }
 
-/// What is offered to the server.
+/// The protocols that are offered to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Offer {
-    /// Upgrades exist in HTTP/1.1 alone.
+    /// HTTP/1.1 alone, for upgrades: HTTP/2 has none.
     Http1,
-    /// HTTP/2 only over TLS: without, nobody says whether it is spoken.
+    /// HTTP/2 or HTTP/1.1. HTTP/2 needs TLS: without TLS there is no
+    /// negotiation.
     Either,
 }
 
-/// TCP and TLS together, within `after`.
+/// Makes the TCP connection and the TLS handshake, both together within
+/// `after`.
 pub(super) async fn connect(
     endpoint: &Endpoint,
     offer: Offer,

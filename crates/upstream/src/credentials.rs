@@ -1,4 +1,4 @@
-//! The headers that prove who we are upstream.
+//! The headers that prove apifront's identity to upstream.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,8 +16,8 @@ const IMPERSONATE_PREFIX: &str = "impersonate-";
 /// Gives the credential headers of a kubeconfig user, fresh for each request:
 /// `Authorization` (token, token file, exec plugin, basic) and the kubeconfig's
 /// own impersonation. kube's request layers do the work; the innermost service
-/// hands back what they added instead of sending anything. Clones share what
-/// they learnt: an exec plugin runs once for all.
+/// returns the headers that they added instead of sending anything. Clones
+/// share their state: an exec plugin runs once for all of them.
 #[derive(Clone)]
 pub struct HeaderSource {
     service: Option<Service>,
@@ -29,7 +29,8 @@ type Service = BoxCloneSyncService<Request<Body>, Response<HeaderMap>, BoxError>
 impl HeaderSource {
     pub(super) fn new(config: &kube::Config) -> Result<Self, BoxError> {
         let mut config = config.clone();
-        // kube sends the newline at the end of a token file along.
+        // The token file is read here, since kube would send the newline at its
+        // end along with the token.
         let token_file = config
             .auth_info
             .token_file
@@ -37,7 +38,7 @@ impl HeaderSource {
             .map(|path| TokenFile::open(path.into(), Instant::now()).map(Arc::new))
             .transpose()?;
         if token_file.is_some() {
-            // As in client-go, the file wins.
+            // The file takes precedence over the token, as in client-go.
             config.auth_info.token = None;
         }
         let auth = config.auth_layer()?;
@@ -63,9 +64,10 @@ impl HeaderSource {
         })
     }
 
-    /// The headers to add to a request that has those of `request`; often
-    /// none. One that already asks to act as somebody keeps to that, as in
-    /// client-go: groups of two users in one request would make a third.
+    /// Returns the headers to add to a request that has the headers `request`;
+    /// often none. If the request already impersonates somebody, no
+    /// impersonation is added, as in client-go: the groups of two users in one
+    /// request would make a third user.
     pub async fn headers(&self, request: &HeaderMap) -> Result<HeaderMap, BoxError> {
         let mut own = match &self.service {
             None => HeaderMap::new(),

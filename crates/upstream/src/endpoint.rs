@@ -1,4 +1,4 @@
-//! One API server.
+//! One API server: its address, health, credentials and connections.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -17,22 +17,23 @@ use super::{
 use crate::Timeouts;
 use crate::metrics::UpstreamMetrics;
 
-/// Of a name's addresses, one that takes longer to accept is passed over.
+/// When a name has several addresses, an address that takes longer to accept a
+/// connection is passed over.
 const TRY_ADDRESS: Duration = Duration::from_secs(1);
 
 pub struct Endpoint {
     /// `host:port`.
     pub name: String,
-    /// For apifront's own requests, HTTP/1.1, a connection per request in
-    /// flight: a watch never shares its connection.
+    /// Sends apifront's own requests over HTTP/1.1, with a connection per
+    /// request in flight: a watch never shares its connection.
     client: kube::Client,
     pub own: Transport,
     pub forward: Transport,
-    /// Connections that callers' watches and logs share.
+    /// The connections that callers' watches and logs share.
     pub(super) shared_connections: SharedConnections,
     address: ArcSwapOption<SocketAddr>,
     healthy: AtomicBool,
-    /// Answers that were errors, since the last that was none.
+    /// The number of error answers since the last answer that was not an error.
     errors: AtomicU32,
     ejected_until: Mutex<Option<Instant>>,
     pub(super) silence: Silence,
@@ -57,11 +58,11 @@ impl Endpoint {
             server: name.clone(),
             error,
         };
-        // kube waits for 30 s by default: as long for each request until the
-        // health check has noticed a server that is off the network.
+        // kube waits for 30 s by default. Each request would wait that long
+        // until the health check has noticed a server that is off the network.
         let mut client = certificate_only(&server.own);
         client.connect_timeout = Some(timing.connect_timeout);
-        // Two purposes for each of the two sets of credentials.
+        // There are two purposes for each of the two sets of credentials.
         let group = index.wrapping_mul(4);
         let headers =
             |config: &kube::Config| HeaderSource::new(config).map_err(|e| wrong(e.to_string()));
@@ -78,7 +79,8 @@ impl Endpoint {
                 .map_err(wrong)?,
             shared_connections: SharedConnections::new(metrics.shared_connections.clone()),
             address: ArcSwapOption::empty(),
-            // Until a check says otherwise: the first request need not wait.
+            // Healthy until a check says otherwise, so that the first request
+            // need not wait.
             healthy: AtomicBool::new(true),
             errors: AtomicU32::new(0),
             ejected_until: Mutex::default(),
@@ -91,7 +93,8 @@ impl Endpoint {
         self.healthy.load(Ordering::Relaxed)
     }
 
-    /// Whether others are asked instead, because of its answers.
+    /// Tells whether other servers are asked instead, because this server
+    /// answered with errors.
     pub(crate) fn is_ejected(&self, now: Instant) -> bool {
         self.ejected_until.lock().is_some_and(|until| until > now)
     }
@@ -113,8 +116,8 @@ impl Endpoint {
         }
     }
 
-    /// Takes a check's result, or the word of a request that failed. What
-    /// changes is logged, with its reason.
+    /// Records the result of a health check, or of a request that could not
+    /// connect. A change is logged, with its reason.
     pub(super) fn checked(&self, result: Result<(), String>) {
         let healthy = result.is_ok();
         if self.healthy.swap(healthy, Ordering::Relaxed) == healthy {
@@ -126,8 +129,8 @@ impl Endpoint {
         }
     }
 
-    /// Where to connect. Names are looked up on first use and again by the
-    /// health check, so that a request rarely waits for DNS.
+    /// Returns the address to connect to. Names are looked up on first use and
+    /// again by the health check, so that a request rarely waits for DNS.
     pub async fn address(&self) -> std::io::Result<SocketAddr> {
         match self.address.load_full() {
             Some(address) => Ok(*address),
@@ -147,7 +150,7 @@ impl Endpoint {
         Ok(address)
     }
 
-    /// Sends a request of apifront's own.
+    /// Sends one of apifront's own requests.
     pub async fn send(
         &self,
         mut request: http::Request<Body>,
@@ -171,7 +174,7 @@ impl Endpoint {
     }
 }
 
-/// An error and what caused it, each said once.
+/// Returns the text of an error and of its causes, without repetitions.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -186,8 +189,9 @@ fn causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// `localhost` is two addresses, and a server may listen on one of them. When
-/// none accepts, the first is as good as any.
+/// Returns the first address that accepts a connection. `localhost` has two
+/// addresses, and a server may listen on one of them. When no address accepts,
+/// the result is the first.
 async fn first_that_accepts(addresses: Vec<SocketAddr>) -> Option<SocketAddr> {
     if addresses.len() > 1 {
         for address in &addresses {
@@ -208,7 +212,8 @@ mod tests {
     async fn a_name_with_a_dead_address_leads_to_the_live_one() {
         let open = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let live = open.local_addr().unwrap();
-        // Nobody listens on port 1, and no socket is given it by chance.
+        // Nobody listens on port 1, and the system gives it to no socket by
+        // chance.
         let dead = SocketAddr::from(([127, 0, 0, 1], 1));
         for (addresses, expected) in [
             (vec![], None),

@@ -1,6 +1,6 @@
 //! Client certificates from exec credential plugins
-//! (client.authentication.k8s.io). Tokens from plugins are kube's business;
-//! it keeps the certificates to itself, and connections that carry callers'
+//! (client.authentication.k8s.io). kube handles the tokens from plugins. It
+//! does not give out the certificates, and the connections that carry callers'
 //! requests need them too.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use kube::config::AuthInfo;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-/// A plugin that asks a human or a slow identity provider gets this long.
+/// The time that a plugin has. It may ask a human or a slow identity provider.
 const PLUGIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error)]
@@ -47,8 +47,8 @@ struct ExecStatus {
     client_key_data: Option<String>,
 }
 
-/// If the user has a plugin and it answers with a certificate, puts that in
-/// place of the plugin.
+/// If the user has a plugin that answers with a certificate, replaces the
+/// plugin by that certificate.
 pub(super) async fn resolve_certificate(auth: &mut AuthInfo) -> Result<(), ExecError> {
     let Some(config) = auth.exec.as_ref() else {
         return Ok(());
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// What the plugin `script` makes of a user.
+    /// Resolves a user whose plugin is the shell script `script`.
     async fn resolved(script: &str) -> Result<AuthInfo, ExecError> {
         let exec: ExecConfig = serde_json::from_value(serde_json::json!({
             "apiVersion": "client.authentication.k8s.io/v1",

@@ -9,12 +9,12 @@ use kube::client::Body;
 use super::{Endpoint, Upstream};
 use crate::metrics::UpstreamKind;
 
-/// A server that takes longer to say that it is ready is not.
+/// The time that a server has to say that it is ready.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Checks the servers of whatever upstream is current, for ever.
+/// Checks the servers of the current upstream, forever.
 pub async fn check_health(upstream: Arc<ArcSwap<Upstream>>) {
     loop {
         let current = upstream.load_full();
@@ -33,8 +33,8 @@ impl Upstream {
         futures::future::join_all(checks).await;
     }
 
-    /// How long to wait between checks: briefly while nobody answers, so that
-    /// a server's return is noticed.
+    /// Returns the time to wait between checks. It is short while no server
+    /// answers, so that a server's return is noticed.
     pub(crate) fn health_check_pause(&self) -> Duration {
         let interval = self.timing.health_check_interval;
         if self.any_healthy() {
@@ -44,7 +44,7 @@ impl Upstream {
         }
     }
 
-    /// `Err` says why the server is not ready.
+    /// Asks `/readyz`. The error says why the server is not ready.
     async fn readiness(&self, endpoint: &Endpoint) -> Result<(), String> {
         let request = http::Request::get("/readyz")
             .body(Body::empty())
@@ -52,7 +52,8 @@ impl Upstream {
         endpoint.resolve().await.map_err(|e| e.to_string())?;
         let asked = self.timed(UpstreamKind::Health, endpoint, request);
         match tokio::time::timeout(CHECK_TIMEOUT, asked).await {
-            // 401 and 403 come from a server that works but does not let us ask.
+            // 401 and 403 come from a server that works but does not allow
+            // apifront to ask.
             Ok(Ok(response)) if !response.status().is_server_error() => Ok(()),
             Ok(Ok(response)) => Err(format!("/readyz answers {}", response.status())),
             Ok(Err(error)) => {

@@ -1,12 +1,13 @@
-//! Headers of one connection, which a proxy does not pass on (RFC 9110, 7.6.1).
+//! Headers that concern one connection. A proxy does not forward them (RFC
+//! 9110, 7.6.1).
 
 use http::HeaderName;
 use http::header::{
     CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 
-/// Those that every proxy knows, whether `Connection` names them or not. Go's
-/// `httputil.ReverseProxy` has the same list.
+/// The hop-by-hop headers that every proxy knows, whether `Connection` names
+/// them or not. Go's `httputil.ReverseProxy` has the same list.
 pub static HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),

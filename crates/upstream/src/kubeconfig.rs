@@ -1,5 +1,5 @@
-//! A kubeconfig's files and fields, checked by name before they are used: the
-//! libraries that use them say what is wrong, but not where.
+//! Checks a kubeconfig's files and fields before they are used, and names the
+//! wrong one: the libraries that use them say what is wrong, but not where.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use secrecy::ExposeSecret;
 
 use super::transport::pem_certificates;
 
-/// What is wrong with a kubeconfig.
+/// A wrong field of a kubeconfig.
 #[derive(Debug, thiserror::Error)]
 #[error("kubeconfig {file:?}: {field}: {problem}")]
 pub struct KubeconfigFieldError {
@@ -20,8 +20,9 @@ pub struct KubeconfigFieldError {
     problem: String,
 }
 
-/// Checks what `context`, by default the current one, refers to. What does not
-/// exist at all is found by whoever reads the file.
+/// Checks the cluster and the user that `context`, by default the current one,
+/// refers to. A context, cluster or user that does not exist is not reported
+/// here but by kube, which uses the kubeconfig next.
 pub(super) fn check(
     file: &Path,
     kubeconfig: &Kubeconfig,
@@ -58,7 +59,7 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Field and what is wrong with it.
+/// A field and what is wrong with it.
 type Problem = (String, String);
 
 fn check_cluster(cluster: &Cluster) -> Result<(), Problem> {
@@ -110,7 +111,8 @@ fn certificates(field: &str, data: Option<&str>, file: Option<&str>) -> Result<(
     }
 }
 
-/// Inline data before a file, as kubectl does; and the field that was.
+/// Returns the field that was used and its PEM text. Inline data takes
+/// precedence over a file, as in kubectl.
 fn pem(
     field: &str,
     data: Option<&str>,

@@ -1,5 +1,5 @@
-//! The API servers behind us: where they are, how we prove who we are, and the
-//! requests apifront makes there itself.
+//! The API servers behind apifront: their addresses, the credentials that
+//! apifront shows them, and the requests that apifront makes there itself.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -25,8 +25,8 @@
 //! # }
 //! ```
 
-// No value from the wire or a file may overflow a number, or be looked for where
-// it is not.
+// No value from the wire or a file may cause an arithmetic overflow or an index
+// out of bounds.
 #![cfg_attr(
     not(test),
     deny(

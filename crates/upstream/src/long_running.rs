@@ -1,12 +1,14 @@
-//! Requests apart from pingora's: what stays open for long (watches, logs) and
-//! what becomes something else (exec, attach, port-forward).
+//! Requests that do not go through pingora: those that stay open for long
+//! (watches, logs) and those that upgrade the connection (exec, attach,
+//! port-forward).
 //!
-//! Streams share HTTP/2 connections of their own kind (`shared_connections.rs`). Upgrades,
-//! and all requests to a server without HTTP/2, have a connection each.
+//! Streams share HTTP/2 connections of their own kind
+//! (`shared_connections.rs`). Upgrades, and all requests to a server without
+//! HTTP/2, have a connection each.
 //!
 //! pingora's upgrade path is not used: it drops SPDY by default and loses
-//! tunnels whose 101 comes early (pingora issue 946). And a request in its
-//! hands cannot be ended in order when apifront stops.
+//! tunnels whose 101 comes early (pingora issue 946). Also, a request that
+//! pingora handles cannot be ended in order when apifront stops.
 
 use http::header::{HOST, UPGRADE};
 use http::{HeaderMap, Request, Response};
@@ -22,11 +24,12 @@ pub use super::long_running_body::LongRunningBody;
 use super::shared_connections::StreamConnection;
 use super::{Endpoint, Upstream};
 
-/// Headers of an answer: as many as pingora takes. hyper's own limit is 100.
+/// The most headers that an answer may have: pingora's limit. hyper's own limit
+/// is 100.
 const MAX_HEADERS: usize = 256;
 
-/// How often one server is asked in all when it says that it did not look at
-/// the request, or when a connection turns out to be gone.
+/// The number of times that one server is asked in all when it says that it did
+/// not process the request, or when a connection turns out to be closed.
 const ATTEMPTS: usize = 3;
 
 #[derive(Debug, thiserror::Error)]
@@ -37,8 +40,8 @@ pub enum LongRunningError {
     Http {
         server: String,
         error: BoxError,
-        /// The server did not look at the request: it may be sent again,
-        /// whatever it is.
+        /// The server did not process the request. Any request may then be sent
+        /// again.
         unprocessed: bool,
     },
     #[error("no API server is configured")]
@@ -48,7 +51,7 @@ pub enum LongRunningError {
 }
 
 impl LongRunningError {
-    /// Whether another server may be asked.
+    /// Tells whether another server may be asked.
     fn allows_another(&self, repeatable: bool) -> bool {
         match self {
             Self::Connect(_) => true,
@@ -59,11 +62,12 @@ impl LongRunningError {
 }
 
 impl Upstream {
-    /// Sends a request without a body and waits, however long, for the head of
-    /// its answer: a log that nothing is written to has none yet. Servers that
-    /// cannot be connected to are passed over; once the request is sent, its
-    /// answer is final, unless the request is `repeatable` and there is none.
-    /// Dropping the answer, or this future, cancels upstream.
+    /// Sends a request without a body and waits without a time limit for the
+    /// head of its answer: a log that nothing is written to has no head yet.
+    /// Servers that cannot be connected to are passed over. Once the request is
+    /// sent, its answer is final, unless the request is `repeatable` and there
+    /// is no answer. Dropping the answer, or this future, cancels the request
+    /// upstream.
     pub async fn send_long_running(
         &self,
         request: Request<()>,
@@ -122,8 +126,8 @@ impl Upstream {
     }
 }
 
-/// Whether the failure is one of a connection that the server wanted to close,
-/// which says nothing of a new one.
+/// Tells whether the request failed because the server was closing its
+/// connection. A new connection may then work.
 fn is_stale(error: &LongRunningError, repeatable: bool, used_before: bool) -> bool {
     match error {
         LongRunningError::Http {
@@ -177,8 +181,9 @@ async fn ask(
     Ok(answer.map(LongRunningBody::own))
 }
 
-/// Joins the two streams until both directions have ended. Each direction
-/// closes on its own, so that what is left of the other still arrives.
+/// Copies between the two streams until both directions have ended. Each
+/// direction closes on its own, so that the rest of the other direction still
+/// arrives.
 pub async fn join<C>(
     mut client: C,
     upgrade: hyper::upgrade::OnUpgrade,

@@ -1,4 +1,4 @@
-//! The body of an answer to a request apart from pingora's.
+//! The body of an answer to a request that does not go through pingora.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -9,15 +9,16 @@ use tower::BoxError;
 
 use super::shared_connections::StreamSlot;
 
-/// Dropped before its end, it cancels the request upstream.
+/// The body. Dropped before its end, it cancels the request upstream.
 #[derive(Debug)]
 pub struct LongRunningBody(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    /// Of a connection that nobody else uses.
+    /// The body from a connection that carries only this request.
     Own(Incoming),
-    /// Of a stream on a shared connection. Its seat is free when it is dropped.
+    /// The body from a stream on a shared connection. Dropping the body frees
+    /// its slot.
     Shared {
         stream: h2::RecvStream,
         _slot: StreamSlot,
@@ -55,7 +56,8 @@ impl Body for LongRunningBody {
                     Some(Ok(data)) => data,
                     Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
                 };
-                // The reader has it: the server may send as much again.
+                // The reader has taken the data, so the server may send as much
+                // again.
                 let taken = stream.flow_control().release_capacity(data.len());
                 Poll::Ready(Some(match taken {
                     Ok(()) => Ok(Frame::data(data)),

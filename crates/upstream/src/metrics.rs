@@ -1,4 +1,4 @@
-//! Requests this process makes.
+//! Metrics of the requests that apifront makes upstream.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use prometheus::{
     register_int_gauge_vec_with_registry,
 };
 
-/// From a cached discovery document to a slow LIST.
+/// Seconds. They range from a cached discovery document to a slow LIST.
 const BUCKETS: [f64; 13] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0,
 ];
 
-/// What a request upstream is made for.
+/// The purpose of a request upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpstreamKind {
-    /// A client's, passed on.
+    /// A caller's request, forwarded.
     Forward,
-    /// A reflector's.
+    /// A reflector's list.
     List,
-    /// A reflector's; its duration is that until the response began.
+    /// A reflector's watch. Its duration ends when the response begins.
     Watch,
-    /// A question for the server's current version.
+    /// A reflector's question for the server's current resourceVersion.
     Probe,
-    /// To be compared with what is cached.
+    /// A read whose result is compared with the cache.
     SelfCheck,
-    /// A read of the most recent state, for all who wait for it.
+    /// A read of the most recent state, for all callers who wait for it.
     SharedRead,
     TokenReview,
     SubjectAccessReview,
@@ -56,7 +56,7 @@ pub struct UpstreamMetrics {
     requests: IntCounterVec,
     duration: HistogramVec,
     healthy: IntGaugeVec,
-    /// Connections that callers' watches and logs share.
+    /// The connections that callers' watches and logs share.
     pub shared_connections: IntGauge,
 }
 
@@ -93,7 +93,8 @@ impl UpstreamMetrics {
         })
     }
 
-    /// `code` is `None` when no response came.
+    /// Counts a request and its duration. `code` is `None` when no response
+    /// came.
     pub fn observe(&self, kind: UpstreamKind, code: Option<u16>, elapsed: Duration) {
         let class = match code {
             Some(100..200) => "1xx",
@@ -111,7 +112,7 @@ impl UpstreamMetrics {
             .observe(elapsed.as_secs_f64());
     }
 
-    /// `server` is a configured address.
+    /// Records the health of a server. `server` is a configured address.
     pub fn healthy(&self, server: &str, healthy: bool) {
         self.healthy
             .with_label_values(&[server])

@@ -1,4 +1,4 @@
-//! All API servers: which one a request goes to.
+//! The pool of all API servers. It picks the server that a request goes to.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,13 +13,14 @@ use crate::metrics::{UpstreamKind, UpstreamMetrics};
 
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
-    /// `causes` from the outermost in: "client error (Connect)" alone helps
-    /// nobody.
+    /// The request failed. `causes` begins with the outermost cause: "client
+    /// error (Connect)" alone helps nobody.
     #[error("{server}: {causes}")]
     Request {
         server: String,
         causes: String,
-        /// It was not even sent, because of the server.
+        /// The reason, if the request was not sent because the server could not
+        /// be reached.
         unreachable: Option<Unreachable>,
     },
     #[error("no credentials for {server}: {error}")]
@@ -78,8 +79,9 @@ impl Upstream {
         self.endpoints.iter().any(|e| e.is_healthy())
     }
 
-    /// The next API server in turn: healthy before ejected before unhealthy,
-    /// untried before tried. `None` when all were tried.
+    /// Returns the next API server in turn. Healthy servers come before ejected
+    /// ones, and those before unhealthy ones; servers in `tried` are left out.
+    /// The result is `None` when all were tried.
     pub fn pick(&self, tried: &[Arc<Endpoint>]) -> Option<Arc<Endpoint>> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let start = turn.checked_rem(self.endpoints.len())?;
@@ -97,24 +99,25 @@ impl Upstream {
             .cloned()
     }
 
-    /// A connection could not be made: where that is the server's fault, others
-    /// are asked first until a check passes. Nothing else that a request meets
-    /// counts: one caller could bring it about.
+    /// Records that a connection could not be made. If that is the server's
+    /// fault, other servers are asked first until a check passes. No other
+    /// failure of a request counts, since one caller could cause it.
     pub fn could_not_connect(&self, endpoint: &Endpoint, why: Option<Unreachable>) {
         if let Some(why) = why {
             endpoint.checked(Err(why.to_string()));
         }
     }
 
-    /// A server has answered a request with this code.
+    /// Records that a server has answered a request with this code.
     pub fn answered(&self, endpoint: &Endpoint, code: u16) {
         if self.outliers.consecutive_errors > 0 {
             endpoint.answered(code, self.outliers, Instant::now());
         }
     }
 
-    /// GETs `path_and_query` with apifront's own credentials. The answer's
-    /// head is bounded in time, its body is not: it may be a watch.
+    /// GETs `path_and_query` with apifront's own credentials. The time until
+    /// the answer's head is bounded, the time for its body is not: the body may
+    /// be a watch.
     pub async fn get(
         &self,
         kind: UpstreamKind,
@@ -123,7 +126,7 @@ impl Upstream {
         self.get_as(kind, path_and_query, "application/json").await
     }
 
-    /// As [`Upstream::get`], in another representation.
+    /// Does the same as [`Upstream::get`] for another media type.
     pub async fn get_as(
         &self,
         kind: UpstreamKind,
@@ -134,7 +137,7 @@ impl Upstream {
             .await
     }
 
-    /// As [`Upstream::get`], with these headers.
+    /// Does the same as [`Upstream::get`] with these headers.
     pub async fn get_with(
         &self,
         kind: UpstreamKind,
@@ -180,8 +183,8 @@ impl Upstream {
         .await
     }
 
-    /// Asks one server after the other: what apifront sends itself are reads
-    /// and reviews, which change nothing and may be asked again.
+    /// Asks one server after the other. apifront itself sends only reads and
+    /// reviews, which change nothing and may be sent again.
     async fn send(
         &self,
         kind: UpstreamKind,
@@ -261,7 +264,7 @@ mod tests {
         upstream.could_not_connect(endpoint, Unreachable::by_io(&refused));
     }
 
-    /// Answers every request with 200.
+    /// Starts a server that answers every request with 200.
     async fn alive() -> SocketAddr {
         use hyper::service::service_fn;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -280,7 +283,7 @@ mod tests {
         address
     }
 
-    /// Nobody listens there.
+    /// Returns an address at which nobody listens.
     async fn dead() -> SocketAddr {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap()
@@ -326,7 +329,7 @@ mod tests {
             upstream.answered(first, code);
             assert_eq!(picks(first), still, "{code}");
         }
-        // With nobody else left it is asked all the same.
+        // Without any other healthy server, the ejected one is asked.
         gone(&upstream, second);
         assert!(picks(first) && !picks(second));
         tokio::time::sleep(Duration::from_millis(60)).await;
@@ -350,7 +353,7 @@ mod tests {
             .map(|e| e.is_healthy())
             .collect();
         assert_eq!(healthy, [false, true]);
-        // A check finds out that the other is back, or not.
+        // A check finds out which server is back.
         gone(&upstream, &upstream.endpoints[1]);
         assert!(upstream.health_check_pause() <= Duration::from_secs(1));
         upstream.check_health().await;

@@ -1,9 +1,9 @@
-//! The bodies of answers to apifront's own requests: what bounds reading them,
-//! and what ends the wait for an API server that has fallen silent.
+//! The bodies of answers to apifront's own requests: the limits for reading
+//! them, and the end of the wait for an API server that has fallen silent.
 //!
 //! A machine that loses its network, or a process that hangs, closes no
-//! connection: a watch on it would simply never hear of anything again, and the
-//! cache would be out of date without knowing.
+//! connection. A watch on it would never receive another event, and the cache
+//! would be out of date without anybody noticing.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -17,16 +17,16 @@ use hyper::body::{Body as HttpBody, Frame};
 use tokio::sync::watch;
 use tower::BoxError;
 
-/// Health checks without any answer, one after the other, after which a server
-/// is given up: one may be lost to a busy moment.
+/// The number of consecutive health checks without any answer after which a
+/// server is given up. A single answer may be lost in a busy moment.
 const SILENT_CHECKS: u32 = 2;
 
 #[derive(Debug, thiserror::Error)]
 #[error("the API server does not answer its health checks")]
 struct Silent;
 
-/// How much of an answer is read, and for how long. No server is trusted to end
-/// an answer.
+/// The most bytes of an answer that are read, and the most time. No server is
+/// trusted to end an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyLimit {
     pub bytes: usize,
@@ -34,9 +34,9 @@ pub struct BodyLimit {
 }
 
 impl BodyLimit {
-    /// One for a document that is not a list of objects: one of discovery, a
-    /// definition, a Table of one row. The largest known are below 1 MiB. Each
-    /// resource that is being filled may hold one.
+    /// The limit for a document that is not a list of objects: a discovery
+    /// document, a definition, a Table of one row. The largest known are below
+    /// 1 MiB. Each resource that is being filled may hold one such document.
     pub const DOCUMENT: Self = Self::new(4 << 20, Duration::from_secs(10));
 
     pub const fn new(bytes: usize, within: Duration) -> Self {
@@ -44,7 +44,7 @@ impl BodyLimit {
     }
 }
 
-/// Why an answer was not read to its end.
+/// The reason why an answer was not read to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum BodyError {
     #[error("longer than {0} bytes")]
@@ -55,18 +55,20 @@ pub enum BodyError {
     BrokeOff(BoxError),
 }
 
-/// The body of an answer to a request of apifront's own. It is no
-/// [`HttpBody`] itself, so that nobody reads it whole without a [`BodyLimit`].
+/// The body of an answer to one of apifront's own requests. It does not
+/// implement [`HttpBody`], so that nobody reads it whole without a
+/// [`BodyLimit`].
 #[derive(Debug)]
 pub struct ResponseBody(BodyStream);
 
-/// The pieces of a body, as they come. Whoever keeps them bounds what is kept.
+/// The chunks of a body in the order of arrival. A reader that keeps them must
+/// limit how much it keeps.
 #[derive(Debug)]
 pub struct BodyStream(UnsyncBoxBody<Bytes, BoxError>);
 
 impl ResponseBody {
-    /// Reads the body to its end, into one buffer: pieces of a byte each would
-    /// cost many times their length if they were kept as they come.
+    /// Reads the body to its end, into one buffer: chunks of a byte each would
+    /// take many times their length in memory if they were kept as they are.
     pub async fn collect_bytes(self, bound: BodyLimit) -> Result<Bytes, BodyError> {
         let BodyLimit { bytes, within } = bound;
         let collect = async {
@@ -88,18 +90,19 @@ impl ResponseBody {
             .unwrap_or(Err(BodyError::Late(within)))
     }
 
-    /// The pieces, without a bound on all of them: a watch has no end.
+    /// Returns the chunks, without a limit on their total size: a watch has no
+    /// end.
     pub fn into_stream(self) -> BodyStream {
         self.0
     }
 }
 
-/// The body read so far, in segments. One buffer that grows would be copied
-/// whole each time it doubles, and all else on its thread would wait: for a
-/// document of 100 MiB that is tenths of a second.
+/// The body read so far, in segments. A single growing buffer would be copied
+/// whole each time it doubles, and everything else on its thread would wait:
+/// for a document of 100 MiB that is tenths of a second.
 #[derive(Default)]
 struct Segments {
-    /// The first piece. Most bodies come in one.
+    /// The first chunk. Most bodies have only one.
     first: Bytes,
     later: Vec<BytesMut>,
     length: usize,
@@ -127,8 +130,8 @@ impl Segments {
         }
     }
 
-    /// All of it as one. More than a segment is joined on a thread that may
-    /// block.
+    /// Joins all segments. If they are longer than one segment, they are joined
+    /// on a thread that may block.
     async fn join(self) -> Result<Bytes, BodyError> {
         let Self {
             first,
@@ -164,7 +167,8 @@ impl HttpBody for BodyStream {
     }
 }
 
-/// Counts unanswered checks, and tells the bodies being read.
+/// Counts unanswered checks, and tells the count to the bodies that are being
+/// read.
 pub(super) struct Silence(watch::Sender<u32>);
 
 impl Default for Silence {
@@ -174,7 +178,8 @@ impl Default for Silence {
 }
 
 impl Silence {
-    /// The result of a check: any answer is a sign of life.
+    /// Records the result of a check. Any answer, even to another request,
+    /// shows that the server is alive.
     pub(super) fn heard(&self, answered: bool) {
         self.0.send_if_modified(|silent| {
             let before = *silent;
@@ -187,7 +192,7 @@ impl Silence {
         });
     }
 
-    /// The same body, which fails once the server is given up.
+    /// Returns the same body, which fails once the server is given up.
     pub(super) fn bound<B>(&self, body: B) -> ResponseBody
     where
         B: HttpBody<Data = Bytes> + Send + Unpin + 'static,

@@ -1,4 +1,4 @@
-//! TokenReviews and SubjectAccessReviews over the pool.
+//! Sends TokenReviews and SubjectAccessReviews to the pool.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -7,7 +7,8 @@ use super::review::{REVIEW_TIMEOUT, ReviewClient, ReviewError};
 use super::{BodyLimit, Upstream};
 use crate::metrics::UpstreamKind;
 
-/// A review is a few kilobytes: a user, his groups, a reason.
+/// The limit of an answer. A review has a few kilobytes: a user, the groups, a
+/// reason.
 const ANSWER: BodyLimit = BodyLimit::new(1 << 20, REVIEW_TIMEOUT);
 
 #[async_trait]

@@ -1,4 +1,5 @@
-//! Which API servers, with which credentials: from a kubeconfig or a list.
+//! The API servers and their credentials, from a kubeconfig or a list of
+//! servers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,28 +13,29 @@ use super::exec;
 use super::kubeconfig::{self, KubeconfigFieldError};
 use crate::Timeouts;
 
-/// The identity shown upstream on connections that carry callers' requests.
+/// The identity that connections with callers' requests show to upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
-    /// Those of apifront itself.
+    /// apifront's own identity.
     Own,
-    /// The front-proxy client certificate, which lets us name callers.
+    /// The front-proxy client certificate, which allows apifront to name
+    /// callers in headers.
     FrontProxy {
         cert_file: PathBuf,
         key_file: PathBuf,
     },
-    /// None: each request carries its caller's own token.
+    /// No identity: each request carries its caller's own token.
     None,
 }
 
 /// One API server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// For reflectors, reviews and health checks.
+    /// The configuration for reflectors, reviews and health checks.
     pub own: kube::Config,
-    /// For callers' requests.
+    /// The configuration for callers' requests.
     pub forward: kube::Config,
-    /// Both show the same credentials.
+    /// True if `own` and `forward` have the same credentials.
     pub(super) forwards_as_own: bool,
 }
 
@@ -46,28 +48,29 @@ pub struct Settings {
     pub outliers: OutlierDetection,
 }
 
-/// When a server that answers with errors is passed over, and for how long.
+/// The rule for passing over a server that answers with errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutlierDetection {
-    /// In a row; 0 for never.
+    /// The number of consecutive errors after which a server is passed over; 0
+    /// for never.
     pub consecutive_errors: u32,
     pub ejection_time: Duration,
 }
 
-/// How a server of an aggregated API is reached, and known.
+/// The address, trust and credentials for the server of an aggregated API.
 #[derive(Clone, Copy, Debug)]
 pub struct BackendSettings<'a> {
-    /// The name its certificate is for.
+    /// The name in the server's certificate.
     pub server_name: &'a str,
-    /// PEM. Empty: the system's authorities.
+    /// PEM. If empty, the system's certificate authorities are used.
     pub ca_bundle: &'a [u8],
     pub insecure_skip_tls_verify: bool,
-    /// Certificate and key that let us name callers.
+    /// The certificate and key that allow apifront to name callers.
     pub proxy_client: (&'a Path, &'a Path),
 }
 
-/// Who apifront is to a backend when it asks for itself: the aggregator of
-/// kube-apiserver calls itself so (kube-aggregator, `handler_discovery.go`).
+/// apifront's identity for its own requests to a backend. The aggregator of
+/// kube-apiserver uses the same one (kube-aggregator, `handler_discovery.go`).
 const AGGREGATOR: [(&str, &str); 2] = [
     ("x-remote-user", "system:kube-aggregator"),
     ("x-remote-group", MASTERS),
@@ -102,7 +105,8 @@ pub enum SettingsError {
 }
 
 impl Server {
-    /// The server that a kubeconfig's context names, by default its current one.
+    /// Reads the server that a kubeconfig's context names, by default the
+    /// current context.
     pub async fn from_kubeconfig(
         file: &Path,
         context: Option<&str>,
@@ -130,7 +134,7 @@ impl Server {
         Self::with_forward(own, forward)
     }
 
-    /// A server given by its address and files.
+    /// Builds a server from its address and files.
     pub fn from_files(
         url: http::Uri,
         ca_file: Option<&Path>,
@@ -159,8 +163,9 @@ impl Server {
         Self::with_forward(own, forward)
     }
 
-    /// A server of an aggregated API: callers and apifront itself are names in
-    /// headers that it believes because of the certificate.
+    /// Builds the server of an aggregated API. Headers name the caller, or
+    /// apifront itself; the server trusts them because of the client
+    /// certificate.
     pub fn of_backend(url: http::Uri, backend: BackendSettings<'_>) -> Result<Self, SettingsError> {
         let (cert_file, key_file) = backend.proxy_client;
         let mut own = kube::Config::new(url);
@@ -195,7 +200,8 @@ impl Server {
         mut own: kube::Config,
         credentials: &Credentials,
     ) -> Result<Self, SettingsError> {
-        // Answers pass through as they are; a retry is the caller's business.
+        // Answers are forwarded unchanged, and the code that sends a request
+        // decides about retries.
         own.default_retry = false;
         own.disable_compression = true;
         let mut forward = own.clone();

@@ -1,10 +1,11 @@
-//! HTTP/2 connections that carry callers' watches and logs, many on each: with
-//! one per request, ports and the API server's file descriptors would run out.
+//! HTTP/2 connections that carry callers' watches and logs, many on each. With
+//! one connection per request, ports and the API server's file descriptors
+//! would run out.
 //!
-//! They are apart from pingora's connections for short requests. All on one
-//! have the same server and the same credentials; what names a caller stands in
-//! the headers of each request. A connection that is lost ends its streams,
-//! which their clients resume, as they do when an API server stops.
+//! They are separate from pingora's connections for short requests. All
+//! requests on one connection go to the same server with the same credentials;
+//! each request's headers name its caller. A connection that is lost ends its
+//! streams. Their clients resume them, as they do when an API server stops.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -27,43 +28,45 @@ use super::connect::{ConnectError, Io, Offer, Spoken, connect};
 use super::hop_by_hop::HOP_BY_HOP;
 use super::long_running::{LongRunningBody, LongRunningError};
 
-/// Streams on one connection: thousands of watches need tens of connections,
-/// and the loss of one ends no more than this many.
+/// The most streams on one connection. Thousands of watches need tens of
+/// connections, and the loss of a connection ends no more than this many.
 const STREAMS_PER_CONNECTION: usize = 100;
 
-/// What one stream may hold that its reader has not taken: HTTP/2's own
-/// default. Events and log lines are small; over a way of 2 ms there and back it
-/// still carries 32 MB/s.
+/// The bytes that one stream may hold before its reader takes them: HTTP/2's
+/// own default. Events and log lines are small. With a round trip of 2 ms, a
+/// stream still carries 32 MB/s.
 const STREAM_WINDOW: u32 = 64 << 10;
 
-/// What all streams of a connection may hold. All of them full and unread still
-/// leave a fifth: no stream waits for another's reader. It is also the most
-/// memory that one connection's unread answers take.
+/// The bytes that all streams of a connection may hold together. If all streams
+/// are full and unread, a fifth remains, so no stream waits for another
+/// stream's reader. It is also the most memory that the unread answers of one
+/// connection take.
 const CONNECTION_WINDOW: u32 = 8 << 20;
 const _: () =
     assert!(STREAMS_PER_CONNECTION as u64 * (STREAM_WINDOW as u64) < CONNECTION_WINDOW as u64);
 
-/// What h2 allows frames of fewer than 256 bytes to cost beside their payload
-/// before it ends a connection. Log lines are that short, and a reader may leave
-/// a window of them: its default, half of the window, is reached by a few dozen
-/// such readers; this is not, by all streams with lines of 50 bytes.
+/// The total overhead of frames of fewer than 256 bytes, beside their payload,
+/// at which h2 ends a connection. Log lines are that short, and a reader may
+/// leave a whole window of them unread. h2's default is half of the window, and
+/// a few dozen such readers reach it. All streams with lines of 50 bytes do not
+/// reach this budget.
 const SMALL_FRAMES_BUDGET: usize = 32 << 20;
 
-/// Bytes of an answer's headers: pingora's limit.
+/// The most bytes that an answer's headers may have: pingora's limit.
 const MAX_HEADER_BYTES: u32 = 1 << 20;
 
-/// A connection that carries streams is asked this often whether it still
-/// lives, and given up when there is no answer for so long: client-go's time.
+/// The time between two pings on a connection that carries streams, and the
+/// time after which an unanswered ping ends the connection: client-go's values.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A connection without streams is closed before the API server, or a load
-/// balancer on the way, closes it under a request.
+/// The time after which a connection without streams is closed, before the API
+/// server, or a load balancer on the way, closes it during a request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How a request goes to the server.
+/// The connection for one request.
 pub(super) enum StreamConnection {
-    /// Over HTTP/1.1, on a connection of its own.
+    /// A connection for this request alone, over HTTP/1.1.
     Dedicated(Box<dyn Io>),
     Shared(StreamSlot),
 }
@@ -71,31 +74,32 @@ pub(super) enum StreamConnection {
 /// The shared connections to one server.
 pub(super) struct SharedConnections {
     connections: Mutex<Vec<Arc<Shared>>>,
-    /// One connects at a time, so that a herd of watches makes no herd of
-    /// connections. Holds the last failure and when its attempt began: who
-    /// waited for it has the same.
+    /// Only one task connects at a time, so that many watches that start
+    /// together do not open many connections. It holds the last failure and
+    /// when that attempt began: tasks that waited for the attempt fail with the
+    /// same error.
     connecting: tokio::sync::Mutex<Option<(Instant, ConnectError)>>,
-    /// The server last chose HTTP/1.1: then nobody waits for a connection that
+    /// The server last chose HTTP/1.1. Nobody then waits for a connection that
     /// cannot be shared.
     speaks_http1: AtomicBool,
-    /// Shared connections that are open.
+    /// The number of shared connections that are open.
     open: IntGauge,
 }
 
 #[derive(Debug)]
 struct Shared {
     sender: SendRequest<Bytes>,
-    /// Streams on it, and those about to be.
+    /// The streams on this connection, and those about to begin.
     streams: AtomicUsize,
-    /// What the server allows.
+    /// The most streams that the server allows.
     most: AtomicUsize,
-    /// It takes no more streams.
+    /// The connection takes no more streams.
     closed: AtomicBool,
-    /// Since when it has had no stream.
+    /// The time at which the last stream ended.
     idle_since: Mutex<Instant>,
 }
 
-/// A stream's place on a connection, free when it is dropped.
+/// A stream's slot on a connection. Dropping it frees the slot.
 #[derive(Debug)]
 pub(super) struct StreamSlot {
     connection: Arc<Shared>,
@@ -120,8 +124,8 @@ impl SharedConnections {
         }
     }
 
-    /// A seat on a connection that there is or that is made; an own connection
-    /// where the server does not speak HTTP/2. Cancel-safe.
+    /// Returns a slot on an existing or a new connection, or a dedicated
+    /// connection if the server does not speak HTTP/2. Cancel-safe.
     pub(super) async fn connect(
         &self,
         endpoint: &Endpoint,
@@ -162,8 +166,8 @@ impl SharedConnections {
         way
     }
 
-    /// A seat on a connection that there is: the first with room, so that those
-    /// at the end become idle.
+    /// Returns a slot on an existing connection: the first with room, so that
+    /// the connections at the end become idle.
     fn slot(&self) -> Option<StreamSlot> {
         let mut connections = self.connections.lock();
         let now = Instant::now();
@@ -171,14 +175,14 @@ impl SharedConnections {
         connections.iter().find_map(Shared::take)
     }
 
-    /// Lets go of connections that nobody has used for a while.
+    /// Drops connections that nobody has used for a while.
     pub(super) fn sweep(&self, now: Instant) {
         self.connections
             .lock()
             .retain(|connection| connection.is_kept(now));
     }
 
-    /// Makes a connection one that is shared, and takes the first slot.
+    /// Makes the new connection a shared one, and takes its first slot.
     async fn share(
         &self,
         endpoint: &Endpoint,
@@ -194,10 +198,12 @@ impl SharedConnections {
                 .initial_connection_window_size(CONNECTION_WINDOW)
                 .max_header_list_size(MAX_HEADER_BYTES)
                 .data_frame_budget(SMALL_FRAMES_BUDGET)
-                // Answers that callers give up count here; what protects a server
-                // from its clients would end the connection of all.
+                // Answers that callers give up count as local resets. This
+                // limit protects a server from its clients; here it would end
+                // the connection for all callers.
                 .max_local_error_reset_streams(None)
-                // Nothing is sent before the server has said how many it takes.
+                // No stream is opened before the server has said how many it
+                // allows.
                 .initial_max_send_streams(0)
                 .handshake(io)
                 .await?;
@@ -251,7 +257,7 @@ impl Shared {
         if !free || self.streams.load(Ordering::Acquire) >= most {
             return None;
         }
-        // Seats are taken under the lock of the list.
+        // Slots are taken under the lock of the list.
         self.streams.fetch_add(1, Ordering::AcqRel);
         Some(StreamSlot {
             connection: self.clone(),
@@ -268,7 +274,7 @@ impl Shared {
 }
 
 impl StreamSlot {
-    /// Whether the connection carried requests before this one.
+    /// Tells whether the connection carried requests before this one.
     pub(super) fn used_before(&self) -> bool {
         self.used_before
     }
@@ -313,8 +319,8 @@ impl StreamSlot {
     }
 }
 
-/// The server itself says that it did not look at the request (RFC 9113, 6.8
-/// and 8.7). API servers with `--goaway-chance` say so now and then.
+/// Tells whether the server says that it did not process the request (RFC 9113,
+/// 6.8 and 8.7). API servers with `--goaway-chance` say so now and then.
 pub fn is_unprocessed(error: &h2::Error) -> bool {
     let reason = error.reason();
     error.is_remote()
@@ -324,7 +330,7 @@ pub fn is_unprocessed(error: &h2::Error) -> bool {
 
 fn for_http2(endpoint: &Endpoint, request: &Request<()>) -> Result<Request<()>, http::Error> {
     let mut request = request.clone();
-    // They belong to one HTTP/1.1 connection (RFC 9113, 8.2.2).
+    // These headers belong to one HTTP/1.1 connection (RFC 9113, 8.2.2).
     for name in HOP_BY_HOP.iter().chain([&HOST]) {
         request.headers_mut().remove(name);
     }
@@ -338,8 +344,8 @@ fn for_http2(endpoint: &Endpoint, request: &Request<()>) -> Result<Request<()>, 
     Ok(request)
 }
 
-/// Moves the frames of a connection until it ends or falls silent; its streams
-/// end with it.
+/// Moves the frames of a connection until it ends or stops answering pings. The
+/// streams end with the connection.
 async fn drive(
     mut connection: Connection<Box<dyn Io>, Bytes>,
     shared: std::sync::Weak<Shared>,
@@ -367,8 +373,8 @@ async fn drive(
     open.dec();
 }
 
-/// Resolves when a ping has had no answer. A connection without streams is not
-/// asked.
+/// Resolves when a ping was not answered. A connection without streams is not
+/// pinged.
 async fn silent(pings: Option<PingPong>, shared: &std::sync::Weak<Shared>) {
     let Some(mut pings) = pings else {
         return std::future::pending().await;
@@ -381,7 +387,7 @@ async fn silent(pings: Option<PingPong>, shared: &std::sync::Weak<Shared>) {
         }
         match tokio::time::timeout(PING_TIMEOUT, pings.ping(Ping::opaque())).await {
             Ok(Ok(_)) => {}
-            // The connection says itself how it ended.
+            // `drive` sees how the connection ended.
             Ok(Err(_)) => return std::future::pending().await,
             Err(_) => return,
         }

@@ -1,4 +1,5 @@
-//! Streams that share connections, against a server that is told how to behave.
+//! Tests of streams that share connections, against a server with adjustable
+//! behaviour.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,20 +19,20 @@ use crate::metrics::UpstreamMetrics;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// What the server does.
+/// The server's behaviour.
 #[derive(Clone, Copy)]
 struct Manner {
     http2: bool,
-    /// Streams that it takes on a connection.
+    /// The most streams that the server allows on a connection.
     streams: u32,
 }
 
 struct Told {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
-    /// Connections that have ended.
+    /// The number of connections that have ended.
     ended: Arc<AtomicUsize>,
-    /// The next request is refused unseen.
+    /// Refuse the next request unprocessed.
     refuse: Arc<AtomicBool>,
 }
 
@@ -40,7 +41,7 @@ impl Told {
         let certified = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        // As main does.
+        // `main` installs the same provider.
         let _installed = rustls::crypto::ring::default_provider().install_default();
         let mut config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -103,7 +104,7 @@ impl Told {
 
 type Tls = tokio_rustls::server::TlsStream<tokio::net::TcpStream>;
 
-/// Answers `/NUMBER` with so many bytes and no end.
+/// Answers `/NUMBER` with that many bytes and without an end.
 async fn http2(stream: Tls, manner: Manner, refuse: &AtomicBool) {
     let connection = h2::server::Builder::new()
         .max_concurrent_streams(manner.streams)
@@ -175,7 +176,7 @@ async fn a_herd_of_streams_shares_connections() {
         let bodies = open(&upstream, "/1", 250).await;
         assert_eq!(told.connections(), expected, "{streams}");
         drop(bodies);
-        // The places are free again.
+        // The slots are free again.
         let bodies = open(&upstream, "/1", 250).await;
         assert_eq!(told.connections(), expected, "{streams}");
         drop(bodies);
@@ -241,7 +242,7 @@ async fn without_http2_each_has_a_connection() {
 
 #[tokio::test]
 async fn a_server_that_is_away_fails_all_who_wait_at_once() {
-    // Takes connections, and says nothing.
+    // This server accepts connections and sends nothing.
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = mute.local_addr().unwrap();
     let mut server = {

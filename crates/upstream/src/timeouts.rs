@@ -1,4 +1,4 @@
-//! How long is waited for an API server.
+//! The time limits of requests to an API server.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A bearer token in a file that somebody replaces before it expires.
+//! A bearer token from a file. The file is replaced before the token expires.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 use parking_lot::Mutex;
 
-/// How long a token that was read is used. The tokens of pods are replaced when
-/// a fifth of their hour is left.
+/// The time for which a token is used before its file is read again. The tokens
+/// of pods are replaced when a fifth of their hour is left.
 const REREAD: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -36,8 +36,9 @@ impl TokenFile {
         })
     }
 
-    /// The `Authorization` header. A file that cannot be read any more leaves
-    /// the last token in use: some are removed once a process has read them.
+    /// Returns the `Authorization` header. If the file can no longer be read,
+    /// the last token stays in use: some files are removed once a process has
+    /// read them.
     pub(super) fn authorization(&self, now: Instant) -> HeaderValue {
         let mut last = self.last.lock();
         if now.saturating_duration_since(last.0) >= REREAD {
@@ -51,7 +52,8 @@ impl TokenFile {
     }
 }
 
-/// Editors and `echo` end files with a newline, which is no part of the token.
+/// Reads the token. Editors and `echo` end files with a newline, which is not
+/// part of the token.
 fn read(path: &PathBuf) -> Result<HeaderValue, TokenFileError> {
     let text = std::fs::read_to_string(path).map_err(|error| TokenFileError::Read {
         path: path.clone(),

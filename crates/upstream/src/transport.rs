@@ -1,4 +1,4 @@
-//! How connections to one API server are made, for one set of credentials.
+//! Connection settings for one API server and one set of credentials.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use secrecy::ExposeSecret;
 use super::HeaderSource;
 use crate::Timeouts;
 
-/// Requests multiplexed onto one upstream connection. More than kube-apiserver
-/// needs to be busy, few enough that one lost connection hurts few callers.
+/// The most requests on one upstream connection. kube-apiserver needs fewer to
+/// be busy, and the loss of a connection affects few callers.
 const H2_STREAMS_PER_CONNECTION: usize = 100;
 
-/// What one stream may hold that its reader has not taken, and what a connection
-/// may in all. pingora's default is 8 MiB for both: a few answers that one caller
-/// does not read would fill the connection's window, and nobody's answer on it
-/// would go on. With these, all streams that a connection allows, full and
-/// unread, leave a fifth of it open.
+/// The bytes that one stream, and one connection, may hold before the readers
+/// take them. pingora's default is 8 MiB for both: a few answers that one
+/// caller does not read would fill the connection's window, and every other
+/// answer on the connection would stop. With these values, a fifth of the
+/// connection's window stays open even if all its streams are full and unread.
 ///
-/// The connection's window is also the most memory that its unread answers take:
-/// 32 MiB for each hundred requests in flight. The stream's window bounds how
-/// fast one answer comes, to a window for each round trip: 128 MB/s at 2 ms,
+/// The connection's window is also the most memory that its unread answers
+/// take: 32 MiB for each hundred requests in flight. The stream's window limits
+/// the speed of one answer to a window for each round trip: 128 MB/s at 2 ms,
 /// which is far within one cluster, 5 MB/s at 50 ms.
 const H2_STREAM_WINDOW: u32 = 256 << 10;
 const H2_CONNECTION_WINDOW: u32 = 32 << 20;
@@ -37,21 +37,20 @@ const _: () = assert!(
     H2_STREAMS_PER_CONNECTION as u64 * (H2_STREAM_WINDOW as u64) < H2_CONNECTION_WINDOW as u64
 );
 
-/// Idle upstream connections are dropped before the API server (or a load
-/// balancer on the way) drops them under a request.
+/// The time after which an idle upstream connection is dropped, before the API
+/// server (or a load balancer on the way) drops it during a request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A connection shared by many requests is asked this often whether it still
-/// lives, as client-go does: pingora gives up 5 s later, and reads are asked
-/// again elsewhere.
+/// The time between two pings on a connection shared by many requests, as in
+/// client-go. pingora gives up 5 s later, and reads are sent to another server.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What a connection is for. Different purposes never share connections.
+/// The purpose of a connection. Different purposes never share connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Short requests, multiplexed.
     Short,
-    /// Watches, logs: one lost connection must not end many of them.
+    /// Watches and logs: one lost connection must not end many of them.
     LongRunning,
 }
 
@@ -122,15 +121,16 @@ impl Transport {
         if purpose == Purpose::LongRunning {
             peer.options.alpn = ALPN::H1;
             peer.group_key ^= 1;
-            // It may be silent for as long as it likes.
+            // A watch may be silent for any time.
             peer.options.read_timeout = None;
         }
         peer
     }
 }
 
-/// Without what [`HeaderSource`] adds to each request. kube would run an exec
-/// plugin again for a certificate; the plugin has been asked.
+/// Returns the configuration without the credentials that [`HeaderSource`] adds
+/// to each request. The exec plugin is left out too: kube would run it again
+/// for a certificate, which apifront already has.
 pub(super) fn certificate_only(config: &kube::Config) -> kube::Config {
     let mut config = config.clone();
     let full = std::mem::take(&mut config.auth_info);
@@ -141,7 +141,7 @@ pub(super) fn certificate_only(config: &kube::Config) -> kube::Config {
     config
 }
 
-/// The certificates in a PEM text; anything else in it is passed over.
+/// Returns the certificates in a PEM text and skips anything else in it.
 pub(super) fn pem_certificates(pem: &[u8]) -> Vec<Vec<u8>> {
     CertificateDer::pem_slice_iter(pem)
         .flatten()
@@ -171,7 +171,8 @@ fn authorities(config: &kube::Config) -> Result<Option<Arc<CaType>>, String> {
     Ok(Some(parsed.into()))
 }
 
-/// pingora panics on what does not parse.
+/// Checks that pingora can parse a certificate: pingora panics on one that it
+/// cannot parse.
 fn check_certificate(der: &[u8]) -> Result<(), String> {
     x509_parser::parse_x509_certificate(der)
         .map(|_| ())
@@ -202,14 +203,16 @@ fn client_certificate(config: &kube::Config) -> Result<Option<Arc<CertKey>>, Str
     }
     let key = PrivateKeyDer::from_pem_slice(&key)
         .map_err(|e| format!("the client key is not PEM: {e:?}"))?;
-    // pingora hands the key to rustls by guessing its kind from the bytes.
+    // pingora hands the key to rustls, which guesses the kind of the key from
+    // its bytes.
     let key = key.secret_der().to_vec();
     PrivateKeyDer::try_from(key.clone())
         .map_err(|e| format!("the client key is of no known kind: {e}"))?;
     Ok(Some(Arc::new(CertKey::new(chain, key))))
 }
 
-/// Inline data (base64) before a file, as kubectl does.
+/// Returns the PEM text from inline data (base64) or from a file. Inline data
+/// takes precedence, as in kubectl.
 fn pem(
     what: &str,
     data: &Option<String>,

@@ -1,9 +1,9 @@
-//! Which failures say that an API server cannot be reached.
+//! Decides which failures show that an API server cannot be reached.
 //!
-//! Only those do that come before anything of a request was sent, and that are
-//! not of this machine's making. What comes later, an answer that cannot be
-//! parsed, a reset or a timeout, may be the work of the one request it came to:
-//! if it counted, one caller could take every server out of service for all.
+//! A failure counts only if it comes before any part of a request was sent, and
+//! if this machine did not cause it. A later failure (an answer that cannot be
+//! parsed, a reset, a timeout) may be caused by that one request: if it
+//! counted, one caller could take every server out of service for all.
 
 use std::error::Error;
 use std::fmt;
@@ -11,12 +11,12 @@ use std::io;
 
 use pingora_core::ErrorType;
 
-/// Linux' codes for no more file descriptors in this process and on this
-/// machine, no more ports, no buffers and no memory.
+/// Linux' codes for: no more file descriptors in this process and on this
+/// machine, no more ports, no buffers, and no memory.
 const OUR_OWN_LIMITS: [i32; 5] = [24, 23, 99, 105, 12];
 
-/// The reason why a server could not be connected to. There is none for other
-/// failures: those cannot be reported.
+/// The reason why a server could not be connected to. It cannot be made from
+/// any other failure, so no other failure can be reported.
 #[derive(Clone, Debug)]
 pub struct Unreachable(String);
 
@@ -27,7 +27,7 @@ impl fmt::Display for Unreachable {
 }
 
 impl Unreachable {
-    /// The reason is a failure of TCP, TLS or the name's look-up.
+    /// Returns the reason for a failure of TCP, TLS or the name's lookup.
     pub fn by_io(error: &io::Error) -> Option<Self> {
         let ours = error
             .raw_os_error()
@@ -36,12 +36,14 @@ impl Unreachable {
         (!ours).then(|| Self(error.to_string()))
     }
 
-    /// The connection was not there in time.
+    /// Returns the reason for a connection that was not made in time.
     pub(super) fn by_timeout(error: &dyn fmt::Display) -> Self {
         Self(error.to_string())
     }
 
-    /// pingora says `fail_to_connect` of streams on connections that it had, too.
+    /// Returns the reason for a failure that pingora reports. pingora's
+    /// `fail_to_connect` also reports failures of streams on existing
+    /// connections, which do not count.
     pub fn by_pingora(error: &pingora_core::Error) -> Option<Self> {
         let connecting = matches!(
             error.etype(),
@@ -58,7 +60,7 @@ impl Unreachable {
         (connecting && !is_our_limit(cause)).then(|| Self(error.to_string()))
     }
 
-    /// The reason is a failure of a request of apifront's own.
+    /// Returns the reason for a failure of one of apifront's own requests.
     pub(super) fn by_client(error: &(dyn Error + 'static)) -> Option<Self> {
         let mut connecting = false;
         let mut cause = Some(error);

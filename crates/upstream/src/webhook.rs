@@ -1,5 +1,5 @@
-//! POSTing to the server of a webhook's kubeconfig, as kube-apiserver's own
-//! webhooks are configured.
+//! POSTs to the server of a webhook's kubeconfig. kube-apiserver's own webhooks
+//! are configured in the same way.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,17 +13,18 @@ use kube::client::Body;
 use super::transport::certificate_only;
 use super::{Credentials, HeaderSource, Server, SettingsError};
 
-/// kube-apiserver's for all webhooks.
+/// kube-apiserver's timeout for all webhooks.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Nobody needs the answer, but its connection can go on when it has been read.
+/// The most bytes of an answer that are read. Nobody needs the answer, but its
+/// connection can be reused when it has been read.
 const MAX_ANSWER: usize = 64 << 10;
 
 pub struct WebhookClient {
     client: kube::Client,
     headers: HeaderSource,
-    /// What stands in the kubeconfig after the host, and the timeout that
-    /// client-go tells servers.
+    /// The path in the kubeconfig's URL, with the timeout that client-go sends
+    /// to servers.
     path: String,
 }
 
@@ -50,7 +51,7 @@ impl WebhookClient {
         })
     }
 
-    /// Sends a JSON object. Any answer but a success is an error.
+    /// POSTs a JSON object. Any answer but a success is an error.
     pub async fn post(&self, body: Bytes) -> Result<(), String> {
         let post = async {
             let mut request = http::Request::post(&self.path)
@@ -65,7 +66,8 @@ impl WebhookClient {
             }
             let response = self.client.send(request).await.map_err(|e| e.to_string())?;
             let status = response.status();
-            // An answer that breaks off has been understood all the same.
+            // The webhook has received the object even if its answer breaks
+            // off.
             let _read = Limited::new(response.into_body(), MAX_ANSWER)
                 .collect()
                 .await;

@@ -3,7 +3,7 @@
 //!
 //! ```sh
 //! cargo run -p kubernetes-wire --example pod
-//! cargo run -p kubernetes-wire --example pod -- pod.pb   # bytes of a server, or of etcd
+//! cargo run -p kubernetes-wire --example pod -- pod.pb   # from a server or etcd
 //! ```
 
 use std::error::Error;
@@ -12,7 +12,8 @@ use chrono::{DateTime, Utc};
 use kubernetes_wire::negotiation::{IncludeObject, MetaVersion};
 use kubernetes_wire::representation::{BuiltInObject, TableOptions};
 
-/// A pod that a server would send in protobuf, written as JSON to be readable.
+/// The example pod. A server would send it in protobuf; it is JSON here to be
+/// readable.
 const POD: &str = r#"{"kind":"Pod","apiVersion":"v1",
     "metadata":{"name":"web","namespace":"shop","creationTimestamp":"2026-01-01T00:00:00Z"},
     "spec":{"containers":[{"name":"nginx","image":"nginx:1.29"}]},

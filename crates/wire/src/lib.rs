@@ -3,13 +3,13 @@
 //!
 //! - [`representation`] turns built-in objects from protobuf to JSON and back,
 //!   and writes lists, watch events, Tables, PartialObjectMetadata and YAML.
-//! - [`negotiation`] reads Accept headers: which of these a client wants.
+//! - [`negotiation`] reads from Accept headers which of these a client wants.
 //! - [`request`] reads method, path and query into a `RequestInfo`.
-//! - [`api`] has the words of the API as types: continue tokens, selectors,
-//!   `Status`, list options, resource versions.
+//! - [`api`] has the vocabulary of the API as types: continue tokens,
+//!   selectors, `Status`, list options, resource versions.
 //! - [`schema`] holds the messages of all built-in kinds of one release.
 //!
-//! The crate does no I/O. A value it does not know is an error, never dropped.
+//! The crate does no I/O. An unknown value is an error and is never dropped.
 //!
 //! ```
 //! use kubernetes_wire::representation::BuiltInObject;
@@ -24,8 +24,8 @@
 //! # Ok::<(), kubernetes_wire::representation::ObjectError>(())
 //! ```
 
-// No value from the wire or a file may overflow a number, or be looked for where
-// it is not.
+// No value from the wire or a file may cause an arithmetic overflow or an index
+// out of bounds.
 #![cfg_attr(
     not(test),
     deny(

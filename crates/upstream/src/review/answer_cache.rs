@@ -1,9 +1,9 @@
-//! Answers that are remembered, each by whom it is about.
+//! A cache of review answers, each with the caller that it is about.
 //!
-//! A memory has a bound, and callers choose what they ask. So when it is full,
-//! who has the most answers in it gives up those that were not used for
-//! longest: a flood of questions drives out its own caller's answers alone.
-//! How long an answer is believed is decided by who reads it.
+//! The cache has a limit, and callers choose what they ask. When the cache is
+//! full, the caller with the most answers in it loses those that were not used
+//! for longest: a flood of questions drives out only the answers of its own
+//! caller. The reader of an answer decides how old it may be.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -13,14 +13,14 @@ use std::time::Duration;
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
-/// A digest, so that an entry's size is fixed whatever a caller sends.
+/// A digest, so that an entry's size is fixed, whatever a caller sends.
 pub type Key = [u8; 32];
 
-/// The part of all answers that is given up at once, so that looking for them
-/// costs little for each new one.
+/// The divisor of the capacity that gives the number of answers removed at
+/// once. Removing many at once keeps the search for them cheap per new answer.
 const GIVEN_UP: usize = 64;
 
-/// Between two searches for answers that nobody believes any more.
+/// The time between two searches for answers that are too old.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 pub struct AnswerCache<C, V> {
@@ -39,7 +39,7 @@ struct Answer<C, V> {
     caller: C,
     value: V,
     asked: Instant,
-    /// Milliseconds after `began`.
+    /// The time of the last use, in milliseconds after `began`.
     used: AtomicU64,
 }
 
@@ -56,7 +56,7 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
         }
     }
 
-    /// The answer, and when it was asked for.
+    /// Returns the answer, and when it was asked for.
     pub fn get(&self, key: &Key, now: Instant) -> Option<(V, Instant)> {
         let state = self.state.read();
         let answer = state.answers.get(key)?;
@@ -64,8 +64,8 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
         Some((answer.value.clone(), answer.asked))
     }
 
-    /// Remembers an answer about `caller` that was asked for at `asked`. What
-    /// is older than `longest` is believed by nobody.
+    /// Keeps an answer about `caller` that was asked for at `asked`. Answers
+    /// older than `longest` may be removed: nobody uses them.
     pub fn insert(&self, key: Key, caller: C, value: V, asked: Instant, longest: Duration) {
         let mut state = self.state.write();
         state.remove(&key);
@@ -114,7 +114,7 @@ impl<C: Clone + Eq + Hash, V> State<C, V> {
         }
     }
 
-    /// Forgets what is older than `longest`.
+    /// Removes the answers that are older than `longest`.
     fn sweep(&mut self, now: Instant, longest: Duration) {
         let is_old = |asked: Instant| now.saturating_duration_since(asked) > longest;
         let old: Vec<Key> = self
@@ -129,8 +129,8 @@ impl<C: Clone + Eq + Hash, V> State<C, V> {
         self.swept = now;
     }
 
-    /// Takes from the caller with the most, half of them at most. False if
-    /// there was nothing to take.
+    /// Removes up to `most` answers of the caller that has the most of them,
+    /// and at most half of them. Returns false if there was nothing to remove.
     fn give_up(&mut self, most: usize) -> bool {
         let Some((_, keys)) = self.callers.iter().max_by_key(|(_, keys)| keys.len()) else {
             return false;
@@ -191,7 +191,7 @@ mod tests {
             found.collect::<Vec<_>>()
         };
         assert_eq!(there(), [0, 2, 3, 4]);
-        // Believed for two seconds, all but the last are old.
+        // With a limit of one second, the answers 0 and 2 are too old.
         memory.insert(key(0, 5), "jane", 5, Instant::now(), Duration::from_secs(1));
         assert_eq!(there(), [3, 4, 5]);
         memory.remove(&key(0, 5));

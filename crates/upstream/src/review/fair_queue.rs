@@ -1,9 +1,10 @@
-//! Turns for questions to an API server: so many at a time, and nobody's
-//! questions ahead of everybody else's.
+//! A queue for questions to an API server. It limits how many are in flight,
+//! and shares the turns fairly among callers.
 //!
-//! Callers who wait get the next free turn one after the other, however many
-//! questions each has. When too many wait, the newest question of the caller
-//! with the most of them is refused: a flood ends as its own caller's 429.
+//! Waiting callers get the next free turn one after the other, however many
+//! questions each has. When too many questions wait, the newest question of the
+//! caller with the most waiting is refused: a flood ends as a 429 for its own
+//! caller.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -12,17 +13,17 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// How many questions there may be.
+/// The limits on the number of questions.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueLimits {
-    /// On their way at a time, of all callers.
+    /// Questions in flight, of all callers.
     pub at_a_time: usize,
-    /// On their way at a time, of one caller: the others' turns stay free
-    /// while the API server takes long over this caller's.
+    /// Questions in flight, of one caller. The turns of other callers stay free
+    /// while the API server takes long over this caller's questions.
     pub at_a_time_of_one: usize,
-    /// Waiting, of all callers.
+    /// Questions that wait, of all callers.
     pub waiting: usize,
-    /// Waiting, of one caller.
+    /// Questions that wait, of one caller.
     pub waiting_of_one: usize,
 }
 
@@ -38,9 +39,9 @@ pub struct FairQueue<C> {
 struct State<C> {
     on_their_way: usize,
     waiting: usize,
-    /// Those with a question on its way or waiting.
+    /// The callers with a question in flight or waiting.
     callers: HashMap<C, Caller>,
-    /// Each caller with a question waiting, once.
+    /// Each caller with a waiting question, once, in the order of their turns.
     order: VecDeque<C>,
     next_id: u64,
 }
@@ -53,11 +54,11 @@ struct Caller {
 
 struct Waiter {
     id: u64,
-    /// Dropped unsent, it refuses.
+    /// Dropping it unsent refuses the question.
     go: oneshot::Sender<()>,
 }
 
-/// A question's turn, given back when dropped.
+/// A question's turn. Dropping it gives the turn back.
 pub struct Permit<C: Clone + Eq + Hash> {
     queue: Arc<FairQueue<C>>,
     caller: C,
@@ -71,7 +72,7 @@ impl<C: Clone + Eq + Hash> Drop for Permit<C> {
     }
 }
 
-/// A place in the queue. Dropped, it is left.
+/// A place in the queue. Dropping it leaves the queue.
 struct Place<C: Clone + Eq + Hash> {
     queue: Arc<FairQueue<C>>,
     caller: C,
@@ -87,7 +88,7 @@ impl<C: Clone + Eq + Hash> Drop for Place<C> {
         }
         let mut state = self.queue.state.lock();
         if !state.leave(&self.caller, self.id) && self.go.try_recv().is_ok() {
-            // The turn came while the caller went away.
+            // The turn came while the caller was leaving.
             state.end(&self.caller);
             state.dispatch(self.queue.limits);
         }
@@ -108,8 +109,8 @@ impl<C: Clone + Eq + Hash> FairQueue<C> {
         })
     }
 
-    /// A turn for one of this caller's questions. Cancel-safe: who stops
-    /// waiting has left the queue.
+    /// Waits for a turn for one of this caller's questions. Cancel-safe:
+    /// dropping the future leaves the queue.
     pub async fn take(self: &Arc<Self>, caller: &C) -> Result<Permit<C>, QueueFull> {
         let permit = || Permit {
             queue: self.clone(),
@@ -135,15 +136,15 @@ impl<C: Clone + Eq + Hash> FairQueue<C> {
         result.map(|()| permit()).map_err(|_| QueueFull)
     }
 
-    /// How many questions wait.
+    /// Returns the number of questions that wait.
     pub fn waiting(&self) -> usize {
         self.state.lock().waiting
     }
 }
 
 impl<C: Clone + Eq + Hash> State<C> {
-    /// Whether a question need not wait. One that comes while others of the
-    /// same caller wait goes behind them.
+    /// Tells whether a question may begin at once. A question that comes while
+    /// others of the same caller wait goes behind them.
     fn may_begin(&self, caller: &C, limits: QueueLimits) -> bool {
         if self.on_their_way >= limits.at_a_time {
             return false;
@@ -199,8 +200,9 @@ impl<C: Clone + Eq + Hash> State<C> {
         Ok((id, gone))
     }
 
-    /// Refuses the newest question of the caller with the most, if that is
-    /// more than `own` will be.
+    /// Refuses the newest question of the caller with the most waiting, if that
+    /// caller has more than this caller will have (`own` and the new one).
+    /// Otherwise the new question is refused.
     fn refuse_of_the_most(&mut self, own: usize) -> Result<(), QueueFull> {
         let most = self.callers.iter().max_by_key(|(_, c)| c.waiting.len());
         let (caller, length) = most
@@ -217,9 +219,10 @@ impl<C: Clone + Eq + Hash> State<C> {
         Ok(())
     }
 
-    /// Gives free turns to those whose turn it is.
+    /// Gives free turns to the callers who are next.
     fn dispatch(&mut self, limits: QueueLimits) {
-        // Each caller is looked at once: those at their own limit stay.
+        // Each caller is looked at once. Callers at their own limit stay in the
+        // queue.
         let mut left = self.order.len();
         while left > 0 && self.on_their_way < limits.at_a_time {
             let Some(caller) = self.order.pop_front() else {
@@ -241,8 +244,8 @@ impl<C: Clone + Eq + Hash> State<C> {
                 self.order.push_back(caller.clone());
                 left = left.saturating_add(1);
             }
-            // A place is left under the same lock: see `Place::drop`, which
-            // gives back a turn that came too late.
+            // A caller leaves its place under the same lock: see `Place::drop`,
+            // which gives back a turn that came too late.
             if waiter.go.send(()).is_ok() {
                 self.begin(&caller);
             } else {
@@ -251,7 +254,8 @@ impl<C: Clone + Eq + Hash> State<C> {
         }
     }
 
-    /// False if the place is in the queue no more.
+    /// Removes a waiting question. Returns false if it is no longer in the
+    /// queue.
     fn leave(&mut self, caller: &C, id: u64) -> bool {
         let Some(found) = self.callers.get_mut(caller) else {
             return false;
@@ -283,7 +287,7 @@ mod tests {
         })
     }
 
-    /// Asks for a turn, which is not there yet.
+    /// Asks for a turn and asserts that it has to wait.
     macro_rules! waits {
         ($queue:expr, $caller:expr) => {{
             let (queue, caller) = ($queue.clone(), $caller);
@@ -300,7 +304,7 @@ mod tests {
         let mut flood: Vec<_> = (0..50).map(|_| waits!(queue, "flood")).collect();
         let jane = waits!(queue, "jane");
         drop(first);
-        // The flood was here before, so one more of it comes first.
+        // The flood came first, so one more of its questions goes first.
         let second = (&mut flood[0]).await.ok();
         assert!(jane.now_or_never().is_none());
         drop(second);
@@ -359,7 +363,7 @@ mod tests {
         let _jane = waits!(queue, "jane");
         assert_eq!(flood.pop().unwrap().await.err(), Some(QueueFull));
         assert_eq!(queue.waiting(), 4);
-        // Two against two: nobody has more than the newcomer would.
+        // Both callers have two: nobody has more than the newcomer would have.
         let _jane = waits!(queue, "jane");
         assert_eq!(flood.pop().unwrap().await.err(), Some(QueueFull));
         assert_eq!(queue.take(&"jane").await.err(), Some(QueueFull));
@@ -374,7 +378,7 @@ mod tests {
         drop(gone);
         assert_eq!(queue.waiting(), 1);
         drop(held);
-        // It has the turn, and goes away before it knows.
+        // The caller has the turn, and leaves before learning of it.
         drop(stays);
         let state = queue.state.lock();
         assert_eq!((state.on_their_way, state.waiting), (0, 0));

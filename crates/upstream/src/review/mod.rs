@@ -1,10 +1,10 @@
-//! Asking an API server who a token belongs to and what a user may do:
+//! Asks an API server who a token belongs to and what a user may do.
 //! TokenReview and SubjectAccessReview are both "POST an object, read its
 //! status".
 //!
-//! The cost of callers is bounded here, each caller apart: [`fair_queue`] bounds
-//! the questions on their way, [`single_flight`] asks equal ones once, and
-//! [`answer_cache`] bounds what is kept of the answers.
+//! The cost that each caller can cause is bounded here: [`fair_queue`] limits
+//! the questions in flight, [`single_flight`] sends equal questions once, and
+//! [`answer_cache`] limits the answers that are kept.
 
 mod answer_cache;
 mod fair_queue;
@@ -28,7 +28,7 @@ pub use single_flight::SingleFlight;
 /// The timeout of client-go's delegating authenticator and authorizer.
 pub(crate) const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much of an unexpected answer an error quotes.
+/// The most bytes of an unexpected answer that an error quotes.
 const MAX_QUOTED: usize = 256;
 
 /// POSTs review objects to the API server.
@@ -42,7 +42,7 @@ pub trait ReviewClient: Send + Sync {
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), ReviewError>;
 
-    /// Whether some API server is known to answer.
+    /// Tells whether some API server is known to answer.
     fn is_reachable(&self) -> bool {
         true
     }
@@ -69,9 +69,10 @@ impl From<QueueFull> for ReviewError {
 }
 
 impl ReviewError {
-    /// 429 where the caller asks too much, 503 where trying again may help, 500
-    /// where an administrator must. Never 401: clients throw away credentials
-    /// that are refused, and these may be good.
+    /// Returns 429 if the caller asks too much, 503 if trying again may help,
+    /// and 500 if an administrator must act. It never returns 401: clients
+    /// discard credentials that are refused, and these credentials may be
+    /// valid.
     pub fn to_status(&self) -> Status {
         let transient = match self {
             Self::QueueFull => {
@@ -90,15 +91,15 @@ impl ReviewError {
     }
 }
 
-/// The question as it is sent.
+/// Returns the review object as JSON.
 pub fn body(object: &impl Serialize) -> Result<Bytes, ReviewError> {
     serde_json::to_vec(object)
         .map(Bytes::from)
         .map_err(|e| ReviewError::Malformed(e.to_string()))
 }
 
-/// Creates the object and reads the answer as `T`, within `REVIEW_TIMEOUT`,
-/// the wait for one of this caller's turns included.
+/// Sends the review object and reads the answer as `T`. `REVIEW_TIMEOUT`
+/// includes the wait for one of this caller's turns.
 pub async fn create<T: DeserializeOwned, C: Clone + Eq + Hash>(
     client: &dyn ReviewClient,
     queue: &Arc<FairQueue<C>>,

@@ -1,4 +1,4 @@
-//! Equal questions that come at the same time are asked once.
+//! Sends equal questions that come at the same time only once.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,18 +7,18 @@ use std::sync::{Arc, Weak};
 use futures::future::{BoxFuture, FutureExt, Shared, WeakShared};
 use parking_lot::Mutex;
 
-/// An answer on its way. It is asked for while somebody waits for it.
+/// An answer on its way. The request goes on while somebody waits for it.
 pub type Asked<V> = Shared<BoxFuture<'static, V>>;
 
 type OnTheirWay<K, V> = Mutex<HashMap<K, (u64, WeakShared<BoxFuture<'static, V>>)>>;
 
-/// Questions that are being asked, by their key.
+/// The questions in flight, by their key.
 pub struct SingleFlight<K, V: Clone> {
     asked: Arc<OnTheirWay<K, V>>,
     next_id: Mutex<u64>,
 }
 
-/// Ends with its question, answered or not.
+/// The entry of a question. Dropping it, with or without an answer, removes it.
 struct Entry<K: Eq + Hash, V: Clone> {
     asked: Weak<OnTheirWay<K, V>>,
     key: K,
@@ -31,7 +31,7 @@ impl<K: Eq + Hash, V: Clone> Drop for Entry<K, V> {
             return;
         };
         let mut asked = asked.lock();
-        // A question that nobody waited for any more may have been asked anew.
+        // A question that nobody waited for any more may have been sent again.
         if asked.get(&self.key).is_some_and(|(id, _)| *id == self.id) {
             asked.remove(&self.key);
         }
@@ -48,8 +48,8 @@ impl<K, V: Clone> Default for SingleFlight<K, V> {
 }
 
 impl<K: Copy + Eq + Hash + Send + 'static, V: Clone + Send + Sync + 'static> SingleFlight<K, V> {
-    /// The answer to the question with this key: one that is on its way, or
-    /// that of `ask`.
+    /// Returns the answer to the question with this key. If an equal question
+    /// is in flight, its answer is shared; otherwise `ask` is run.
     pub fn ask(&self, key: K, ask: impl Future<Output = V> + Send + 'static) -> Asked<V> {
         let mut asked = self.asked.lock();
         if let Some(question) = asked.get(&key).and_then(|(_, asked)| asked.upgrade()) {

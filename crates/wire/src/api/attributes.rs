@@ -1,4 +1,4 @@
-//! What an authorizer is asked about.
+//! The attributes that an authorizer decides about.
 
 use super::GroupVersionResource;
 
@@ -7,7 +7,7 @@ use super::GroupVersionResource;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Attributes {
     Resource {
-        /// Lower case: get, list, watch, create, …
+        /// The verb in lower case: get, list, watch, create, …
         verb: String,
         gvr: GroupVersionResource,
         /// Empty for cluster-scoped requests and all namespaces.
@@ -16,7 +16,8 @@ pub enum Attributes {
         name: String,
         /// Empty for the resource itself.
         subresource: String,
-        /// As given in the query; only for list, watch and deletecollection.
+        /// The selector from the query. Only list, watch and deletecollection
+        /// have one.
         field_selector: String,
         label_selector: String,
     },

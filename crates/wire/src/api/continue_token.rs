@@ -1,10 +1,11 @@
 //! Kubernetes' own continue token: base64url of
 //! `{"v":"meta.k8s.io/v1","rv":N,"start":"/namespace/name\u0000"}`
-//! (k8s.io/apiserver `storage/continue.go`). A page may come from any server
-//! that holds the state, so none of it is ours.
+//! (k8s.io/apiserver `storage/continue.go`). The format is not changed, since
+//! any server that holds the state may answer the next page.
 //!
 //! kube-apiserver writes the start with a slash when its watch cache answered
-//! and without one when etcd did; both are read. Ours has it.
+//! and without one when etcd did. Both forms are read, and the form with the
+//! slash is written.
 
 use std::fmt;
 
@@ -13,21 +14,24 @@ use serde::{Deserialize, Serialize};
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// A key holds a namespace and a name, 63 and 253 bytes for nearly all kinds;
-/// the few whose names may be longer have their tokens read upstream.
+/// The longest token that is read. A key holds a namespace and a name, 63 and
+/// 253 bytes for nearly all kinds. Upstream reads the tokens of the few kinds
+/// whose names may be longer.
 const LONGEST: usize = 8 << 10;
 
-/// From where, and in which state, a list goes on.
+/// The position at which a list continues, and the state in which it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContinueToken {
-    /// The version of the first page. Negative: whatever is newest.
+    /// The version of the first page. A negative value stands for the newest
+    /// version.
     pub resource_version: i64,
-    /// No key of the page is below this one, relative to the list's scope:
+    /// The first possible key of the page, relative to the list's scope:
     /// `namespace/name`, or `name` in a list of one namespace.
     pub start: String,
 }
 
-/// What the API server says follows `invalid continue token: `.
+/// The reason for refusing a token. The API server writes it after `invalid
+/// continue token: `.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidContinueToken {
     #[error("continue key is not valid: illegal base64 data at input byte {0}")]
@@ -42,7 +46,7 @@ pub enum InvalidContinueToken {
     ResourceVersion,
     #[error("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)")]
     Empty,
-    /// Not a clean path: it could lead out of the list's scope.
+    /// The start is not a clean path: it could lead out of the list's scope.
     #[error("continue key is not valid: {0}")]
     Start(String),
     #[error("continue key is not valid: longer than {LONGEST} bytes")]
@@ -58,7 +62,7 @@ struct Wire {
 }
 
 impl ContinueToken {
-    /// For the page after the object whose key is `last`.
+    /// Makes the token for the page after the object whose key is `last`.
     pub fn after(resource_version: u64, last: &str) -> Self {
         Self {
             resource_version: i64::try_from(resource_version).unwrap_or(i64::MAX),
@@ -66,7 +70,8 @@ impl ContinueToken {
         }
     }
 
-    /// The same position in whatever state is newest: what a 410 hands out.
+    /// Returns the same position in the newest state. A 410 contains such a
+    /// token.
     pub fn at_newest(self) -> Self {
         Self {
             resource_version: -1,
@@ -91,7 +96,7 @@ impl ContinueToken {
             return Err(InvalidContinueToken::Empty);
         }
         let start = wire.start.strip_prefix('/').unwrap_or(&wire.start);
-        // What Go's `path.Clean` would leave alone.
+        // Go's `path.Clean` leaves such a path unchanged.
         let clean = start
             .split('/')
             .all(|part| !matches!(part, "" | "." | ".."));
@@ -124,7 +129,8 @@ fn illegal_byte(error: base64::DecodeError) -> InvalidContinueToken {
     })
 }
 
-/// Go names the first byte that cannot begin a value.
+/// Returns Go's error message, which names the first byte that cannot begin a
+/// value.
 fn go_json_error(json: &[u8], error: &serde_json::Error) -> String {
     match String::from_utf8_lossy(json).chars().next() {
         Some(first) if error.is_syntax() => {
@@ -146,12 +152,12 @@ mod tests {
 
     #[test]
     fn tokens_are_kubernetes_own() {
-        // As a real server gave it.
+        // A token from a real server.
         let real = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6Mjc0LCJzdGFydCI6Ii9rdWJlLW5vZGUtbGVhc2VcdTAwMDAifQ";
         let token = ContinueToken::after(274, "kube-node-lease");
         assert_eq!(token.to_string(), real);
         assert_eq!(ContinueToken::parse(real), Ok(token.clone()));
-        // As etcd's page has it.
+        // A token of a page that etcd answered.
         let bare = r#"{"v":"meta.k8s.io/v1","rv":274,"start":"kube-node-lease\u0000"}"#;
         assert_eq!(ContinueToken::parse(&encoded(bare)), Ok(token.clone()));
         assert_eq!(token.at_newest().resource_version, -1);

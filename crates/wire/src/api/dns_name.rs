@@ -1,18 +1,20 @@
 //! DNS names as Kubernetes allows them: RFC 1123, in lower case.
 
-/// Bytes of a label at most.
+/// The most bytes of a label.
 pub const MAX_LABEL: usize = 63;
 
-/// Bytes of a subdomain at most.
+/// The most bytes of a subdomain.
 pub const MAX_SUBDOMAIN: usize = 253;
 
-/// One part of a DNS name, such as the name of a namespace.
+/// Tells whether `text` is one part of a DNS name, such as the name of a
+/// namespace.
 pub fn is_dns_label(text: &str) -> bool {
     text.len() <= MAX_LABEL && is_label_of_any_length(text)
 }
 
-/// Labels with dots between them, such as the name of an API group. Kubernetes
-/// limits the length of the whole, and not that of each label.
+/// Tells whether `text` consists of labels with dots between them, such as the
+/// name of an API group. Kubernetes limits the length of the whole name, but
+/// not that of each label.
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= MAX_SUBDOMAIN && is_subdomain_of_any_length(text)
 }

@@ -1,11 +1,13 @@
-//! Durations in Go's form, as every Kubernetes file and flag has them.
+//! Durations in Go's format. Every Kubernetes file and flag uses it.
 
 use std::time::Duration;
 
-/// Go's `time.Duration` is an i64 of nanoseconds: 292 years.
+/// The longest duration. Go's `time.Duration` is an i64 of nanoseconds: 292
+/// years.
 const MAX_NANOS: f64 = i64::MAX as f64;
 
-/// Units of `time.ParseDuration`, longest name first where one begins another.
+/// The units of `time.ParseDuration`. If one unit begins with another, the
+/// longer one comes first.
 const UNITS: [(&str, f64); 8] = [
     ("ns", 1.0),
     ("us", 1e3),
@@ -17,7 +19,8 @@ const UNITS: [(&str, f64); 8] = [
     ("h", 3600e9),
 ];
 
-/// `time.ParseDuration` without signs: `2m`, `1h30m`, `1.5s`, `0`.
+/// Does the same as `time.ParseDuration`, but without signs: `2m`, `1h30m`,
+/// `1.5s`, `0`.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
@@ -40,7 +43,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     (!text.is_empty() && nanos < MAX_NANOS).then(|| Duration::from_nanos(nanos.round() as u64))
 }
 
-/// As Go prints it where it is whole in milliseconds: `1h30m0s`, `500ms`.
+/// Formats a duration of whole milliseconds as Go does: `1h30m0s`, `500ms`.
 pub fn format_duration(d: Duration) -> String {
     let seconds = d.as_secs();
     if seconds == 0 && d.subsec_millis() > 0 {

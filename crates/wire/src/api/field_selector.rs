@@ -1,6 +1,6 @@
 //! Field selectors: `metadata.name=a,spec.nodeName!=b`.
 
-/// One `field=value` or `field!=value`.
+/// One requirement: `field=value` or `field!=value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldRequirement {
     pub field: String,
@@ -8,18 +8,20 @@ pub struct FieldRequirement {
     pub value: String,
 }
 
-/// All requirements must hold. Empty selects everything.
+/// A field selector. All requirements must hold; without any, it selects
+/// everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     pub requirements: Vec<FieldRequirement>,
 }
 
 impl FieldSelector {
-    /// Syntax and error texts of apimachinery `fields.ParseSelector`.
+    /// Parses with the syntax and error messages of apimachinery
+    /// `fields.ParseSelector`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut requirements = Vec::new();
         let mut terms = split_unescaped(text);
-        // Go sorts them, which decides what is complained of first.
+        // Go sorts the terms, which decides the term that an error names.
         terms.sort_unstable();
         for term in terms {
             if term.is_empty() {
@@ -40,7 +42,7 @@ impl FieldSelector {
         self.requirements.is_empty()
     }
 
-    /// The value that an equality on `field` requires, if there is one.
+    /// Returns the value that an equality on `field` requires, if there is one.
     pub fn required(&self, field: &str) -> Option<&str> {
         self.requirements
             .iter()
@@ -48,7 +50,8 @@ impl FieldSelector {
             .map(|r| r.value.as_str())
     }
 
-    /// `value` looks a field up; a missing one compares as the empty string.
+    /// Tells whether all requirements hold. `value` looks up a field; a missing
+    /// field is an empty string.
     pub fn matches<V: AsRef<str>>(&self, mut value: impl FnMut(&str) -> V) -> bool {
         self.requirements
             .iter()
@@ -66,7 +69,7 @@ fn split_unescaped(text: &str) -> Vec<&str> {
     text.split(ends_a_term).collect()
 }
 
-/// The first operator in the term splits it; `!=` and `==` before `=`.
+/// Splits a term at its first operator. `!=` and `==` take precedence over `=`.
 fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     for (i, _) in term.char_indices() {
         let (field, rest) = term.split_at_checked(i)?;

@@ -6,13 +6,14 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter};
 
-/// Encodes as Go does. Types of ours serialize without failing: string keys,
-/// finite numbers.
+/// Encodes a value as Go does. The types of this project serialize without
+/// errors: they have string keys and finite numbers.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     let mut out = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, GoFormatter);
     if value.serialize(&mut serializer).is_err() {
-        // Only a map with non-string keys gets here; none of our types has one.
+        // Only a map with non-string keys fails, and no type of this project
+        // has one.
         debug_assert!(false, "not serializable as JSON");
     }
     out

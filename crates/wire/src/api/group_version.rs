@@ -1,4 +1,4 @@
-//! Group, version and resource: how the API names what it serves.
+//! Group, version and resource: the API's names for what it serves.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ impl GroupVersion {
         })
     }
 
-    /// The URL prefix of the group version: `/api/v1`, `/apis/apps/v1`.
+    /// Returns the URL prefix of the group version: `/api/v1`, `/apis/apps/v1`.
     pub fn path(&self) -> String {
         if self.group.is_empty() {
             format!("/api/{}", self.version)
@@ -44,8 +44,8 @@ impl GroupVersion {
     }
 }
 
-/// A resource whatever its version: what error messages name
-/// (`pods`, `deployments.apps`).
+/// A resource of any version. Error messages name it (`pods`,
+/// `deployments.apps`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupResource {
     pub group: String,
@@ -62,7 +62,7 @@ impl fmt::Display for GroupResource {
     }
 }
 
-/// What a URL under `/api` or `/apis` names.
+/// The resource that a URL under `/api` or `/apis` names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionResource {
     /// Empty for the core group.
@@ -95,13 +95,13 @@ impl GroupVersionResource {
         }
     }
 
-    /// The URL of the whole collection: `/apis/apps/v1/deployments`.
+    /// Returns the URL of the whole collection: `/apis/apps/v1/deployments`.
     pub fn path(&self) -> String {
         format!("{}/{}", self.group_version().path(), self.resource)
     }
 }
 
-/// `deployments.v1.apps`, `pods.v1`: the form configuration files use.
+/// `deployments.v1.apps`, `pods.v1`: the format of configuration files.
 impl fmt::Display for GroupVersionResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.resource, self.version)?;

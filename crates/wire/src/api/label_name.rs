@@ -1,4 +1,4 @@
-//! What may be the key and the value of a label, in the words of apimachinery
+//! The rules for keys and values of labels, with the messages of apimachinery
 //! `util/validation`.
 
 use super::dns_name::{MAX_SUBDOMAIN, is_subdomain_of_any_length};
@@ -20,7 +20,7 @@ const VALUE: &str = "a valid label must be an empty string or consist of alphanu
     '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const NAME_BYTES: usize = 63;
 
-/// What is wrong with `key`.
+/// Returns the errors in `key`.
 pub(super) fn key_error(key: &str) -> Option<String> {
     let mut wrong = Vec::new();
     let name = match key.split_once('/') {
@@ -51,7 +51,7 @@ pub(super) fn key_error(key: &str) -> Option<String> {
     (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
-/// What is wrong with `value`.
+/// Returns the errors in `value`.
 pub(super) fn value_error(value: &str) -> Option<String> {
     let mut wrong = Vec::new();
     if value.len() > NAME_BYTES {

@@ -18,18 +18,20 @@ pub enum Operator {
 pub struct LabelRequirement {
     pub key: String,
     pub operator: Operator,
-    /// Sorted and without duplicates; one value for the comparisons.
+    /// The values, sorted and without duplicates. Comparisons have one value.
     pub values: Vec<String>,
 }
 
-/// All requirements must hold. Empty selects everything.
+/// A label selector. All requirements must hold; without any, it selects
+/// everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     pub requirements: Vec<LabelRequirement>,
 }
 
 impl LabelSelector {
-    /// Syntax and error texts of apimachinery `labels.Parse`.
+    /// Parses with the syntax and error messages of apimachinery
+    /// `labels.Parse`.
     pub fn parse(text: &str) -> Result<Self, String> {
         Parser::new(text)
             .parse()
@@ -41,7 +43,8 @@ impl LabelSelector {
         self.requirements.is_empty()
     }
 
-    /// Requirements and their values: what it takes to hold it.
+    /// Returns the number of requirements and values. It measures the memory
+    /// that the selector takes.
     pub fn terms(&self) -> usize {
         let values = |r: &LabelRequirement| r.values.len().max(1);
         self.requirements.iter().map(values).sum()
@@ -78,14 +81,15 @@ impl LabelRequirement {
     }
 }
 
-/// Marks the errors that the API server does not prefix.
+/// The prefix of errors that the API server writes without a prefix.
 const NO_PREFIX: &str = "unable to parse requirement: \u{0}";
 
 const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
-/// These end an identifier.
+/// The characters that end an identifier.
 const SPECIAL: [char; 11] = [' ', '\t', '\r', '\n', '(', ')', ',', '=', '!', '<', '>'];
 
-/// Bytes of the token at the start of `text`, which begins with no space.
+/// Returns the length in bytes of the token at the start of `text`. `text` must
+/// not begin with a space.
 fn token_length(text: &str) -> usize {
     match text.as_bytes() {
         [b'=' | b'!', b'=', ..] => 2,
@@ -222,7 +226,7 @@ impl<'a> Parser<'a> {
         match self.peek() {
             ")" => {
                 self.next();
-                // `in ()` holds the empty value.
+                // `in ()` contains the empty value.
                 return Ok(vec![String::new()]);
             }
             token if token == "," || is_identifier(token) => {}
@@ -241,7 +245,7 @@ impl<'a> Parser<'a> {
                             values.push(String::new());
                             return Ok(values);
                         }
-                        // The value between two commas.
+                        // There is an empty value between two commas.
                         "," => values.push(String::new()),
                         _ => {}
                     }
@@ -267,8 +271,8 @@ fn is_identifier(token: &str) -> bool {
     !token.is_empty() && !token.starts_with(['(', ')', ',', '=', '!', '<', '>'])
 }
 
-/// Key and values as `labels.NewRequirement` checks them, all that is wrong at
-/// once.
+/// Checks key and values as `labels.NewRequirement` does, and reports all
+/// errors together.
 fn check_values(key: &str, operator: &Operator, values: &[String]) -> Result<(), String> {
     let mut wrong: Vec<String> = Vec::new();
     let ordered = matches!(operator, Operator::GreaterThan | Operator::LessThan);

@@ -8,20 +8,22 @@ pub enum ResourceVersionMatch {
     NotOlderThan,
 }
 
-/// Decoded, not validated: which combinations are allowed depends on the verb.
+/// The options, decoded but not validated: the allowed combinations depend on
+/// the verb.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOptions {
     pub label_selector: LabelSelector,
     pub field_selector: FieldSelector,
-    /// Set by servers that know shards: see [`ShardSelector::parse`].
+    /// The shard selector. Servers that support shards set it: see
+    /// [`ShardSelector::parse`].
     pub shard_selector: Option<ShardSelector>,
     pub watch: bool,
     pub allow_watch_bookmarks: bool,
     /// Empty when unset.
     pub resource_version: String,
-    /// The text as given; see [`ListOptions::version_match`].
+    /// The value as written; see [`ListOptions::version_match`].
     pub resource_version_match: String,
-    /// Seconds; `None` and 0 mean the server's choice.
+    /// The timeout in seconds. `None` and 0 leave it to the server.
     pub timeout_seconds: Option<i64>,
     pub limit: i64,
     pub continue_token: String,
@@ -29,7 +31,7 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// The error is the text a `400 BadRequest` shows.
+    /// Reads the options. The error is the message of a `400 BadRequest`.
     pub fn from_query(query: &Query) -> Result<Self, String> {
         let text = |key| query.get(key).unwrap_or_default().to_owned();
         Ok(Self {
@@ -49,14 +51,15 @@ impl ListOptions {
         })
     }
 
-    /// Selects by these, whatever the query says. The error is as above.
+    /// Replaces both selectors, whatever the query says. The error is the same
+    /// as that of [`ListOptions::from_query`].
     pub fn select(&mut self, labels: &str, fields: &str) -> Result<(), String> {
         self.label_selector = LabelSelector::parse(labels)?;
         self.field_selector = FieldSelector::parse(fields)?;
         Ok(())
     }
 
-    /// `Err` holds a value that is neither of the two.
+    /// Returns the match mode. The error is a value that is not a known mode.
     pub fn version_match(&self) -> Result<Option<ResourceVersionMatch>, &str> {
         match self.resource_version_match.as_str() {
             "" => Ok(None),

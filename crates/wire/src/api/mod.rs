@@ -1,5 +1,5 @@
-//! The wire vocabulary of the Kubernetes API, as types that cannot hold
-//! nonsense. No I/O here.
+//! The wire vocabulary of the Kubernetes API, as types that hold only valid
+//! values. No I/O here.
 
 pub mod attributes;
 pub mod continue_token;

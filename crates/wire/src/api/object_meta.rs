@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// `metadata` of an object, without copying what nobody asks about.
+/// The `metadata` of an object, with only the fields that are needed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectMeta {
@@ -16,7 +16,7 @@ pub struct ObjectMeta {
     pub labels: BTreeMap<String, String>,
 }
 
-/// An object seen only through its kind and metadata.
+/// An object of which only kind, apiVersion and metadata are read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PartialObject {

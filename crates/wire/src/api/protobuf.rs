@@ -1,5 +1,5 @@
-//! The protobuf form of the objects apifront makes itself: the `k8s\0`
-//! envelope (`runtime.Unknown`) and `Status`. Numbers are those of
+//! The protobuf encoding of the objects that apifront itself makes: the `k8s\0`
+//! envelope (`runtime.Unknown`) and `Status`. The field numbers are those of
 //! k8s.io/apimachinery `generated.proto`.
 
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use prost::Message;
 use super::status::{Cause, Details};
 use super::{Reason, Status};
 
-/// Every protobuf object of the API starts with these bytes.
+/// The first bytes of every protobuf object of the API.
 pub const MAGIC: &[u8; 4] = b"k8s\0";
 
 #[derive(Clone, PartialEq, Message)]
@@ -83,8 +83,8 @@ struct StatusMessage {
     code: Option<i32>,
 }
 
-/// A Status as `application/vnd.kubernetes.protobuf`. Go's generated code
-/// writes every non-pointer field, the empty ones too.
+/// Encodes a Status as `application/vnd.kubernetes.protobuf`. Go's generated
+/// code writes every non-pointer field, including the empty ones.
 pub fn encode_status(status: &Status) -> Bytes {
     let text = |s: &str| Some(s.to_owned());
     let message = StatusMessage {
@@ -128,8 +128,8 @@ pub fn encode_status(status: &Status) -> Bytes {
     out.into()
 }
 
-/// A failure as a server wrote it. `None` for what is none, or has a reason
-/// unknown here.
+/// Decodes a failure from a server. The result is `None` if it is not a Status,
+/// or has an unknown reason.
 pub fn decode_status(body: &[u8]) -> Option<Status> {
     let envelope = Unknown::decode(body.strip_prefix(MAGIC)?).ok()?;
     if envelope.type_meta?.kind? != "Status" {

@@ -1,12 +1,12 @@
-//! Protobuf messages field by field, without building them: what a reader does
-//! not ask for is skipped, whatever it is.
+//! Reads protobuf messages field by field, without building them. Fields of any
+//! type can be skipped.
 //!
 //! Source: the Protocol Buffers encoding specification.
 
 use bytes::BufMut;
 use prost::encoding::{self, WireType};
 
-/// A varint has at most this many bytes.
+/// The most bytes of a varint.
 const MAX_VARINT_BYTES: usize = 10;
 
 /// The value of one field.
@@ -15,20 +15,21 @@ pub enum Value<'a> {
     Varint(u64),
     /// A string, bytes or a message.
     Bytes(&'a [u8]),
-    /// The same, of which the end is not there.
+    /// A string, bytes or message whose end is missing.
     Cut(&'a [u8]),
-    /// A number of fixed width, which nobody here reads.
+    /// A number of fixed width. Nothing here reads such numbers.
     Fixed,
 }
 
-/// The bytes are no protobuf message.
+/// The bytes are not a protobuf message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed protobuf")]
 pub struct Malformed;
 
-/// The varint at the start of `bytes`, and how many bytes it takes. `None` if
-/// its end is not there. `prost` has the same in a slower form, which does not
-/// tell a varint that breaks off from one that is too long.
+/// Returns the varint at the start of `bytes`, and the number of bytes that it
+/// takes. The result is `None` if its end is missing. `prost` has a slower
+/// version of this, which does not distinguish a truncated varint from one that
+/// is too long.
 pub fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, Malformed> {
     let mut value = 0u64;
     // The last shift is by 63, within the number's width.
@@ -49,8 +50,8 @@ pub fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, Malformed> {
     Ok(None)
 }
 
-/// The fields of a message, in their order. A message that breaks off ends
-/// with a [`Value::Cut`], or without its last field.
+/// The fields of a message, in their order. The last field of a truncated
+/// message is a [`Value::Cut`] or is missing.
 #[derive(Clone, Debug)]
 pub struct Fields<'a>(&'a [u8]);
 
@@ -90,7 +91,7 @@ impl<'a> Fields<'a> {
                     return Ok(None);
                 }
             },
-            // Groups: deprecated, and never in the Kubernetes API.
+            // Groups are deprecated, and the Kubernetes API has none.
             _ => return Err(Malformed),
         };
         self.0 = rest.get(taken..).unwrap_or_default();
@@ -113,7 +114,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Bytes of a varint.
+/// Returns the number of bytes of a varint.
 fn varint_len(value: usize) -> usize {
     encoding::encoded_len_varint(value as u64)
 }
@@ -122,24 +123,26 @@ pub fn put_varint(value: usize, out: &mut impl BufMut) {
     encoding::encode_varint(value as u64, out);
 }
 
-/// The key of a string, bytes or message, and its length. Numbers up to 15.
+/// Writes the key and the length of a string, bytes or message. `number` is at
+/// most 15.
 pub fn put_prefix(number: u8, length: usize, out: &mut impl BufMut) {
     encoding::encode_key(number.into(), WireType::LengthDelimited, out);
     put_varint(length, out);
 }
 
-/// A string, bytes or message. Numbers up to 15.
+/// Writes a string, bytes or message. `number` is at most 15.
 pub fn put_bytes(number: u8, value: &[u8], out: &mut impl BufMut) {
     put_prefix(number, value.len(), out);
     out.put_slice(value);
 }
 
-/// Bytes that [`put_prefix`] puts.
+/// Returns the number of bytes that [`put_prefix`] writes.
 pub fn prefix_len(length: usize) -> usize {
     varint_len(length).saturating_add(1)
 }
 
-/// Bytes of a length-delimited field, of which the content has this length.
+/// Returns the number of bytes of a length-delimited field whose content has
+/// this length.
 pub fn field_len(length: usize) -> usize {
     prefix_len(length).saturating_add(length)
 }
@@ -183,7 +186,8 @@ mod tests {
 
     #[test]
     fn fields_in_their_order() {
-        // 1: "ab", 2: 300, 3: fixed64, 4: fixed32, 5: "xyz", cut.
+        // The fields are 1: "ab", 2: 300, 3: fixed64, 4: fixed32, 5: "xyz",
+        // truncated.
         let message = b"\x0a\x02ab\x10\xac\x02\x1912345678\x251234\x2a\x03xy";
         let fields: Vec<_> = Fields::new(message).map(Result::unwrap).collect();
         assert_eq!(

@@ -1,10 +1,10 @@
 //! Query strings as Go's `net/url` reads them, and Go's quoting of strings in
-//! error texts.
+//! error messages.
 
 use percent_encoding::percent_decode_str;
 
-/// Decoded key/value pairs in their order. Malformed pairs are dropped, as
-/// `url.ParseQuery`'s callers in the API server do.
+/// The decoded key/value pairs in their order. Malformed pairs are dropped, as
+/// by the callers of `url.ParseQuery` in the API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query(Vec<(String, String)>);
 
@@ -12,7 +12,7 @@ impl Query {
     pub fn parse(raw: &str) -> Self {
         let pairs = raw
             .split('&')
-            // Go refuses a pair with a raw semicolon since 1.17.
+            // Since 1.17, Go refuses a pair with a raw semicolon.
             .filter(|pair| !pair.is_empty() && !pair.contains(';'))
             .filter_map(|pair| {
                 let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -22,7 +22,7 @@ impl Query {
         Self(pairs)
     }
 
-    /// The first value of `key`.
+    /// Returns the first value of `key`.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0
             .iter()
@@ -45,7 +45,7 @@ impl Query {
         self.get(key).is_some()
     }
 
-    /// `url.Values.Encode`: the same pairs, keys in order.
+    /// Does the same as `url.Values.Encode`: writes the pairs sorted by key.
     pub fn encode(&self) -> String {
         let mut pairs: Vec<&(String, String)> = self.0.iter().collect();
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
@@ -61,15 +61,15 @@ impl Query {
         out
     }
 
-    /// The API server's reading of a boolean: present and neither `0` nor
-    /// `false` is true, the empty value included.
+    /// Reads a boolean as the API server does. If it is present, every value is
+    /// true except `0` and `false`, including the empty value.
     pub fn truthy(&self, key: &str) -> bool {
         self.get(key)
             .is_some_and(|v| v != "0" && !v.eq_ignore_ascii_case("false"))
     }
 }
 
-/// `url.QueryEscape`.
+/// Does the same as `url.QueryEscape`.
 fn escape(text: &str, out: &mut String) {
     for byte in text.bytes() {
         match byte {
@@ -82,10 +82,12 @@ fn escape(text: &str, out: &mut String) {
     }
 }
 
-/// `url.QueryUnescape`: `+` is a space; a bad escape is an error, here `None`.
-/// Bytes that are not UTF-8 become U+FFFD: no valid name holds either.
+/// Does the same as `url.QueryUnescape`: `+` is a space, and a malformed escape
+/// is an error, here `None`. Bytes that are not UTF-8 become U+FFFD: no valid
+/// name contains either.
 pub(crate) fn unescape(text: &str) -> Option<String> {
-    // What an escape takes is no escape's beginning: hex digits are no `%`.
+    // The hex digits of an escape contain no `%`, so no escape begins inside
+    // another.
     for after in text.split('%').skip(1) {
         let hex = after.as_bytes().get(..2)?;
         if !hex.iter().all(u8::is_ascii_hexdigit) {
@@ -96,7 +98,7 @@ pub(crate) fn unescape(text: &str) -> Option<String> {
     Some(percent_decode_str(&spaced).decode_utf8_lossy().into_owned())
 }
 
-/// `strconv.Quote`: how Go prints a string with `%q`.
+/// Does the same as `strconv.Quote`, with which Go prints a string for `%q`.
 pub fn go_quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len().saturating_add(2));
     out.push('"');

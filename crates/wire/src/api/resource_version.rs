@@ -1,5 +1,5 @@
-//! resourceVersion: an opaque string on the wire, since Kubernetes 1.35 a
-//! comparable integer by contract (KEP-5504).
+//! resourceVersion: an opaque string on the wire. Since Kubernetes 1.35 it is
+//! by contract a comparable integer (KEP-5504).
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use std::fmt;
 pub struct ResourceVersion(pub u64);
 
 impl ResourceVersion {
-    /// The error has the text that Go's `strconv.ParseUint` gives, which is
-    /// what the API server shows its clients.
+    /// Parses a version. The error is the message of Go's `strconv.ParseUint`,
+    /// which the API server shows its clients.
     pub fn parse(text: &str) -> Result<Self, String> {
         let quoted = || crate::api::query::go_quote(text);
         if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {

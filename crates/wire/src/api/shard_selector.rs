@@ -1,19 +1,19 @@
-//! `shardSelector`: a share of the objects of a list or watch, by ranges of a
-//! hash (KEP-5866; k8s.io/apiserver `pkg/sharding`, apimachinery
+//! `shardSelector`: selects a part of the objects of a list or watch by ranges
+//! of a hash (KEP-5866; k8s.io/apiserver `pkg/sharding`, apimachinery
 //! `pkg/sharding`).
 //!
-//! kube-apiserver reads it as a CEL expression. Here only the plain form is
-//! read, in which it is written by clients and by kube-apiserver itself.
+//! kube-apiserver reads the selector as a CEL expression. Here only its plain
+//! form is read, which clients and kube-apiserver itself write.
 
 use std::fmt;
 
-/// Digits of a bound: all of them are always written.
+/// The digits of a bound. All of them are always written.
 const DIGITS: usize = 16;
 
 /// The end of the last range, 2^64.
 const END: &str = "0x10000000000000000";
 
-/// Ranges of one selector. Each is looked at for each object.
+/// The most ranges of one selector. Each range is checked for each object.
 const MOST_RANGES: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +41,12 @@ pub struct ShardSelector {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Range {
     start: u64,
-    /// The last hash that is in it.
+    /// The last hash in the range.
     last: u64,
 }
 
 impl ShardSelector {
-    /// `None` for everything that is not of the plain form, wrong or not.
+    /// Parses the plain form. Any other text gives `None`, valid or not.
     pub fn parse(text: &str) -> Option<Self> {
         let mut key = None;
         let mut ranges = Vec::new();
@@ -64,7 +64,8 @@ impl ShardSelector {
         self.key
     }
 
-    /// `value` is that of the selector's key.
+    /// Tells whether an object is selected. `value` is its value of the
+    /// selector's key.
     pub fn matches(&self, value: &str) -> bool {
         let hash = fnv1a(value.as_bytes());
         let mut ranges = self.ranges.iter();
@@ -106,7 +107,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     })
 }
 
-/// As kube-apiserver echoes it in `shardInfo`.
+/// The selector as kube-apiserver writes it in `shardInfo`.
 impl fmt::Display for ShardSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, range) in self.ranges.iter().enumerate() {
@@ -140,8 +141,9 @@ mod tests {
         assert_eq!(ShardSelector::parse(&tight).unwrap().to_string(), both);
         let all = ShardSelector::parse(&both).unwrap();
         let half = ShardSelector::parse(HALF).unwrap();
-        // FNV-1a of the empty text begins with 0xcb, of "a" with 0xaf, of
-        // "foobar" with 0x85, of "b" with 0xaf and of "uid" elsewhere.
+        // The FNV-1a hash of the empty text begins with 0xcb, those of "a" and
+        // "b" with 0xaf, that of "foobar" with 0x85, and that of "uid" with
+        // 0x4c.
         for value in ["", "a", "foobar", "b", "uid"] {
             assert!(all.matches(value));
             let in_half = fnv1a(value.as_bytes()) < 1 << 63;

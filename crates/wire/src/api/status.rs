@@ -1,7 +1,8 @@
-//! The `Status` object: every error a client sees.
+//! The `Status` object: every error that a client sees.
 //!
-//! Shape and texts are those of k8s.io/apimachinery `api/errors`; field order
-//! is that of `meta/v1 Status`, because clients compare bytes.
+//! The structure and messages are those of k8s.io/apimachinery `api/errors`.
+//! The order of the fields is that of `meta/v1 Status`, because clients compare
+//! bytes.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::GroupResource;
 
-/// `metav1.StatusReason`. `Unknown` is written as the absent reason.
+/// `metav1.StatusReason`. `Unknown` is written as an absent reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     Unknown,
@@ -56,7 +57,7 @@ impl Reason {
         }
     }
 
-    /// `None` for a reason that is not one of these.
+    /// Parses a reason. The result is `None` for an unknown reason.
     pub fn parse(text: &str) -> Option<Self> {
         const ALL: [Reason; 18] = [
             Reason::Unknown,
@@ -113,7 +114,8 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// `reason` is a `metav1.CauseType`: `FieldValueInvalid` and its like.
+    /// Makes a cause. `reason` is a `metav1.CauseType`, such as
+    /// `FieldValueInvalid`.
     pub fn new(reason: &str, field: &str, message: impl Into<String>) -> Self {
         Self {
             reason: reason.to_owned(),
@@ -141,14 +143,14 @@ pub struct Details {
     pub retry_after_seconds: u32,
 }
 
-/// `metav1.ListMeta`, of which a Status only ever sets `continue`.
+/// `metav1.ListMeta`. A Status never sets any field but `continue`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StatusMeta {
     #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
 }
 
-/// A failure as a client reads it, or a success that has no object to show.
+/// A failure as a client reads it, or a success without an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -161,9 +163,11 @@ pub struct Status {
     #[serde(skip_serializing_if = "no_reason")]
     pub reason: Reason,
     #[serde(skip_serializing_if = "Option::is_none")]
-    /// Boxed: most errors on the way through the program are small.
+    /// Boxed to keep errors without details small. Most errors in the program
+    /// have none.
     pub details: Option<Box<Details>>,
-    /// A success may be without it: 0.
+    /// The HTTP status code. It is 0 in a success that is written without a
+    /// code.
     #[serde(skip_serializing_if = "no_code")]
     pub code: u16,
 }
@@ -196,8 +200,8 @@ impl Status {
         }
     }
 
-    /// A success, whose code Kubernetes writes in some places (then it is not 0)
-    /// and leaves out in others.
+    /// Makes a success. Kubernetes writes the code in some places and omits it
+    /// in others; 0 omits it.
     pub fn success(code: u16) -> Self {
         Self {
             status: "Success",
@@ -205,8 +209,8 @@ impl Status {
         }
     }
 
-    /// A failure as a server wrote it in JSON. `None` for what is none, or has
-    /// a reason unknown here.
+    /// Reads a failure that a server wrote in JSON. The result is `None` if it
+    /// is not a Status, or has an unknown reason.
     pub fn from_json(body: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Written {
@@ -232,7 +236,8 @@ impl Status {
         self
     }
 
-    /// Sets `details.retryAfterSeconds`; answers carry it as `Retry-After` too.
+    /// Sets `details.retryAfterSeconds`. Answers also carry it as
+    /// `Retry-After`.
     pub fn with_retry_after(mut self, seconds: u32) -> Self {
         self.details
             .get_or_insert_with(Box::default)
@@ -257,7 +262,7 @@ impl Status {
         .with_details(Details::named(resource, name))
     }
 
-    /// What kube-apiserver says of a path nobody serves.
+    /// Returns kube-apiserver's answer for a path that nobody serves.
     pub fn unknown_path() -> Self {
         Self::failure(
             404,
@@ -285,8 +290,8 @@ impl Status {
         .with_details(Details::named(resource, name))
     }
 
-    /// What is wrong with an object, cause by cause. The resource is the kind of
-    /// the object here.
+    /// Returns the 422 for an invalid object, with the causes. `kind` names the
+    /// object's kind instead of its resource.
     pub fn invalid(kind: &GroupResource, name: &str, causes: Vec<Cause>) -> Self {
         let mut texts: Vec<String> = Vec::new();
         for cause in &causes {
@@ -344,17 +349,18 @@ impl Status {
         Self::failure(503, Reason::ServiceUnavailable, message)
     }
 
-    /// The code as an HTTP status.
+    /// Returns the code as an HTTP status.
     pub fn http_status(&self) -> StatusCode {
         StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// Seconds for the `Retry-After` header, 0 for none.
+    /// Returns the seconds for the `Retry-After` header, 0 for none.
     pub fn retry_after(&self) -> u32 {
         self.details.as_ref().map_or(0, |d| d.retry_after_seconds)
     }
 
-    /// Compact JSON with the trailing newline the API server writes.
+    /// Returns compact JSON with the trailing newline that the API server
+    /// writes.
     pub fn to_json(&self) -> Bytes {
         let mut out = super::go_json::to_vec(self);
         out.push(b'\n');

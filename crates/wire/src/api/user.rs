@@ -1,4 +1,4 @@
-//! Who makes a request.
+//! The identity of a caller.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub const AUTHENTICATED: &str = "system:authenticated";
 pub const MASTERS: &str = "system:masters";
 
-/// The identity of a caller, as authentication.k8s.io/v1 UserInfo.
+/// The identity of a caller, as in authentication.k8s.io/v1 UserInfo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct UserInfo {
     pub name: String,
     pub uid: String,
     pub groups: Vec<String>,
-    /// Keys are lower case.
+    /// Extra attributes. The keys are in lower case.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 

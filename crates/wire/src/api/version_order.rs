@@ -1,6 +1,6 @@
-//! The order of versions: GA before beta before alpha, the larger number first,
-//! and what is no such version after them (k8s.io/apimachinery `version`,
-//! `CompareKubeAwareVersionStrings`).
+//! The order of API versions: GA before beta before alpha, and larger numbers
+//! first. Names that are not such versions come last (k8s.io/apimachinery
+//! `version`, `CompareKubeAwareVersionStrings`).
 
 use std::cmp::Ordering;
 
@@ -11,7 +11,7 @@ enum Stage {
     Ga,
 }
 
-/// `Less`: the first comes first.
+/// Compares two versions. `Less` means that `a` comes first.
 pub fn compare(a: &str, b: &str) -> Ordering {
     match (parse(a), parse(b)) {
         (Some(a), Some(b)) => b.cmp(&a),
@@ -21,7 +21,7 @@ pub fn compare(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Stage, then the number before it, then the one after it.
+/// Returns the stage, the number before its name, and the number after it.
 fn parse(version: &str) -> Option<(Stage, u64, u64)> {
     let number = |text: &str| {
         let digits = text.bytes().all(|b| b.is_ascii_digit());

@@ -3,13 +3,15 @@
 
 use http::HeaderValue;
 
-/// Characters of all texts of an answer; beyond it they are cut.
+/// The most characters of all texts of an answer. Beyond this limit, long texts
+/// are cut.
 const MOST_IN_ALL: usize = 4 * 1024;
 
-/// What is left of each when they are.
+/// The most characters of a text that was cut.
 const MOST_OF_ONE: usize = 256;
 
-/// The header of a text. `None` for what cannot be said in one.
+/// Returns the header for a text. The result is `None` if the text cannot be
+/// written in a header.
 pub fn header(text: &str) -> Option<HeaderValue> {
     if text.is_empty() || text.chars().any(char::is_control) {
         return None;
@@ -26,7 +28,7 @@ pub fn header(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_bytes(value.as_bytes()).ok()
 }
 
-/// The text of a header that kube-apiserver may have written.
+/// Returns the text of a header that kube-apiserver may have written.
 pub fn text(header: &HeaderValue) -> Option<String> {
     let value = std::str::from_utf8(header.as_bytes()).ok()?;
     let quoted = value.strip_prefix("299 - \"")?.strip_suffix('"')?;
@@ -42,8 +44,8 @@ pub fn text(header: &HeaderValue) -> Option<String> {
     Some(text)
 }
 
-/// Says one thing more, unless it is said already. The headers are those of
-/// one answer, in their order; what other agents wrote among them stays.
+/// Adds a warning, unless `headers` already contains it. `headers` are those of
+/// one answer, in their order. Headers of other agents stay unchanged.
 pub fn add(headers: &mut Vec<HeaderValue>, more: &str) {
     let texts: Vec<String> = headers.iter().filter_map(text).collect();
     let Some(header) = header(more) else { return };
@@ -123,7 +125,7 @@ mod tests {
         }
         let lengths: Vec<usize> = texts(&headers).iter().map(|t| t.chars().count()).collect();
         assert_eq!(lengths, [256, 256, 256]);
-        // As much as there may be is not too much.
+        // A length at the limit is allowed.
         let mut headers = Vec::new();
         add(&mut headers, &"x".repeat(4096));
         assert_eq!(texts(&headers)[0].len(), 4096);

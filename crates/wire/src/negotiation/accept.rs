@@ -1,10 +1,11 @@
-//! The Accept header as `goautoneg` and go-restful read it: no case folding, no
-//! quoting, and an order that is not what RFC 9110 says, because its comparison
-//! is not a consistent one.
+//! Reads the Accept header as `goautoneg` and go-restful do: without case
+//! folding and quoting, and in an order that differs from RFC 9110, because
+//! `goautoneg` compares clauses inconsistently.
 
-/// Go's `sort.Sort` is an insertion sort up to this length. The comparison
-/// below is no order, so for longer headers the outcome depends on the inside
-/// of Go's sort: those requests are left to the API server.
+/// The most clauses that are read. Up to this length Go's `sort.Sort` is an
+/// insertion sort. The comparison below is not a consistent order, so for
+/// longer headers the outcome depends on the internals of Go's sort. Requests
+/// with longer headers are left to the API server.
 const MAX_CLAUSES: usize = 12;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -12,7 +13,8 @@ pub struct Clause<'a> {
     pub kind: &'a str,
     pub subtype: &'a str,
     pub quality: f32,
-    /// In the order written; a later one of the same name replaces an earlier.
+    /// The parameters as written. A later parameter replaces an earlier one of
+    /// the same name.
     pub params: Vec<(&'a str, &'a str)>,
 }
 
@@ -27,7 +29,7 @@ impl<'a> Clause<'a> {
             || (self.kind == "*" && self.subtype == "*")
     }
 
-    /// Whether this clause moves before `other`.
+    /// Tells whether this clause moves before `other`.
     fn precedes(&self, other: &Self) -> bool {
         self.quality > other.quality
             || (self.kind != "*" && other.kind == "*")
@@ -35,7 +37,8 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// The clauses in the order they are tried; `None` if that cannot be told.
+/// Returns the clauses in the order in which they are tried, or `None` if that
+/// order cannot be determined.
 pub fn parse(header: &str) -> Option<Vec<Clause<'_>>> {
     let mut clauses = Vec::new();
     for part in header.split(',') {
@@ -61,7 +64,7 @@ pub fn parse(header: &str) -> Option<Vec<Clause<'_>>> {
     Some(clauses)
 }
 
-/// `Some(None)` for a clause that is skipped.
+/// Parses one clause. `Some(None)` stands for a clause that is skipped.
 fn parse_clause(part: &str) -> Option<Option<Clause<'_>>> {
     let part = part.trim_matches(' ');
     let (media, params) = part.split_once(';').unwrap_or((part, ""));
@@ -70,7 +73,8 @@ fn parse_clause(part: &str) -> Option<Option<Clause<'_>>> {
     let subtype = match rest {
         "" if kind == "*" => "*",
         "" => return Some(None),
-        // A slash at the very end is forgiven, one before more text is not.
+        // A slash at the end is ignored. A slash before more text makes the
+        // clause invalid.
         rest => match rest.split_once('/') {
             Some((subtype, "")) => subtype.trim_matches(' '),
             Some(_) => return Some(None),
@@ -103,8 +107,8 @@ fn parse_clause(part: &str) -> Option<Option<Clause<'_>>> {
     Some(Some(clause))
 }
 
-/// `strconv.ParseFloat`; what it refuses counts as 0. `None` for the forms
-/// that Go's parser has and Rust's has not.
+/// Parses a weight as `strconv.ParseFloat` does. A value that Go refuses counts
+/// as 0. `None` stands for forms that Go's parser knows and Rust's does not.
 fn quality(value: &str) -> Option<f32> {
     if value.contains("0x") || value.contains("0X") || value.contains('_') {
         return None;
@@ -112,9 +116,9 @@ fn quality(value: &str) -> Option<f32> {
     Some(value.parse().unwrap_or(0.0))
 }
 
-/// go-restful's own filter, before any handler of a built-in resource: one of
-/// the types must be named exactly, or `*/*`. Parameters and weights are not
-/// looked at.
+/// Applies go-restful's own filter, which runs before any handler of a built-in
+/// resource. The header must name one of the types exactly, or `*/*`.
+/// Parameters and weights are ignored.
 pub(crate) fn route_matches(header: &str, produced: &[&str]) -> bool {
     header.is_empty()
         || header.split(',').any(|part| {

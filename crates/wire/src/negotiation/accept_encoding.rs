@@ -3,8 +3,8 @@
 use http::HeaderMap;
 use http::header::ACCEPT_ENCODING;
 
-/// Whether the answer may be compressed: the token must be `gzip` and nothing
-/// else, a weight makes it another token. Only the first header line counts.
+/// Tells whether the answer may be compressed. The token must be exactly
+/// `gzip`: a weight makes it another token. Only the first header line counts.
 pub fn accepts_gzip(headers: &HeaderMap) -> bool {
     headers
         .get(ACCEPT_ENCODING)

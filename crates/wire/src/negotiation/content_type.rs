@@ -2,8 +2,8 @@
 
 use super::{MediaType, OFFERED};
 
-/// The encoding of a request body; without a Content-Type it is JSON. `None` is
-/// a 415.
+/// Returns the encoding of a request body. Without a Content-Type it is JSON.
+/// `None` leads to a 415.
 pub fn input_media_type(content_type: Option<&str>) -> Option<MediaType> {
     let Some(text) = content_type.filter(|text| !text.is_empty()) else {
         return Some(MediaType::Json);

@@ -1,5 +1,5 @@
-//! What a client wants of discovery: one document of everything
-//! (apidiscovery.k8s.io), or the plain ones (k8s.io/apiserver
+//! Negotiates the representation of discovery: the aggregated document
+//! (apidiscovery.k8s.io) or the plain documents (k8s.io/apiserver
 //! `endpoints/discovery/aggregated`).
 
 use http::HeaderMap;
@@ -10,24 +10,24 @@ use super::{
 };
 use crate::api::Query;
 
-/// The kind a client names for the document of everything. v2beta1 is gone
-/// since 1.35: who asks for it gets his next choice.
+/// The kind that a client names for the aggregated document. 1.35 removed
+/// v2beta1: a client that asks for it gets the next choice in its header.
 const AGGREGATED: (&str, &str, &str) = ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2");
 
-/// What a path of discovery can be asked for.
+/// The representations that a discovery path has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiscoveryOffer {
-    /// Whether there is a document of everything.
+    /// True if the path has an aggregated document.
     pub aggregated: bool,
-    /// As [`super::Offer::routed`].
+    /// See [`super::Offer::routed`].
     pub routed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiscoveryRepresentation {
     pub aggregated: bool,
-    /// Of the document of everything: what this API server has, without what
-    /// its peers have.
+    /// Set for the aggregated document if it lists only the APIs of this API
+    /// server, without those of its peers.
     pub without_peers: bool,
     pub media_type: MediaType,
     pub pretty: bool,
@@ -54,7 +54,7 @@ impl DiscoveryRepresentation {
 pub enum DiscoveryNegotiation {
     Accepted(DiscoveryRepresentation),
     NotAcceptable,
-    /// Only the API server can tell.
+    /// Only the API server can decide.
     Unknown,
 }
 
@@ -89,8 +89,8 @@ pub fn negotiate_discovery(
             && clause.param("sv").is_none_or(str::is_empty)
             && stream_allowed(clause, media_type)
     };
-    // Once to find out whether everything is asked for; if not, what the plain
-    // document can be is looked for again.
+    // The first search finds out whether the aggregated document is wanted. If
+    // not, a second search finds the encoding of the plain document.
     if offer.aggregated
         && let Some((clause, media_type)) = first_match(&clauses, |c, m| allowed(c, m, true))
         && transform_of(clause).is_some()
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// As kube-apiserver 1.36 answered at `/apis`.
+    /// The answers of kube-apiserver 1.36 at `/apis`.
     #[test]
     fn the_document_of_everything_is_named_by_its_kind() {
         const V2: &str = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

@@ -1,4 +1,4 @@
-//! `includeObject`: what each row of a Table carries of its object.
+//! `includeObject`: the part of its object that each row of a Table carries.
 
 use crate::api::{Query, query::go_quote};
 
@@ -11,7 +11,7 @@ pub enum IncludeObject {
 }
 
 impl IncludeObject {
-    /// The error is the text a `400 BadRequest` shows.
+    /// Reads the parameter. The error is the message of a `400 BadRequest`.
     pub fn from_query(query: &Query) -> Result<Self, String> {
         match query.get("includeObject").unwrap_or_default() {
             "" | "Metadata" => Ok(Self::Metadata),

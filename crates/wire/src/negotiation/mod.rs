@@ -1,5 +1,5 @@
-//! Which bytes a client wants: Accept and Accept-Encoding, read as
-//! k8s.io/apiserver `endpoints/handlers/negotiation` and go-restful read them.
+//! Reads which representation a client wants from Accept and Accept-Encoding,
+//! as k8s.io/apiserver `endpoints/handlers/negotiation` and go-restful do.
 //! Every rule here was tried against kube-apiserver; see the tests.
 
 mod accept;
@@ -21,8 +21,9 @@ pub use include_object::IncludeObject;
 
 use crate::api::{Query, Reason, Status, status::Details};
 
-/// What kube-apiserver encodes, in the order it offers it. CBOR is behind a
-/// feature gate: a client that prefers it gets [`Negotiation::Unknown`].
+/// The media types that kube-apiserver encodes, in the order in which it offers
+/// them. CBOR is behind a feature gate: a client that names it gets
+/// [`Negotiation::Unknown`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MediaType {
     Json,
@@ -66,7 +67,7 @@ impl MetaVersion {
     }
 }
 
-/// What is done to an object before it is encoded.
+/// The transformation of an object before it is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Transform {
     None,
@@ -76,8 +77,8 @@ pub enum Transform {
 }
 
 impl Transform {
-    /// Whether a LIST, or else a GET, can be answered so. If not, upstream
-    /// answers 406 and names the Go type of what was asked for.
+    /// Tells whether a LIST (`list`) or a GET can be answered in this form. If
+    /// not, upstream answers 406 and names the Go type of the requested object.
     pub fn suits(self, list: bool) -> bool {
         match self {
             Self::None | Self::Table(_) => true,
@@ -91,7 +92,7 @@ impl Transform {
 pub struct Representation {
     pub media_type: MediaType,
     pub transform: Transform,
-    /// Indented; of JSON alone, never of a watch.
+    /// Indented output. Only JSON can be indented, and never in a watch.
     pub pretty: bool,
 }
 
@@ -108,21 +109,21 @@ pub enum Negotiation {
     Accepted(Representation),
     /// kube-apiserver answers 406, with one of two texts: see [`not_acceptable`].
     NotAcceptable,
-    /// Only the API server can tell.
+    /// Only the API server can decide.
     Unknown,
 }
 
-/// What a resource can be asked for.
+/// The representations that a resource has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
-    /// Whether go-restful's filter stands before the handler. It refuses
+    /// True if go-restful's filter runs before the handler. The filter refuses
     /// `application/*`, which the handler would accept.
     pub routed: bool,
-    /// Whether objects exist as protobuf. Those of custom resources do not, but
-    /// their PartialObjectMetadata does.
+    /// True if objects exist as protobuf. Objects of custom resources do not,
+    /// but their PartialObjectMetadata does.
     pub protobuf: bool,
-    /// Whether the server may have CBOR, which is behind a feature gate. A
-    /// header that names it is then [`Negotiation::Unknown`].
+    /// True if the server may support CBOR, which is behind a feature gate. A
+    /// header that names CBOR is then [`Negotiation::Unknown`].
     pub perhaps_cbor: bool,
 }
 
@@ -139,7 +140,7 @@ impl Offer {
     };
 }
 
-/// How a GET or LIST is answered.
+/// Chooses the representation of a GET or LIST.
 pub fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Negotiation {
     let Some((media_type, transform, pretty)) = (match choose(headers, offer) {
         Ok(chosen) => chosen,
@@ -154,14 +155,14 @@ pub fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Negotiatio
     })
 }
 
-/// How a WATCH is answered. The choice is made as for a GET; that it cannot be
-/// streamed does not lead to another one.
+/// Chooses the representation of a WATCH. The choice is the same as for a GET.
+/// If it cannot be streamed, no other is chosen.
 pub fn negotiate_watch(headers: &HeaderMap, offer: Offer) -> Negotiation {
     match choose(headers, offer) {
         Err(Undecidable) => Negotiation::Unknown,
         Ok(None | Some((MediaType::Yaml, ..))) => Negotiation::NotAcceptable,
-        // No event is a list: converting the first one fails, and ends the
-        // stream.
+        // An event is never a list: converting the first event fails, and that
+        // ends the stream.
         Ok(Some((_, Transform::PartialObjectMetadataList(_), _))) => Negotiation::Unknown,
         Ok(Some((media_type, transform, _))) => Negotiation::Accepted(Representation {
             media_type,
@@ -171,12 +172,12 @@ pub fn negotiate_watch(headers: &HeaderMap, offer: Offer) -> Negotiation {
     }
 }
 
-/// How an error goes out.
+/// The encoding of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorEncoding {
     Json,
-    /// Indented, and with no newline at the end: what a client gets that asks
-    /// for pretty output, and one whose Accept header allows no plain Status.
+    /// Indented JSON without a newline at the end. A client gets it if it asks
+    /// for pretty output, or if its Accept header allows no plain Status.
     IndentedJson,
     Yaml,
     Protobuf,
@@ -192,8 +193,9 @@ impl ErrorEncoding {
     }
 }
 
-/// Errors are negotiated again, with no transform and no server version
-/// allowed. What cannot be negotiated is written as indented JSON.
+/// Chooses the encoding of an error. Errors are negotiated again, with no
+/// transformation and no server version allowed. If the negotiation fails, the
+/// error is written as indented JSON.
 pub fn error_encoding(headers: &HeaderMap, query: &Query) -> ErrorEncoding {
     let chosen = error_media(headers.get(ACCEPT));
     match chosen {
@@ -206,13 +208,14 @@ pub fn error_encoding(headers: &HeaderMap, query: &Query) -> ErrorEncoding {
     }
 }
 
-/// Whether the client takes an error in any encoding. If not, it gets JSON all the
-/// same.
+/// Tells whether the client accepts an error in any encoding. If not, it gets
+/// JSON anyway.
 pub fn error_is_negotiable(accept: Option<&HeaderValue>) -> bool {
     error_media(accept).is_some()
 }
 
-/// What an error is written in, and whether that asks for indentation.
+/// Returns the media type of an error, and whether its clause asks for
+/// indentation.
 fn error_media(accept: Option<&HeaderValue>) -> Option<(MediaType, bool)> {
     let plain = |clause: &Clause<'_>, media_type| {
         transform_of(clause).is_none()
@@ -227,12 +230,13 @@ fn error_media(accept: Option<&HeaderValue>) -> Option<(MediaType, bool)> {
     first_match(&clauses, plain).map(|(clause, media)| (media, media_pretty(clause)))
 }
 
-/// The media types of whole answers, and those of watches, as refusals list them.
+/// The media types of whole answers, and those of watches, as error messages
+/// list them.
 const WHOLE: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const STREAMED: &str =
     "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
-/// The 406 of the handlers (go-restful's filter has a text of its own).
+/// Returns the 406 of the handlers. go-restful's filter has a different text.
 pub fn not_acceptable(watch: bool) -> Status {
     let types = if watch { STREAMED } else { WHOLE };
     Status::failure(
@@ -242,15 +246,15 @@ pub fn not_acceptable(watch: bool) -> Status {
     )
 }
 
-/// Whether go-restful's filter lets a request through to its handler, as it
-/// stands before all that is built in.
+/// Tells whether go-restful's filter, which runs before all built-in handlers,
+/// lets a request through.
 pub fn passes_filter(headers: &HeaderMap) -> bool {
     first_accept(headers)
         .is_some_and(|header| accept::route_matches(header, &OFFERED.map(MediaType::as_str)))
 }
 
-/// The 406 of go-restful's filter. `streams` says whether the path can be
-/// watched.
+/// Returns the 406 of go-restful's filter. `streams` says whether the path can
+/// be watched.
 pub fn not_acceptable_to_filter(streams: bool) -> Status {
     let mut message = format!("406: Not Acceptable\n\nAvailable representations: {WHOLE}");
     if streams {
@@ -288,7 +292,8 @@ fn choose(headers: &HeaderMap, offer: Offer) -> Result<Option<Choice>, Undecidab
     }))
 }
 
-/// The first Accept line; others are not looked at. `None` if it is not text.
+/// Returns the first Accept line, since upstream ignores the rest. The result
+/// is `None` if it is not text.
 fn first_accept(headers: &HeaderMap) -> Option<&str> {
     headers
         .get(ACCEPT)
@@ -318,7 +323,7 @@ fn stream_allowed(clause: &Clause<'_>, media_type: MediaType) -> bool {
     }
 }
 
-/// Kind, group and version, if any of them is given.
+/// Returns kind, group and version if at least one of them is given.
 fn transform_of<'a>(clause: &Clause<'a>) -> Option<(&'a str, &'a str, &'a str)> {
     let [kind, group, version] = ["as", "g", "v"].map(|name| clause.param(name));
     (kind.is_some() || group.is_some() || version.is_some()).then(|| {
@@ -330,7 +335,8 @@ fn transform_of<'a>(clause: &Clause<'a>) -> Option<(&'a str, &'a str, &'a str)> 
     })
 }
 
-/// `None` if the clause may not be answered in this media type.
+/// Returns the transformation that the clause asks for, or `None` if it may not
+/// be answered in this media type.
 fn allowed_transform(
     clause: &Clause<'_>,
     media_type: MediaType,
@@ -353,13 +359,14 @@ fn allowed_transform(
     }
 }
 
-/// The query decides; without it, who asks.
+/// Tells whether the output is indented. The query decides; without the
+/// parameter, the user agent does.
 fn wants_pretty(headers: &HeaderMap, query: &Query) -> bool {
     match query.get("pretty") {
         None | Some("") => headers
             .get(USER_AGENT)
             .is_some_and(|agent| is_human(agent.as_bytes())),
-        // strconv.ParseBool, whose errors count as false.
+        // As in strconv.ParseBool, whose errors count as false.
         Some(value) => matches!(value, "1" | "t" | "T" | "TRUE" | "true" | "True"),
     }
 }

@@ -1,4 +1,4 @@
-//! What kube-apiserver 1.36 did with these headers.
+//! Accept headers and the answers of kube-apiserver 1.36 to them.
 
 use http::header::HeaderValue;
 

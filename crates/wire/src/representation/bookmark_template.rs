@@ -1,6 +1,7 @@
-//! Bookmarks. Their object is an empty one of the resource's kind, and how that
-//! is written only the server of the kind knows (`"spec":{"containers":null}`):
-//! the shape is learnt from one bookmark of the upstream.
+//! Bookmarks. Their object is an empty object of the resource's kind, and only
+//! the server of that kind knows how to write it
+//! (`"spec":{"containers":null}`). The shape is therefore learnt from one
+//! bookmark of upstream.
 
 use std::fmt::Display;
 
@@ -9,29 +10,32 @@ use bytes::Bytes;
 use super::json_envelope::{EventType, Form, watch_frame};
 use super::scan;
 
-/// Marks the bookmark that ends the initial events of a watch (KEP-3157).
+/// The annotation of the bookmark that ends the initial events of a watch
+/// (KEP-3157).
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Annotations of a bookmark besides that mark: more than the one that daemon
-/// sets have is not a bookmark we know.
+/// The most annotations of a bookmark besides that one. Daemon sets have one; a
+/// bookmark with more than this limit is not a known bookmark.
 const MAX_ANNOTATIONS: usize = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BookmarkTemplate {
     form: Form,
-    /// Up to the value of `metadata`.
+    /// The bytes before the value of `metadata`.
     before: Bytes,
     after: Bytes,
-    /// Keys and values, sorted, as they are written. A daemon set has one even
-    /// when empty: `"deprecated.daemonset.template.generation":"0"`.
+    /// Keys and values as written, sorted. A daemon set has one even when
+    /// empty: `"deprecated.daemonset.template.generation":"0"`.
     annotations: Vec<(Bytes, Bytes)>,
-    /// Servers before 1.35 write `"creationTimestamp":null`.
+    /// True if the server writes `"creationTimestamp":null`, as servers before
+    /// 1.35 do.
     creation_timestamp: bool,
 }
 
 impl BookmarkTemplate {
-    /// From the object of a bookmark event. `None` if it holds what a bookmark
-    /// is not known to hold.
+    /// Learns the template from the object of a bookmark event. The result is
+    /// `None` if the object contains anything that bookmarks are not known to
+    /// have.
     pub fn learn(object: &[u8]) -> Option<Self> {
         let object = object.trim_ascii();
         let span = scan::find(object, &["metadata"])?;
@@ -68,7 +72,7 @@ impl BookmarkTemplate {
         })
     }
 
-    /// The object of a bookmark.
+    /// Returns the object of a bookmark.
     pub fn object(&self, resource_version: impl Display, initial_events_end: bool) -> Vec<u8> {
         let version = format!("\"resourceVersion\":\"{resource_version}\"");
         let annotations = self.annotations_member(initial_events_end);
@@ -91,7 +95,7 @@ impl BookmarkTemplate {
         .concat()
     }
 
-    /// `"annotations":{…}`, if there are any.
+    /// Returns `"annotations":{…}`, if there are any annotations.
     fn annotations_member(&self, initial_events_end: bool) -> Option<Vec<u8>> {
         let mut all: Vec<(&[u8], &[u8])> = self
             .annotations
@@ -110,7 +114,7 @@ impl BookmarkTemplate {
         (!members.is_empty()).then(|| [b"\"annotations\":{", &members[..], b"}"].concat())
     }
 
-    /// The whole event.
+    /// Returns the whole event.
     pub fn frame(&self, resource_version: impl Display, initial_events_end: bool) -> Bytes {
         watch_frame(
             EventType::Bookmark,
@@ -123,7 +127,7 @@ impl BookmarkTemplate {
 mod tests {
     use super::*;
 
-    /// Bookmarks of kube-apiserver 1.36.
+    /// The events are bookmarks of kube-apiserver 1.36.
     #[test]
     fn learnt_bookmarks_come_out_as_they_were() {
         for (plain, end) in [

@@ -1,55 +1,60 @@
-//! gzip from parts that are deflated apart (RFC 1951, RFC 1952).
+//! Joins parts that were compressed separately into one gzip member (RFC 1951,
+//! RFC 1952).
 //!
 //! A gzip member is a header, a sequence of deflate blocks, a checksum and a
 //! length. Blocks that end on a byte boundary and refer to nothing before them
-//! can stand in any member at any place: a list is stitched of those of its
-//! leaves, and no byte of it is deflated again.
+//! can stand anywhere in any member. A list is joined from the blocks of its
+//! leaves, and none of its bytes are compressed again.
 
 use flate2::{Compress, Compression, Crc, FlushCompress};
 
-/// kube-apiserver compresses at level 1 of Go's `compress/gzip`, and its pods
-/// become 6.3% of their JSON. zlib-ng at this level makes 4.0% of them in a
-/// ninth of the CPU time; at 1 it makes 7.6%, at 6 3.7% in a third more time.
+/// The compression level. kube-apiserver compresses at level 1 of Go's
+/// `compress/gzip`, which reduces its pods to 6.3% of their JSON. zlib-ng at
+/// this level reduces them to 4.0% in a ninth of the CPU time; at level 1 to
+/// 7.6%, and at level 6 to 3.7% in a third more time.
 const LEVEL: u32 = 4;
 
-/// What Go's writer puts before the blocks at level 1: no name, no time,
-/// "fastest", unknown system.
+/// The header that Go's writer writes at level 1: no name, no time, "fastest",
+/// unknown system.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
 
-/// The last block of a member, empty: stored, with the final bit.
+/// The last block of a member. It is a stored block without content that has
+/// the final bit.
 const LAST: [u8; 5] = [1, 0, 0, 0xff, 0xff];
 
-/// The longest stored block.
+/// The most bytes of a stored block.
 const STORED_MAX: usize = 0xffff;
 
-/// What the output of a run is first expected to be of its input: a sixteenth.
+/// The first estimate of a run's compressed size is a sixteenth of its input,
+/// as a shift.
 const EXPECTED_SHIFT: u32 = 4;
-/// How much output grows by at least.
+/// The least number of bytes by which the output buffer grows.
 const GROWTH: usize = 4 << 10;
 
-/// A run of bytes as deflate blocks that end on a byte boundary and refer to
+/// Compressed bytes: deflate blocks that end on a byte boundary and refer to
 /// nothing before them.
 #[derive(Debug)]
 pub struct Run {
     blocks: Box<[u8]>,
-    /// Of the bytes as they were, and how many.
+    /// The checksum and the length of the uncompressed bytes.
     crc: Crc,
 }
 
 impl Run {
-    /// Bytes it holds.
+    /// Returns the number of compressed bytes.
     pub fn size(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Bytes it was made of. More than a `u32` counts are in no leaf.
+    /// Returns the number of uncompressed bytes. No leaf has more than fit a
+    /// `u32`.
     pub fn length(&self) -> usize {
         usize::try_from(self.crc.amount()).unwrap_or(usize::MAX)
     }
 }
 
-/// Makes [`Run`]s, one after the other: its tables, some hundred KB, are made
-/// once.
+/// Makes [`Run`]s, one after the other. Its tables, some hundred KB, are
+/// allocated once.
 #[derive(Debug)]
 pub struct Deflater {
     compress: Compress,
@@ -63,9 +68,10 @@ impl Default for Deflater {
 }
 
 impl Deflater {
-    /// All parts as one run of `length` bytes, which is only a hint.
+    /// Compresses all parts into one run. `length` is an estimate of their
+    /// total length.
     ///
-    /// `None` if the compressor fails, which it has no reason to.
+    /// The result is `None` if the compressor fails, which is not expected.
     pub fn run<B: AsRef<[u8]>>(
         &mut self,
         parts: impl IntoIterator<Item = B>,
@@ -97,13 +103,13 @@ impl Deflater {
         Some(())
     }
 
-    /// Ends the last block, and the byte it ends in by an empty stored one.
+    /// Ends the last block and fills its last byte with an empty stored block.
     fn flush(&mut self, out: &mut Vec<u8>) -> Option<()> {
         loop {
             reserve(out);
             let sync = FlushCompress::Sync;
             self.compress.compress_vec(&[], out, sync).ok()?;
-            // All is out when not all of the space was needed.
+            // If space is left, all output has been written.
             if out.len() < out.capacity() {
                 return Some(());
             }
@@ -111,14 +117,15 @@ impl Deflater {
     }
 }
 
-/// The compressor writes only where there is space.
+/// Makes space: the compressor writes only where there is some.
 fn reserve(out: &mut Vec<u8>) {
     if out.len() == out.capacity() {
         out.reserve(GROWTH);
     }
 }
 
-/// The parts as a gzip member of their own. `None` as for a [`Run`].
+/// Compresses the parts into a complete gzip member. The result is `None` if
+/// the compressor fails.
 pub fn gzip<B: AsRef<[u8]>>(parts: &[B]) -> Option<Vec<u8>> {
     let length = parts.iter().map(|part| part.as_ref().len()).sum();
     let run = Deflater::default().run(parts, length)?;
@@ -130,7 +137,7 @@ pub fn gzip<B: AsRef<[u8]>>(parts: &[B]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A gzip member being written, in order, to where the closure puts it.
+/// A gzip member that is written piece by piece, in order, to the closure.
 pub struct Member<W: FnMut(&[u8])> {
     write: W,
     crc: Crc,
@@ -143,7 +150,7 @@ impl<W: FnMut(&[u8])> Member<W> {
         Self { write, crc }
     }
 
-    /// Bytes as they are: for few of them.
+    /// Writes the bytes uncompressed. This is meant for short pieces.
     pub fn stored(&mut self, bytes: &[u8]) {
         for block in bytes.chunks(STORED_MAX) {
             let length = block.len() as u16;
@@ -163,7 +170,7 @@ impl<W: FnMut(&[u8])> Member<W> {
     pub fn end(mut self) {
         (self.write)(&LAST);
         (self.write)(&self.crc.sum().to_le_bytes());
-        // Modulo 2^32, as the format has it.
+        // The format has the length modulo 2^32.
         (self.write)(&self.crc.amount().to_le_bytes());
     }
 }
@@ -177,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// What a member is made of.
+    /// A part of a member.
     #[derive(Clone, Debug)]
     enum Piece {
         Stored(Vec<u8>),
@@ -207,7 +214,8 @@ mod tests {
         out
     }
 
-    /// Exactly one member, its checksum right, and nothing after it.
+    /// Decompresses exactly one member. Asserts that its checksum is right and
+    /// that nothing follows it.
     fn decoded(gzip: &[u8]) -> Vec<u8> {
         let mut decoder = GzDecoder::new(gzip);
         let mut plain = Vec::new();
@@ -234,7 +242,7 @@ mod tests {
             vec![run(Vec::new()), Piece::Run(Vec::new())],
             vec![Piece::Stored(noise(0xffff)), Piece::Stored(noise(0x10000))],
             vec![run(noise(1_000_000)), run(b"x".repeat(3_000_000))],
-            // The same again must not be taken from the run before.
+            // An equal run must not refer to the run before it.
             vec![run(b"abcabcabc".repeat(9)), run(b"abcabcabc".repeat(9))],
             vec![Piece::Run(vec![b"ab".to_vec(); 70_000]), run(noise(1))],
         ] {
@@ -243,7 +251,7 @@ mod tests {
         }
     }
 
-    /// A run stands at any place of any member.
+    /// A run can stand anywhere in any member.
     #[test]
     fn runs_are_movable() {
         let mut deflater = Deflater::default();
@@ -262,7 +270,8 @@ mod tests {
         }
     }
 
-    /// `compress/gzip` of Go 1.26, level 1, nothing written.
+    /// The header is that of Go 1.26's `compress/gzip` at level 1 with nothing
+    /// written.
     #[test]
     fn begins_as_gos_writer_does() {
         let go = b"\x1f\x8b\x08\0\0\0\0\0\x04\xff\x01\0\0\xff\xff\0\0\0\0\0\0\0\0";

@@ -1,4 +1,4 @@
-//! An object's bytes in one encoding made from those in another.
+//! Converts an object's bytes from one encoding to another.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::{Envelope, Form};
 use crate::api::protobuf_wire::put_prefix;
 use crate::schema::{Message, Schema};
 
-/// How objects are written. What stands in a list is JSON, or the message
+/// The encoding of objects. A list item is JSON, or the protobuf message
 /// without the `k8s\0` envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
@@ -17,17 +17,17 @@ pub enum Encoding {
     Protobuf,
 }
 
-/// `items` of every list message.
+/// The field number of `items` in every list message.
 const ITEMS: u8 = 2;
 
-/// Bytes that stand before an item of a list, at most.
+/// The most bytes before an item of a list.
 pub const ITEM_PREFIX_MAX: usize = 11;
 
 impl Encoding {
     pub const ALL: [Self; 2] = [Self::Json, Self::Protobuf];
 
-    /// What stands before each item of a list, but before the first one in
-    /// JSON.
+    /// Writes the bytes before an item of a list. In JSON, the first item has
+    /// none.
     pub fn put_item_prefix(self, length: usize, out: &mut BytesMut) {
         match self {
             Self::Json => out.put_u8(b','),
@@ -36,7 +36,7 @@ impl Encoding {
     }
 }
 
-/// The object cannot be written in the encoding.
+/// The reason why the object cannot be written in the encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotEncodable {
     #[error("its kind is not built in")]
@@ -45,7 +45,8 @@ pub enum NotEncodable {
     Transcode(#[from] NotTranscodable),
 }
 
-/// What the schema knows of a kind; nothing, of a kind that is not built in.
+/// The message of a kind in the schema, or nothing for a kind that is not built
+/// in.
 #[derive(Clone, Copy)]
 pub struct Described(Option<&'static Message>);
 
@@ -69,7 +70,8 @@ impl fmt::Debug for Described {
     }
 }
 
-/// It follows from form, apiVersion and kind.
+/// Always equal, since it follows from form, apiVersion and kind, which are
+/// compared too.
 impl PartialEq for Described {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -79,22 +81,21 @@ impl PartialEq for Described {
 impl Eq for Described {}
 
 impl Envelope {
-    /// Whether objects can be had in the encoding, as far as their kind
-    /// decides.
+    /// Tells whether objects of this kind exist in the encoding.
     pub fn writes(&self, encoding: Encoding) -> bool {
         encoding == Encoding::Json || self.described.message().is_some()
     }
 
-    /// A list item in the other of the two encodings.
+    /// Converts a list item to the encoding `to` from the other one.
     pub fn transcoded(&self, item: &[u8], to: Encoding) -> Result<Bytes, NotEncodable> {
         let mut out = Vec::new();
         self.transcode(item, to, &mut out)?;
-        // What was reserved in excess would stay as long as the object.
+        // Unused capacity would be kept as long as the object.
         out.shrink_to_fit();
         Ok(out.into())
     }
 
-    /// The same, appended.
+    /// Does the same as [`Envelope::transcoded`], but appends to `out`.
     pub fn transcode(
         &self,
         item: &[u8],

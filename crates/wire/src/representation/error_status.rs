@@ -1,4 +1,4 @@
-//! A Status in the encoding its client can read.
+//! Encodes a Status for its client.
 
 use bytes::Bytes;
 
@@ -6,14 +6,15 @@ use super::{pretty, yaml};
 use crate::api::{Status, protobuf};
 use crate::negotiation::ErrorEncoding;
 
-/// The body of an error answer, and its Content-Type.
+/// Returns the Content-Type and the body of an error answer.
 pub fn encode_status(status: &Status, encoding: ErrorEncoding) -> (&'static str, Bytes) {
     match encoding {
         ErrorEncoding::Protobuf => (encoding.content_type(), protobuf::encode_status(status)),
         ErrorEncoding::Json => (encoding.content_type(), status.to_json()),
         ErrorEncoding::Yaml => match yaml::from_json(&status.to_json()) {
             Ok(yaml) => (encoding.content_type(), yaml.into()),
-            // A text that upstream could not write either. JSON is YAML, too.
+            // Upstream could not write such a text as YAML either. JSON is also
+            // valid YAML.
             Err(yaml::NotExact) => (ErrorEncoding::Json.content_type(), status.to_json()),
         },
         ErrorEncoding::IndentedJson => (

@@ -1,9 +1,10 @@
-//! What stands around an object's bytes: a list, a single answer, a watch event.
+//! The JSON around an object's bytes: a list, a single answer, a watch event.
 //!
 //! kube-apiserver writes JSON in one of two forms. Built-in kinds are Go
 //! structs: `kind` and `apiVersion` come first, and the items of a list have
-//! neither. Custom resources are maps: keys are sorted, and items carry both.
-//! The stored bytes of an object are its *fragment*: what stands in a list.
+//! neither. Custom resources are maps: keys are sorted, and items have both.
+//! The stored bytes of an object are its *fragment*: its bytes as an item of a
+//! list.
 
 use std::fmt;
 
@@ -16,15 +17,15 @@ use crate::api::go_json;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// Go structs.
+    /// The form of Go structs.
     Struct,
-    /// Go maps.
+    /// The form of Go maps.
     Map,
 }
 
 impl Form {
-    /// The form of an object or list by its first key. List items of the struct
-    /// form have no telling key, except that they start with `metadata`.
+    /// Detects the form of an object or list from its first key. A list item in
+    /// the struct form is detected by its first key `metadata`.
     pub fn detect(json: &[u8]) -> Option<Self> {
         let first = scan::members(json).next()?.ok()?;
         match first.key {
@@ -35,15 +36,15 @@ impl Form {
     }
 }
 
-/// `metadata` of a list.
+/// The `metadata` of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListMeta {
     pub resource_version: String,
     /// Empty on the last page.
     pub continue_token: String,
     pub remaining_item_count: Option<i64>,
-    /// The selector of a list that is a shard; empty for others. Lists in the
-    /// map form have none.
+    /// The selector of a list that is a shard, empty for other lists. Lists in
+    /// the map form have none.
     pub shard_selector: String,
 }
 
@@ -55,7 +56,8 @@ impl ListMeta {
         }
     }
 
-    /// As a JSON object. The map form always has `continue`, empty or not.
+    /// Returns the JSON object. In the map form it always contains `continue`,
+    /// even if empty.
     pub fn to_json(&self, form: Form) -> String {
         let rv = quoted(&self.resource_version);
         let token = quoted(&self.continue_token);
@@ -109,7 +111,7 @@ impl EventType {
         }
     }
 
-    /// What stands in a frame before the object.
+    /// Returns the bytes of a frame before the object.
     fn frame_prefix(self) -> &'static [u8] {
         match self {
             Self::Added => br#"{"type":"ADDED","object":"#,
@@ -121,7 +123,7 @@ impl EventType {
     }
 }
 
-/// A watch event around a whole object.
+/// Returns a watch event with a whole object.
 pub fn watch_frame(event: EventType, object: &[u8]) -> Bytes {
     let object = object.trim_ascii_end();
     let mut out = BytesMut::with_capacity(object.len().saturating_add(32));
@@ -139,10 +141,11 @@ pub struct Envelope {
     pub api_version: String,
     pub kind: String,
     pub list_kind: String,
-    /// `{"kind":"Pod","apiVersion":"v1",` for the struct form.
+    /// The beginning of an object in the struct form:
+    /// `{"kind":"Pod","apiVersion":"v1",`.
     type_prefix: Bytes,
     pub(super) described: Described,
-    /// As protobuf names them.
+    /// The types in the protobuf encoding.
     object_type: Type,
     list_type: Type,
 }
@@ -162,8 +165,8 @@ impl Envelope {
         }
     }
 
-    /// What a whole object is in a list. Copies in the struct form; `None` if
-    /// the bytes are no such object.
+    /// Returns the fragment of a whole object. The struct form needs a copy.
+    /// The result is `None` if the bytes are not an object of this kind.
     pub fn fragment(&self, object: &Bytes) -> Option<Bytes> {
         let object = object.slice(..object.trim_ascii_end().len());
         match self.form {
@@ -175,16 +178,18 @@ impl Envelope {
                     out.extend_from_slice(rest);
                     Some(out.freeze())
                 }
-                // A fragment already: the first key is `metadata`.
+                // If the first key is `metadata`, the bytes already are a
+                // fragment.
                 None => object.starts_with(b"{\"metadata\":").then_some(object),
             },
         }
     }
 
-    /// The pieces of a whole object, without the newline that ends an answer.
-    /// None of them is a copy.
+    /// Returns the two parts of a whole object, without the newline that ends
+    /// an answer. Nothing is copied.
     pub(crate) fn object_parts(&self, fragment: &Bytes) -> [Bytes; 2] {
-        // Some servers put kind and apiVersion into items of the struct form.
+        // Some servers write kind and apiVersion into list items of the struct
+        // form.
         if self.form == Form::Map || !fragment.starts_with(b"{\"metadata\":") {
             return [Bytes::new(), fragment.clone()];
         }
@@ -196,7 +201,7 @@ impl Envelope {
         [&prefix[..], &rest[..], b"\n"].concat().into()
     }
 
-    /// The body of a GET.
+    /// Returns the body of a GET.
     pub fn answer(&self, encoding: Encoding, item: &Bytes) -> Bytes {
         match encoding {
             Encoding::Json => self.single(item),
@@ -204,8 +209,8 @@ impl Envelope {
         }
     }
 
-    /// What stands before and after the items of a list, which together have
-    /// this length.
+    /// Returns the bytes before and after the items of a list. `items` is the
+    /// total length of the items.
     pub fn list(&self, encoding: Encoding, meta: &ListMeta, items: usize) -> (Bytes, Bytes) {
         match encoding {
             Encoding::Json => (self.list_prefix(meta), self.list_suffix(meta)),
@@ -238,7 +243,7 @@ impl Envelope {
         out.extend_from_slice(b"}\n");
     }
 
-    /// What stands before the first item of a list.
+    /// Returns the bytes before the first item of a list.
     fn list_prefix(&self, meta: &ListMeta) -> Bytes {
         let api_version = quoted(&self.api_version);
         match self.form {
@@ -252,7 +257,7 @@ impl Envelope {
         .into()
     }
 
-    /// What stands after the last item of a list.
+    /// Returns the bytes after the last item of a list.
     fn list_suffix(&self, meta: &ListMeta) -> Bytes {
         match self.form {
             Form::Struct => Bytes::from_static(b"]}\n"),
@@ -266,7 +271,7 @@ impl Envelope {
     }
 }
 
-/// A whole object in the struct form, made of what stands in a list.
+/// Returns a whole object in the struct form from a list item.
 pub fn with_type(api_version: &str, kind: &str, item: &[u8]) -> Bytes {
     let members = type_members(api_version, kind);
     match item.strip_prefix(b"{") {
@@ -275,13 +280,13 @@ pub fn with_type(api_version: &str, kind: &str, item: &[u8]) -> Bytes {
     }
 }
 
-/// `{"kind":"Pod","apiVersion":"v1"`
+/// Returns `{"kind":"Pod","apiVersion":"v1"`.
 fn type_members(api_version: &str, kind: &str) -> String {
     let (kind, api_version) = (quoted(kind), quoted(api_version));
     format!("{{\"kind\":{kind},\"apiVersion\":{api_version}")
 }
 
-/// A JSON string as Go writes it.
+/// Returns a JSON string as Go writes it.
 fn quoted(text: &str) -> String {
     String::from_utf8(go_json::to_vec(text)).unwrap_or_default()
 }
@@ -341,7 +346,7 @@ mod tests {
         );
     }
 
-    /// The bytes are kube-apiserver's.
+    /// The expected bytes are kube-apiserver's.
     #[test]
     fn lists() {
         let last = ListMeta::at(218);

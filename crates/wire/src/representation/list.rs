@@ -1,5 +1,4 @@
-//! A list as a server answers it, taken apart: its metadata, and the bytes of
-//! each item.
+//! Splits a server's list into its metadata and the bytes of each item.
 
 use std::fmt;
 
@@ -13,14 +12,14 @@ use crate::api::protobuf_wire::{Fields, Value};
 
 #[derive(Debug, Default)]
 pub struct List<'a> {
-    /// Empty if the list does not say it; likewise the version.
+    /// The kind. It is empty if the list has none, and so is the version.
     pub kind: String,
     pub api_version: String,
-    /// As written; empty if there is none.
+    /// The resourceVersion as written, empty if there is none.
     pub resource_version: String,
     /// Empty on the last page.
     pub continue_token: String,
-    /// As they stand in the list.
+    /// The bytes of the items in the list.
     pub items: Vec<&'a [u8]>,
 }
 
@@ -33,7 +32,7 @@ pub enum NotAList {
 }
 
 impl<'a> List<'a> {
-    /// A list of more than `most` items is refused.
+    /// Parses a list. A list of more than `most` items is refused.
     pub fn parse(encoding: Encoding, body: &'a [u8], most: usize) -> Result<Self, NotAList> {
         match encoding {
             Encoding::Json => Ok(Self::from_json(body, most)?),
@@ -41,7 +40,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// The same of a list in JSON.
+    /// Parses a list in JSON. A list of more than `most` items is refused.
     pub fn from_json(body: &'a [u8], most: usize) -> Result<Self, serde_json::Error> {
         let mut parser = serde_json::Deserializer::from_slice(body);
         let list = parser.deserialize_map(ListVisitor { most })?;
@@ -78,7 +77,7 @@ impl<'a> List<'a> {
                     ));
                 }
                 (2, Value::Bytes(item)) => list.items.push(item),
-                // Of a newer server, or cut off.
+                // A field of a newer server, or a truncated list.
                 _ => return Err(NotAList::Protobuf("a list with more than items")),
             }
         }
@@ -131,7 +130,7 @@ impl<'de> Visitor<'de> for ListVisitor {
     }
 }
 
-/// The items of a list, or null.
+/// Deserializes the items of a list, or null.
 struct Items {
     most: usize,
 }

@@ -1,5 +1,5 @@
-//! The same object in the shapes clients ask for: list and single envelopes,
-//! watch frames, indented JSON, Tables and PartialObjectMetadata.
+//! The representations of an object that clients ask for: lists and single
+//! answers, watch frames, indented JSON, Tables and PartialObjectMetadata.
 
 mod bookmark_template;
 pub mod deflate;

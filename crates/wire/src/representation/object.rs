@@ -1,7 +1,7 @@
-//! One built-in object in every shape an API server answers with.
+//! One built-in object in every representation that an API server has.
 //!
-//! It is the short way for whoever has a single object. A server that answers
-//! many requests keeps an [`Envelope`] for each resource and the bytes of its
+//! This is the simple interface for a single object. A server that answers many
+//! requests keeps an [`Envelope`] for each resource and the bytes of its
 //! objects, and joins them without transcoding.
 
 use bytes::Bytes;
@@ -15,7 +15,8 @@ use super::{
 use crate::api::{GroupVersion, GroupVersionResource};
 use crate::negotiation::MetaVersion;
 
-/// Why bytes cannot be read as an object, or an object not be shown.
+/// The reason why bytes cannot be read as an object, or an object cannot be
+/// shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
     #[error("the bytes have no `k8s` envelope, or no kind and apiVersion")]
@@ -32,20 +33,20 @@ pub enum ObjectError {
 #[derive(Clone, Debug)]
 pub struct BuiltInObject {
     envelope: Envelope,
-    /// The object as it stands in a list of JSON: without kind and apiVersion.
+    /// The JSON of the object as a list item: without kind and apiVersion.
     item: Bytes,
 }
 
 impl BuiltInObject {
-    /// Reads what a server sends as `application/vnd.kubernetes.protobuf`, and
-    /// what etcd holds.
+    /// Reads the `application/vnd.kubernetes.protobuf` of a server, or a value
+    /// from etcd.
     pub fn from_protobuf(bytes: &[u8]) -> Result<Self, ObjectError> {
         let answer = Answer::parse(bytes).ok_or(ObjectError::NoKind)?;
         Self::from_message(answer.api_version, answer.kind, answer.message)
     }
 
-    /// Reads JSON with its members in any order. They are put into the order of
-    /// the API server.
+    /// Reads JSON with its members in any order. They are put into the API
+    /// server's order.
     pub fn from_json(json: &[u8]) -> Result<Self, ObjectError> {
         let text = |key| scan::text_at(json, &[key]).ok_or(ObjectError::NoKind);
         let (api_version, kind) = (text("apiVersion")?, text("kind")?);
@@ -67,19 +68,19 @@ impl BuiltInObject {
         &self.envelope.kind
     }
 
-    /// The body of a GET in JSON, which ends with a newline.
+    /// Returns the body of a GET in JSON. It ends with a newline.
     pub fn to_json(&self) -> Bytes {
         self.envelope.answer(Encoding::Json, &self.item)
     }
 
-    /// The body of a GET in protobuf.
+    /// Returns the body of a GET in protobuf.
     pub fn to_protobuf(&self) -> Result<Bytes, ObjectError> {
         let message = self.envelope.transcoded(&self.item, Encoding::Protobuf)?;
         Ok(self.envelope.answer(Encoding::Protobuf, &message))
     }
 
-    /// The Table that `kubectl get` asks for. `resource` is the plural name of
-    /// the kind (`pods`); ages count until `now`.
+    /// Returns the Table that `kubectl get` asks for. `resource` is the plural
+    /// name of the kind (`pods`). Ages are computed for the time `now`.
     pub fn to_table(
         &self,
         resource: &str,
@@ -92,7 +93,7 @@ impl BuiltInObject {
         Ok(printer.single(&self.item, &self.envelope, options, now)?)
     }
 
-    /// PartialObjectMetadata as JSON, without a newline at its end.
+    /// Returns PartialObjectMetadata as JSON, without a newline at its end.
     pub fn to_partial_object_metadata(&self) -> Result<Bytes, ObjectError> {
         partial_object_metadata::object(&self.item, &self.envelope, MetaVersion::V1)
             .ok_or(ObjectError::Metadata)

@@ -1,12 +1,13 @@
-//! PartialObjectMetadata: an object of which only the metadata is told.
+//! PartialObjectMetadata: an object reduced to its metadata.
 //!
-//! It is a Go struct whatever the object was. Built-in kinds have their
-//! metadata in that form already and it is spliced; the sorted metadata of a
-//! custom resource is put into the struct's order.
+//! It is a Go struct whatever the object's form is. The metadata of built-in
+//! kinds already has that form and is spliced. The sorted metadata of a custom
+//! resource is put into the struct's order.
 //!
-//! The API server makes it from its internal object. A few kinds keep a field
-//! of the internal object in an annotation of the versioned one
-//! (kubernetes `pkg/apis/*/v1/conversion.go`): that annotation is not in it.
+//! The API server makes PartialObjectMetadata from its internal object. A few
+//! kinds keep a field of the internal object in an annotation of the versioned
+//! object (kubernetes `pkg/apis/*/v1/conversion.go`). PartialObjectMetadata
+//! does not contain that annotation.
 
 use bytes::{Bytes, BytesMut};
 
@@ -16,11 +17,11 @@ use crate::api::protobuf_wire::{Fields, Value};
 use crate::negotiation::MetaVersion;
 use crate::schema::Schema;
 
-/// `metadata` of every object's message.
+/// The field number of `metadata` in every object's message.
 const METADATA: u64 = 1;
 
-/// `metav1.ObjectMeta`, in order. Strings, lists, maps and the generation are
-/// left out when empty; the grace period is a pointer and is not.
+/// The fields of `metav1.ObjectMeta`, in order. Strings, lists, maps and the
+/// generation are omitted when empty. The grace period is a pointer and is not.
 pub const OBJECT_META: [&str; 15] = [
     "name",
     "generateName",
@@ -39,7 +40,7 @@ pub const OBJECT_META: [&str; 15] = [
     "managedFields",
 ];
 
-/// `metav1.OwnerReference`, in order.
+/// The fields of `metav1.OwnerReference`, in order.
 pub const OWNER_REFERENCE: [&str; 6] = [
     "apiVersion",
     "kind",
@@ -49,7 +50,7 @@ pub const OWNER_REFERENCE: [&str; 6] = [
     "blockOwnerDeletion",
 ];
 
-/// `metav1.ManagedFieldsEntry`, in order.
+/// The fields of `metav1.ManagedFieldsEntry`, in order.
 pub const MANAGED_FIELDS_ENTRY: [&str; 7] = [
     "manager",
     "operation",
@@ -60,7 +61,7 @@ pub const MANAGED_FIELDS_ENTRY: [&str; 7] = [
     "subresource",
 ];
 
-/// Annotations that only the versioned object has.
+/// Returns the annotations that only the versioned object has.
 fn conversion_annotations(envelope: &Envelope) -> &'static [&'static str] {
     match (envelope.api_version.as_str(), envelope.kind.as_str()) {
         ("apps/v1", "DaemonSet") => &["deprecated.daemonset.template.generation"],
@@ -75,23 +76,24 @@ fn conversion_annotations(envelope: &Envelope) -> &'static [&'static str] {
     }
 }
 
-/// Whether some annotations of an object are not in its PartialObjectMetadata.
+/// Tells whether PartialObjectMetadata lacks some annotations of an object.
 pub(crate) fn hides_annotations(envelope: &Envelope) -> bool {
     !conversion_annotations(envelope).is_empty()
 }
 
-/// The metadata of an object as PartialObjectMetadata tells it. Worth keeping
-/// with the object, wherever its bytes go.
+/// The metadata of an object as PartialObjectMetadata shows it. It is worth
+/// keeping with the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Metadata {
-    /// As it stands in the object's JSON: from here to there.
+    /// A range of the object's JSON: start and end.
     At(u32, u32),
-    /// Written anew.
+    /// Bytes that were written anew.
     Made(Box<[u8]>),
 }
 
 impl Metadata {
-    /// `None` if it holds what we do not know.
+    /// Finds the metadata in an object's JSON. The result is `None` if it
+    /// contains an unknown field.
     pub fn find(json: &[u8], envelope: &Envelope) -> Option<Self> {
         let span = scan::find(json, &["metadata"])?;
         let metadata = json.get(span.clone())?;
@@ -109,7 +111,8 @@ impl Metadata {
         Some(Self::Made(Box::from(&out[..])))
     }
 
-    /// From the protobuf of a list item, of which no more is read.
+    /// Makes the metadata from the protobuf of a list item. Nothing else of the
+    /// item is read.
     pub fn of_message(item: &[u8], envelope: &Envelope) -> Option<Self> {
         let (METADATA, Value::Bytes(message)) = Fields::new(item).next()?.ok()? else {
             return None;
@@ -126,8 +129,8 @@ impl Metadata {
         Some(Self::Made(Box::from(&out[..])))
     }
 
-    /// Of the object whose JSON this is, which is not asked for where the
-    /// metadata was made.
+    /// Returns the bytes of the metadata. `json` is the JSON of the object; it
+    /// is used only for [`Metadata::At`].
     pub fn bytes<'a>(&'a self, json: &'a [u8]) -> &'a [u8] {
         match self {
             Self::At(start, end) => json.get(*start as usize..*end as usize).unwrap_or_default(),
@@ -139,7 +142,7 @@ impl Metadata {
         matches!(self, Self::At(..))
     }
 
-    /// Bytes it holds on to.
+    /// Returns the number of bytes that the value takes.
     pub fn size(&self) -> usize {
         let made = match self {
             Self::At(..) => 0,
@@ -148,8 +151,8 @@ impl Metadata {
         size_of::<Self>().saturating_add(made)
     }
 
-    /// The object around its metadata, without a newline: a row of a Table, an
-    /// item of a list, the object of an event.
+    /// Returns the parts of the PartialObjectMetadata, without a newline: a row
+    /// of a Table, an item of a list, or the object of an event.
     pub fn object<'a>(&'a self, json: &'a [u8], version: MetaVersion) -> [&'a [u8]; 3] {
         [object_prefix(version), self.bytes(json), b"}"]
     }
@@ -166,15 +169,15 @@ fn object_prefix(version: MetaVersion) -> &'static [u8] {
     }
 }
 
-/// The object, without a newline. `None` if its metadata holds what we do not
-/// know.
+/// Returns the PartialObjectMetadata, without a newline. The result is `None`
+/// if the metadata contains an unknown field.
 pub fn object(json: &[u8], envelope: &Envelope, version: MetaVersion) -> Option<Bytes> {
     let metadata = Metadata::find(json, envelope)?;
     Some(metadata.object(json, version).concat().into())
 }
 
-/// What stands before the first item of a PartialObjectMetadataList; nothing
-/// if there are no items, whose list is `null` then.
+/// Returns the bytes before the first item of a PartialObjectMetadataList. A
+/// list without items has `null` instead of an array.
 pub fn list_prefix(meta: &ListMeta, version: MetaVersion, empty: bool) -> Bytes {
     format!(
         "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"{}\",\"metadata\":{},\"items\":{}",
@@ -185,12 +188,13 @@ pub fn list_prefix(meta: &ListMeta, version: MetaVersion, empty: bool) -> Bytes 
     .into()
 }
 
-/// What stands after the last item.
+/// Returns the bytes after the last item.
 pub fn list_suffix(empty: bool) -> Bytes {
     Bytes::from_static(if empty { b"}\n" } else { b"]}\n" })
 }
 
-/// The metadata without some of its annotations, and without any if none stays.
+/// Writes the metadata without the annotations `hidden`. If no annotation
+/// remains, the member is left out.
 fn splice_without(metadata: &[u8], hidden: &[&str], out: &mut BytesMut) -> Option<()> {
     let Some(span) = scan::find(metadata, &["annotations"]) else {
         out.extend_from_slice(metadata);
@@ -219,8 +223,8 @@ fn splice_without(metadata: &[u8], hidden: &[&str], out: &mut BytesMut) -> Optio
     Some(())
 }
 
-/// The members of a map-form object in the order of `fields`. `None` if there
-/// are others.
+/// Writes the members of an object in the map form in the order of `fields`.
+/// The result is `None` if there are other members.
 fn reorder(json: &[u8], fields: &[&str], out: &mut BytesMut) -> Option<()> {
     let members: Vec<_> = scan::members(json).collect::<Result<_, _>>().ok()?;
     if members
@@ -240,7 +244,7 @@ fn reorder(json: &[u8], fields: &[&str], out: &mut BytesMut) -> Option<()> {
             b"0" => *field == "generation",
             _ => false,
         };
-        // Of these structs only owner references write empty strings.
+        // Of these structs, only owner references keep empty strings.
         if empty && (fields != OWNER_REFERENCE || member.value == b"null") {
             continue;
         }

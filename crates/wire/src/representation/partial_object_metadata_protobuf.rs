@@ -8,11 +8,11 @@ use crate::api::protobuf_wire::{Fields, Value, field_len};
 use crate::negotiation::MetaVersion;
 use crate::schema::Schema;
 
-/// `metadata` of every object, and of PartialObjectMetadata.
+/// The field number of `metadata` in every object and in PartialObjectMetadata.
 const METADATA: u64 = 1;
 
-/// The message of an object as it stands in a list. `None` if its metadata
-/// holds what we do not know.
+/// Returns the message for a list item. The result is `None` if the metadata
+/// contains an unknown field.
 pub fn of(
     encoding: Encoding,
     item: &Bytes,
@@ -20,7 +20,7 @@ pub fn of(
     version: MetaVersion,
 ) -> Option<Bytes> {
     if encoding == Encoding::Protobuf && !partial_object_metadata::hides_annotations(envelope) {
-        // The one field that both messages have.
+        // `metadata` is the one field that both messages have.
         return match Fields::new(item).next()?.ok()? {
             (METADATA, Value::Bytes(metadata)) => Some(item.slice(..field_len(metadata.len()))),
             _ => None,

@@ -1,22 +1,24 @@
-//! Indented JSON, as Go's `json.Indent` makes it with two spaces: what curl and
-//! browsers get by default. No newline at the end.
+//! Indented JSON, as Go's `json.Indent` writes it with two spaces. curl and
+//! browsers get it by default. There is no newline at the end.
 
 const INDENT: &[u8] = b"  ";
 
-/// Indents compact JSON. The bytes must be valid JSON; strings pass untouched.
+/// Indents compact JSON. The bytes must be valid JSON; strings stay unchanged.
 pub fn indent(json: &[u8]) -> Vec<u8> {
     indent_within(json, usize::MAX).unwrap_or_default()
 }
 
-/// The same, `None` if that has more bytes than `most`: what is nested deeply
-/// grows with the square of its length.
+/// Does the same as [`indent`], but returns `None` if the result has more than
+/// `most` bytes: the result can grow with the square of the input's length if
+/// the input is nested deeply.
 pub fn indent_within(json: &[u8], most: usize) -> Option<Vec<u8>> {
     let json = json.trim_ascii();
     let mut out = Vec::with_capacity(json.len().saturating_mul(2).min(most));
     let mut depth = 0usize;
     let mut in_string = false;
     let mut escaped = false;
-    // An opening bracket waits for what follows: empty pairs stay together.
+    // True after an opening bracket. The line break waits for the next byte,
+    // since empty pairs stay together.
     let mut opened = false;
     for &c in json {
         if out.len() > most {
@@ -86,7 +88,7 @@ mod tests {
         assert_eq!(indent_within(json, length - 1), None);
     }
 
-    /// Nothing of it is recursive, and what it makes has a bound.
+    /// Indenting does not recurse, and the size of its result is limited.
     #[test]
     fn depth_costs_no_stack_and_no_more_than_is_wanted() {
         let deep = ["[".repeat(1_000_000), "]".repeat(1_000_000)].concat();

@@ -1,8 +1,8 @@
-//! What stands around protobuf messages: a list, a single answer, a watch event.
+//! The protobuf around messages: a list, a single answer, a watch event.
 //!
-//! Every answer is a `runtime.Unknown` after the bytes `k8s\0`; a watch is a
-//! sequence of `meta.v1.WatchEvent`s, each after its length in four bytes, whose
-//! objects are such answers again (k8s.io/apimachinery
+//! Every answer is a `runtime.Unknown` after the bytes `k8s\0`. A watch is a
+//! sequence of `meta.v1.WatchEvent`s, each after its length in four bytes;
+//! their objects are again such answers (k8s.io/apimachinery
 //! `runtime/serializer/protobuf`).
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -11,13 +11,13 @@ use super::{EventType, ListMeta};
 use crate::api::protobuf::MAGIC;
 use crate::api::protobuf_wire::{Fields, Value, field_len, put_bytes, put_prefix, put_varint};
 
-/// Of `runtime.Unknown`.
+/// Field numbers of `runtime.Unknown`.
 const TYPE_META: u8 = 1;
 const RAW: u8 = 2;
-/// Empty `contentEncoding` and `contentType`: Go writes them.
+/// Empty `contentEncoding` and `contentType`, which Go writes too.
 const END: &[u8] = &[0x1a, 0, 0x22, 0];
 
-/// A kind, as an answer names it.
+/// A kind with its apiVersion, as the first bytes of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type(Bytes);
 
@@ -31,19 +31,19 @@ impl Type {
         Self(out.freeze())
     }
 
-    /// Bytes of an answer with a message of this length.
+    /// Returns the length of an answer with a message of the length `message`.
     fn answer_len(&self, message: usize) -> usize {
         let around = self.0.len().saturating_add(END.len());
         field_len(message).saturating_add(around)
     }
 
-    /// What stands before a message of this length.
+    /// Writes the bytes before a message of this length.
     fn put_start(&self, length: usize, out: &mut BytesMut) {
         out.put_slice(&self.0);
         put_prefix(RAW, length, out);
     }
 
-    /// The body of a GET.
+    /// Returns the body of a GET.
     pub fn answer(&self, message: &[u8]) -> Bytes {
         let mut out = BytesMut::with_capacity(self.answer_len(message.len()));
         self.put_start(message.len(), &mut out);
@@ -52,8 +52,8 @@ impl Type {
         out.freeze()
     }
 
-    /// What stands before the items of a list that together have this length,
-    /// keys and lengths included, and after them.
+    /// Returns the bytes before and after the items of a list. `items` is the
+    /// total length of the items with their keys and lengths.
     pub fn list(&self, meta: &ListMeta, items: usize) -> (Bytes, Bytes) {
         let mut metadata = BytesMut::new();
         put_list_meta(meta, &mut metadata);
@@ -64,14 +64,14 @@ impl Type {
         (out.freeze(), Bytes::from_static(END))
     }
 
-    /// A frame of a watch.
+    /// Appends a frame of a watch.
     pub(crate) fn put_watch_frame(&self, event: EventType, message: &[u8], out: &mut BytesMut) {
         let kind = event.as_str().as_bytes();
         let answer = self.answer_len(message.len());
         let object = field_len(answer);
         let length = field_len(kind.len()).saturating_add(field_len(object));
         out.reserve(length.saturating_add(4));
-        // A longer one is beyond what any client takes.
+        // No client accepts a longer frame.
         out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
         put_bytes(1, kind, out);
         put_prefix(2, object, out);
@@ -88,7 +88,7 @@ impl Type {
     }
 }
 
-/// A `runtime.Unknown` taken apart.
+/// The parts of a `runtime.Unknown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<'a> {
     pub api_version: &'a str,
@@ -97,7 +97,8 @@ pub struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// `None` if the bytes are none, or are encoded once more.
+    /// Splits a `runtime.Unknown`. The result is `None` if the bytes are
+    /// something else, or if they have another encoding inside.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (mut api_version, mut kind, mut message) = ("", "", None);
         for field in Fields::new(bytes.strip_prefix(MAGIC)?) {
@@ -114,7 +115,7 @@ impl<'a> Answer<'a> {
                     }
                 }
                 (2, Value::Bytes(raw)) => message = Some(raw),
-                // contentEncoding and contentType.
+                // Fields 3 and 4 are contentEncoding and contentType.
                 (3 | 4, Value::Bytes(b"")) => {}
                 _ => return None,
             }
@@ -127,7 +128,8 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// `meta.v1.ListMeta`, of which Go writes all but the pointer, empty or not.
+/// Writes a `meta.v1.ListMeta`. Go writes all fields except the pointer, even
+/// if they are empty.
 fn put_list_meta(meta: &ListMeta, out: &mut BytesMut) {
     put_bytes(1, b"", out);
     put_bytes(2, meta.resource_version.as_bytes(), out);
@@ -238,7 +240,8 @@ mod tests {
                 u32::from_be_bytes(head.try_into().unwrap()) as usize,
                 event.len()
             );
-            // type and object are fields 1 and 2, of one shape with Unknown.
+            // In WatchEvent, type and object are fields 1 and 2, in the same
+            // form as in Unknown.
             let event = Unknown::decode(event).unwrap();
             assert_eq!(event.type_meta.unwrap(), b"ADDED");
             let object = Unknown::decode(&event.raw.unwrap()[..]).unwrap();

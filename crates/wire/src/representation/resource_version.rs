@@ -6,9 +6,9 @@ use bytes::{Bytes, BytesMut};
 
 use super::scan;
 
-/// The same object with another `metadata.resourceVersion`: a DELETED event
-/// carries the last state of the object with the version of its deletion.
-/// `None` if the object has no resourceVersion.
+/// Returns the same object with another `metadata.resourceVersion`: a DELETED
+/// event carries the last state of the object with the version of its deletion.
+/// The result is `None` if the object has no resourceVersion.
 pub fn with_resource_version(object: &[u8], resource_version: impl Display) -> Option<Bytes> {
     let span = scan::find(object, &["metadata", "resourceVersion"])?;
     let (before, after) = (object.get(..span.start)?, object.get(span.end..)?);

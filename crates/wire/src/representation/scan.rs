@@ -1,10 +1,10 @@
-//! A forward-only scanner over JSON bytes: finds where values lie without
-//! building them. Objects are spliced and looked into on every path of the
-//! proxy, and nobody there needs a tree.
+//! A forward-only scanner over JSON bytes: it finds the positions of values
+//! without building them. Objects are spliced and searched on every path of the
+//! proxy, and none of these paths needs a tree.
 //!
-//! It is made for valid JSON, which is what API servers send. On anything else
-//! it gives `None` or an error, or a wrong span inside the bytes: it never
-//! panics and never recurses.
+//! The input should be valid JSON, which is what API servers send. On anything
+//! else the scanner returns `None`, an error, or a wrong span inside the bytes.
+//! It never panics and never recurses.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,26 +14,26 @@ use std::ops::Range;
 #[error("malformed JSON")]
 pub struct Malformed;
 
-/// A key, without its quotes and with its escapes, and where the value lies.
+/// A member of an object. The key is without its quotes, but with its escapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member<'a> {
     pub key: &'a [u8],
-    /// Of the value in the scanned bytes.
+    /// The position of the value in the scanned bytes.
     pub span: Range<usize>,
     pub value: &'a [u8],
 }
 
-/// The members of the object that `json` is, in their order.
+/// Returns the members of the object `json`, in their order.
 pub fn members(json: &[u8]) -> Members<'_> {
     Members(Items::new(json, b'{', b'}'))
 }
 
-/// The elements of the array that `json` is: where they lie, and their bytes.
+/// Returns the elements of the array `json`: their positions and their bytes.
 pub fn elements(json: &[u8]) -> Elements<'_> {
     Elements(Items::new(json, b'[', b']'))
 }
 
-/// The span of the value that a path of keys leads to.
+/// Returns the span of the value at a path of keys.
 pub fn find(json: &[u8], path: &[&str]) -> Option<Range<usize>> {
     let mut span = 0..json.len();
     for key in path {
@@ -47,12 +47,12 @@ pub fn find(json: &[u8], path: &[&str]) -> Option<Range<usize>> {
     Some(span)
 }
 
-/// The bytes of the value that a path of keys leads to.
+/// Returns the bytes of the value at a path of keys.
 pub fn get<'a>(json: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
     json.get(find(json, path)?)
 }
 
-/// The value of a JSON string, without its quotes and escapes.
+/// Returns the value of a JSON string, without its quotes and escapes.
 pub fn text(value: &[u8]) -> Option<Cow<'_, str>> {
     let inside = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     if inside.contains(&b'\\') {
@@ -61,12 +61,12 @@ pub fn text(value: &[u8]) -> Option<Cow<'_, str>> {
     std::str::from_utf8(inside).ok().map(Cow::Borrowed)
 }
 
-/// The string at a path of keys.
+/// Returns the string at a path of keys.
 pub fn text_at<'a>(json: &'a [u8], path: &[&str]) -> Option<Cow<'a, str>> {
     text(get(json, path)?)
 }
 
-/// Iterator of [`members`].
+/// The iterator of [`members`].
 pub struct Members<'a>(Items<'a>);
 
 impl<'a> Iterator for Members<'a> {
@@ -87,7 +87,7 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// Iterator of [`elements`].
+/// The iterator of [`elements`].
 pub struct Elements<'a>(Items<'a>);
 
 impl<'a> Iterator for Elements<'a> {
@@ -101,7 +101,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// What objects and arrays have in common: items between brackets and commas.
+/// The common part of objects and arrays: items between brackets and commas.
 struct Items<'a> {
     json: &'a [u8],
     at: usize,
@@ -111,7 +111,7 @@ struct Items<'a> {
 
 #[derive(PartialEq)]
 enum State {
-    /// Not opened: holds the bracket that must come.
+    /// Before the opening bracket, which the value holds.
     Before(u8),
     /// After the opening bracket.
     First,
@@ -153,7 +153,7 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// `Some(None)` at the closing bracket.
+    /// Reads the next item. The result is `Some(None)` at the closing bracket.
     fn advance<T>(
         &mut self,
         item: impl FnOnce(&'a [u8], usize) -> Option<(usize, T)>,
@@ -178,14 +178,14 @@ impl<'a> Items<'a> {
     }
 }
 
-/// The place of the first byte from `at` on that is not white space.
+/// Returns the position of the first byte from `at` on that is not white space.
 pub(super) fn skip_space(json: &[u8], at: usize) -> usize {
     past_all(json, at, |byte| {
         matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
     })
 }
 
-/// The place of the first byte from `at` on that is not of a kind.
+/// Returns the position of the first byte from `at` on for which `is` is false.
 #[inline]
 pub(super) fn past_all(json: &[u8], mut at: usize, is: impl Fn(&u8) -> bool) -> usize {
     while json.get(at).is_some_and(&is) {
@@ -194,13 +194,13 @@ pub(super) fn past_all(json: &[u8], mut at: usize, is: impl Fn(&u8) -> bool) -> 
     at
 }
 
-/// The place after this byte, if it is the one at `at`.
+/// Returns the position after `at` if the byte at `at` is `byte`.
 #[inline]
 pub(super) fn past(json: &[u8], at: usize, byte: u8) -> Option<usize> {
     (json.get(at) == Some(&byte)).then(|| at.saturating_add(1))
 }
 
-/// The end of the string whose opening quote is at `at`.
+/// Returns the end of the string whose opening quote is at `at`.
 fn skip_string(json: &[u8], at: usize) -> Option<usize> {
     let mut at = past(json, at, b'"')?;
     loop {
@@ -212,7 +212,7 @@ fn skip_string(json: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The end of the value that starts at `at`.
+/// Returns the end of the value that starts at `at`.
 fn skip_value(json: &[u8], at: usize) -> Option<usize> {
     match json.get(at)? {
         b'"' => skip_string(json, at),

@@ -1,6 +1,6 @@
-//! Whole objects, kind and apiVersion with them, in the encodings of answers.
-//! Lists, Statuses and documents of discovery are such objects, too. Only
-//! built-in kinds exist as protobuf.
+//! Encodes whole objects, with kind and apiVersion. Lists, Statuses and
+//! discovery documents are such objects, too. Only built-in kinds exist as
+//! protobuf.
 
 use bytes::Bytes;
 
@@ -10,8 +10,8 @@ use super::{pretty, scan, transcode, yaml};
 use crate::negotiation::MediaType;
 use crate::schema::Schema;
 
-/// The body of an answer made from Go's JSON. `None` if the object cannot be
-/// written so.
+/// Returns the body of an answer. `json` is in Go's form. The result is `None`
+/// if the object cannot be written in this media type.
 pub fn encode(json: &Bytes, media_type: MediaType, indented: bool) -> Option<Bytes> {
     match media_type {
         MediaType::Json if indented => Some(pretty::indent(json).into()),
@@ -21,19 +21,19 @@ pub fn encode(json: &Bytes, media_type: MediaType, indented: bool) -> Option<Byt
     }
 }
 
-/// The object as protobuf, in its `k8s\0` envelope.
+/// Returns the object as protobuf, in its `k8s\0` envelope.
 pub fn to_protobuf(json: &[u8]) -> Option<Bytes> {
     let (kind, message) = message(json)?;
     Some(kind.answer(&message))
 }
 
-/// A watch event around the object, as protobuf.
+/// Returns a watch event with the object, as protobuf.
 pub fn protobuf_frame(event: EventType, json: &[u8]) -> Option<Bytes> {
     let (kind, message) = message(json)?;
     Some(kind.watch_frame(event, &message))
 }
 
-/// The JSON of an object that came as protobuf.
+/// Returns the JSON of an object in protobuf.
 pub fn from_protobuf(body: &[u8]) -> Option<Bytes> {
     let answer = Answer::parse(body)?;
     let described = Schema::builtin().kind(answer.api_version, answer.kind)?;
@@ -42,8 +42,9 @@ pub fn from_protobuf(body: &[u8]) -> Option<Bytes> {
     Some(with_type(answer.api_version, answer.kind, &item))
 }
 
-/// Some documents of discovery have lost their apiVersion, as in release 1.1
-/// (`stripVersionEncoder`): the message is that of v1.
+/// Returns the type and the message of an object. For compatibility with
+/// release 1.1, some discovery documents have no apiVersion
+/// (`stripVersionEncoder`); their message is that of v1.
 fn message(json: &[u8]) -> Option<(Type, Vec<u8>)> {
     let json = json.trim_ascii();
     let kind = scan::text_at(json, &["kind"])?;

@@ -1,5 +1,5 @@
-//! How long a request may take, by its own wish: the `timeout` parameter, which
-//! client-go adds to every request where `rest.Config.Timeout` is set.
+//! The time limit that a request sets for itself: the `timeout` parameter,
+//! which client-go adds to every request if `rest.Config.Timeout` is set.
 //! Source: k8s.io/apiserver `endpoints/filters/request_deadline.go`.
 
 use std::time::Duration;
@@ -7,16 +7,17 @@ use std::time::Duration;
 use crate::api::Query;
 use crate::api::duration::parse_duration;
 
-/// Shorter times run out, or do not, by chance: upstream decides about them.
+/// The shortest limit that is handled here. Whether a shorter limit runs out is
+/// a matter of chance, so upstream decides.
 const LEAST: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
-    /// The parameter is absent or empty: the server's own limit holds.
+    /// The parameter is absent or empty: the server's own limit applies.
     Default,
     Within(Duration),
-    /// A time that is malformed, negative, zero or very short. Upstream has
-    /// the words for it.
+    /// The limit is malformed, negative, zero or very short. Upstream writes
+    /// the error message.
     Unclear,
 }
 
@@ -43,7 +44,7 @@ mod tests {
             ("timeout=", Deadline::Default),
             ("timeout=10s", Deadline::Within(Duration::from_secs(10))),
             ("timeout=1m30s", Deadline::Within(Duration::from_secs(90))),
-            // The first of several counts.
+            // The first of several values counts.
             (
                 "timeout=5s&timeout=x",
                 Deadline::Within(Duration::from_secs(5)),

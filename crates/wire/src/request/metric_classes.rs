@@ -1,29 +1,30 @@
-//! How requests are counted: the labels and classes of k8s.io/apiserver
-//! `endpoints/metrics` and of its in-flight and timeout filters.
+//! Classifies requests for metrics and limits, as k8s.io/apiserver
+//! `endpoints/metrics` and its in-flight and timeout filters do.
 
 use super::RequestInfo;
 use super::metric_labels::{Scope, Verb};
 
-/// Subresources that carry a stream of their own.
+/// Subresources that carry a stream.
 const CONNECT_SUBRESOURCES: [&str; 5] = ["log", "exec", "portforward", "attach", "proxy"];
 
 const APPLY_PATCH: &[u8] = b"application/apply-patch+yaml";
 
 impl RequestInfo {
-    /// Whether the request may stay open: it has no deadline and is not counted
-    /// among those in flight.
+    /// Tells whether the request may stay open. A long-running request has no
+    /// deadline and is not counted as in flight.
     pub fn is_long_running(&self) -> bool {
         matches!(self.verb.as_str(), "watch" | "proxy")
             || self.is_connect()
             || !self.is_resource_request && self.path.starts_with("/debug/pprof/")
     }
 
-    /// Everything that is not read-only, as the in-flight limits divide requests.
+    /// Tells whether the request is not read-only. The in-flight limits divide
+    /// requests in this way.
     pub fn is_mutating(&self) -> bool {
         !matches!(self.verb.as_str(), "get" | "list" | "watch")
     }
 
-    /// The `scope` label.
+    /// Returns the `scope` label.
     pub fn scope(&self) -> Scope {
         Scope::of(
             self.is_resource_request,
@@ -33,7 +34,8 @@ impl RequestInfo {
         )
     }
 
-    /// The `verb` label. The content type tells APPLY from PATCH.
+    /// Returns the `verb` label. The content type distinguishes APPLY from
+    /// PATCH.
     pub fn metric_verb(&self, content_type: Option<&[u8]>) -> Verb {
         Verb::of(
             &self.method,
@@ -44,7 +46,7 @@ impl RequestInfo {
         )
     }
 
-    /// Whether the subresource carries a stream of its own.
+    /// Tells whether the subresource carries a stream.
     fn is_connect(&self) -> bool {
         self.is_resource_request && CONNECT_SUBRESOURCES.contains(&self.subresource.as_str())
     }

@@ -3,8 +3,8 @@
 
 use http::Method;
 
-/// `verb`. DELETECOLLECTION is not one: kube-apiserver counts the HTTP method
-/// and reports it as DELETE with another scope.
+/// The `verb` label. It has no DELETECOLLECTION: kube-apiserver counts the HTTP
+/// method and reports it as DELETE with another scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Verb {
@@ -23,8 +23,9 @@ pub enum Verb {
 impl Verb {
     pub const COUNT: usize = 10;
 
-    /// `watch`: a watch was asked for; `apply`: the body is an apply patch;
-    /// `connect`: the subresource is attach, exec, log, portforward or proxy.
+    /// Returns the label's value. `watch`: the request asks for a watch;
+    /// `apply`: the body is an apply patch; `connect`: the subresource is
+    /// attach, exec, log, portforward or proxy.
     pub fn of(method: &Method, scope: Scope, watch: bool, apply: bool, connect: bool) -> Self {
         if connect {
             return Self::Connect;
@@ -61,11 +62,11 @@ impl Verb {
     }
 }
 
-/// `scope`: how much of a resource a request is about.
+/// The `scope` label: the part of a resource that a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Scope {
-    /// One object, a create included.
+    /// One object, or a create.
     Resource,
     Namespace,
     Cluster,
@@ -76,7 +77,8 @@ pub enum Scope {
 impl Scope {
     pub const COUNT: usize = 4;
 
-    /// `verb` is the lower-case verb of the request's attributes.
+    /// Returns the label's value. `verb` is the lower-case verb of the
+    /// request's attributes.
     pub fn of(is_resource: bool, verb: &str, namespace: &str, name: &str) -> Self {
         if !name.is_empty() || verb == "create" {
             Self::Resource
@@ -99,7 +101,7 @@ impl Scope {
     }
 }
 
-/// `dry_run`.
+/// The `dry_run` label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DryRun {
@@ -111,7 +113,7 @@ pub enum DryRun {
 impl DryRun {
     pub const COUNT: usize = 3;
 
-    /// From every `dryRun` in the query.
+    /// Returns the label's value for all `dryRun` values in the query.
     pub fn of<'a>(values: impl Iterator<Item = &'a str>) -> Self {
         let mut dry_run = Self::No;
         for value in values {

@@ -1,5 +1,5 @@
-//! The reading of requests that k8s.io/apiserver makes: `RequestInfo`, the
-//! objects a path names, the time a request gives itself, and its metric labels.
+//! Reads requests as k8s.io/apiserver does: `RequestInfo`, the objects that a
+//! path names, the request's time limit, and its metric labels.
 
 mod deadline;
 mod metric_classes;

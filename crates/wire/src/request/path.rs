@@ -2,8 +2,9 @@
 
 use percent_encoding::percent_decode_str;
 
-/// The path with its escapes decoded, `None` if one is malformed. Bytes that
-/// are not UTF-8 become U+FFFD; such a path is not canonical.
+/// Returns the path with its escapes decoded, or `None` if an escape is
+/// malformed. Bytes that are not UTF-8 become U+FFFD; such a path is not
+/// canonical.
 pub fn decode(path: &str) -> Option<String> {
     if !path.contains('%') {
         return Some(path.to_owned());
@@ -19,7 +20,8 @@ pub fn decode(path: &str) -> Option<String> {
     Some(percent_decode_str(path).decode_utf8_lossy().into_owned())
 }
 
-/// The segments between the slashes; empty ones inside the path count.
+/// Returns the segments between the slashes, including empty ones inside the
+/// path.
 pub fn split(path: &str) -> Vec<&str> {
     match path.trim_matches('/') {
         "" => Vec::new(),
@@ -27,8 +29,8 @@ pub fn split(path: &str) -> Vec<&str> {
     }
 }
 
-/// Whether the path, undecoded, is absolute and plain: no escapes, no empty or
-/// dot segments, nothing but visible ASCII, no slash at the end.
+/// Tells whether the path, undecoded, is absolute and plain: no escapes, no
+/// empty or dot segments, only visible ASCII, no slash at the end.
 pub fn is_canonical(path: &str) -> bool {
     let Some(rest) = path.strip_prefix('/') else {
         return false;

@@ -1,32 +1,34 @@
-//! What a request asks for: the reading of method, path and query that
-//! k8s.io/apiserver makes in `endpoints/request/requestinfo.go`. Authorization,
-//! routing and metrics all rest on it, so it must agree with upstream's even
-//! for paths that nobody serves.
+//! Reads what a request asks for from method, path and query, as
+//! k8s.io/apiserver does in `endpoints/request/requestinfo.go`. Authorization,
+//! routing and metrics all depend on the result, so it must agree with
+//! upstream's even for paths that nobody serves.
 
 use http::Method;
 
 use super::path;
 use crate::api::{Attributes, GroupVersionResource, ListOptions, Query};
 
-/// Prefixes under which resources live; the first has no group in its paths.
+/// The prefixes of resource paths. Paths under the first have no group.
 const API_PREFIXES: [&str; 2] = ["api", "apis"];
 
-/// Verbs that legacy paths name themselves: `/api/v1/watch/pods`.
+/// The verbs that legacy paths contain: `/api/v1/watch/pods`.
 pub(super) const PATH_VERBS: [&str; 2] = ["proxy", "watch"];
 
-/// `/namespaces/N/status` is about the namespace, `/namespaces/N/pods` is not.
+/// The subresources of a namespace: `/namespaces/N/status` is about the
+/// namespace, `/namespaces/N/pods` is not.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
-/// Verbs whose selectors an authorizer may look at (KEP-4601).
+/// The verbs whose selectors an authorizer may see (KEP-4601).
 const VERBS_WITH_SELECTORS: [&str; 3] = ["list", "watch", "deletecollection"];
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestInfoError {
-    /// Go's HTTP server answers 400 before any handler sees the request.
+    /// A malformed escape. Go's HTTP server answers 400 before any handler sees
+    /// the request.
     #[error("invalid URL escape in the path")]
     BadEscape,
-    /// `/api/v1/watch` alone. kube-apiserver answers 500 with this text and the
-    /// URL after it.
+    /// `/api/v1/watch` alone. kube-apiserver answers 500 with this text,
+    /// followed by the URL.
     #[error("unable to determine kind and namespace from url")]
     NoKind,
 }
@@ -34,35 +36,37 @@ pub enum RequestInfoError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestInfo {
     pub method: Method,
-    /// Percent-decoded.
+    /// The path, percent-decoded.
     pub path: String,
-    /// Lower case. For non-resource requests the method; empty for a method
-    /// that resources do not have.
+    /// The verb in lower case. For non-resource requests it is the method. It
+    /// is empty for a method that resources do not have.
     pub verb: String,
     pub is_resource_request: bool,
     /// `api`, `apis` or empty.
     pub api_prefix: &'static str,
-    /// All empty for non-resource requests.
+    /// The resource. All its parts are empty for non-resource requests.
     pub gvr: GroupVersionResource,
-    /// For `/namespaces/N` itself, N too.
+    /// The namespace. For `/namespaces/N` itself it is N too.
     pub namespace: String,
-    /// From the path, or of a `metadata.name=` field selector of a list or watch.
+    /// The name from the path, or from a `metadata.name=` field selector of a
+    /// list or watch.
     pub name: String,
     pub subresource: String,
-    /// Resource, name, subresource and whatever follows.
+    /// Resource, name, subresource and all segments that follow.
     pub parts: Vec<String>,
-    /// As written; of list, watch and deletecollection alone.
+    /// The selector as written. Only list, watch and deletecollection have one.
     pub field_selector: String,
     pub label_selector: String,
     canonical: bool,
-    /// Whether `watch` is in the path: `/api/v1/watch/pods`.
+    /// True if `watch` or `proxy` is in the path: `/api/v1/watch/pods`.
     verb_via_path: bool,
-    /// The `watch` query parameter, which metrics look at whatever the verb.
+    /// The `watch` query parameter. Metrics use it whatever the verb is.
     pub(super) asks_watch: bool,
 }
 
 impl RequestInfo {
-    /// `path` as it stands in the request line, without the query.
+    /// Reads a request. `path` is the path of the request line, without the
+    /// query.
     pub fn parse(method: &Method, path: &str, query: &Query) -> Result<Self, RequestInfoError> {
         let decoded = path::decode(path).ok_or(RequestInfoError::BadEscape)?;
         let mut info = Self {
@@ -139,7 +143,7 @@ impl RequestInfo {
         let part = |i: usize| self.parts.get(i).cloned().unwrap_or_default();
         self.gvr.resource = part(0);
         self.name = part(1);
-        // What follows a proxied name is the path behind the proxy.
+        // After a proxied name comes the path behind the proxy.
         if self.verb != "proxy" {
             self.subresource = part(2);
         }
@@ -148,8 +152,8 @@ impl RequestInfo {
 
     fn read_query(&mut self, query: &Query) {
         if self.name.is_empty() && self.verb == "get" {
-            // Options that do not decode are the handler's to complain about;
-            // here they only lose their field selector.
+            // If the options do not decode, the handler reports the error. Here
+            // only the field selector is ignored.
             let options = ListOptions::from_query(query).ok();
             self.verb = if self.asks_watch { "watch" } else { "list" }.to_owned();
             let name = options
@@ -162,8 +166,8 @@ impl RequestInfo {
         if self.name.is_empty() && self.verb == "delete" {
             self.verb = "deletecollection".to_owned();
         }
-        // A watch of one object by a legacy path does not honour selectors, so
-        // none may be authorized for it.
+        // A watch of one object by a legacy path ignores selectors, so no
+        // selector may be authorized for it.
         if !self.verb_via_path && VERBS_WITH_SELECTORS.contains(&self.verb.as_str()) {
             let text = |key| query.get(key).unwrap_or_default().to_owned();
             self.field_selector = text("fieldSelector");
@@ -171,14 +175,15 @@ impl RequestInfo {
         }
     }
 
-    /// Whether the path is written in the one plain form: the cache answers no
-    /// other, because upstream's router has its own view of `//`, `..`, a slash
-    /// at the end and escapes.
+    /// Tells whether the path is canonical. The cache answers only canonical
+    /// paths, because upstream's router treats `//`, `..`, a slash at the end
+    /// and escapes in its own way.
     pub fn is_canonical(&self) -> bool {
         self.canonical
     }
 
-    /// Whether the path is a legacy one that names its verb, `/api/v1/watch/…`.
+    /// Tells whether the path is a legacy one that contains its verb:
+    /// `/api/v1/watch/…`.
     pub fn is_verb_via_path(&self) -> bool {
         self.verb_via_path
     }
@@ -214,7 +219,7 @@ fn resource_verb(method: &Method) -> &'static str {
     }
 }
 
-/// apimachinery `content.IsPathSegmentName`.
+/// Does the same as apimachinery `content.IsPathSegmentName`.
 fn is_path_segment_name(name: &str) -> bool {
     name != "." && name != ".." && !name.contains(['/', '%'])
 }

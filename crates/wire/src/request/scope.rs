@@ -1,10 +1,12 @@
-//! The objects that a path names, for somebody who was granted its attributes.
+//! The objects that a request reads, for a caller who was granted its
+//! attributes.
 //!
-//! kube-apiserver's authorizer sees what [`RequestInfo`](super::RequestInfo)
-//! reads out of a path, and its router sees the path. The two differ for paths
-//! that nobody serves: `/api/v1/namespaces/a/namespaces` is authorized as
-//! "namespaces in a". So the scope is made of the attributes alone, and the path
-//! must be the one that kube-apiserver serves just this scope under.
+//! kube-apiserver's authorizer sees the [`RequestInfo`](super::RequestInfo)
+//! that was read from a path, and its router sees the path itself. The two
+//! differ for paths that nobody serves: `/api/v1/namespaces/a/namespaces` is
+//! authorized as "namespaces in a". For this reason the scope is made from the
+//! attributes alone, and the path must be the one path at which kube-apiserver
+//! serves exactly this scope.
 
 use super::request_info::PATH_VERBS;
 use crate::api::{Attributes, GroupVersionResource};
@@ -13,10 +15,10 @@ use crate::api::{Attributes, GroupVersionResource};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope<'a> {
     pub gvr: &'a GroupVersionResource,
-    /// The namespace in which the objects are stored: empty for objects of the
-    /// cluster, and for all namespaces.
+    /// The namespace in which the objects are stored. It is empty for
+    /// cluster-scoped objects, and for all namespaces.
     pub namespace: &'a str,
-    /// The one object's, empty for all.
+    /// The name of the one object, empty for all objects.
     pub name: &'a str,
     /// The selectors as they were authorized.
     pub field_selector: &'a str,
@@ -24,9 +26,10 @@ pub struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// `path` is the path as it was received, `namespaced` tells whether the
-    /// resource's objects live in namespaces. `None` where kube-apiserver has
-    /// nothing at that path, or something else.
+    /// Returns the scope of a grant. `path` is the path as received, and
+    /// `namespaced` says whether the resource is namespaced. The result is
+    /// `None` if kube-apiserver serves nothing, or something else, at that
+    /// path.
     pub fn of(granted: &'a Attributes, namespaced: bool, path: &str) -> Option<Self> {
         let Attributes::Resource {
             verb,
@@ -41,19 +44,22 @@ impl<'a> Scope<'a> {
             return None;
         };
         let legacy_watch = is_legacy_watch(gvr, path);
-        // The name of a list or watch is that of its field selector.
+        // For a list, and a watch by a modern path, `name` comes from the field
+        // selector.
         let one = match verb.as_str() {
             "get" => true,
             "list" => false,
             "watch" => legacy_watch && !name.is_empty(),
             _ => return None,
         };
-        // kube-apiserver reads these as verbs, wherever a resource may stand.
+        // kube-apiserver reads these words as verbs wherever a resource may
+        // stand.
         let is_verb = PATH_VERBS.contains(&gvr.resource.as_str());
         if is_verb || !subresource.is_empty() || one && name.is_empty() {
             return None;
         }
-        // A namespace lies, for the authorizer, in itself.
+        // For the authorizer, a namespace object is in the namespace of its own
+        // name.
         let itself = gvr.group.is_empty() && gvr.resource == "namespaces" && one;
         let stored_in = match (namespaced, namespace.is_empty()) {
             (true, false) => namespace.as_str(),
@@ -72,7 +78,7 @@ impl<'a> Scope<'a> {
         scope.is_served_at(path, legacy_watch, one).then_some(scope)
     }
 
-    /// Whether this is the one path of the scope, to the byte.
+    /// Tells whether `path` is, byte for byte, the one path of this scope.
     fn is_served_at(&self, path: &str, legacy_watch: bool, one: bool) -> bool {
         let rest = under(self.gvr, path)
             .and_then(|rest| match legacy_watch {
@@ -92,12 +98,12 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Whether the path names its verb: `/api/v1/watch/pods`.
+/// Tells whether the path contains its verb: `/api/v1/watch/pods`.
 fn is_legacy_watch(gvr: &GroupVersionResource, path: &str) -> bool {
     under(gvr, path).is_some_and(|rest| rest.starts_with("/watch/"))
 }
 
-/// The rest of a path after its group version.
+/// Returns the rest of a path after its group version.
 fn under<'p>(gvr: &GroupVersionResource, path: &'p str) -> Option<&'p str> {
     let rest = match gvr.group.as_str() {
         "" => path.strip_prefix("/api")?,
@@ -106,7 +112,7 @@ fn under<'p>(gvr: &GroupVersionResource, path: &'p str) -> Option<&'p str> {
     segment(rest, &gvr.version)
 }
 
-/// The rest of a path after `/segment`.
+/// Returns the rest of a path after `/segment`.
 fn segment<'p>(path: &'p str, segment: &str) -> Option<&'p str> {
     let rest = path.strip_prefix('/')?.strip_prefix(segment)?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)
@@ -120,7 +126,7 @@ mod tests {
     use crate::api::Query;
     use crate::request::RequestInfo;
 
-    /// `namespace/name` of the scope that a request for this has.
+    /// Returns `namespace/name` of the scope of a request for `target`.
     fn scope(target: &str, namespaced: bool) -> Option<String> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let info = RequestInfo::parse(&Method::GET, path, &Query::parse(query)).unwrap();
@@ -148,7 +154,7 @@ mod tests {
             ("/api/v1/namespaces/a", false, "/a"),
             ("/api/v1/watch/namespaces", false, "/"),
             ("/api/v1/watch/namespaces/a", false, "/a"),
-            // A name of the field selector is not in the path.
+            // A name from the field selector is not in the path.
             ("/api/v1/nodes?fieldSelector=metadata.name=x", false, "/x"),
             (
                 "/api/v1/namespaces?fieldSelector=metadata.name=a",
@@ -167,7 +173,7 @@ mod tests {
     #[test]
     fn no_scope_at_paths_that_nobody_serves() {
         for (target, namespaced) in [
-            // "Namespaces in a", for the authorizer.
+            // The authorizer sees "namespaces in a".
             ("/api/v1/namespaces/a/namespaces", false),
             ("/api/v1/namespaces/a/namespaces/b", false),
             ("/api/v1/namespaces/a/namespaces/a", false),
@@ -189,7 +195,7 @@ mod tests {
             ("/api/v1/proxy/namespaces/a/pods/x", true),
             ("/api/v1/namespaces/a/watch", true),
             ("/apis/apps/v1/namespaces/a/proxy", true),
-            // The resource's namespaces are not what the path takes them for.
+            // A cluster-scoped resource at a path with a namespace.
             ("/api/v1/namespaces/a/pods", false),
         ] {
             assert_eq!(scope(target, namespaced), None, "{target}");

@@ -1,5 +1,5 @@
-//! The cases are those of k8s.io/apiserver's own tests of request info, and
-//! paths tried against kube-apiserver.
+//! Tests with the cases of k8s.io/apiserver's own tests of request info, and
+//! with paths that were tried against kube-apiserver.
 
 use http::Method;
 use proptest::prelude::*;
@@ -13,8 +13,8 @@ fn parse(method: &str, url: &str) -> Result<RequestInfo, RequestInfoError> {
     RequestInfo::parse(&method, path, &Query::parse(query))
 }
 
-/// `verb prefix group/version/resource namespace name subresource`, `-` for
-/// an empty one.
+/// Returns `verb prefix group/version/resource namespace name subresource`,
+/// with `-` for an empty value.
 fn summary(info: &RequestInfo) -> String {
     let dash = |s: &str| {
         if s.is_empty() {

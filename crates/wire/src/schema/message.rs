@@ -1,47 +1,46 @@
-//! One message: a Go struct as JSON and as protobuf.
+//! A message of the schema: a Go struct with its JSON and protobuf encodings.
 
 use super::names::Names;
 
-/// A message that protobuf writes with numbers and JSON with names.
+/// A message. Its fields have numbers in protobuf and names in JSON.
 #[derive(Debug)]
 pub struct Message {
     pub(super) name: Box<str>,
     pub(super) form: Form,
     pub(super) type_meta: bool,
-    /// In JSON's order, which is that of the Go struct.
+    /// The fields in JSON's order, which is that of the Go struct.
     pub(super) fields: Box<[Field]>,
-    /// By a field's key in protobuf, which field; [`NO_FIELD`] where there is
-    /// none.
+    /// The position of a field by its protobuf key, or [`NO_FIELD`].
     pub(super) by_tag: Box<[u8]>,
-    /// A bit per field: those that are lists or maps.
+    /// The fields that are lists or maps, one bit each.
     pub(super) repeated: u64,
-    /// A bit per field: those that JSON has even if they are not set.
+    /// The fields that JSON contains even if they are not set, one bit each.
     pub(super) written_unset: u64,
-    /// The fields in protobuf's order.
+    /// The positions of the fields in protobuf's order.
     pub(super) ascending: Box<[u16]>,
-    /// The members of the JSON object: the fields, inlined messages replaced
-    /// by their members.
+    /// The members of the JSON object. They are the fields, with each inlined
+    /// message replaced by its members.
     pub(super) members: Box<[Member]>,
     pub(super) member_names: Names,
-    /// The protobuf of a message of which nothing is set.
+    /// The protobuf encoding of a message in which nothing is set.
     pub(super) zero: Box<[u8]>,
 }
 
-/// A message has no more fields, so that a word has a bit for each: the largest
-/// of Kubernetes has 44.
+/// The most fields of a message, so that a word has a bit for each. The largest
+/// message of Kubernetes has 44.
 pub(super) const MAX_FIELDS: usize = 64;
-/// Not the position of a field.
+/// The value in `by_tag` of a key that belongs to no field.
 pub(super) const NO_FIELD: u8 = u8::MAX;
 
-/// How a message is written as JSON.
+/// The JSON form of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// An object with a member per field.
     Object,
-    /// A Go type that is a list of strings: `[…]`, in protobuf a message whose
-    /// field 1 is repeated.
+    /// A list of strings, `[…]`. In protobuf it is a message whose field 1 is
+    /// repeated.
     Strings,
-    /// These have code of their own in Go.
+    /// Types with their own marshalling code in Go.
     Time,
     MicroTime,
     Quantity,
@@ -50,7 +49,7 @@ pub enum Form {
     FieldsV1,
     /// `apiextensions.JSON`.
     Json,
-    /// With the message of the schema they may hold.
+    /// Types that may hold the message with this schema position.
     SchemaOrArray(u16),
     SchemaOrBool(u16),
     SchemaOrStrings(u16),
@@ -62,36 +61,38 @@ pub struct Field {
     pub number: u32,
     pub shape: Shape,
     pub kind: Kind,
-    /// Left out of JSON if empty, as Go's `omitempty` means it.
+    /// JSON omits the field if it is empty in the sense of Go's `omitempty`.
     pub omit_empty: bool,
-    /// Left out of JSON if a zero time.
+    /// JSON omits the field if it is a zero time.
     pub omit_zero: bool,
-    /// Its member's name in JSON, with quotes and colon.
+    /// The name in JSON, with quotes and colon.
     pub key: Box<[u8]>,
-    /// Members that kube-apiserver adds to the object: kind and apiVersion of
-    /// objects inside objects, which protobuf has no place for.
+    /// The members that kube-apiserver adds to the object: kind and apiVersion
+    /// of nested objects. Protobuf has no field for them.
     pub added: Box<[u8]>,
-    /// Its member of the message, or the first of them if it is inlined.
+    /// The position of its member in the message, or of its first member if it
+    /// is inlined.
     pub(super) member: u16,
-    /// The protobuf of it when it is not set: empty for what may be absent.
+    /// The protobuf encoding of the field when it is not set. It is empty for a
+    /// field that may be absent.
     pub(super) zero: Box<[u8]>,
 }
 
-/// How many values a field has.
+/// The number of values of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Always one: protobuf has it even when it is zero.
+    /// Always one value: protobuf contains it even if it is zero.
     One,
-    /// One or none: a pointer or a slice in Go.
+    /// One value or none: a pointer or a slice in Go.
     Optional,
     List,
-    /// By strings.
+    /// A map with strings as keys.
     Map,
-    /// Always one message, whose members JSON puts among those of its owner.
+    /// Always one message. JSON puts its members among those of its owner.
     Inline,
 }
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Bool,
@@ -100,20 +101,21 @@ pub enum Kind {
     Double,
     String,
     Bytes,
-    /// By its place in the schema.
+    /// The message at this position of the schema.
     Message(u16),
 }
 
 /// A member of a message's JSON object.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
-    /// The message that has the field: the object's own, or an inlined one.
+    /// The message that has the field: the message itself, or an inlined one.
     pub owner: u16,
     pub field: u16,
 }
 
 impl Message {
-    /// The end of its Go package's path and its name: `core/v1.Pod`.
+    /// Returns the last parts of the Go package's path and the type's name:
+    /// `core/v1.Pod`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -122,55 +124,56 @@ impl Message {
         self.form
     }
 
-    /// Whether JSON may have kind and apiVersion, which protobuf has not.
+    /// Tells whether the JSON may have kind and apiVersion, which protobuf does
+    /// not have.
     pub(crate) fn has_type_meta(&self) -> bool {
         self.type_meta
     }
 
-    /// In JSON's order.
+    /// Returns the fields in JSON's order.
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 
-    /// The position of a field in [`Self::fields`] by its key in protobuf:
-    /// number and wire type.
+    /// Returns the position of a field in [`Self::fields`]. `tag` is its
+    /// protobuf key: number and wire type.
     #[inline]
     pub fn position(&self, tag: u64) -> Option<usize> {
         let at = self.by_tag.get(usize::try_from(tag).ok()?)?;
         (*at != NO_FIELD).then_some(usize::from(*at))
     }
 
-    /// A bit per field, by position: those that are lists or maps.
+    /// Returns the fields that are lists or maps, as one bit per position.
     pub fn repeated(&self) -> u64 {
         self.repeated
     }
 
-    /// A bit per field, by position: those that JSON has even if they are not
-    /// set.
+    /// Returns the fields that JSON contains even if they are not set, as one
+    /// bit per position.
     pub(crate) fn written_unset(&self) -> u64 {
         self.written_unset
     }
 
-    /// The fields in the order of their protobuf numbers.
+    /// Returns the fields in the order of their protobuf numbers.
     pub(crate) fn ascending(&self) -> impl Iterator<Item = &Field> {
         let field = |at: &u16| self.fields.get(usize::from(*at));
         self.ascending.iter().filter_map(field)
     }
 
-    /// How many members its JSON object can have, those of inlined messages
-    /// included.
+    /// Returns the number of members that the JSON object can have, including
+    /// those of inlined messages.
     pub(crate) fn member_count(&self) -> usize {
         self.members.len()
     }
 
-    /// The member of a name, and its position among them. `hint` is where it
-    /// is likely to be: after the member before.
+    /// Returns the member with this name, and its position among the members.
+    /// `hint` is its likely position: the one after the previous member.
     pub fn member(&self, name: &[u8], hint: usize) -> Option<(usize, Member)> {
         let at = self.member_names.find(name, hint)?;
         Some((at, *self.members.get(at)?))
     }
 
-    /// The protobuf of a message of which nothing is set.
+    /// Returns the protobuf encoding of a message in which nothing is set.
     pub fn zero(&self) -> &[u8] {
         &self.zero
     }
@@ -181,7 +184,7 @@ impl Field {
         matches!(self.shape, Shape::List | Shape::Map)
     }
 
-    /// The key of its protobuf: number and wire type.
+    /// Returns the protobuf key: number and wire type.
     pub fn tag(&self) -> u64 {
         u64::from(self.number) << 3 | self.wire_type()
     }
@@ -194,8 +197,8 @@ impl Field {
         }
     }
 
-    /// Whether JSON has it even if it is not set: Go leaves out no structs, and
-    /// an inlined one may have such fields.
+    /// Tells whether JSON contains the field even if it is not set: Go omits no
+    /// structs, and an inlined struct may have such fields.
     pub(crate) fn is_written_unset(&self) -> bool {
         match (self.shape, self.kind) {
             (Shape::Inline, _) => true,
@@ -204,18 +207,18 @@ impl Field {
         }
     }
 
-    /// Its name in JSON.
+    /// Returns the name in JSON.
     pub fn name(&self) -> &[u8] {
         let quoted = self.key.strip_suffix(b"\":").unwrap_or_default();
         quoted.strip_prefix(b"\"").unwrap_or_default()
     }
 
-    /// Where its members begin among those of the message that has it.
+    /// Returns the position of the first member of this field in its message.
     pub(crate) fn first_member(&self) -> usize {
         usize::from(self.member)
     }
 
-    /// Its protobuf when it is not set.
+    /// Returns the protobuf encoding of the field when it is not set.
     pub fn zero(&self) -> &[u8] {
         &self.zero
     }

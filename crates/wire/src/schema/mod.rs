@@ -1,10 +1,10 @@
-//! Kubernetes' built-in types as both encodings need them: of every message
-//! its fields in JSON's order, with JSON name, protobuf number, type, and when
-//! JSON leaves them out. `tools/schema` reads this off the Go types and writes
-//! `kubernetes.txt` (`make schema`); a test compares the two.
+//! Kubernetes' built-in types, as both encodings need them. Each message has
+//! its fields in JSON's order, with JSON name, protobuf number, type, and the
+//! condition under which JSON omits them. `tools/schema` reads this off the Go
+//! types and writes `kubernetes.txt` (`make schema`); a test compares the two.
 //!
-//! What is here is a promise about one release. Whoever uses it refuses what
-//! it does not name, so that a newer API server's fields are never dropped.
+//! The schema is valid for one release. Its users refuse every field that it
+//! does not name, so that a newer API server's fields are never dropped.
 
 mod message;
 mod names;
@@ -20,39 +20,39 @@ pub use parse::Unreadable;
 #[derive(Debug, Default)]
 pub struct Schema {
     version: String,
-    /// [`Kind::Message`] and [`Form`] name messages by their place here.
+    /// All messages. [`Kind::Message`] and [`Form`] refer to them by position.
     messages: Vec<Message>,
     names: HashMap<Box<str>, u16>,
-    /// By apiVersion, then kind.
+    /// The positions of the messages, by apiVersion, then by kind.
     kinds: HashMap<Box<str>, HashMap<Box<str>, u16>>,
 }
 
 static BUILTIN: LazyLock<Schema> = LazyLock::new(|| {
     let read = Schema::parse(include_str!("kubernetes.txt"));
     debug_assert!(read.is_ok(), "{:?}", read.err());
-    // A test reads the file, so this is not met; without a schema nothing
-    // would be transcodable, and everything forwarded.
+    // A test reads the file, so this does not happen. Without a schema, nothing
+    // could be transcoded and everything would be forwarded.
     read.unwrap_or_default()
 });
 
 impl Schema {
-    /// The schema of the release this program was built for.
+    /// Returns the schema of the release that this program was built for.
     pub fn builtin() -> &'static Self {
         &BUILTIN
     }
 
-    /// As API servers write it: `v1.36.3`.
+    /// Returns the version as API servers write it: `v1.36.3`.
     pub fn kubernetes_version(&self) -> &str {
         &self.version
     }
 
-    /// The message of a kind: of objects, lists, Status, options.
+    /// Returns the message of a kind: an object, a list, Status or options.
     pub fn kind(&self, api_version: &str, kind: &str) -> Option<&Message> {
         let id = self.kinds.get(api_version)?.get(kind)?;
         self.message_at(*id)
     }
 
-    /// Every apiVersion, kind and its message, in no order.
+    /// Returns every apiVersion, kind and its message, in no particular order.
     pub fn kinds(&self) -> impl Iterator<Item = (&str, &str, &Message)> {
         self.kinds.iter().flat_map(move |(api_version, kinds)| {
             kinds.iter().filter_map(move |(kind, id)| {
@@ -61,13 +61,13 @@ impl Schema {
         })
     }
 
-    /// A message by the end of its Go package's path and its name:
-    /// `meta/v1.ObjectMeta`, `core/v1.Pod`.
+    /// Returns the message with this name: the last parts of the Go package's
+    /// path and the type's name, such as `meta/v1.ObjectMeta` or `core/v1.Pod`.
     pub fn message(&self, go_name: &str) -> Option<&Message> {
         self.message_at(*self.names.get(go_name)?)
     }
 
-    /// The message a [`Kind::Message`] or a [`Form`] names.
+    /// Returns the message that a [`Kind::Message`] or a [`Form`] refers to.
     pub(crate) fn message_at(&self, id: u16) -> Option<&Message> {
         self.messages.get(usize::from(id))
     }

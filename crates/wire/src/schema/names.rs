@@ -1,15 +1,18 @@
-//! Members by their JSON names: looked up for every key that is transcoded.
+//! Finds members by their JSON names. Every key that is transcoded is looked up
+//! here.
 
-/// Positions by name: a hash table of open addressing, at most half full.
+/// Positions by name, in a hash table with open addressing that is at most half
+/// full.
 #[derive(Debug, Default)]
 pub struct Names {
     names: Box<[Box<[u8]>]>,
-    /// Positions plus one; 0 is free. As many as a power of two.
+    /// Positions plus one; 0 marks a free place. The length is a power of two.
     table: Box<[u16]>,
 }
 
 impl Names {
-    /// `None` if two names are the same, or there are too many.
+    /// Makes the table. The result is `None` if two names are equal, or if
+    /// there are too many.
     pub fn new(names: Vec<Box<[u8]>>) -> Option<Self> {
         let twice = names.len().checked_mul(2)?;
         let size = twice.checked_next_power_of_two()?.max(2);
@@ -31,14 +34,14 @@ impl Names {
         })
     }
 
-    /// The position of a name; `hint` is tried first.
+    /// Returns the position of a name. `hint` is tried first.
     pub fn find(&self, name: &[u8], hint: usize) -> Option<usize> {
         if self.names.get(hint).is_some_and(|known| **known == *name) {
             return Some(hint);
         }
         let mask = self.table.len().checked_sub(1)?;
         let mut at = hash(name) & mask;
-        // Half of the table is free, so this ends.
+        // Half of the table is free, so the loop ends.
         loop {
             let position = usize::from(*self.table.get(at)?).checked_sub(1)?;
             if **self.names.get(position)? == *name {
@@ -49,7 +52,8 @@ impl Names {
     }
 }
 
-/// Of the length and the ends of a name: names of one message differ there.
+/// Hashes the length and the first, middle and last byte of a name: the names
+/// of one message differ there.
 fn hash(name: &[u8]) -> usize {
     let byte = |at: usize| name.get(at).copied().map_or(0, u32::from);
     let middle = byte(name.len() / 2);

@@ -1,17 +1,18 @@
-//! Reading `kubernetes.txt`. Its lines:
+//! Reads `kubernetes.txt`. Its lines:
 //!
 //! ```text
 //! kubernetes v1.36.3                    the release
-//! message core/v1.Pod                   a message; what follows is indented
+//! message core/v1.Pod                   a message; its fields are indented
 //!  typemeta                             JSON may have kind and apiVersion
 //!  1 metadata meta/v1.ObjectMeta omitempty
-//! message meta/v1.Time time             a message with a JSON form of its own
-//! group apps/v1                         kinds of an apiVersion follow
+//! message meta/v1.Time time             a message with its own JSON form
+//! group apps/v1                         the kinds of an apiVersion follow
 //!  Deployment apps/v1.Deployment
 //! ```
 //!
 //! A field has its protobuf number, JSON name (`.`: inlined), type (`*`
-//! pointer, `[]` list, `{}` map by strings; a scalar or a message) and flags.
+//! pointer, `[]` list, `{}` map with strings as keys; a scalar or a message)
+//! and flags.
 
 use std::collections::HashMap;
 
@@ -21,7 +22,7 @@ use super::Schema;
 use super::message::{Field, Form, Kind, MAX_FIELDS, Member, Message, NO_FIELD, Shape};
 use super::names::Names;
 
-/// The file is not what this program reads.
+/// The file does not have the expected form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("schema: {0}")]
 pub struct Unreadable(String);
@@ -30,17 +31,18 @@ fn unreadable(what: &str, line: &str) -> Unreadable {
     Unreadable(format!("{what}: {line}"))
 }
 
-/// Protobuf numbers index a table; Kubernetes' largest is below 50.
+/// The largest protobuf number, since numbers index a table. Kubernetes'
+/// largest is below 50.
 const MAX_NUMBER: u32 = 1000;
 
-/// Messages that hold one another without a pointer: Kubernetes has 6 levels,
-/// and a circle of them would be an endless struct.
+/// The limit for messages that contain one another without a pointer.
+/// Kubernetes has 6 levels, and a cycle would be a struct of infinite size.
 const MAX_NESTING: usize = 32;
 
 impl Schema {
     pub(super) fn parse(text: &str) -> Result<Self, Unreadable> {
         let mut schema = Self::default();
-        // Messages name each other before they are read.
+        // Messages refer to messages that are read later.
         let declared = text.lines().filter_map(|line| {
             let rest = line.strip_prefix("message ")?;
             rest.split(' ').next()
@@ -179,7 +181,7 @@ impl Schema {
             member: 0,
             zero: Box::default(),
         };
-        // A slice in Go: nil is absent, and another thing than empty.
+        // In Go it is a slice: nil is absent, which is different from empty.
         if shape == Shape::One && kind == Kind::Bytes {
             field.shape = Shape::Optional;
         }
@@ -199,7 +201,8 @@ impl Schema {
         Ok(field)
     }
 
-    /// The members of the message's JSON object, once all messages are read.
+    /// Lists the members of the message's JSON object. All messages must have
+    /// been read.
     fn list_members(&mut self, id: u16) -> Result<(), Unreadable> {
         let Some(message) = self.message_at(id) else {
             return Ok(());
@@ -225,7 +228,7 @@ impl Schema {
         if let Some(message) = self.messages.get_mut(usize::from(id)) {
             for ((field, start), slice) in message.fields.iter_mut().zip(starts).zip(slices) {
                 field.member = u16::try_from(start).unwrap_or(u16::MAX);
-                // As with bytes: a nil slice is absent.
+                // As with bytes, a nil slice is absent.
                 if slice {
                     field.shape = Shape::Optional;
                 }
@@ -260,8 +263,9 @@ impl Schema {
         }
     }
 
-    /// What protobuf has of the message and its fields when they are not set:
-    /// Go's generated code writes what is no pointer, slice or map.
+    /// Makes the protobuf encoding of the message and of its fields when they
+    /// are not set: Go's generated code writes every field that is not a
+    /// pointer, slice or map.
     fn write_zeros(&mut self, id: u16) -> Result<(), Unreadable> {
         let Some(message) = self.message_at(id) else {
             return Ok(());
@@ -319,7 +323,7 @@ impl Schema {
 }
 
 impl Message {
-    /// Once the shapes of its fields are settled.
+    /// Builds the indexes of the fields, once the fields' shapes are final.
     fn index_fields(&mut self) {
         let tags = self.fields.iter().map(|field| field.tag() as usize);
         let mut by_tag = vec![NO_FIELD; tags.max().map_or(0, |tag| tag.saturating_add(1))];
@@ -350,7 +354,7 @@ mod tests {
         let owner = schema.message_at(member.owner).unwrap();
         assert_eq!(owner.name(), "core/v1.VolumeSource");
         assert!(volume.member(b"configmap", 0).is_none());
-        // Go writes an empty Volume so: its name, and an empty source.
+        // Go writes an empty Volume in this way: its name, and an empty source.
         assert_eq!(volume.zero(), b"\x0a\0\x12\0");
 
         let meta = schema.message("meta/v1.ObjectMeta").unwrap();

@@ -1,4 +1,4 @@
-//! Admission policies and what binds them.
+//! Admission policies and their bindings.
 
 use serde::Deserialize;
 
@@ -24,7 +24,7 @@ struct ParamKind {
     kind: String,
 }
 
-/// A validating or a mutating one, which has rules of its own kind.
+/// Prints a validating or a mutating policy. Each has its own kind of rules.
 pub(crate) fn print_policy(object: &[u8]) -> Result<Row, NotPrintable> {
     let policy: Object<PolicySpec, serde::de::IgnoredAny> = serde_json::from_slice(object)?;
     let (validations, mutations) = (&policy.spec.validations, &policy.spec.mutations);
@@ -56,7 +56,7 @@ struct ParamRef {
     selector: Option<Selector>,
 }
 
-/// Of validating and of mutating policies.
+/// Prints a binding of a validating or a mutating policy.
 pub(crate) fn print_binding(object: &[u8]) -> Result<Row, NotPrintable> {
     let binding: Object<BindingSpec, serde::de::IgnoredAny> = serde_json::from_slice(object)?;
     Ok(Row::new(vec![

@@ -1,30 +1,33 @@
-//! How long ago, in words: apimachinery's `duration.HumanDuration`.
+//! Ages as text: apimachinery's `duration.HumanDuration`.
 
 use chrono::{DateTime, NaiveDate, NaiveTime, TimeDelta, Utc};
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 
-/// Go's durations end at 2^63 nanoseconds: longer ones stick there.
+/// The longest duration. Go's durations end at 2^63 nanoseconds, and longer
+/// ones are cut to that.
 const LONGEST_SECONDS: i64 = i64::MAX / 1_000_000_000;
 
-/// 1 January of the year 1, in seconds of Unix.
+/// 1 January of the year 1 in Unix seconds.
 const ZERO_TIME: i64 = -62_135_596_800;
 
-/// A moment that an object tells of. Go's zero time and null have no age.
+/// A time in an object. Go's zero time and null are not times and have no age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub DateTime<Utc>);
 
 impl Moment {
-    /// From RFC 3339, as the API writes times; `Ok(None)` for the zero time.
+    /// Parses RFC 3339 as the API writes times. The result is `Ok(None)` for
+    /// the zero time.
     pub fn parse(text: &str) -> Result<Option<Self>, chrono::ParseError> {
         let at = DateTime::parse_from_rfc3339(text)?.with_timezone(&Utc);
         Ok(Self::told(at))
     }
 
-    /// As Go's `time.Parse` reads RFC 3339, from whoever wrote it: an hour may
-    /// have one digit, a fraction may follow a comma, and offsets reach a day.
-    /// `None` if Go refuses it, `Some(None)` for the zero time.
+    /// Parses RFC 3339 as Go's `time.Parse` does, since the writer may be
+    /// anybody: an hour may have one digit, a fraction may follow a comma, and
+    /// offsets reach a day. The result is `None` if Go refuses the text, and
+    /// `Some(None)` for the zero time.
     pub(crate) fn parse_go(text: &str) -> Option<Option<Self>> {
         let (year, rest) = number(text, 4, 4)?;
         let (month, rest) = number(rest.strip_prefix('-')?, 2, 2)?;
@@ -36,7 +39,7 @@ impl Moment {
             None => (0, rest),
             Some(fraction) => {
                 let (_, rest) = number(fraction, 1, usize::MAX)?;
-                // What is finer than a nanosecond is not looked at.
+                // Digits beyond nanoseconds are ignored.
                 let digits = fraction.len().saturating_sub(rest.len());
                 let shown = fraction.get(..digits.min(9))?;
                 (format!("{shown:0<9}").parse().ok()?, rest)
@@ -69,7 +72,7 @@ impl Moment {
         Some(Self::told(local.checked_sub_signed(offset)?))
     }
 
-    /// Go's zero time tells nothing.
+    /// Returns the time, or `None` for Go's zero time.
     fn told(at: DateTime<Utc>) -> Option<Self> {
         let zero = at.timestamp() == ZERO_TIME && at.timestamp_subsec_nanos() == 0;
         (!zero).then_some(Self(at))
@@ -80,7 +83,8 @@ impl Moment {
     }
 }
 
-/// At least and at most so many digits, and what follows them.
+/// Reads a number of `least` to `most` digits. Returns the number and the rest
+/// of the text.
 fn number(text: &str, least: usize, most: usize) -> Option<(u32, &str)> {
     let digits = text
         .bytes()
@@ -88,16 +92,17 @@ fn number(text: &str, least: usize, most: usize) -> Option<(u32, &str)> {
         .count()
         .min(most);
     let (number, rest) = text.split_at_checked(digits)?;
-    // Of a fraction only the digits are asked for.
+    // The value of a long fraction is not used, only the number of its digits.
     let value = number.get(..digits.min(9))?.parse().ok()?;
     (digits >= least).then_some((value, rest))
 }
 
-/// `292y` and `7h59m`, at most `<invalid>`.
+/// The most bytes of an age. Ages are short (`292y`, `7h59m`); the longest text
+/// is `<invalid>`.
 const LONGEST_AGE: usize = 12;
 
-/// How old something is, in words. Lists write one for every row: it is made
-/// without an allocation.
+/// An age as text. Lists write one for every row, so it is made without an
+/// allocation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Age {
     text: [u8; LONGEST_AGE],
@@ -113,7 +118,7 @@ impl Age {
         }
     }
 
-    /// A number, which is not negative, and its unit.
+    /// Appends a non-negative number and its unit.
     fn number(&mut self, number: i64, unit: u8) {
         let (mut digits, mut start, mut rest) = ([0; 4], 0, number);
         for (at, digit) in digits.iter_mut().enumerate().rev() {
@@ -134,7 +139,7 @@ impl Age {
         age
     }
 
-    /// The second unit is left out when it is zero.
+    /// Makes an age of two units. The second unit is left out if it is zero.
     fn two(first: i64, first_unit: u8, second: i64, second_unit: u8) -> Self {
         let mut age = Self::one(first, first_unit);
         if second != 0 {
@@ -154,7 +159,7 @@ impl Age {
         std::str::from_utf8(text).unwrap_or_default()
     }
 
-    /// Inside a JSON string, as Go escapes it.
+    /// Returns the text for the inside of a JSON string, escaped as Go does.
     pub(crate) fn as_json(&self) -> &[u8] {
         match self.text.get(..self.length).unwrap_or_default() {
             [b'<', ..] => br"\u003cinvalid\u003e",
@@ -163,12 +168,13 @@ impl Age {
     }
 }
 
-/// Two or three significant figures: `5m10s`, `3h55m`, `2y30d`.
+/// Formats a duration with two or three significant figures: `5m10s`, `3h55m`,
+/// `2y30d`.
 pub(crate) fn human_duration(duration: TimeDelta) -> Age {
     let seconds = duration
         .num_seconds()
         .clamp(-LONGEST_SECONDS, LONGEST_SECONDS);
-    // Clocks differ: a second or two in the future is now.
+    // Clocks differ, so a second or two in the future counts as now.
     if seconds < -1 {
         return Age::invalid();
     }
@@ -186,7 +192,7 @@ pub(crate) fn human_duration(duration: TimeDelta) -> Age {
         ..8 => Age::two(hours, b'h', minutes % 60, b'm'),
         8..48 => Age::one(hours, b'h'),
         48..192 => Age::two(days, b'd', hours % 24, b'h'),
-        // Up to two years, up to eight, and beyond.
+        // Up to two years, up to eight years, and longer.
         192..17_520 => Age::one(days, b'd'),
         17_520..70_080 => Age::two(days / 365, b'y', days % 365, b'd'),
         _ => Age::one(days / 365, b'y'),
@@ -244,7 +250,7 @@ mod tests {
         assert!(Moment::parse("bad").is_err());
     }
 
-    /// What Go 1.26 says of each.
+    /// The expected results are those of Go 1.26.
     #[test]
     fn times_are_read_as_by_go() {
         for (text, expected) in [

@@ -1,5 +1,5 @@
-//! What the API server tells of itself: who serves which group, in what order
-//! requests are served, and how objects are stored.
+//! The API server's own resources: the servers of groups, the order in which
+//! requests are served, and storage versions.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -76,7 +76,8 @@ pub(crate) fn print_flow_schema(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-/// In which order flow schemas are tried, and listed in Tables.
+/// Returns the sort key of flow schemas. They are evaluated, and listed in
+/// Tables, in this order.
 pub fn precedence(object: &[u8]) -> Result<(i64, String), NotPrintable> {
     let schema: Object<FlowSpec, IgnoredAny> = serde_json::from_slice(object)?;
     Ok((schema.spec.matching_precedence, schema.metadata.name))
@@ -129,7 +130,7 @@ pub(crate) fn print_priority_level(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-/// How many servers a cell lists before it counts the rest.
+/// The number of servers that a cell lists before it counts the rest.
 const SHOWN: usize = 3;
 
 #[derive(Debug, Default, Deserialize)]

@@ -1,5 +1,5 @@
 //! Horizontal pod autoscalers. Those of `autoscaling/v1` are left to the API
-//! server: how its metrics are ordered that version does not tell.
+//! server, since that version does not show the order of their metrics.
 
 use serde::Deserialize;
 
@@ -7,7 +7,7 @@ use super::NotPrintable;
 use super::meta::{Object, nullable};
 use super::row::{Cell, Row};
 
-/// How many metrics a cell lists before it counts the rest.
+/// The number of metrics that a cell lists before it counts the rest.
 const SHOWN: usize = 2;
 
 #[derive(Debug, Default, Deserialize)]
@@ -35,7 +35,7 @@ struct Status {
     current_metrics: Vec<Metric>,
 }
 
-/// What is wanted of a metric, or how it is: of these sources, one.
+/// The target or the current value of a metric. It has one of these sources.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Metric {
@@ -99,7 +99,8 @@ fn metrics(wanted: &[Metric], current: &[Metric]) -> Result<String, NotPrintable
 }
 
 impl Metric {
-    /// Current and wanted value. The two are matched by their places alone.
+    /// Formats the current value and the target. They are matched only by their
+    /// positions.
     fn text(&self, current: Option<&Self>) -> Result<String, NotPrintable> {
         type Part = fn(&Metric) -> Option<&Source>;
         let part: Part = match self.r#type.as_str() {
@@ -147,8 +148,8 @@ impl Metric {
     }
 }
 
-/// A `resource.Quantity`, which comes from the server in its canonical form,
-/// as it shows itself.
+/// Formats a `resource.Quantity`. The server sends it in its canonical form,
+/// which is shown.
 fn quantity(quantity: Option<&String>) -> &str {
     quantity.map_or("<nil>", String::as_str)
 }

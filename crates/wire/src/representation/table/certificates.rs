@@ -1,4 +1,4 @@
-//! Requests for certificates.
+//! Certificate signing requests and pod certificate requests.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Which built-in resources are printed, and under which columns. The column
-//! definitions are data, recorded from kube-apiserver: `columns.json`.
+//! The printers of built-in resources and their columns. The column definitions
+//! are data that was recorded from kube-apiserver: `columns.json`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -14,10 +14,11 @@ use super::{
 use crate::api::GroupVersionResource;
 use crate::representation::scan;
 
-/// All that kube-apiserver 1.36 can list and watch, alpha versions too, but for
-/// horizontal pod autoscalers in version 1 (`autoscaling.rs`):
-/// `GroupVersionResource`s as configuration writes them, with their printers.
-/// `None`: no printer upstream either, which shows Name and Created At.
+/// All resources that kube-apiserver 1.36 can list and watch, including alpha
+/// versions, except horizontal pod autoscalers in version 1 (`autoscaling.rs`).
+/// They are `GroupVersionResource`s in the format of configuration files, with
+/// their printers. `None` stands for a resource for which upstream has no
+/// printer either: it shows Name and Created At.
 const BUILT_IN: [(&str, Option<PrintRow>); 86] = [
     ("configmaps.v1", Some(core::print_config_map)),
     ("endpoints.v1", Some(services::print_endpoints)),
@@ -290,7 +291,7 @@ const BUILT_IN: [(&str, Option<PrintRow>); 86] = [
     ),
 ];
 
-/// The key of Name and Created At.
+/// The key in `columns.json` of the columns Name and Created At.
 const DEFAULT: &str = "default";
 
 type Columns = HashMap<String, Box<RawValue>>;
@@ -318,12 +319,13 @@ fn quirks(name: &str) -> Quirks {
             "flowschemas.v1.flowcontrol.apiserver.k8s.io" => Some(api_machinery::precedence),
             _ => None,
         },
-        // The aggregator's own converter does not know the option.
+        // The aggregator's own converter does not support the option that
+        // leaves out the columns.
         repeats_columns: name == "apiservices.v1.apiregistration.k8s.io",
     }
 }
 
-/// The recorded column definitions of a resource.
+/// Returns the recorded column definitions of a resource.
 fn definitions(name: &str) -> &'static str {
     COLUMNS.get(name).map_or("[]", |json| json.get())
 }
@@ -336,7 +338,7 @@ pub(crate) fn default_printer() -> &'static Printer {
     &DEFAULT_PRINTER
 }
 
-/// The Name column, as every custom resource has it.
+/// Returns the definition of the Name column of all custom resources.
 pub(crate) fn name_column() -> &'static str {
     let definitions = definitions(DEFAULT).as_bytes();
     scan::elements(definitions)
@@ -346,7 +348,8 @@ pub(crate) fn name_column() -> &'static str {
         .unwrap_or("{}")
 }
 
-/// What the documentation of creationTimestamp says: the description of Age.
+/// Returns the documentation of creationTimestamp, which is the description of
+/// Age.
 pub(crate) fn creation_timestamp_description() -> String {
     let definitions = definitions(DEFAULT).as_bytes();
     scan::elements(definitions)

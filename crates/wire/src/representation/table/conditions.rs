@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::meta::nullable;
 
-/// A status, of which only the conditions are read.
+/// A status with only its conditions.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Conditions {

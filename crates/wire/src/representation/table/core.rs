@@ -1,5 +1,5 @@
 //! Namespaces, config maps, secrets, service accounts, and kinds without a
-//! printer: a name, an age, and little besides.
+//! printer: a name, an age, and few other cells.
 
 use super::NotPrintable;
 use super::age::Moment;
@@ -34,12 +34,13 @@ pub(crate) fn print_secret(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-/// Service accounts, and others of which there is no more to tell.
+/// Prints service accounts and other kinds with no further columns.
 pub(crate) fn print_name_and_age(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(vec![name(object)?, age(object)?]))
 }
 
-/// Name and Created At. A time that is not set prints as Go's zero time.
+/// Prints Name and Created At. A time that is not set is printed as Go's zero
+/// time.
 pub(crate) fn print_default(object: &[u8]) -> Result<Row, NotPrintable> {
     let created = match scan::get(object, &["metadata", "creationTimestamp"]) {
         None | Some(b"null") => "0001-01-01T00:00:00Z".into(),
@@ -65,7 +66,7 @@ pub fn age(object: &[u8]) -> Result<Cell, NotPrintable> {
     }
 }
 
-/// How many keys a map has.
+/// Returns the number of keys of a map.
 fn keys(object: &[u8], map: &str) -> Result<i64, NotPrintable> {
     let mut count = 0i64;
     if let Some(json) = scan::get(object, &[map]).filter(|json| *json != b"null") {

@@ -1,4 +1,4 @@
-//! Custom resources: the `additionalPrinterColumns` of their definition, read
+//! Custom resources: prints the `additionalPrinterColumns` of their definition
 //! as apiextensions-apiserver's `tableconvertor` does.
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use super::{NotPrintable, Printer, Source, columns, core};
 use crate::api::go_json;
 use crate::representation::scan;
 
-/// A column as a CustomResourceDefinition has it.
+/// A column in a CustomResourceDefinition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CustomColumn {
@@ -45,7 +45,7 @@ enum Kind {
     Number,
     Boolean,
     Date,
-    /// No value is of an unknown type.
+    /// An unknown type. No value has this type, so its cells are null.
     Unknown,
 }
 
@@ -129,7 +129,8 @@ fn json_cell(value: &[u8]) -> Result<Cell, NotPrintable> {
     Ok(Cell::Fixed(json.into()))
 }
 
-/// What Go's `fmt.Fprint` writes of a scalar; objects and lists are JSON.
+/// Makes a cell with the text that Go's `fmt.Fprint` writes for a scalar.
+/// Objects and lists are written as JSON.
 fn text_cell(value: &[u8]) -> Result<Cell, NotPrintable> {
     let json = std::str::from_utf8(value).map_err(|_| NotPrintable)?;
     match value.first() {
@@ -152,15 +153,16 @@ fn number_cell(value: &[u8]) -> Result<Cell, NotPrintable> {
     Ok(Cell::Fixed(go_encoded(number).into()))
 }
 
-/// An integer as the server holds it. Larger ones have become floating-point
-/// numbers there.
+/// Returns an integer that the server holds as an integer. The server holds
+/// larger numbers as floating-point numbers.
 fn integral(value: &[u8]) -> Result<Option<i64>, NotPrintable> {
     let text = std::str::from_utf8(value).map_err(|_| NotPrintable)?;
     Ok(text.parse().ok().filter(|_| is_integer(value)))
 }
 
-/// A floating-point number as Go's `fmt` prints it: both write the fewest
-/// digits that tell it from its neighbours, but Go counts places differently.
+/// Formats a floating-point number as Go's `fmt` does. Both Go and Rust write
+/// the fewest digits that identify the number, but they differ in when they
+/// write an exponent.
 fn go_printed(number: f64) -> String {
     let size = number.abs();
     if size == 0.0 || (1e-4..1e6).contains(&size) {
@@ -175,7 +177,7 @@ fn go_printed(number: f64) -> String {
     format!("{digits}e{sign}{exponent:0>2}")
 }
 
-/// The same as Go's `encoding/json` writes it.
+/// Formats a floating-point number as Go's `encoding/json` does.
 fn go_encoded(number: f64) -> String {
     let size = number.abs();
     if size == 0.0 || (1e-6..1e21).contains(&size) {
@@ -197,17 +199,17 @@ fn float(value: &[u8]) -> Result<f64, NotPrintable> {
     text.parse().map_err(|_| NotPrintable)
 }
 
-/// The number without its fraction.
+/// Returns the number without its fraction.
 fn integer(value: &[u8]) -> Result<i64, NotPrintable> {
     if let Some(integer) = integral(value)? {
         return Ok(integer);
     }
     let float = float(value)?;
-    // Beyond this Go's conversion is not defined.
+    // Go's conversion of larger numbers is not defined.
     if float.abs() >= 9e18 {
         return Err(NotPrintable);
     }
-    #[allow(clippy::cast_possible_truncation)] // that is what is wanted
+    #[allow(clippy::cast_possible_truncation)] // the fraction is dropped
     Ok(float as i64)
 }
 

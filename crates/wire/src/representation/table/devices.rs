@@ -1,4 +1,5 @@
-//! Claims of devices, and what is said of them (KEP-4381).
+//! Dynamic resource allocation (KEP-4381): resource claims, device taint rules
+//! and pool status requests.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -125,7 +126,8 @@ pub(crate) fn print_pool_status_request(object: &[u8]) -> Result<Row, NotPrintab
         Some(_) => "Complete".to_owned(),
         None => "Pending".to_owned(),
     };
-    // Go's int32 wraps around; devices are fewer.
+    // The sum wraps around as in Go's int32, although there are never that many
+    // devices.
     let sum = |count: fn(&Pool) -> i32| match status.filter(|_| !failed) {
         None => Cell::text("-"),
         Some(status) => {

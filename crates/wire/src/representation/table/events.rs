@@ -1,4 +1,4 @@
-//! Events, of the core group and of `events.k8s.io`.
+//! Events of the core group and of `events.k8s.io`.
 
 use serde::Deserialize;
 
@@ -7,8 +7,8 @@ use super::age::Moment;
 use super::meta::{Meta, lower, moment};
 use super::row::{Cell, Row};
 
-/// As the core group writes it; the other names of a field are those of
-/// `events.k8s.io`.
+/// An event with the field names of the core group. The aliases are the names
+/// in `events.k8s.io`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Event {
@@ -63,7 +63,7 @@ pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
     let first = event.first_timestamp.or(event.event_time);
     let (last, count) = match &event.series {
         Some(series) => (series.last_observed_time, series.count),
-        // Events that happened once are not counted in the new API.
+        // The new API does not count events that happened once.
         None if event.count == 0 => (event.last_timestamp.or(first), 1),
         None => (event.last_timestamp.or(first), event.count),
     };

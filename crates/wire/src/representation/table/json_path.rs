@@ -1,16 +1,16 @@
-//! The part of client-go's JSONPath that printer columns are written in:
-//! `.a.b`, `.a\.b`, `['a']`, `[0]`, `[-1]`, `[*]`, `[?(@.type=="Ready")]`.
-//! Any other path is refused: its resource is printed by the API server.
+//! The part of client-go's JSONPath that printer columns use: `.a.b`, `.a\.b`,
+//! `['a']`, `[0]`, `[-1]`, `[*]`, `[?(@.type=="Ready")]`. Any other path is
+//! refused, and the API server prints its resource.
 
 use crate::representation::scan;
 
-/// Paths longer than this are nobody's column.
+/// The most steps of a path. No real column has more.
 const MAX_STEPS: usize = 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     Field(String),
-    /// Negative ones count from the end.
+    /// An index. A negative index counts from the end.
     Index(i64),
     All,
     Filter {
@@ -29,7 +29,7 @@ enum Literal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonPath(Vec<Step>);
 
-/// Upstream's evaluation ends in an error, which a column shows as null.
+/// Upstream's evaluation ends in an error. The column then shows null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoResult;
 
@@ -46,7 +46,7 @@ impl JsonPath {
         (!steps.is_empty()).then_some(Self(steps))
     }
 
-    /// The first value found.
+    /// Returns the first value found.
     pub fn first<'a>(&self, json: &'a [u8]) -> Result<Option<&'a [u8]>, NoResult> {
         let mut values = vec![json];
         for step in &self.0 {
@@ -71,7 +71,8 @@ fn parse_step<'a>(text: &'a str, steps: &mut Vec<Step>) -> Option<&'a str> {
     if inside == "*" {
         steps.push(Step::All);
     } else if let Some(quoted) = inside.strip_prefix('\'').and_then(|i| i.strip_suffix('\'')) {
-        // A dot inside the quotes divides, too: it is read as a path again.
+        // Upstream reads the text in the quotes as a path again, so a dot in it
+        // separates names.
         let mut quoted = format!(".{quoted}");
         while !quoted.is_empty() {
             let (name, rest) = field(quoted.strip_prefix('.')?)?;
@@ -88,7 +89,8 @@ fn parse_step<'a>(text: &'a str, steps: &mut Vec<Step>) -> Option<&'a str> {
     Some(rest)
 }
 
-/// A name up to what ends one; a backslash takes the next character as it is.
+/// Reads a name and returns it with the rest. A backslash takes the next
+/// character literally.
 fn field(text: &str) -> Option<(String, &str)> {
     let mut name = String::new();
     let mut chars = text.char_indices();
@@ -110,11 +112,11 @@ fn field(text: &str) -> Option<(String, &str)> {
     (!name.is_empty() && name != "*").then(|| (name, text.get(end..).unwrap_or_default()))
 }
 
-/// What follows `[?(`: `@.a.b=="text")]`.
+/// Reads the rest of a filter after `[?(`: `@.a.b=="text")]`.
 fn filter(text: &str) -> Option<(Step, &str)> {
     let at = text.find(['=', '!', '<', '>'])?;
     let (left, rest) = text.split_at(at);
-    // Upstream reads quotes there as those of a value.
+    // Upstream takes quotes on this side for those of a value.
     if left.contains(['"', '\'']) {
         return None;
     }
@@ -183,7 +185,8 @@ impl Step {
                     let Some(elements) = array(value)? else {
                         continue;
                     };
-                    // Upstream stops at an empty array, whatever comes after.
+                    // Upstream stops at an empty array and ignores the values
+                    // after it.
                     if elements.is_empty() {
                         return Ok(found);
                     }
@@ -196,8 +199,9 @@ impl Step {
 }
 
 impl Literal {
-    /// Whether the field of an element equals the literal; `None` if there is
-    /// no such field. Values of another type cannot be compared.
+    /// Tells whether the field of an element equals the literal. The result is
+    /// `None` if there is no such field. Values of another type cannot be
+    /// compared.
     fn compare(&self, element: &[u8], fields: &[String]) -> Result<Option<bool>, NoResult> {
         let mut value = element;
         for field in fields {
@@ -217,7 +221,7 @@ impl Literal {
     }
 }
 
-/// A member of an object; keys may be written with escapes.
+/// Returns a member of an object. Keys may be written with escapes.
 fn member<'a>(json: &'a [u8], name: &str) -> Option<&'a [u8]> {
     scan::members(json)
         .map_while(Result::ok)
@@ -229,7 +233,8 @@ fn member<'a>(json: &'a [u8], name: &str) -> Option<&'a [u8]> {
         .map(|m| m.value)
 }
 
-/// The elements of an array; `None` for null, an error for anything else.
+/// Returns the elements of an array. The result is `None` for null and an error
+/// for any other value.
 fn array(json: &[u8]) -> Result<Option<Vec<&[u8]>>, NoResult> {
     match json.first() {
         Some(b'[') => {

@@ -1,4 +1,4 @@
-//! What the printers read of every object.
+//! The parts of objects that several printers read.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::NotPrintable;
 use super::age::Moment;
 use super::row::Cell;
 
-/// Reads null as the empty value: Go writes nil slices and maps that way.
+/// Reads null as the empty value: Go writes nil slices and maps as null.
 pub fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -25,8 +25,8 @@ pub fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Momen
     }
 }
 
-/// Kinds and resources are ASCII; for other text Go's and Rust's tables may
-/// differ.
+/// Lowercases a text. Kinds and resources are ASCII; other text is refused,
+/// since Go's and Rust's tables may differ.
 pub fn lower(text: &str) -> Result<String, NotPrintable> {
     if text.is_ascii() {
         Ok(text.to_ascii_lowercase())
@@ -55,7 +55,8 @@ impl Meta {
     }
 }
 
-/// An object of metadata, spec and status, each read as far as a printer cares.
+/// An object with metadata, spec and status, each with only the fields that a
+/// printer reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(
     default,
@@ -67,7 +68,7 @@ pub struct Object<Spec, Status> {
     pub status: Status,
 }
 
-/// A pod template, of workloads.
+/// The pod template of a workload.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PodTemplate {
@@ -93,7 +94,7 @@ pub struct Container {
 }
 
 impl PodTemplate {
-    /// The Containers and Images cells.
+    /// Returns the Containers and Images cells.
     pub(crate) fn container_cells(&self) -> [Cell; 2] {
         let joined = |text: fn(&Container) -> &str| {
             let all: Vec<&str> = self.spec.containers.iter().map(text).collect();

@@ -1,9 +1,9 @@
-//! `as=Table`: what `kubectl get` shows, printed by the server.
+//! `as=Table`: the output of `kubectl get`, printed by the server.
 //!
 //! A [`Printer`] makes [`Row`]s exactly as kube-apiserver's printers do
 //! (`pkg/printers/internalversion`, and `tableconvertor` of custom resources).
-//! A kind without a printer here, and an object with something a printer does
-//! not know for certain, is asked of the API server: nothing is guessed.
+//! If a kind has no printer here, or if an object has a value that a printer
+//! does not know for certain, the API server is asked: nothing is guessed.
 
 mod age;
 mod columns;

@@ -1,4 +1,4 @@
-//! Ingresses, their classes, network policies, and who has which address.
+//! Ingresses, ingress classes, network policies and IP addresses.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::meta::{Meta, Object, lower, nullable};
 use super::row::{Cell, Row};
 use super::selector::{Selector, format_selector};
 
-/// How many hosts a cell lists before it counts the rest.
+/// The number of hosts that a cell lists before it counts the rest.
 const SHOWN_HOSTS: usize = 3;
 
 const DEFAULT_CLASS_ANNOTATION: &str = "ingressclass.kubernetes.io/is-default-class";
@@ -74,8 +74,8 @@ pub(crate) fn print_ingress(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-/// The first hosts; a rule after the list is full, with a host or without,
-/// makes it tell how many rules there are beyond those shown.
+/// Lists the first hosts. Once the list is full, any further rule, with or
+/// without a host, adds the number of rules beyond those shown.
 fn hosts(rules: &[Rule]) -> String {
     let mut shown = Vec::new();
     let mut more = false;
@@ -189,7 +189,7 @@ pub(crate) fn print_ip_address(object: &[u8]) -> Result<Row, NotPrintable> {
             format!("{}{namespace}/{}", lower(&resource)?, parent.name)
         }
     };
-    // The age has no column.
+    // There is no column for the age.
     Ok(Row::new(vec![
         Cell::text(&address.metadata.name),
         Cell::text(&parent),

@@ -1,4 +1,4 @@
-//! Nodes: readiness, roles, addresses and what runs on them.
+//! Nodes: readiness, roles, addresses and system information.
 
 use std::collections::BTreeSet;
 
@@ -80,7 +80,7 @@ pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
 }
 
 fn status(node: &Object<Spec, Status>) -> String {
-    // Of several conditions of a type the last counts.
+    // If there are several conditions of a type, the last one counts.
     let ready = node.status.conditions.iter().rfind(|c| c.r#type == "Ready");
     let ready = match ready {
         Some(condition) if condition.status == "True" => "Ready",

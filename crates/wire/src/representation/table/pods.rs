@@ -1,4 +1,4 @@
-//! Pods: the state of their containers in a word.
+//! Pods: the state of their containers as one word.
 
 use std::collections::HashMap;
 
@@ -108,7 +108,7 @@ impl Terminated {
     }
 }
 
-/// How often containers were restarted, and when last.
+/// The number of restarts and the time of the last.
 #[derive(Default)]
 struct Restarts {
     count: i64,
@@ -134,7 +134,7 @@ impl Restarts {
     }
 }
 
-/// What is learnt on the way through a pod's containers.
+/// The results of going through a pod's containers.
 #[derive(Default)]
 struct Summary {
     reason: String,
@@ -200,7 +200,8 @@ pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
     })
 }
 
-/// Init containers that keep running beside the others (KEP-753).
+/// Tells whether an init container keeps running beside the other containers
+/// (KEP-753).
 fn is_sidecar(container: &Container) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }
@@ -219,8 +220,8 @@ fn first_reason(status: &Status) -> String {
     }
 }
 
-/// Goes through the init containers up to the first that is not done. Returns
-/// the restarts of sidecars, the only ones that count later on.
+/// Goes through the init containers up to the first that has not finished.
+/// Returns the restarts of sidecars. Later only these count.
 fn init_containers(
     pod: &Object<Spec, Status>,
     sidecars: &HashMap<&str, bool>,
@@ -256,8 +257,8 @@ fn init_containers(
     of_sidecars
 }
 
-/// Goes through the containers from the last to the first: the first one's
-/// trouble is what is told.
+/// Goes through the containers from the last to the first, so that the first
+/// container with a problem determines the reason.
 fn containers(status: &Status, summary: &mut Summary) {
     let mut has_running = false;
     let mut error = String::new();
@@ -296,7 +297,7 @@ fn containers(status: &Status, summary: &mut Summary) {
     }
 }
 
-/// The status of the first condition of a type.
+/// Returns the status of the first condition of a type.
 fn condition<'a>(status: &'a Status, r#type: &str) -> Option<&'a str> {
     let found = status.conditions.iter().find(|c| c.r#type == r#type)?;
     Some(&found.status)

@@ -1,4 +1,4 @@
-//! Who may do what: role bindings, disruption budgets, leases.
+//! Role bindings, disruption budgets and leases.
 
 use serde::Deserialize;
 
@@ -30,7 +30,7 @@ struct RoleRef {
     name: String,
 }
 
-/// Role bindings and cluster role bindings.
+/// Prints role bindings and cluster role bindings.
 pub(crate) fn print_role_binding(object: &[u8]) -> Result<Row, NotPrintable> {
     let binding: RoleBinding = serde_json::from_slice(object)?;
     let names = |kind: &str, name: fn(&Subject) -> String| {

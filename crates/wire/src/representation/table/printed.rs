@@ -1,4 +1,4 @@
-//! Rows that are written but for the ages in them.
+//! Rows that are complete except for their ages.
 
 use std::iter;
 use std::ops::Range;
@@ -9,8 +9,8 @@ use super::age::Moment;
 use super::row::{Cell, Piece, Row};
 use crate::api::go_json;
 
-/// Rows of neighbouring objects, up to where each shows its object. Only ages
-/// change between answers: they are holes in the text.
+/// The rows of neighbouring objects. Each row ends where it shows its object.
+/// Only ages change between answers: they are holes in the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Printed {
     text: Vec<u8>,
@@ -18,12 +18,12 @@ pub struct Printed {
     ends: Vec<End>,
 }
 
-/// Where a row ends, in the text and among the holes.
+/// The end of a row in the text and in the holes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct End {
     text: usize,
     holes: usize,
-    /// The row shows metadata even where no object is asked for.
+    /// See [`PrintedRow::marked`].
     marked: bool,
 }
 
@@ -33,20 +33,20 @@ struct Hole {
     moment: Moment,
 }
 
-/// One of them.
+/// One row of a [`Printed`].
 #[derive(Clone, Copy, Debug)]
 pub struct PrintedRow<'a> {
-    /// All text, and the part of it that is the row's.
+    /// The text of all rows. The row is `start..end`.
     text: &'a [u8],
     start: usize,
     end: usize,
     holes: &'a [Hole],
-    /// Shows metadata even where no object is asked for.
+    /// The row shows metadata even if the client asked for no object.
     pub marked: bool,
 }
 
 impl Printed {
-    /// `marked`: see [`PrintedRow::marked`].
+    /// Appends a row. For `marked` see [`PrintedRow::marked`].
     pub fn push(&mut self, row: &Row, marked: bool) {
         self.text.extend_from_slice(b"{\"cells\":[");
         for (i, cell) in row.cells.iter().enumerate() {
@@ -98,7 +98,7 @@ impl Printed {
         self.holes.push(Hole { at, moment });
     }
 
-    /// In the order in which they were pushed.
+    /// Returns the rows in the order in which they were pushed.
     pub fn rows(&self) -> impl Iterator<Item = PrintedRow<'_>> {
         let starts = iter::once(End::default()).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, end)| PrintedRow {
@@ -110,14 +110,14 @@ impl Printed {
         })
     }
 
-    /// To be kept: without room for more.
+    /// Frees unused capacity before the rows are kept.
     pub(crate) fn shrink(&mut self) {
         self.text.shrink_to_fit();
         self.holes.shrink_to_fit();
         self.ends.shrink_to_fit();
     }
 
-    /// Bytes it holds on to.
+    /// Returns the number of bytes that the rows take.
     pub fn size(&self) -> usize {
         let holes = self.holes.capacity().saturating_mul(size_of::<Hole>());
         let ends = self.ends.capacity().saturating_mul(size_of::<End>());
@@ -128,7 +128,8 @@ impl Printed {
 }
 
 impl PrintedRow<'_> {
-    /// The row around an object that is already written, or `null`.
+    /// Writes the row. `object` is the object in it, already written, or
+    /// `null`.
     pub fn write(self, now: DateTime<Utc>, object: &[&[u8]], mut out: impl FnMut(&[u8])) {
         let text = |range: Range<usize>| self.text.get(range).unwrap_or_default();
         let mut at = self.start;

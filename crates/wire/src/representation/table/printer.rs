@@ -14,7 +14,7 @@ use crate::representation::json_envelope::{Envelope, Form, ListMeta};
 use crate::representation::partial_object_metadata::Metadata;
 use crate::representation::scan;
 
-/// The object holds what only its server can print.
+/// The object contains values that only its server can print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the object cannot be printed with certainty")]
 pub struct NotPrintable;
@@ -40,22 +40,22 @@ pub struct Printer {
     pub(super) columns: String,
     cells: Arc<Cells>,
     pub(super) quirks: Quirks,
-    /// An object of a watch could not be printed.
+    /// True if an object of a watch could not be printed.
     baffled: Arc<AtomicBool>,
 }
 
-/// What the server of one resource does otherwise than all others.
+/// Behaviour that the server of one resource has and all others do not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Quirks {
-    /// Rows are sorted by this, not as they come.
+    /// The order of the rows, if it differs from that of the objects.
     pub(super) order: Option<Order>,
-    /// Each event of a watch tells the columns.
+    /// True if each event of a watch contains the columns.
     pub(super) repeats_columns: bool,
 }
 
 pub(super) type Order = fn(&[u8]) -> Result<(i64, String), NotPrintable>;
 
-/// How a printer makes an object's cells, whatever their columns are called.
+/// Makes an object's cells. The names of the columns are separate.
 #[derive(Debug)]
 pub struct Cells(Source);
 
@@ -63,12 +63,12 @@ pub struct Cells(Source);
 pub(super) enum Source {
     BuiltIn(PrintRow),
     Custom(Vec<custom::Column>),
-    /// Name and Created At.
+    /// The columns Name and Created At.
     Default,
 }
 
 impl Cells {
-    /// Whether rows of the one are rows of the other.
+    /// Tells whether both make equal rows.
     pub fn are(self: &Arc<Self>, other: &Arc<Self>) -> bool {
         Arc::ptr_eq(self, other)
             || match (&self.0, &other.0) {
@@ -77,7 +77,7 @@ impl Cells {
             }
     }
 
-    /// The cells of an object, whole or as it stands in a list.
+    /// Returns the row of an object. The object is whole or a list item.
     pub fn row(&self, object: &[u8]) -> Result<Row, NotPrintable> {
         match &self.0 {
             Source::BuiltIn(print) => print(object),
@@ -86,8 +86,8 @@ impl Cells {
         }
     }
 
-    /// Rows of several objects, to be kept. An object that could not be had is
-    /// one that cannot be printed.
+    /// Returns the rows of several objects, to be kept. If an object is missing
+    /// (`None`), the result is [`NotPrintable`].
     pub fn rows(
         &self,
         objects: impl Iterator<Item = Option<Bytes>>,
@@ -102,7 +102,7 @@ impl Cells {
     }
 }
 
-/// How a client wants its Table.
+/// The kind of Table that a client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TableOptions {
     pub version: MetaVersion,
@@ -110,26 +110,29 @@ pub struct TableOptions {
 }
 
 impl Printer {
-    /// The printer of a built-in resource, if we have it.
+    /// Returns the printer of a built-in resource, if there is one.
     pub fn builtin(gvr: &GroupVersionResource) -> Option<&'static Self> {
         columns::printer(gvr)
     }
 
-    /// The printer of a custom resource, from the `additionalPrinterColumns` of
-    /// its version. `None` if one of them is beyond our JSONPath.
+    /// Makes the printer of a custom resource from the
+    /// `additionalPrinterColumns` of its version. The result is `None` if a
+    /// column's JSONPath is not supported.
     pub fn from_crd_columns(columns: &[CustomColumn]) -> Option<Self> {
         custom::printer(columns)
     }
 
-    /// Name and Created At: what servers show of kinds that have no printer.
-    /// For servers of our own; what another server shows, it knows.
+    /// Returns the printer with the columns Name and Created At, which servers
+    /// use for kinds without a printer. It is meant for servers of this project;
+    /// the columns of another server must be read from that server.
     pub fn default_columns() -> &'static Self {
         columns::default_printer()
     }
 
-    /// This printer under the columns of a server's own Table, as their
-    /// descriptions differ between versions. `None` if that Table has other
-    /// columns than we print: the server is of a version we do not know.
+    /// Returns this printer with the columns of a server's own Table, since
+    /// their descriptions differ between versions. The result is `None` if that
+    /// Table has other columns than this printer: the server then has an
+    /// unknown version.
     pub fn with_columns_of(&self, table: &[u8]) -> Option<Self> {
         let columns = scan::get(table, &["columnDefinitions"])?;
         let shape = |json: &[u8]| -> Option<Vec<Vec<u8>>> {
@@ -160,7 +163,8 @@ impl Printer {
         })
     }
 
-    /// Whether a server's own Table has these columns to the byte.
+    /// Tells whether a server's own Table has exactly these columns, byte for
+    /// byte.
     pub fn has_columns_of(&self, table: &[u8]) -> bool {
         scan::get(table, &["columnDefinitions"]) == Some(self.columns.as_bytes())
     }
@@ -178,12 +182,13 @@ impl Printer {
         &self.cells
     }
 
-    /// Whether rows come in another order than objects: see [`Printer::sort`].
+    /// Tells whether the order of the rows differs from that of the objects:
+    /// see [`Printer::sort`].
     pub fn sorts(&self) -> bool {
         self.quirks.order.is_some()
     }
 
-    /// The objects of a list in the order of their rows.
+    /// Sorts the objects of a list in the order of their rows.
     pub fn sort(&self, fragments: Vec<Bytes>) -> Result<Vec<Bytes>, NotPrintable> {
         let Some(order) = self.quirks.order else {
             return Ok(fragments);
@@ -196,13 +201,13 @@ impl Printer {
         Ok(keyed.into_iter().map(|(_, fragment)| fragment).collect())
     }
 
-    /// False once a watch had to end because one of its objects cannot be
-    /// printed here: another one would end there, too.
+    /// Returns false once a watch had to end because one of its objects cannot
+    /// be printed here. Another watch would end there, too.
     pub fn can_watch(&self) -> bool {
         !self.baffled.load(Ordering::Relaxed)
     }
 
-    /// The body of a LIST.
+    /// Returns the body of a LIST.
     pub fn list<'a>(
         &self,
         meta: &ListMeta,
@@ -225,7 +230,7 @@ impl Printer {
         Ok(out)
     }
 
-    /// The body of a GET.
+    /// Returns the body of a GET.
     pub fn single(
         &self,
         fragment: &Bytes,
@@ -238,8 +243,8 @@ impl Printer {
         Ok(out)
     }
 
-    /// The object of a watch event, bookmarks included: a Table of one row. Only
-    /// the first event of a watch tells the columns.
+    /// Returns the object of a watch event or bookmark: a Table of one row.
+    /// Only the first event of a watch contains the columns.
     pub fn event_object(
         &self,
         fragment: &Bytes,
@@ -259,7 +264,7 @@ impl Printer {
         Ok(out)
     }
 
-    /// What stands before the first row of a list.
+    /// Returns the bytes before the first row of a list.
     pub fn list_prefix(&self, meta: &ListMeta, version: MetaVersion, empty: bool) -> Vec<u8> {
         let mut out = self.prefix(&meta.to_json(Form::Struct), version, true);
         if self.writes_null(empty) {
@@ -269,7 +274,7 @@ impl Printer {
         out
     }
 
-    /// What stands after the last row of a list.
+    /// Returns the bytes after the last row of a list.
     pub fn list_suffix(&self, empty: bool) -> &'static [u8] {
         if self.writes_null(empty) {
             b"}\n"
@@ -278,8 +283,9 @@ impl Printer {
         }
     }
 
-    /// Upstream's default printer leaves the rows of an empty list nil; the
-    /// others make an empty slice.
+    /// Tells whether the rows are written as null. Upstream's default printer
+    /// leaves the rows of an empty list nil; other printers make an empty
+    /// slice.
     fn writes_null(&self, empty: bool) -> bool {
         empty && matches!(self.cells.0, Source::Default)
     }
@@ -294,7 +300,7 @@ impl Printer {
     }
 }
 
-/// Writes rows with what they carry of their objects.
+/// Writes rows, each with the part of its object that the client wants.
 #[derive(Clone, Copy, Debug)]
 pub struct RowWriter<'a> {
     envelope: &'a Envelope,
@@ -311,7 +317,8 @@ impl<'a> RowWriter<'a> {
         }
     }
 
-    /// A row that was printed before, of an object whose metadata may be known.
+    /// Writes a printed row. `metadata` is the metadata of its object, if
+    /// known.
     pub fn write(
         &self,
         row: PrintedRow<'_>,
@@ -341,7 +348,7 @@ impl<'a> RowWriter<'a> {
         Ok(())
     }
 
-    /// The row of an object.
+    /// Prints an object and writes its row.
     pub fn print(
         &self,
         cells: &Cells,
@@ -356,9 +363,10 @@ impl<'a> RowWriter<'a> {
     }
 }
 
-/// The bookmark that ends the initial events of a watch is known by its
-/// annotation, so that its row has the metadata even where none was asked for.
-/// Other objects with the annotation are shown like it.
+/// Tells whether the object has the annotation of the bookmark that ends the
+/// initial events of a watch. The row of such an object has the metadata even
+/// if the client asked for none. This also applies to other objects with the
+/// annotation.
 fn ends_initial_events(object: &[u8]) -> bool {
     let annotation = ["metadata", "annotations", "k8s.io/initial-events-end"];
     scan::get(object, &annotation) == Some(b"\"true\"")

@@ -18,7 +18,7 @@ struct Status {
     used: BTreeMap<String, String>,
 }
 
-/// Quantities come from the server in their canonical form.
+/// Prints a quota. The server sends quantities in their canonical form.
 pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
     let quota: Object<IgnoredAny, Status> = serde_json::from_slice(object)?;
     let status = &quota.status;

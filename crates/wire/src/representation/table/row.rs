@@ -1,9 +1,9 @@
-//! A row of a Table: cells, of which some tell an age.
+//! A row of a Table. Some of its cells show ages.
 
 use super::age::Moment;
 use crate::api::go_json;
 
-/// A part of a cell that holds ages.
+/// A part of a cell with ages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     Text(String),
@@ -12,10 +12,10 @@ pub enum Piece {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cell {
-    /// JSON.
+    /// JSON without ages.
     Fixed(Box<str>),
     Age(Moment),
-    /// `3 (5m ago)`.
+    /// Text with ages in it, such as `3 (5m ago)`.
     Mixed(Box<[Piece]>),
 }
 
@@ -36,7 +36,7 @@ impl Cell {
         Self::Fixed("null".into())
     }
 
-    /// The age of a time that may not be there.
+    /// Makes a cell with the age of an optional time.
     pub fn age(moment: Option<Moment>) -> Self {
         moment.map_or_else(|| Self::text("<unknown>"), Self::Age)
     }
@@ -46,11 +46,11 @@ fn quoted(text: &str) -> String {
     String::from_utf8(go_json::to_vec(text)).unwrap_or_default()
 }
 
-/// The cells of one object, and what its row says besides.
+/// The cells of one object, and its row conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub cells: Vec<Cell>,
-    /// `metav1.TableRowCondition`s as JSON; empty for none.
+    /// `metav1.TableRowCondition`s as JSON. Empty if there are none.
     pub conditions: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Groups of pods that are scheduled together (KEP-4671), and what goes first.
+//! Groups of pods that are scheduled together (KEP-4671), and priority classes.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -36,7 +36,7 @@ struct Policy {
 pub(crate) fn print_pod_group(object: &[u8]) -> Result<Row, NotPrintable> {
     let group: Object<GroupSpec, Conditions> = serde_json::from_slice(object)?;
     let spec = &group.spec;
-    // Of several conditions of a type the last counts.
+    // If there are several conditions of a type, the last one counts.
     let condition = |r#type| group.status.last(r#type);
     let status = match (
         condition("DisruptionTarget"),
@@ -49,7 +49,7 @@ pub(crate) fn print_pod_group(object: &[u8]) -> Result<Row, NotPrintable> {
     };
     let workload = match &spec.pod_group_template_ref {
         None => "<none>",
-        // Without one the API server fails.
+        // The API server fails if there is no workload.
         Some(template) => match &template.workload {
             Some(workload) => &workload.workload_name,
             None => return Err(NotPrintable),

@@ -1,4 +1,4 @@
-//! Labels and label selectors as text, as apimachinery's `labels` prints them.
+//! Formats labels and label selectors as apimachinery's `labels` does.
 
 use std::collections::BTreeMap;
 
@@ -26,13 +26,15 @@ struct Expression {
     values: Vec<String>,
 }
 
-/// Go sorts requirements by key alone; up to this number its sort is a stable
-/// one. With more, the order of equal keys is not ours to know.
+/// The most requirements for which Go's sort is stable. Go sorts requirements
+/// by key alone. With more requirements, the order of equal keys is not known
+/// here.
 const STABLE_SORT: usize = 12;
 
 impl Selector {
-    /// Requirements joined by commas. An invalid selector is printed as an error
-    /// by some printers; which are invalid is for the server to say.
+    /// Returns the requirements, joined by commas. Some printers print an
+    /// invalid selector as an error; the server decides which selectors are
+    /// invalid.
     pub fn text(&self) -> Result<String, NotPrintable> {
         let mut requirements = Vec::new();
         for (key, value) in &self.match_labels {
@@ -72,8 +74,8 @@ impl Selector {
 }
 
 impl Selector {
-    /// As `metav1.LabelSelector` shows itself to programmers, which one printer
-    /// lets users see.
+    /// Formats the selector as the Go `String` method of
+    /// `metav1.LabelSelector`. One printer shows it to users.
     pub(crate) fn go_string(&self) -> String {
         let labels: String = self
             .match_labels
@@ -98,13 +100,13 @@ impl Selector {
     }
 }
 
-/// `metav1.FormatLabelSelector`.
+/// Does the same as `metav1.FormatLabelSelector`.
 pub(crate) fn format_selector(selector: Option<&Selector>) -> Result<String, NotPrintable> {
     let text = selector.map_or_else(|| Ok(String::new()), Selector::text)?;
     Ok(or_none(text))
 }
 
-/// `labels.FormatLabels`.
+/// Does the same as `labels.FormatLabels`.
 pub(crate) fn format_labels(labels: &BTreeMap<String, String>) -> String {
     let pairs: Vec<String> = labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
     or_none(pairs.join(","))
@@ -118,7 +120,7 @@ fn or_none(text: String) -> String {
     }
 }
 
-/// Label syntax, as far as a printer of valid selectors needs it.
+/// Checks the syntax of labels as far as a printer of valid selectors needs it.
 fn check<'a>(key: &str, values: impl IntoIterator<Item = &'a String>) -> Result<(), NotPrintable> {
     let word = |text: &str| {
         text.len() <= 63

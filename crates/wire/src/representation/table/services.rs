@@ -1,4 +1,4 @@
-//! Services and what stands behind them: endpoints and endpoint slices.
+//! Services, endpoints and endpoint slices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,8 @@ use super::meta::{Meta, Object, nullable};
 use super::row::{Cell, Row};
 use super::selector::format_labels;
 
-/// How many addresses or ports a cell lists before it counts the rest.
+/// The number of addresses or ports that a cell lists before it counts the
+/// rest.
 const SHOWN: usize = 3;
 
 #[derive(Debug, Default, Deserialize)]
@@ -159,7 +160,7 @@ pub(crate) fn print_endpoints(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-/// `net.JoinHostPort`.
+/// Does the same as `net.JoinHostPort`.
 fn host_port(ip: &str, port: i64) -> String {
     if ip.contains(':') {
         format!("[{ip}]:{port}")

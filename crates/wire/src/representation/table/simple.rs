@@ -1,4 +1,4 @@
-//! Kinds of which a Table tells a few fields as they are.
+//! Kinds whose rows show a few fields unchanged.
 
 use super::NotPrintable;
 use super::core::{age, name};
@@ -79,7 +79,7 @@ pub(crate) fn print_service_cidr(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-/// Mutating and validating ones.
+/// Prints mutating and validating webhook configurations.
 pub(crate) fn print_webhook_configuration(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(vec![
         name(object)?,
@@ -88,7 +88,7 @@ pub(crate) fn print_webhook_configuration(object: &[u8]) -> Result<Row, NotPrint
     ]))
 }
 
-/// A string that may not be there.
+/// Returns a string, or an empty one if there is none.
 fn string(object: &[u8], path: &[&str]) -> Result<String, NotPrintable> {
     match scan::get(object, path) {
         None | Some(b"null") => Ok(String::new()),
@@ -100,7 +100,7 @@ fn text(object: &[u8], path: &[&str]) -> Result<Cell, NotPrintable> {
     string(object, path).map(|text| Cell::text(&text))
 }
 
-/// The elements of an array that may not be there.
+/// Returns the elements of an array, or none if there is no array.
 fn elements<'a>(object: &'a [u8], path: &[&str]) -> Result<Vec<&'a [u8]>, NotPrintable> {
     match scan::get(object, path) {
         None | Some(b"null") => Ok(Vec::new()),

@@ -8,7 +8,8 @@ use super::NotPrintable;
 use super::meta::{Meta, Object, nullable};
 use super::row::{Cell, Row};
 
-/// Older than the field `storageClassName`, and asked first.
+/// The annotation for the storage class. It is older than the field
+/// `storageClassName` and takes precedence.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
@@ -16,7 +17,7 @@ const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
     "storageclass.beta.kubernetes.io/is-default-class",
 ];
 
-/// Access modes, in the order they are listed.
+/// The access modes, in the order in which they are listed.
 const ACCESS_MODES: [(&str, &str); 4] = [
     ("ReadWriteOnce", "RWO"),
     ("ReadOnlyMany", "ROX"),
@@ -24,7 +25,7 @@ const ACCESS_MODES: [(&str, &str); 4] = [
     ("ReadWriteOncePod", "RWOP"),
 ];
 
-/// Spec of a volume or of a claim.
+/// The spec of a volume or of a claim.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Spec {
@@ -104,7 +105,8 @@ pub(crate) fn print_persistent_volume_claim(object: &[u8]) -> Result<Row, NotPri
     ]))
 }
 
-/// Quantities come from the server in their canonical form; none is zero.
+/// Returns the size. The server sends quantities in their canonical form, and
+/// none is zero.
 fn size(capacity: &BTreeMap<String, String>) -> &str {
     capacity.get("storage").map_or("0", String::as_str)
 }

@@ -1,5 +1,5 @@
-//! Every answer recorded from kube-apiserver (`testdata/README.md`), made again
-//! from the objects alone: the bytes must be the same.
+//! Makes every answer recorded from kube-apiserver (`testdata/README.md`) again
+//! from the objects alone. The bytes must be the same.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::representation::{
     pretty, scan,
 };
 
-/// One file of recordings; see `testdata/record.py` for what each piece is.
+/// One file of recordings. `testdata/record.py` describes the pieces.
 struct Recording {
     name: String,
     pieces: HashMap<String, Box<RawValue>>,
@@ -28,7 +28,7 @@ impl Recording {
         Bytes::copy_from_slice(self.pieces[piece].get().as_bytes())
     }
 
-    /// An answer as it came: with its newline.
+    /// Returns an answer with its newline, as it was received.
     fn answer(&self, piece: &str) -> String {
         format!("{}\n", self.pieces[piece].get())
     }
@@ -166,7 +166,7 @@ fn lists() {
     }
 }
 
-/// As kube-apiserver does, with and without a printer.
+/// The ends of kube-apiserver's lists, with and without a printer.
 #[test]
 fn empty_lists() {
     let roles = builtin("rbac.authorization.k8s.io", "v1", "roles");
@@ -239,7 +239,7 @@ fn pages_and_partial_lists() {
     }
 }
 
-/// The first event and the bookmark after it.
+/// Checks the first event and the bookmark after it.
 #[test]
 fn watches() {
     for recording in recordings() {
@@ -258,7 +258,7 @@ fn watches() {
         let tables: Vec<Bytes> = frames("watch_table").iter().map(object).collect();
         let partials: Vec<Bytes> = frames("watch_partial").iter().map(object).collect();
 
-        // Bookmarks have the version of their moment.
+        // The version of a bookmark depends on the time of the recording.
         let template = BookmarkTemplate::learn(&objects[1]).unwrap();
         let bookmark = |like: &Bytes| {
             let version = scan::text_at(like, &["metadata", "resourceVersion"]).unwrap();
@@ -318,7 +318,7 @@ fn columns_of_another_version_are_taken_over() {
 }
 
 proptest! {
-    /// A byte of an object changed, or its end cut off.
+    /// A byte of an object is changed, or the object is truncated.
     #[test]
     fn damaged_objects_do_not_panic(at in 0.0..1.0f64, byte in any::<u8>(), cut in any::<bool>()) {
         for recording in recordings() {

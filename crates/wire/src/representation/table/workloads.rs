@@ -1,5 +1,5 @@
-//! What makes pods and keeps them: deployments, replica sets, stateful sets,
-//! daemon sets, replication controllers.
+//! Workloads that create pods: deployments, replica sets, stateful sets, daemon
+//! sets, replication controllers.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,8 @@ pub(crate) fn print_deployment(object: &[u8]) -> Result<Row, NotPrintable> {
     } = serde_json::from_slice(object)?;
     let desired = spec.replicas.unwrap_or(0);
     let [containers, images] = spec.template.container_cells();
-    // Unlike the others, an empty selector is printed as nothing.
+    // An empty selector is printed as an empty text, unlike those of the other
+    // workloads.
     let selector = spec
         .selector
         .map_or_else(|| Ok(String::new()), |s| s.text())?;
@@ -105,7 +106,7 @@ pub(crate) fn print_daemon_set(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
-/// A replication controller selects by plain labels.
+/// The spec of a replication controller, which selects by plain labels.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ControllerSpec {
@@ -184,7 +185,8 @@ pub(crate) fn print_controller_revision(object: &[u8]) -> Result<Row, NotPrintab
                 .api_version
                 .split_once('/')
                 .unwrap_or(("", &owner.api_version));
-            // Of more than two parts: no group and version.
+            // An apiVersion of more than two parts is not a group and a
+            // version.
             if version.contains('/') {
                 return Err(NotPrintable);
             }

@@ -1,13 +1,14 @@
-//! JSON inside objects that nobody here has a schema of (managedFields, raw
-//! extensions): checked and copied without white space, as Go does with what a
-//! `MarshalJSON` returns.
+//! JSON inside objects for which there is no schema (managedFields, raw
+//! extensions). It is checked and copied without white space, as Go does with
+//! the result of a `MarshalJSON`.
 
 use super::super::scan::{past, past_all, skip_space};
 use super::NotTranscodable::{Malformed, TooDeep};
 use super::{MAX_DEPTH, Result, text};
 
-/// Appends JSON as Go's `encoding/json` compacts it: no white space between
-/// tokens; `<`, `>`, `&` and line separators in strings escaped.
+/// Appends JSON as Go's `encoding/json` compacts it: without white space
+/// between tokens, and with `<`, `>`, `&` and line separators in strings
+/// escaped.
 pub fn write(json: &[u8], out: &mut Vec<u8>) -> Result {
     let mut copy = Copy { json, from: 0, out };
     let end = scan(json, 0, &mut copy)?;
@@ -18,16 +19,17 @@ pub fn write(json: &[u8], out: &mut Vec<u8>) -> Result {
     Ok(())
 }
 
-/// The end of the JSON value that begins at `at`, which is checked.
+/// Checks the JSON value that begins at `at`, and returns its end.
 pub(crate) fn value_end(json: &[u8], at: usize) -> Result<usize> {
     scan(json, at, &mut Ignore)
 }
 
-/// What happens to the parts of JSON that are not copied as they are.
+/// Handles the parts of JSON that are not copied unchanged.
 trait Sink {
-    /// White space between tokens.
+    /// Handles white space between tokens.
     fn skip(&mut self, from: usize, to: usize);
-    /// A character in a string that may be one to escape: how many bytes it has.
+    /// Handles a character in a string that may need an escape. Returns the
+    /// number of its bytes.
     fn special(&mut self, at: usize) -> usize;
 }
 
@@ -43,7 +45,7 @@ impl Sink for Ignore {
 
 struct Copy<'a> {
     json: &'a [u8],
-    /// Up to here it is copied.
+    /// The position up to which the JSON was copied.
     from: usize,
     out: &'a mut Vec<u8>,
 }
@@ -74,15 +76,16 @@ impl Sink for Copy<'_> {
     }
 }
 
-/// The place of the first byte of a string, from `at` on, that needs a look.
+/// Returns the position of the first byte of a string, from `at` on, that needs
+/// special treatment.
 #[inline]
 pub(crate) fn past_plain(json: &[u8], at: usize) -> usize {
     let rest = json.get(at..).unwrap_or_default();
-    // No more than the rest.
+    // The sum is at most the length of `json`.
     at.wrapping_add(text::plain(rest))
 }
 
-/// Which containers are open: a bit each, set for objects.
+/// The open containers, as one bit each. The bit of an object is set.
 struct Open {
     bits: [u64; MAX_DEPTH.div_ceil(64)],
     depth: usize,
@@ -109,7 +112,7 @@ impl Open {
     }
 }
 
-/// Goes through one value, without recursion.
+/// Goes through one value without recursion, and returns its end.
 fn scan(json: &[u8], start: usize, sink: &mut impl Sink) -> Result<usize> {
     let mut open = Open {
         bits: [0; MAX_DEPTH.div_ceil(64)],
@@ -139,7 +142,7 @@ fn scan(json: &[u8], start: usize, sink: &mut impl Sink) -> Result<usize> {
             b'n' => at = word(json, at, b"null")?,
             _ => at = number(json, at)?,
         }
-        // A value has ended; so may those that hold it.
+        // A value has ended. The containers around it may end, too.
         loop {
             let Some(outside) = open.depth.checked_sub(1) else {
                 return Ok(at);
@@ -175,7 +178,7 @@ fn space(json: &[u8], at: usize, sink: &mut impl Sink) -> usize {
     end
 }
 
-/// Past a key and its colon, to the value.
+/// Skips a key and its colon. Returns the position of the value.
 fn key(json: &[u8], at: usize, sink: &mut impl Sink) -> Result<usize> {
     let first = past(json, at, b'"').ok_or(Malformed)?;
     let end = string(json, first, sink)?;
@@ -184,7 +187,7 @@ fn key(json: &[u8], at: usize, sink: &mut impl Sink) -> Result<usize> {
     Ok(space(json, value, sink))
 }
 
-/// The end of a string whose first character is at `at`.
+/// Returns the end of a string whose first character is at `at`.
 fn string(json: &[u8], mut at: usize, sink: &mut impl Sink) -> Result<usize> {
     loop {
         at = past_plain(json, at);
@@ -197,7 +200,7 @@ fn string(json: &[u8], mut at: usize, sink: &mut impl Sink) -> Result<usize> {
     }
 }
 
-/// The place after the escape whose backslash is at `at`.
+/// Returns the position after the escape whose backslash is at `at`.
 fn past_escape(json: &[u8], at: usize) -> Result<usize> {
     let length = match json.get(at..).unwrap_or_default() {
         [
@@ -217,7 +220,7 @@ fn past_escape(json: &[u8], at: usize) -> Result<usize> {
     Ok(at.saturating_add(length))
 }
 
-/// The place after a word, which begins at `at`.
+/// Returns the position after the word that begins at `at`.
 pub fn word(json: &[u8], at: usize, word: &[u8]) -> Result<usize> {
     let end = at.saturating_add(word.len());
     match json.get(at..end) {
@@ -226,7 +229,7 @@ pub fn word(json: &[u8], at: usize, word: &[u8]) -> Result<usize> {
     }
 }
 
-/// The end of a number: RFC 8259, section 6.
+/// Returns the end of a number (RFC 8259, section 6).
 pub fn number(json: &[u8], mut at: usize) -> Result<usize> {
     let past = |at: usize, byte: u8| past(json, at, byte);
     let digits = |at: usize| {
@@ -326,7 +329,7 @@ mod tests {
         fn it_agrees_with_serde(bytes in r#"[\[\]{},:"a1u0.e tn\\-]{0,12}"#) {
             let ours = compacted(bytes.as_bytes()).is_ok();
             let theirs = serde_json::from_str::<serde::de::IgnoredAny>(&bytes).is_ok();
-            // serde reads surrogates; Go and we check digits alone.
+            // serde decodes surrogates; Go and this code check only the digits.
             prop_assert!(ours == theirs || bytes.contains("\\u"), "{}", bytes);
         }
     }

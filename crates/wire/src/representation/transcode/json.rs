@@ -1,4 +1,4 @@
-//! A place in JSON text that is read value by value.
+//! Reads JSON text value by value.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,8 @@ impl<'a> Cursor<'a> {
         Self { json, at: 0 }
     }
 
-    /// The first byte of the next token; 0 at the end, which begins none.
+    /// Returns the first byte of the next token. At the end it returns 0, with
+    /// which no token begins.
     #[inline]
     pub fn peek(&mut self) -> u8 {
         match self.json.get(self.at) {
@@ -28,10 +29,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes a punctuation mark, if it comes next.
-    // Not by adding `usize::from(found)`: rustc 1.95 makes wrong code of a
-    // comparison that is both a number and a condition (rust-lang/rust issue
-    // 158206), and a caller's condition counts.
+    /// Takes a punctuation mark if it comes next.
+    // This does not add `usize::from(found)`: rustc 1.95 generates wrong code
+    // for a comparison that is used both as a number and as a condition
+    // (rust-lang/rust issue 158206), and a condition in a caller counts, too.
     #[inline]
     pub fn take(&mut self, mark: u8) -> bool {
         if self.peek() != mark {
@@ -41,7 +42,7 @@ impl<'a> Cursor<'a> {
         true
     }
 
-    /// Takes `null`, if it comes next.
+    /// Takes `null` if it comes next.
     pub(crate) fn take_null(&mut self) -> Result<bool> {
         if self.peek() != b'n' {
             return Ok(false);
@@ -62,7 +63,8 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Past an element: whether another follows, or the bracket that closes.
+    /// Reads the byte after an element. Returns true if another element
+    /// follows, and false at the closing bracket.
     #[inline]
     pub fn more(&mut self, closing: u8) -> Result<bool> {
         let next = self.peek();
@@ -74,7 +76,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A key and its colon.
+    /// Reads a key and its colon.
     pub fn key(&mut self) -> Result<Cow<'a, [u8]>> {
         if self.peek() != b'"' {
             return Err(Malformed);
@@ -86,8 +88,8 @@ impl<'a> Cursor<'a> {
         Ok(key)
     }
 
-    /// The text of a string. Go replaces what is no UTF-8 and halves of
-    /// surrogate pairs: those are refused.
+    /// Reads the text of a string. Bytes that are not UTF-8 and halves of
+    /// surrogate pairs, which Go replaces, are refused.
     pub fn string(&mut self) -> Result<Cow<'a, [u8]>> {
         if self.peek() != b'"' {
             return Err(WrongType);
@@ -115,7 +117,7 @@ impl<'a> Cursor<'a> {
         Ok(Cow::Borrowed(text))
     }
 
-    /// A string with escapes, which few have.
+    /// Reads a string with escapes. Few strings have any.
     #[cold]
     fn escaped(&mut self) -> Result<Cow<'a, [u8]>> {
         let literal = self.literal()?;
@@ -123,7 +125,7 @@ impl<'a> Cursor<'a> {
         Ok(Cow::Owned(text.into_bytes()))
     }
 
-    /// The bytes of the next value, which is checked.
+    /// Checks the next value and returns its bytes.
     pub fn literal(&mut self) -> Result<&'a [u8]> {
         self.peek();
         let end = compact::value_end(self.json, self.at)?;
@@ -132,7 +134,7 @@ impl<'a> Cursor<'a> {
         Ok(literal)
     }
 
-    /// A number as it is written.
+    /// Returns a number as it is written.
     pub fn number(&mut self) -> Result<&'a str> {
         if !matches!(self.peek(), b'-' | b'0'..=b'9') {
             return Err(WrongType);
@@ -143,14 +145,14 @@ impl<'a> Cursor<'a> {
         std::str::from_utf8(written).map_err(|_| Malformed)
     }
 
-    /// An integer: Go takes no point or exponent for one.
+    /// Reads an integer. As in Go, it must not have a point or an exponent.
     #[inline]
     pub fn integer(&mut self) -> Result<i64> {
         let written = self.number()?;
         written.parse().map_err(|_| WrongType)
     }
 
-    /// Nothing follows but white space.
+    /// Checks that only white space follows.
     pub fn end(&mut self) -> Result {
         self.peek();
         if self.at == self.json.len() {
@@ -198,7 +200,7 @@ mod tests {
         assert_eq!(integer(" -12"), Ok(-12));
         assert_eq!(integer("-0"), Ok(0));
         for json in ["1.0", "1e3", "01x", "-", "9223372036854775808", "\"1\"", ""] {
-            // A leading zero ends the number: what follows is refused later.
+            // A leading zero ends the number. The rest is refused later.
             assert!(integer(json).is_err() || json == "01x", "{json}");
         }
     }

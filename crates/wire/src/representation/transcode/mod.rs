@@ -1,11 +1,11 @@
-//! Built-in objects from protobuf to JSON and back, byte for byte as
-//! kube-apiserver writes them, by the [`Schema`]. Both ways go through the
-//! bytes once and build no object.
+//! Converts built-in objects from protobuf to JSON and back, byte for byte as
+//! kube-apiserver writes them, according to the [`Schema`]. Both directions go
+//! through the bytes once and build no object.
 //!
-//! Neither drops anything: a field or key that the schema does not name is
-//! an error, and so is whatever Go's decoders would take in some special way
-//! that no API server's answer needs (a field twice, a key in another case).
-//! Whoever gets an error has another way: to ask upstream.
+//! Nothing is dropped. A field or key that the schema does not name is an
+//! error. Input that Go's decoders would treat in a special way, and that no
+//! API server's answer needs, is also an error (a field twice, a key in another
+//! case). A caller that gets an error can ask upstream instead.
 
 mod compact;
 mod json;
@@ -19,41 +19,44 @@ mod wire;
 
 use crate::schema::{Message, Schema};
 
-/// Messages inside messages, and arrays and objects inside opaque JSON. Go has
-/// no bound for protobuf and 10,000 for JSON; a CustomResourceDefinition has
-/// two levels per level of its schema, and the deepest known are below 60. All
-/// of it takes 128 KiB of stack, and in a debug build a third of a thread's.
-/// What is deeper is [`NotTranscodable::TooDeep`].
+/// The deepest nesting of messages in messages, and of arrays and objects in
+/// opaque JSON. Go has no limit for protobuf and 10,000 for JSON. A
+/// CustomResourceDefinition has two levels per level of its schema, and the
+/// deepest known are below 60. At this depth, transcoding takes 128 KiB of
+/// stack, and in a debug build a third of a thread's stack. Deeper input is
+/// [`NotTranscodable::TooDeep`].
 pub const MAX_DEPTH: usize = 250;
 
-/// The bytes cannot be transcoded; what was appended until then is removed.
+/// The reason why the bytes cannot be transcoded. The output is then left
+/// unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotTranscodable {
-    /// A field that the schema does not know: of a newer release, perhaps.
+    /// A field that the schema does not name. It may come from a newer release.
     #[error("a field that is not in the schema")]
     UnknownField,
     #[error("malformed")]
     Malformed,
-    /// Well-formed, but not of the field's type, or out of its range.
+    /// A well-formed value that has another type than the field, or is out of
+    /// its range.
     #[error("a value of the wrong type")]
     WrongType,
-    /// What may be there once is there twice.
+    /// A field that occurs twice but may occur only once.
     #[error("a field twice")]
     Twice,
     #[error("nested too deeply")]
     TooDeep,
-    /// More than 4 GiB.
+    /// The input has more than 4 GiB.
     #[error("too large")]
     TooLarge,
-    /// A value that Go accepts, and we do not reproduce.
+    /// A value that Go accepts, but that is not reproduced here.
     #[error("a value whose other form is not known")]
     Unsupported,
 }
 
 type Result<T = ()> = std::result::Result<T, NotTranscodable>;
 
-/// Appends the JSON of a protobuf message, without kind and apiVersion: as an
-/// object stands in a list.
+/// Appends the JSON of a protobuf message, without kind and apiVersion, as in a
+/// list item.
 pub fn to_json(message: &Message, protobuf: &[u8], out: &mut Vec<u8>) -> Result {
     let before = out.len();
     let written = to_json::write(Schema::builtin(), message, protobuf, out);
@@ -63,8 +66,8 @@ pub fn to_json(message: &Message, protobuf: &[u8], out: &mut Vec<u8>) -> Result 
     written
 }
 
-/// Appends the protobuf of a JSON object, which may have its own kind and
-/// apiVersion: protobuf has them outside of the message.
+/// Appends the protobuf of a JSON object. The object may have kind and
+/// apiVersion, which protobuf has outside of the message.
 pub fn to_protobuf(message: &Message, json: &[u8], out: &mut Vec<u8>) -> Result {
     let before = out.len();
     let written = to_protobuf::write(Schema::builtin(), message, json, out);

@@ -25,16 +25,16 @@ pub(crate) fn write_integer(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(text.get(start..).unwrap_or_default());
 }
 
-/// The character of a number from 0 to 9.
+/// Returns the digit for a number from 0 to 9.
 #[inline]
 pub fn digit(number: u8) -> u8 {
     b'0'.saturating_add(number)
 }
 
-/// Appends a float: the shortest digits that are read as it; with an exponent
-/// where ECMAScript has one.
+/// Appends a float with the fewest digits that identify it. It has an exponent
+/// where ECMAScript writes one.
 pub(crate) fn write_double(value: f64, out: &mut Vec<u8>) -> Result {
-    // Go's encoder fails as well.
+    // Go's encoder fails, too.
     if !value.is_finite() {
         return Err(WrongType);
     }

@@ -1,8 +1,9 @@
-//! `Quantity`: text in both encodings, but what Go reads it writes in a form
-//! of its own choice: `1000m` as `1`, `1.5Gi` as `1536Mi`, `1.500` as it is.
-//! Source: k8s.io/apimachinery/pkg/api/resource, whose reading has a fast way
-//! that keeps some texts and a slow one of decimals without bounds; here
-//! decimals have 38 digits, and what needs more is refused.
+//! `Quantity`: text in both encodings. Go does not always write the text that
+//! it read: it writes `1000m` as `1`, `1.5Gi` as `1536Mi`, and `1.500`
+//! unchanged. Source: k8s.io/apimachinery/pkg/api/resource. Its parser has a
+//! fast path that keeps some texts, and a slow path with decimals of any
+//! length. Here decimals have 38 digits, and a quantity that needs more is
+//! refused.
 
 use super::NotTranscodable::{Unsupported, WrongType};
 use super::Result;
@@ -14,20 +15,21 @@ enum Format {
     Binary,
 }
 
-/// The parts of a text.
+/// The parts of a quantity's text.
 struct Parts<'a> {
     negative: bool,
-    /// Without leading zeros, but never empty.
+    /// The digits before the point, without leading zeros, but never empty.
     whole: &'a [u8],
     fraction: &'a [u8],
     format: Format,
-    /// Of ten, or of two if binary.
+    /// The exponent of ten, or of two in the binary format.
     exponent: i32,
 }
 
-/// Fewer than an i128 has.
+/// The most digits of a decimal. An i128 holds all such numbers.
 const MAX_DIGITS: usize = 38;
-/// Go keeps no more digits after the point, and rounds up.
+/// The smallest exponent. Go keeps no more digits after the point, and rounds
+/// up.
 const NANO: i32 = -9;
 
 /// Appends a quantity as Go writes it.
@@ -51,9 +53,10 @@ pub fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
     let mut exponent = if binary { 0 } else { parts.exponent };
     exponent = exponent.saturating_sub(parts.fraction.len() as i32);
 
-    // Go's fast way, in which it may keep the text.
+    // Go's fast path, which may keep the text.
     let room = if binary {
-        // float32(exponent)*3/10 for exponents that are multiples of ten.
+        // This is float32(exponent)*3/10 for exponents that are multiples of
+        // ten.
         let spare = 14i32.saturating_sub(parts.exponent.saturating_mul(3) / 10);
         parts.fraction.is_empty() && spare >= digits as i32
     } else {
@@ -76,7 +79,8 @@ pub fn write(text: &[u8], out: &mut Vec<u8>) -> Result {
     }
     let mut value = match scaled {
         Some(scaled) => scaled,
-        // Above 10^38 by its unit, so beyond Go's limit without it as well.
+        // The product is above 10^38. With fewer than 19 digits after the
+        // point, the value is above Go's limit of 2^63.
         None if parts.fraction.len() < 19 => {
             exponent = 0;
             i128::MAX
@@ -107,7 +111,7 @@ fn power_of_ten(exponent: i32) -> Result<i128> {
     10i128.checked_pow(exponent).ok_or(Unsupported)
 }
 
-/// How often a power of ten is in a value, and what is left.
+/// Returns the quotient and the remainder.
 fn divided(value: i128, power: i128) -> Result<(i128, i128)> {
     let parts = value.checked_div(power).zip(value.checked_rem(power));
     parts.ok_or(Unsupported)
@@ -152,7 +156,7 @@ fn canonical(mut value: i128, mut exponent: i32, format: Format, out: &mut Vec<u
         }
         return Ok(());
     }
-    // Go writes none where it has none: 1000E is 1 to it.
+    // Go writes no suffix for an exponent that has none: it writes 1000E as 1.
     let suffix = DECIMAL.iter().find(|(_, of)| *of == exponent);
     out.extend_from_slice(suffix.map_or(b"", |(suffix, _)| suffix));
     Ok(())
@@ -180,7 +184,8 @@ const BINARY: &[(&[u8], i32)] = &[
     (b"Ei", 60),
 ];
 
-/// Exponents of ten that are not absurd: beyond, Go's integers wrap.
+/// The largest exponent of ten that is accepted. With much larger exponents,
+/// Go's integers wrap.
 const MAX_EXPONENT: i32 = 1000;
 
 fn split(text: &[u8]) -> Result<Parts<'_>> {
@@ -238,7 +243,7 @@ mod tests {
 
     #[test]
     fn quantities_are_as_go_writes_them() {
-        // Each of these was asked of k8s.io/apimachinery v0.36.3.
+        // The expected results are those of k8s.io/apimachinery v0.36.3.
         for (text, expected) in [
             ("0", "0"),
             ("100m", "100m"),

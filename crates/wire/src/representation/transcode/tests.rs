@@ -1,11 +1,11 @@
-//! Hostile input, and what examples of special types look like. The suite
+//! Tests with hostile input and with examples of special types. The suite
 //! compares objects of every kind with Go (tests/suite/encodings).
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A Deployment with a bit of everything, as kube-apiserver writes it.
+/// A Deployment with many kinds of fields, as kube-apiserver writes it.
 const OBJECT: &str = r#"{"metadata":{"name":"web","namespace":"shop","uid":"7d1f","resourceVersion":"42","generation":2,"creationTimestamp":"2026-01-02T03:04:05Z","labels":{"a":"1","b":"2"},"managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"apps/v1","time":"2026-01-02T03:04:05Z","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:replicas":{}}}}]},"spec":{"replicas":3,"selector":{"matchLabels":{"a":"1"}},"template":{"metadata":{"labels":{"a":"1"}},"spec":{"volumes":[{"name":"config","configMap":{"name":"web","defaultMode":420}},{"name":"tmp","emptyDir":{"sizeLimit":"512Mi"}}],"containers":[{"name":"web","image":"web:1","ports":[{"containerPort":80,"protocol":"TCP"}],"env":[{"name":"X","value":"a\u003cb\u003e\u0026\"\n"}],"resources":{"limits":{"cpu":"1500m"}},"livenessProbe":{"httpGet":{"path":"/","port":"http"},"periodSeconds":10}}],"tolerations":[{"operator":"Exists","tolerationSeconds":-1}]}},"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":"25%","maxSurge":1}}},"status":{"observedGeneration":2,"conditions":[{"type":"Available","status":"True","lastUpdateTime":null,"lastTransitionTime":"2026-01-02T03:04:05Z"}]}}"#;
 
 fn message(name: &str) -> &'static Message {
@@ -30,7 +30,8 @@ fn there_and_back(name: &str, text: &str) -> String {
 #[test]
 fn an_object_goes_there_and_back() {
     assert_eq!(there_and_back("apps/v1.Deployment", OBJECT), OBJECT);
-    // In any order, with its kind, with white space and what is null.
+    // The members are in another order, with the object's kind, white space and
+    // null values.
     let other = r#" { "status" : {} , "kind":"Pod", "spec" : {"nodeName":"n","containers":[
         {"image":"i","name":"c"}],"volumes":null},"metadata":{"labels":{"b":"2","a":"1"},
         "name":"p"},"apiVersion":"v1" } "#;
@@ -59,7 +60,7 @@ fn kinds_inside_objects_are_those_the_server_adds() {
     let named = r#""volumeClaimTemplates":[{"kind":"PersistentVolumeClaim","apiVersion":"v1","metadata":{"name":"d"},"#;
     assert!(written.contains(named), "{written}");
     assert_eq!(there_and_back("apps/v1.StatefulSetSpec", &written), written);
-    // A generic list's items are opaque, kind and all.
+    // The items of a generic list are opaque, including their kinds.
     let list = r#"{"metadata":{},"items":[{"kind":"Pod","x":1}]}"#;
     assert_eq!(there_and_back("core/v1.List", list), list);
 }
@@ -194,13 +195,14 @@ fn protobuf_that_go_would_bend_is_refused() {
 
 #[test]
 fn fields_come_in_any_order() {
-    // Two finalizers around a namespace's status, entries of a map unsorted.
+    // Two finalizers of a namespace; then entries of a map, unsorted and with
+    // another field between them.
     let spec = json("core/v1.NamespaceSpec", b"\x0a\x01b\x0a\x01a").unwrap();
     assert_eq!(spec, r#"{"finalizers":["b","a"]}"#);
     let map = b"\x12\x06\x0a\x01b\x12\x01y\x0a\0\x12\x06\x12\x01x\x0a\x01a";
     let map = json("core/v1.ConfigMap", map).unwrap();
     assert_eq!(map, r#"{"metadata":{},"data":{"a":"x","b":"y"}}"#);
-    // Go writes what is not there as it does its zero values.
+    // Go writes absent values as it writes zero values.
     assert_eq!(
         json("core/v1.Pod", b"").unwrap(),
         r#"{"metadata":{},"spec":{"containers":null},"status":{}}"#
@@ -226,7 +228,7 @@ fn depth_is_bounded() {
     );
     let arrays = format!(r#"{{"default":{}"#, "[".repeat(100_000));
     assert_eq!(protobuf(name, &arrays), Err(NotTranscodable::TooDeep));
-    // "not" is field 27.
+    // Field 27 is "not".
     let mut bomb = Vec::new();
     for _ in 0..2000 {
         let mut outer = vec![0xda, 0x01];
@@ -237,8 +239,8 @@ fn depth_is_bounded() {
     assert!(json(name, &bomb).is_err());
 }
 
-/// Nothing that a byte can become in JSON, nor any empty message, is longer
-/// than this.
+/// The most bytes of JSON per byte of protobuf. No byte and no empty message
+/// has longer JSON.
 const MAX_GROWTH: usize = 200;
 
 #[test]
@@ -246,7 +248,7 @@ fn a_truncated_object_is_an_error() {
     let whole = protobuf("apps/v1.Deployment", OBJECT).unwrap();
     for end in 0..whole.len() {
         let part = whole.get(..end).unwrap();
-        // What ends between fields is another object.
+        // A message truncated between two fields is a valid message.
         if let Ok(written) = json("apps/v1.Deployment", part) {
             assert!(serde_json::from_str::<serde_json::Value>(&written).is_ok());
         }

@@ -1,31 +1,31 @@
-//! JSON strings as Go's `encoding/json` writes them: `<`, `>`, `&`, U+2028 and
-//! U+2029 escaped, each byte that is no UTF-8 as `\ufffd`.
+//! Writes JSON strings as Go's `encoding/json` does: `<`, `>`, `&`, U+2028 and
+//! U+2029 are escaped, and each byte that is not UTF-8 becomes `\ufffd`.
 
-/// Eight times the same byte.
+/// Returns a word with the same byte eight times.
 const fn all(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
 }
 
-/// Eight bytes at once: the highest bits of those that a JSON string cannot
-/// have as they are, and of those that are not ASCII. A subtraction sets the
-/// highest bit of a byte that it takes below zero, and borrows from the next:
-/// above the lowest there may be wrong ones.
+/// Checks eight bytes at once. The result has the highest bit of each byte that
+/// a JSON string cannot contain unchanged or that is not ASCII. A subtraction
+/// sets the highest bit of a byte that falls below zero, and borrows from the
+/// next byte. For this reason only the lowest set bit is reliable.
 #[inline]
 const fn special(word: u64) -> u64 {
     let control = word.wrapping_sub(all(0x20));
-    // `"` and `&` differ in one bit, `<` and `>` in another.
+    // `"` and `&` differ in one bit, and so do `<` and `>`.
     let quote = ((word & !all(0x04)) ^ all(b'"')).wrapping_sub(all(1));
     let angle = ((word & !all(0x02)) ^ all(b'<')).wrapping_sub(all(1));
     let backslash = (word ^ all(b'\\')).wrapping_sub(all(1));
     (control | quote | angle | backslash | word) & all(0x80)
 }
 
-/// How many bytes from the start need no look: no control characters, quotes,
-/// backslashes, `<`, `>`, `&`, and nothing but ASCII.
+/// Returns the number of bytes at the start that need no treatment: ASCII
+/// without control characters, quotes, backslashes, `<`, `>` and `&`.
 #[inline]
 pub fn plain(bytes: &[u8]) -> usize {
     let mut rest = bytes;
-    // The rest is the end of the bytes, and what is added lies inside of it.
+    // `rest` is the end of `bytes`, and `at` is a position in it.
     let place = |rest: &[u8], at: usize| bytes.len().wrapping_sub(rest.len()).wrapping_add(at);
     while let Some((chunk, tail)) = rest.split_first_chunk::<8>() {
         let found = special(u64::from_le_bytes(*chunk));
@@ -76,7 +76,8 @@ pub fn write(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Appends an ASCII character that a string cannot have as it is.
+/// Appends the escape of an ASCII character that a string cannot contain
+/// unchanged.
 fn escape(byte: u8, out: &mut Vec<u8>) {
     let short = match byte {
         b'"' | b'\\' => byte,
@@ -97,7 +98,7 @@ fn escape(byte: u8, out: &mut Vec<u8>) {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Appends bytes of which none is ASCII.
+/// Appends bytes that are all not ASCII.
 fn write_foreign(mut bytes: &[u8], out: &mut Vec<u8>) {
     while !bytes.is_empty() {
         let valid = match std::str::from_utf8(bytes) {
@@ -106,7 +107,8 @@ fn write_foreign(mut bytes: &[u8], out: &mut Vec<u8>) {
         };
         let (good, rest) = bytes.split_at(valid);
         write_separators_escaped(good, out);
-        // As Go: a replacement for each byte, not for each broken sequence.
+        // Like Go, this writes a replacement for each byte instead of each
+        // invalid sequence.
         bytes = match rest.split_first() {
             Some((_, rest)) => {
                 out.extend_from_slice(b"\\ufffd");
@@ -117,7 +119,8 @@ fn write_foreign(mut bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// U+2028 and U+2029 end lines in JavaScript: Go escapes them.
+/// Appends text with U+2028 and U+2029 escaped. Go escapes them because they
+/// end lines in JavaScript.
 fn write_separators_escaped(mut bytes: &[u8], out: &mut Vec<u8>) {
     while let Some(at) = separator(bytes) {
         let (before, rest) = bytes.split_at(at);
@@ -137,8 +140,8 @@ fn separator(bytes: &[u8]) -> Option<usize> {
     bytes.windows(3).position(is)
 }
 
-/// Appends `<`, `>`, `&` or a line separator as Go escapes them inside JSON
-/// that is copied; how many bytes that took, 0 for anything else.
+/// Appends `<`, `>`, `&` or a line separator as Go escapes them in JSON that is
+/// copied. Returns the number of bytes read, or 0 for any other character.
 pub(crate) fn escape_html(bytes: &[u8], out: &mut Vec<u8>) -> usize {
     match bytes {
         [byte @ (b'<' | b'>' | b'&'), ..] => {

@@ -6,18 +6,18 @@ use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, Timelike, Utc};
 use super::NotTranscodable::{Unsupported, WrongType};
 use super::{Result, number};
 
-/// The start of the year 1, which is Go's zero time: `null` in JSON, an empty
+/// The start of the year 1 is Go's zero time. It is `null` in JSON and an empty
 /// message in protobuf.
 const ZERO: i64 = -62_135_596_800;
-/// The end of the year 9999, with which RFC 3339 ends.
+/// The end of the year 9999, the last year of RFC 3339.
 const LAST: i64 = 253_402_300_799;
 
-/// A moment, to the microsecond.
+/// A time, to the microsecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment(DateTime<Utc>);
 
 impl Moment {
-    /// Go's zero time.
+    /// Returns Go's zero time.
     pub fn zero() -> Result<Self> {
         Self::new(ZERO, 0)
     }
@@ -26,7 +26,7 @@ impl Moment {
         self.seconds() == ZERO && self.0.nanosecond() == 0
     }
 
-    /// Of the fields of a `Timestamp`.
+    /// Makes a time from the fields of a `Timestamp`.
     pub fn new(seconds: i64, nanos: i32) -> Result<Self> {
         if !(ZERO..=LAST).contains(&seconds) || !(0..1_000_000_000).contains(&nanos) {
             return Err(Unsupported);
@@ -40,12 +40,12 @@ impl Moment {
         self.0.timestamp()
     }
 
-    /// Nanoseconds of the second: whole microseconds.
+    /// Returns the nanoseconds of the second. They are whole microseconds.
     pub(crate) fn nanos(self) -> u32 {
         self.0.nanosecond()
     }
 
-    /// Appends it in quotes, with microseconds or without.
+    /// Appends the time in quotes, with or without microseconds.
     pub fn write(self, micros: bool, out: &mut Vec<u8>) {
         let at = self.0.naive_utc();
         let mut text = *b"\"0000-00-00T00:00:00.000000Z\"";
@@ -64,9 +64,10 @@ impl Moment {
         }
     }
 
-    /// What Go reads with the layout of the type: with exactly six digits of a
-    /// second, or any number of which none counts. Go takes some more that
-    /// nobody writes (a comma, a single digit): those are refused.
+    /// Parses a time as Go does with the layout of the type: with exactly six
+    /// digits after the second, or with any number of digits, which are
+    /// ignored. Go also accepts some forms that nobody writes (a comma, a
+    /// single digit); they are refused here.
     pub fn parse(text: &[u8], micros: bool) -> Result<Self> {
         let pattern = text.get(..19).ok_or(WrongType)?;
         let fixed = |at: usize, byte: u8| pattern.get(at) == Some(&byte);
@@ -100,7 +101,8 @@ impl Moment {
             return Err(Unsupported);
         }
         let in_micros = if micros { digits(fraction, 0..6)? } else { 0 };
-        // Go would not take this for its zero time, though it has its seconds.
+        // Go does not take this for its zero time, although the seconds are
+        // equal.
         if seconds == ZERO && !micros && fraction.iter().any(|digit| *digit != b'0') {
             return Err(Unsupported);
         }
@@ -125,20 +127,20 @@ fn digits(text: &[u8], at: std::ops::Range<usize>) -> Result<u32> {
     number.ok_or(WrongType)
 }
 
-/// The digits after a point, and what follows.
+/// Returns the digits after a point, and the rest.
 fn fraction(text: &[u8]) -> Result<(&[u8], &[u8])> {
     let Some(after) = text.strip_prefix(b".") else {
         return Ok((&[], text));
     };
     let end = after.iter().position(|b| !b.is_ascii_digit());
     match after.split_at_checked(end.unwrap_or(after.len())) {
-        // More digits than nanoseconds have: Go's reading of them is its own.
+        // Go reads more digits than nanoseconds have in its own way.
         Some((digits, zone)) if (1..=9).contains(&digits.len()) => Ok((digits, zone)),
         _ => Err(WrongType),
     }
 }
 
-/// Seconds east of UTC.
+/// Returns the seconds east of UTC.
 fn offset(zone: &[u8]) -> Result<i64> {
     let (east, hours_and_minutes) = match zone {
         b"Z" => return Ok(0),

@@ -1,10 +1,10 @@
-//! Protobuf's wire format, read from a slice and a position.
+//! Reads protobuf's wire format from a slice and a position.
 
 use super::NotTranscodable::{self, Malformed};
 use super::Result;
 
-/// Reads fields one after another. Unlike [`crate::api::protobuf_wire`] what
-/// breaks off is an error, and positions are kept.
+/// Reads fields one after another. Unlike [`crate::api::protobuf_wire`], it
+/// keeps positions and treats truncated input as an error.
 #[derive(Clone, Copy)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -21,7 +21,7 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Of a part of a message.
+    /// Makes a reader for a part of a message.
     pub fn within(bytes: &'a [u8], start: u32, end: u32) -> Result<Self> {
         let bytes = bytes.get(..end as usize).ok_or(Malformed)?;
         let at = start as usize;
@@ -43,8 +43,8 @@ impl<'a> Reader<'a> {
         Ok(byte)
     }
 
-    // Most are one byte long, and there are two for each value: called, this
-    // would be an eighth of the time that transcoding takes.
+    // Most varints have one byte, and each value has two of them. A call here
+    // would take an eighth of the time of transcoding.
     #[inline(always)]
     pub fn varint(&mut self) -> Result<u64> {
         let first = self.byte()?;
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         Err(Malformed)
     }
 
-    /// The content of a string, bytes or a message.
+    /// Reads the content of a string, bytes or a message.
     #[inline(always)]
     pub fn content(&mut self) -> Result<&'a [u8]> {
         let length = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
@@ -90,8 +90,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The fields of a small message whose fields are all varints or all contents,
-/// each at most once: those of the types with a JSON form of their own.
+/// Reads the fields of a small message. All its fields are varints or contents,
+/// each at most once. The types with their own JSON form are such messages.
 pub(crate) fn read_small<'a>(
     bytes: &'a [u8],
     mut field: impl FnMut(u64, Small<'a>) -> Result,
@@ -121,7 +121,7 @@ pub enum Small<'a> {
     Content(&'a [u8]),
 }
 
-/// Go's generated decoders take a varint of any size and keep the low bits.
+/// Keeps the low bits of a varint of any size, as Go's generated decoders do.
 pub fn int32(value: u64) -> i32 {
     value as i32
 }

@@ -1,21 +1,22 @@
-//! The properties of a text that allow or forbid ways of writing it (go-yaml
+//! The properties of a text that allow or forbid styles of writing it (go-yaml
 //! `yaml_emitter_analyze_scalar`).
 
-/// go-yaml v2 and v3 analyse alike, but v3 takes more characters as printable.
+/// The properties of one text. go-yaml v2 and v3 analyse texts alike, but v3
+/// regards more characters as printable.
 #[derive(Clone, Copy, Debug)]
 pub struct Analysis {
-    /// It has line breaks.
+    /// The text contains line breaks.
     pub multiline: bool,
     pub tabs: bool,
-    /// It has characters, beside tabs, that must be escaped.
+    /// The text contains characters, besides tabs, that must be escaped.
     pub special: bool,
     /// A space follows a line break.
     pub break_space: bool,
     /// A line break follows a space.
     pub space_break: bool,
-    /// It begins or ends with a space or a line break.
+    /// The text begins or ends with a space or a line break.
     pub edges: bool,
-    /// Unquoted, it could be read as syntax.
+    /// Without quotes, the text could be read as syntax.
     pub indicators: bool,
 }
 
@@ -55,7 +56,7 @@ impl Analysis {
         found
     }
 
-    /// Whether it may stand without quotes.
+    /// Tells whether the text may be written without quotes.
     pub fn allows_plain(&self) -> bool {
         !(self.edges || self.multiline || self.indicators) && self.allows_single_quoted()
     }
@@ -69,24 +70,25 @@ pub fn is_break(c: char) -> bool {
     matches!(c, '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Blank or a line break.
+/// Tells whether a character is a space, a tab or a line break.
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t') || is_break(c)
 }
 
-/// Whether go-yaml v2 writes it unescaped: nothing beyond 16 bits.
+/// Tells whether go-yaml v2 writes a character unescaped. It escapes everything
+/// beyond 16 bits.
 pub(super) fn is_printable(c: char) -> bool {
     c == '\n'
         || matches!(c, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
             && c != '\u{feff}'
 }
 
-/// Whether go-yaml v3 writes it unescaped.
+/// Tells whether go-yaml v3 writes a character unescaped.
 pub fn is_printable_v3(c: char) -> bool {
     is_printable(c) || c >= '\u{10000}'
 }
 
-/// The escape of a character in double quotes, without its backslash.
+/// Returns the escape of a character in double quotes, without its backslash.
 pub fn escape(c: char) -> String {
     let short = match c {
         '\0' => '0',

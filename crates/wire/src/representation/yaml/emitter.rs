@@ -1,12 +1,13 @@
-//! Where everything stands on its line (go-yaml v2 `emitterc.go`).
+//! Writes YAML with its indentation and line breaks (go-yaml v2 `emitterc.go`).
 
 use super::analysis::{escape, is_break, is_printable};
 use super::scalar::{Scalar, Style};
 
-/// Lines are folded at the first space after this column.
+/// A line is folded at the first space after this column.
 const WIDTH: usize = 80;
 const INDENT: usize = 2;
-/// A longer key has a line of its own, after a question mark.
+/// The most bytes of a simple key. A longer key is on a line of its own, after
+/// a question mark.
 const MAX_SIMPLE_KEY: usize = 128;
 
 pub(super) struct Emitter {
@@ -14,9 +15,9 @@ pub(super) struct Emitter {
     column: usize,
     /// The indent of the enclosing mapping or sequence; the document has none.
     indent: Option<usize>,
-    /// The last character written was space.
+    /// The last character written was a space.
     whitespace: bool,
-    /// The line has only space and `-`, `?` or `:` of enclosing values.
+    /// The line contains only spaces and `-`, `?` or `:` of enclosing values.
     indention: bool,
 }
 
@@ -36,8 +37,9 @@ impl Emitter {
         self.out
     }
 
-    /// Begins a mapping or a sequence; `level` if it stands as far left as
-    /// what encloses it. Returns what [`outdent`](Self::outdent) wants.
+    /// Begins a mapping or a sequence. If `level` is true, it has the same
+    /// indent as the enclosing value. Returns the argument for
+    /// [`outdent`](Self::outdent).
     pub(super) fn indent(&mut self, level: bool) -> Option<usize> {
         let outer = self.indent;
         self.indent = match outer {
@@ -52,7 +54,7 @@ impl Emitter {
         self.indent = outer;
     }
 
-    /// The line has more than indention: a key.
+    /// Tells whether the line contains a key.
     pub(super) fn is_after_key(&self) -> bool {
         !self.indention
     }
@@ -68,7 +70,7 @@ impl Emitter {
         self.indicator("-", true, true);
     }
 
-    /// A key, and the colon after it.
+    /// Writes a key and the colon after it.
     pub(super) fn key(&mut self, key: &Scalar<'_>) {
         self.write_indent();
         if !key.multiline && key.text.len() <= MAX_SIMPLE_KEY {
@@ -88,7 +90,7 @@ impl Emitter {
 
     fn write_scalar(&mut self, scalar: &Scalar<'_>, key: bool) {
         let outer = self.indent;
-        // Its further lines are below it.
+        // The further lines of the scalar are indented more.
         self.indent = Some(outer.map_or(INDENT, |indent| indent.saturating_add(INDENT)));
         match scalar.style(key) {
             Style::Plain => self.plain(scalar.text, !key),
@@ -163,7 +165,8 @@ impl Emitter {
     }
 
     fn double_quoted(&mut self, text: &str, fold: bool) {
-        // It looks for the mark at the beginning of the text, not where it is.
+        // go-yaml looks for the byte order mark at the beginning of the text
+        // instead of at the current position.
         let marked = text.starts_with('\u{feff}');
         self.indicator("\"", true, false);
         let (mut spaces, mut first) = (false, true);
@@ -207,7 +210,7 @@ impl Emitter {
         let mut last = text.chars().rev();
         match last.next() {
             Some(c) if is_break(c) => {
-                // More than one break at the end, or nothing else.
+                // There is more than one break at the end, or nothing else.
                 if last.next().is_none_or(is_break) {
                     self.indicator("+", false, false);
                 }
@@ -243,7 +246,7 @@ impl Emitter {
         self.indention = self.indention && indention;
     }
 
-    /// A new line, unless this one has nothing on it yet.
+    /// Begins a new line, unless the current line is still empty.
     fn write_indent(&mut self) {
         let indent = self.indent.unwrap_or_default();
         if !self.indention || self.column > indent || (self.column == indent && !self.whitespace) {

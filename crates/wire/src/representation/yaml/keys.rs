@@ -1,20 +1,21 @@
 //! The order of keys (go-yaml v2 `sorter.go`): letters by their code, numbers
-//! inside of keys by their value.
+//! inside keys by their value.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::NotExact;
 
-/// The most keys with digits for which it is tried whether they have an order.
+/// The most members, if a key has digits, for which the order is checked.
 const MAX_CHECKED: usize = 256;
 
 /// Sorts the members of an object by their keys.
 ///
-/// Go's comparison is none for some keys: `10` is below `1b`, that below `2`,
-/// and that below `10`. Then the order is that of a random map.
+/// Go's comparison is not consistent for some keys: `10` is below `1b`, `1b` is
+/// below `2`, and `2` is below `10`. Go's order then depends on that of a
+/// random map, and the result here is an error.
 pub(super) fn sort<V>(members: &mut Vec<(Cow<'_, str>, V)>) -> Result<(), NotExact> {
-    // Go asks what is a letter and what a digit in all of Unicode.
+    // Go classifies letters and digits in all of Unicode.
     if members.iter().any(|(key, _)| !key.is_ascii()) {
         return Err(NotExact);
     }
@@ -32,7 +33,7 @@ pub(super) fn sort<V>(members: &mut Vec<(Cow<'_, str>, V)>) -> Result<(), NotExa
     if members.len() > MAX_CHECKED {
         return Err(NotExact);
     }
-    // The standard library's sort may panic over such an order.
+    // The standard library's sort may panic on an inconsistent order.
     let mut sorted: Vec<(Cow<'_, str>, V)> = Vec::with_capacity(members.len());
     for member in members.drain(..) {
         let at = sorted.partition_point(|(key, _)| compare(key, &member.0) == Ordering::Less);
@@ -59,7 +60,7 @@ fn compare(a: &str, b: &str) -> Ordering {
         (false, true) => return Ordering::Less,
         (false, false) => {}
     }
-    // A zero counts if digits before it do.
+    // A zero counts if there are nonzero digits before it.
     let before = a.get(..same).unwrap_or_default().iter().rev();
     let mut before = before.take_while(|b| b.is_ascii_digit());
     let carried = (*x == b'0' || *y == b'0') && before.any(|b| *b != b'0');

@@ -1,11 +1,11 @@
 //! YAML as kube-apiserver writes it.
 //!
-//! It marshals an answer as JSON, reads that as the YAML which JSON is, and
-//! writes what it read with go-yaml v2 (sigs.k8s.io/yaml, go.yaml.in/yaml/v2):
-//! keys sorted, strings quoted where they would be read as something else,
-//! lines folded after 80 columns. Clients see those bytes, so this does the
-//! same from the same JSON, except where go-yaml fails or depends on chance:
-//! then there is no YAML, and upstream answers.
+//! kube-apiserver marshals an answer as JSON, reads the JSON as YAML, and
+//! writes the result with go-yaml v2 (sigs.k8s.io/yaml, go.yaml.in/yaml/v2):
+//! keys are sorted, strings are quoted where they would be read as something
+//! else, and lines are folded after 80 columns. Clients see those bytes, so
+//! this module produces the same bytes from the same JSON. Where go-yaml fails
+//! or depends on chance, this module returns an error and upstream answers.
 
 pub mod analysis;
 mod emitter;
@@ -24,7 +24,7 @@ use super::scan;
 use emitter::Emitter;
 use scalar::Scalar;
 
-/// Where a value stands.
+/// The position of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Context {
     Root,
@@ -33,19 +33,20 @@ enum Context {
     Value,
 }
 
-/// Deeper values are left to upstream: each level is a call here. Kubernetes'
-/// own types reach 30 levels.
+/// The greatest depth of a value. Deeper values are left to upstream, since
+/// each level is a nested call here. Kubernetes' own types reach 30 levels.
 const MAX_DEPTH: usize = 200;
 
-/// go-yaml reads keys of 1,024 characters at most, quotes and escapes counted.
+/// The most bytes of a key. go-yaml reads keys of at most 1,024 characters,
+/// including quotes and escapes.
 const MAX_KEY_BYTES: usize = 1000;
 
-/// This JSON has no YAML that is known to be upstream's.
+/// The YAML that upstream would write for this JSON is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no exact YAML for this JSON")]
 pub struct NotExact;
 
-/// The YAML of a JSON document; it ends with a newline.
+/// Converts a JSON document to YAML. The result ends with a newline.
 pub fn from_json(json: &[u8]) -> Result<Vec<u8>, NotExact> {
     let json = json.trim_ascii();
     let mut emitter = Emitter::new(json.len().saturating_add(json.len() / 4));

@@ -1,4 +1,4 @@
-//! Numbers of JSON as go-yaml reads them, and writes them again.
+//! Numbers in JSON, as go-yaml reads and rewrites them.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ pub(super) fn normal(json: &[u8]) -> Result<Cow<'_, str>, NotExact> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_integer = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
     if is_integer && digits.starts_with('0') {
-        // "-0" is an integer to it; "01" is no JSON.
+        // go-yaml reads "-0" as an integer; "01" is not JSON.
         return (digits == "0").then_some("0".into()).ok_or(NotExact);
     }
     if is_integer && (text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok()) {
@@ -24,8 +24,8 @@ pub(super) fn normal(json: &[u8]) -> Result<Cow<'_, str>, NotExact> {
     Ok(Cow::Owned(float(value)))
 }
 
-/// `strconv.FormatFloat(value, 'g', -1, 64)`: with an exponent below 1e-4 and
-/// from 1e6 on.
+/// Does the same as `strconv.FormatFloat(value, 'g', -1, 64)`: writes an
+/// exponent below 1e-4 and from 1e6 on.
 fn float(value: f64) -> String {
     let scientific = format!("{value:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));

@@ -1,10 +1,11 @@
-//! The type that an unquoted text would be read as (go-yaml v2 `resolve.go`). A
-//! string that would not be read as a string is quoted.
+//! Finds the type that an unquoted text would be read as (go-yaml v2
+//! `resolve.go`). A string that would be read as another type is quoted.
 
 use super::timestamp;
 
-/// Whether a reader would take it for a boolean, a number, a time or nothing;
-/// in base 60, too, which this reader does not know but others do.
+/// Tells whether a YAML reader would take the text for a boolean, a number, a
+/// time or null. This includes numbers in base 60, which go-yaml does not read
+/// but other readers do.
 pub(super) fn is_something_else(text: &str) -> bool {
     let Some(first) = text.bytes().next() else {
         return true;
@@ -22,7 +23,7 @@ pub(super) fn is_something_else(text: &str) -> bool {
     }
 }
 
-/// Whether a reader of go-yaml v3 would take it for a number or a time.
+/// Tells whether go-yaml v3 would read the text as a number or a time.
 pub fn is_number_or_time(text: &str) -> bool {
     match text.bytes().next() {
         Some(b'.') => is_special_float(text) || is_go_float(text),
@@ -35,7 +36,8 @@ pub fn is_number_or_time(text: &str) -> bool {
     }
 }
 
-/// Booleans and null, in the cases YAML 1.1 has.
+/// Tells whether the text is a boolean or null, in the letter cases of YAML
+/// 1.1.
 fn is_word(text: &str) -> bool {
     const WORDS: [&str; 10] = [
         "y", "yes", "true", "on", "n", "no", "false", "off", "~", "null",
@@ -57,18 +59,19 @@ fn is_special_float(text: &str) -> bool {
     matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN")
 }
 
-/// Whether it is a number, once underscores are removed.
+/// Tells whether the text, without underscores, is a number.
 fn is_number(plain: &str) -> bool {
     if is_integer(plain) || is_float(plain) {
         return true;
     }
-    // It reads a second sign in binary numbers, too.
+    // go-yaml accepts a second sign in binary numbers, too.
     plain
         .strip_prefix("0b")
         .is_some_and(|rest| i64::from_str_radix(rest, 2).is_ok())
 }
 
-/// `strconv.ParseInt` or `ParseUint` with base 0.
+/// Tells whether `strconv.ParseInt` or `ParseUint` with base 0 accepts the
+/// text.
 fn is_integer(plain: &str) -> bool {
     let (negative, signed, digits) = match plain.as_bytes() {
         [b'-', ..] => (true, true, plain.get(1..)),
@@ -92,13 +95,14 @@ fn is_integer(plain: &str) -> bool {
     };
     match (negative, signed) {
         (true, _) => value <= 1 << 63,
-        // Only ParseInt knows a plus.
+        // Only ParseInt accepts a plus.
         (false, true) => value < 1 << 63,
         (false, false) => true,
     }
 }
 
-/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`, and not too large.
+/// Tells whether the text matches
+/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`, and is not too large.
 fn is_float(plain: &str) -> bool {
     let unsigned = plain.strip_prefix(['+', '-']).unwrap_or(plain);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
@@ -118,8 +122,8 @@ fn is_float(plain: &str) -> bool {
     mantissa && exponent && plain.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
-/// `strconv.ParseFloat`, of what begins with a dot: underscores may separate
-/// digits.
+/// Tells whether `strconv.ParseFloat` accepts a text that begins with a dot.
+/// Underscores may separate digits.
 fn is_go_float(text: &str) -> bool {
     let mut parts = text.split('_').peekable();
     let digit = |c: char| c.is_ascii_digit();
@@ -133,7 +137,8 @@ fn is_go_float(text: &str) -> bool {
     is_float(&text.replace('_', ""))
 }
 
-/// `[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?`
+/// Tells whether the text matches
+/// `[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?`.
 fn is_base60(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));

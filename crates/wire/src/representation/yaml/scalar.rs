@@ -1,4 +1,4 @@
-//! How a text may be written.
+//! Chooses the style of a text.
 
 use super::analysis::{Analysis, is_printable};
 use super::resolve;
@@ -8,15 +8,15 @@ pub(super) enum Style {
     Plain,
     SingleQuoted,
     DoubleQuoted,
-    /// `|` and the lines as they are.
+    /// `|`, followed by the lines unchanged.
     Literal,
 }
 
-/// A text, and what allows or forbids each style.
+/// A text with the styles that it allows.
 pub(super) struct Scalar<'a> {
     pub(super) text: &'a str,
     wanted: Style,
-    /// It has line breaks.
+    /// The text contains line breaks.
     pub(super) multiline: bool,
     plain: bool,
     single_quoted: bool,
@@ -24,7 +24,7 @@ pub(super) struct Scalar<'a> {
 }
 
 impl<'a> Scalar<'a> {
-    /// Numbers and the like.
+    /// Makes a scalar that is no string, such as a number.
     pub(super) fn plain(text: &'a str) -> Self {
         Self::new(text, Style::Plain)
     }
@@ -53,7 +53,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// `key`: it must stay on its line.
+    /// Returns the style to write. A key (`key`) must stay on one line.
     pub(super) fn style(&self, key: bool) -> Style {
         let quoted = if self.single_quoted {
             Style::SingleQuoted

@@ -1,4 +1,4 @@
-//! The YAML is what go-yaml v2.4.3 made of the JSON.
+//! The expected YAML was written by go-yaml v2.4.3 for the same JSON.
 
 use proptest::prelude::*;
 
@@ -61,21 +61,21 @@ fn is_what_go_yaml_writes() {
 #[test]
 fn what_upstream_cannot_write_or_orders_by_chance_is_not_written() {
     for json in [
-        // No characters of YAML: it answers with an error.
+        // Characters that YAML does not allow: go-yaml returns an error.
         "[\"\u{7f}\"]",
         "[\"\u{80}\"]",
         r#"["\ud83d\ude00"]"#,
-        // Line breaks to its reader.
+        // go-yaml reads these as line breaks.
         "[\"a\u{85}b\"]",
         "[\"a\u{2028}b\"]",
-        // Not what Go writes.
+        // Go does not write such JSON.
         r#"["\/"]"#,
         r#"{"\u00e9":1}"#,
-        // In a circle.
+        // The order of these keys is circular.
         r#"{"10":1,"1b":2,"2":3}"#,
         r#"{"01":1,"1":2,"0b":3}"#,
         r#"{"a":1,"a":2}"#,
-        // No JSON.
+        // Not JSON.
         "",
         "{",
         "[1",
@@ -127,8 +127,8 @@ proptest! {
         let _ = from_json(text.as_bytes());
     }
 
-    /// Another reader of YAML reads what was written. The key `<<` is left out:
-    /// upstream writes it plain, and every reader takes it for a merge.
+    /// Another YAML reader reads back what was written. The key `<<` is left
+    /// out: upstream writes it plain, and every reader takes it for a merge.
     #[test]
     fn what_is_written_is_what_was_read(value in json()) {
         let text = value.to_string();

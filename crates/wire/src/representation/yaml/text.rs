@@ -1,10 +1,10 @@
-//! JSON strings, as a YAML reader sees them.
+//! Reads JSON strings as a YAML reader does.
 
 use std::borrow::Cow;
 
 use super::NotExact;
 
-/// A JSON string without its quotes and escapes.
+/// Returns the value of a JSON string, without its quotes and escapes.
 pub(super) fn unquoted(json: &[u8]) -> Result<Cow<'_, str>, NotExact> {
     let inside = json
         .strip_prefix(b"\"")
@@ -12,8 +12,8 @@ pub(super) fn unquoted(json: &[u8]) -> Result<Cow<'_, str>, NotExact> {
     unescaped(inside.ok_or(NotExact)?)
 }
 
-/// The text between the quotes, without escapes. Go's encoder writes few kinds
-/// of them; the others mean something else to YAML, or nothing.
+/// Replaces the escapes in the text between the quotes. Go's encoder writes few
+/// kinds of escapes; the others mean something else or nothing in YAML.
 pub(super) fn unescaped(inside: &[u8]) -> Result<Cow<'_, str>, NotExact> {
     let text = std::str::from_utf8(inside).map_err(|_| NotExact)?;
     if !text.chars().all(is_readable) {
@@ -40,7 +40,7 @@ pub(super) fn unescaped(inside: &[u8]) -> Result<Cow<'_, str>, NotExact> {
                 chars = chars.as_str().get(4..).unwrap_or_default().chars();
                 let is_hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
                 let code = u32::from_str_radix(digits, 16).ok().filter(|_| is_hex);
-                // A surrogate is no character in YAML.
+                // A surrogate is not a YAML character.
                 code.and_then(char::from_u32).ok_or(NotExact)?
             }
             _ => return Err(NotExact),
@@ -52,7 +52,8 @@ pub(super) fn unescaped(inside: &[u8]) -> Result<Cow<'_, str>, NotExact> {
     Ok(Cow::Owned(out))
 }
 
-/// go-yaml refuses other characters, and folds lines at these breaks.
+/// Tells whether go-yaml reads the character unchanged. It folds lines at
+/// U+0085, U+2028 and U+2029, and refuses the other excluded characters.
 fn is_readable(c: char) -> bool {
     match c {
         '\u{2028}' | '\u{2029}' => false,

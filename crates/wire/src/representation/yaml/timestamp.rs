@@ -1,9 +1,9 @@
-//! Times as go-yaml v2 finds them in plain text: `time.Parse` with four
-//! layouts, as forgiving as that is.
+//! Finds times in plain text as go-yaml v2 does: with `time.Parse`, four
+//! layouts, and the same tolerance.
 
 use chrono::NaiveDate;
 
-/// The fields of a time, from left to right.
+/// The rest of a time's text, read from left to right.
 struct Reader<'a>(&'a str);
 
 impl Reader<'_> {
@@ -34,7 +34,7 @@ fn parse(mut reader: Reader<'_>) -> Option<()> {
     let month = reader.digits(2)?;
     reader.skip('-')?;
     let day = reader.digits(2)?;
-    // Year 0 is a leap year to both.
+    // Year 0 is a leap year for both Go and chrono.
     NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, month, day)?;
     let separator = match reader.0.chars().next() {
         None => return Some(()),
@@ -57,7 +57,7 @@ fn parse(mut reader: Reader<'_>) -> Option<()> {
     if hour > 23 || minute > 59 || second > 59 {
         return None;
     }
-    // A comma will do, too; without digits it is no fraction.
+    // A comma is accepted, too. Without digits there is no fraction.
     if let Some(fraction) = reader.0.strip_prefix(['.', ','])
         && fraction.starts_with(|c: char| c.is_ascii_digit())
     {
@@ -69,7 +69,7 @@ fn parse(mut reader: Reader<'_>) -> Option<()> {
     reader.0.is_empty().then_some(())
 }
 
-/// `Z` or `+01:30`.
+/// Reads a zone: `Z` or `+01:30`.
 fn zone(reader: &mut Reader<'_>) -> Option<()> {
     if reader.skip('Z').is_some() {
         return Some(());
