@@ -99,8 +99,9 @@ pub(super) struct WatchDecoder<B> {
     body: B,
     encoding: Encoding,
     buffer: BytesMut,
-    /// The length of the start of `buffer` that is known to hold no newline.
+    /// The most bytes of a frame.
     scanned: usize,
+    /// Counts the bytes of a half-read frame. `None` if they are not counted.
     /// Bytes of a frame, and who counts them.
     most: usize,
     reading: Option<MemoryReservation>,

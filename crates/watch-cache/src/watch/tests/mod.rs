@@ -100,7 +100,7 @@ fn watch_all(store: &Arc<Store>, snapshot: Arc<Snapshot>, options: WatchOptions)
     Watch::with_initial_events(store.clone(), snapshot, options, encoding)
 }
 
-/// An event as its client reads it.
+/// An event as the client reads it.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     kind: String,
