@@ -3,11 +3,11 @@
 //! semantics.
 //!
 //! - [`reflector::Cache`] starts a reflector for each resource at the first
-//!   request for it. It evicts resources that nobody reads or for which there is
-//!   no memory.
+//!   request for it. It evicts resources that nobody reads or that do not fit
+//!   into memory.
 //! - [`store::Store`] holds one resource: a snapshot, and the log of events.
-//! - [`read`] answers GET and LIST from a store: it decides whether the store may
-//!   answer, selects the objects and writes the bytes of the body.
+//! - [`read`] answers GET and LIST from a store: it decides whether the store
+//!   may answer, selects the objects and writes the bytes of the body.
 //! - [`watch::Watch`] answers WATCH as batches of bytes.
 //!
 //! A store can be used without a reflector, fed by hand:

@@ -7,7 +7,8 @@ use kubernetes_wire::api::dns_name::is_dns_label;
 
 /// One or more resources, written as in `kubectl`:
 /// `RESOURCE[.VERSION][.GROUP]`.
-/// || A name without a group means the core group. `events` alone means both
+///
+/// A name without a group means the core group. `events` alone means both
 /// events: they are one resource with two names (core and events.k8s.io).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResourcePattern {

@@ -1,8 +1,9 @@
 //! The live self-check (`cache.selfCheck`). At an interval, every cached
 //! resource is compared, byte for byte, with upstream's list of the same
 //! version.
-//! || Upstream makes a whole list of each resource at each interval, so that
-//! the check is off by default. One resource is compared at a time, a page at a
+//!
+//! Upstream makes a whole list of each resource at each interval, so that the
+//! check is off by default. One resource is compared at a time, a page at a
 //! time. The interval is random, which keeps several replicas apart.
 
 use std::collections::HashMap;

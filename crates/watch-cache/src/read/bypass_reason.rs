@@ -20,7 +20,7 @@ pub enum BypassReason {
     SnapshotGone,
     /// A version that the cache has not reached yet.
     FutureVersion,
-    /// A watch from a version older than the history.
+    /// A version that the history of events does not cover.
     HistoryTooShort,
     /// A field selector on a field that the cache does not index.
     FieldSelector,

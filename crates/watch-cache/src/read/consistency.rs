@@ -86,7 +86,7 @@ impl Consistent<'_> {
         let version = entry.proof(|| entry.current_version()).await?;
         if store.progress().resource_version < version {
             // If nothing of this resource has changed since, the main watch
-            // stays silent, and waiting for it to settle is enough.
+            // stays silent, and waiting for the settling time is enough.
             reached(store, version, entry.settle(Instant::now())).await;
         }
         if entry.stream()? != stream {

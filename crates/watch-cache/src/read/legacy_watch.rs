@@ -1,5 +1,6 @@
 //! The meaning of the options of a legacy watch path, `/api/v1/watch/…`.
-//! || The path makes kube-apiserver watch whatever the query says. But without
+//!
+//! The path makes kube-apiserver watch whatever the query says. But without
 //! `watch` in the query, the options are defaulted and validated as those of a
 //! list: initial events are not the default and may not be asked for, and
 //! `resourceVersionMatch` is checked and then ignored. Source: `forceWatch` in

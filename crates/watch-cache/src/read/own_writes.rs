@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// After a write whose answer did not tell its version, the caller's reads are
-/// answered from upstream for this time. The main watch is late by
-/// milliseconds.
+/// answered from upstream for this time. The main watch is late by milliseconds
+/// only.
 const UNTOLD: Duration = Duration::from_secs(10);
 
 /// The most pairs of a caller and a resource that each of the two generations

@@ -348,7 +348,7 @@ mod tests {
                 None,
                 None,
             ),
-            // With its index the API server knows, on first pages.
+            // On first pages, the API server knows that from its index.
             (
                 "a",
                 format!("{newest}&fieldSelector=spec.nodeName%3Dn0&limit=3"),

@@ -56,7 +56,8 @@ pub fn shard(query: &Query) -> Result<Option<ShardSelector>, BypassReason> {
     }
 }
 
-/// Parameters for pages of shards and for single objects of shards.
+/// Parameters that are forwarded together with a shard: they ask for pages or
+/// for single objects.
 const COMBINED: [&str; 3] = ["limit", "continue", "fieldSelector"];
 
 fn check(query: &Query, known: &[&str]) -> Result<(), BypassReason> {

@@ -1,6 +1,7 @@
 //! Reads a list as it arrives, and keeps only the names and versions of its
 //! objects: kilobytes of megabytes.
-//! || The list is requested as PartialObjectMetadataList, in protobuf if the
+//!
+//! The list is requested as PartialObjectMetadataList, in protobuf if the
 //! server has it. For 3,000 pods that cost kube-apiserver 39 ms of CPU, where a
 //! JSON list cost 218 ms. Numbers of fields are those of apimachinery's
 //! `meta/v1/generated.proto`; the lists of all built-in kinds have the same.

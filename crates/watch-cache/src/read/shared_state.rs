@@ -91,7 +91,7 @@ pub(super) async fn resolve(
     fetch: &impl Fetch,
 ) -> Result<SharedState, BypassReason> {
     let filter = filter(read, store)?;
-    // All servers known list in order. The code that follows relies on it.
+    // All known servers list in order. The code that follows relies on it.
     if !listing.items.is_sorted_by(|a, b| a.key < b.key) {
         listing.items.sort_by(|a, b| a.key.cmp(&b.key));
     }

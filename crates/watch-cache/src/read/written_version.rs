@@ -109,9 +109,9 @@ pub struct Scanner {
     too_long: bool,
     /// The position is between a colon and the comma after it.
     at_value: bool,
-    /// The key of the object itself whose value is being read is `metadata`.
+    /// The current key of the object itself is `metadata`.
     in_metadata: bool,
-    /// The key of the metadata is `resourceVersion`.
+    /// The current key of the metadata is `resourceVersion`.
     at_version: bool,
 }
 

@@ -1,8 +1,9 @@
 //! Learns how upstream writes a bookmark, and asks for upstream's version.
-//! || A bookmark's object is an empty object of its kind, in which Go prints
-//! the mandatory empty fields: `"spec":{"containers":null},"status":{}`. A
-//! watch that selects nothing and asks for initial events gets such a bookmark
-//! at once, as their end.
+//!
+//! A bookmark's object is an empty object of its kind, in which Go prints the
+//! mandatory empty fields: `"spec":{"containers":null},"status":{}`. A watch
+//! that selects nothing and asks for initial events gets such a bookmark at
+//! once, as their end.
 
 use std::time::Duration;
 

@@ -25,7 +25,8 @@ const PAGE_SIZE: u32 = 500;
 /// The time limit of a page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The most bytes of a page: 500 objects of the largest size that etcd accepts.
+/// The most bytes of a page, enough for objects of the largest size that etcd
+/// accepts.
 const MAX_PAGE_BYTES: usize = 1 << 30;
 
 /// The limits of an error's body, which is a Status with a message and its

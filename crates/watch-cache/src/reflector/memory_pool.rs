@@ -1,6 +1,7 @@
 //! The memory of data that is being read and is in no store yet: pages,
 //! half-read events, and the objects of a list until it is published.
-//! || It counts against `cache.memoryLimit` together with the stores. Otherwise
+//!
+//! It counts against `cache.memoryLimit` together with the stores. Otherwise
 //! many lists at once, after a restart of the API server for example, could
 //! each be as large as the limit. When memory is short, first the stores give
 //! up what can be made again (`memory_limit.rs`). If that is not enough, the

@@ -15,7 +15,8 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 /// Returns the printer for a resource. `None` if Tables must come from
 /// upstream.
-/// || A kind that is not Kubernetes' own has the default columns of
+///
+/// A kind that is not Kubernetes' own has the default columns of
 /// kube-apiserver's library, if its server shows them. A server that knows no
 /// Tables shows no other columns: clients then get Tables from the cache.
 pub(super) async fn learn(

@@ -265,8 +265,8 @@ impl Forbidden {
     }
 }
 
-/// The pauses after failures. Each is longer than the one before, and random,
-/// so that not all reflectors ask at once.
+/// The pauses after failures. Each is longer than the one before, up to a
+/// bound, and random, so that not all reflectors ask at once.
 #[derive(Default)]
 struct Pause {
     failures: u32,

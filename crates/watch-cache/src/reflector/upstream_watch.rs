@@ -185,8 +185,8 @@ where
     }
 }
 
-/// Notes the end of a watch, also if the watch is dropped because upstream was
-/// replaced.
+/// Notes the end of a watch when dropped. The watch may end by being dropped,
+/// too, when upstream was replaced.
 struct Interrupted<'e>(&'e Entry);
 
 impl Drop for Interrupted<'_> {

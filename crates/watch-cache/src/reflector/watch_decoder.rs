@@ -99,11 +99,11 @@ pub(super) struct WatchDecoder<B> {
     body: B,
     encoding: Encoding,
     buffer: BytesMut,
-    /// The most bytes of a frame.
+    /// The length of the start of `buffer` that is known to hold no newline.
     scanned: usize,
-    /// Counts the bytes of a half-read frame. `None` if they are not counted.
-    /// Bytes of a frame, and who counts them.
+    /// The most bytes of a frame.
     most: usize,
+    /// Counts the bytes of a half-read frame. `None` if they are not counted.
     reading: Option<MemoryReservation>,
 }
 

@@ -1,8 +1,9 @@
 //! Measures how late the main watch is, and so the worth of a proof of
 //! freshness by a probe.
-//! || A probe tells a version that upstream had reached. Events up to that
-//! version may still be on their way on the main watch. A caller that waits for
-//! the settling time relies on the promise that they are not. Each event tells
+//!
+//! A probe tells a version that upstream had reached. Events up to that version
+//! may still be on their way on the main watch. A caller that waits for the
+//! settling time relies on the promise that they are not. Each event tells
 //! whether the promise was kept.
 //!
 //! ```text
@@ -97,8 +98,8 @@ impl WatchLag {
         }
     }
 
-    /// Notes an event of this version from the main watch. Returns it if it is
-    /// late.
+    /// Notes an event of this version from the main watch. Returns how late the
+    /// event is, if it is late.
     pub(super) fn event(&mut self, version: u64, now: Instant) -> Option<LateEvent> {
         let late = self.probes.iter().filter(|p| p.version >= version);
         let first = late.clone().map(|p| p.answered).min();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::Snapshot;
 
-/// A state is kept after each this many events. Rolling half as many forward or
-/// back takes a fraction of a millisecond.
+/// The number of events between two checkpoints. Rolling half as many forward
+/// or back takes a fraction of a millisecond.
 const EVENTS: usize = 128;
 
 /// The most bytes that the checkpoints of a store may hold on to. The log holds

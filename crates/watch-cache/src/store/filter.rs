@@ -35,7 +35,7 @@ pub struct Filter {
 #[derive(Debug)]
 struct Field {
     of: Selectable,
-    /// The values that the field must equal. No object meets two of them.
+    /// The values that the field must equal. No object can equal two of them.
     equal: HashSet<String>,
     unequal: HashSet<String>,
 }

@@ -14,7 +14,8 @@ use super::{FieldTable, ObjectKey};
 
 /// An object as the cache keeps it: the values that selectors test, and its
 /// bytes.
-/// || The bytes are a list item's. LIST, GET and WATCH splice them into their
+///
+/// The bytes are a list item's. LIST, GET and WATCH splice them into their
 /// envelopes. They are kept in the encoding in which they came. The bytes in
 /// the other encoding are made on request, and kept if a leaf joins them for
 /// lists.

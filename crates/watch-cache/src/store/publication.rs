@@ -2,7 +2,8 @@
 //! that covers all of the change.
 
 /// Publishes the log first, then the snapshot, then progress.
-/// || A reader that starts from a snapshot reads on from the snapshot's cursor:
+///
+/// A reader that starts from a snapshot reads on from the snapshot's cursor:
 /// the log must reach that far. A reader that waits for progress reads the log
 /// to its end when progress comes, and waits again: the events that progress
 /// announces must be there.

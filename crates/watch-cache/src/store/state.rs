@@ -75,7 +75,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// A store filled from a complete list at `resource_version`.
+    /// Makes a store from a complete list at `resource_version`.
     pub fn new(resource: Resource, objects: Vec<StoredObject>, resource_version: u64) -> Self {
         let log = Log::new(resource_version);
         let objects = objects.into_iter().map(Arc::new).collect();
@@ -116,7 +116,7 @@ impl Store {
         self.published.load_full()
     }
 
-    /// Tells whether objects can be had in the encoding.
+    /// Tells whether objects can be written in the encoding.
     pub fn writes(&self, encoding: Encoding) -> bool {
         self.resource.envelope.writes(encoding) && !self.failed_to_write(encoding)
     }

@@ -94,7 +94,7 @@ pub(super) struct Events {
     /// are in the log. Earlier events of the topic are not known.
     pub(super) since: u64,
     pub(super) numbers: VecDeque<u64>,
-    /// The number after the last event that has left the log.
+    /// The number after the topic's last event that has left the log.
     pub(super) lost: u64,
     touched: bool,
 }

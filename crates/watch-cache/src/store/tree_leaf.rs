@@ -121,8 +121,9 @@ impl Leaf {
     /// if the leaf is not of the current state or very large, or an object
     /// cannot be written in the encoding; the caller then copies items one by
     /// one.
-    /// || Concurrent readers wait here for the first reader, which does the
-    /// work for all.
+    ///
+    /// Concurrent readers wait here for the first reader, which does the work
+    /// for all.
     pub fn joined(&self, encoding: Encoding, envelope: &Envelope) -> Option<Bytes> {
         let mut memos = self.memos.lock();
         let slot = encoding as usize;

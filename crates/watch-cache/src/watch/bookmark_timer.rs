@@ -35,7 +35,8 @@ impl BookmarkTimer {
         self.deadline
     }
 
-    /// The deadline, or the next bookmark if that comes first.
+    /// Returns the deadline, or the time of the next bookmark if that comes
+    /// first.
     pub(super) fn next_wake(&self) -> Instant {
         self.deadline.min(self.next)
     }

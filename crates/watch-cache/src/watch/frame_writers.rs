@@ -124,7 +124,7 @@ impl FrameWriter for PartialMessageFrames {
     }
 }
 
-/// Makes the object that the watcher asked for of a list item.
+/// Makes a list item into the object that the watcher asked for.
 type Transform = dyn FnMut(&Bytes, &Envelope) -> Option<Bytes> + Send;
 
 /// Frames of objects in another shape, as JSON. No frame is shared, because the

@@ -19,8 +19,9 @@ use crate::store::{
     Change, Cursor, Event, Evicted, Filter, Snapshot, Store, StoredObject, Subscription, Topic,
 };
 
-/// Events are handed out in batches of about this size. It is small enough to
-/// share the thread, and large enough to write well.
+/// Events are handed out in batches of about this size. The size is small
+/// enough that other tasks get their turn, and large enough for efficient
+/// writes.
 const BATCH_BYTES: usize = 64 << 10;
 
 /// Initial events come in larger batches.
