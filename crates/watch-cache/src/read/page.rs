@@ -19,7 +19,7 @@ use crate::store::{Filter, Part, Resource, Snapshot, StoredObject};
 
 /// The selection of a LIST.
 pub struct Selection {
-    /// The namespace. Empty for a list of all namespaces and of cluster-scoped
+    /// The namespace. Empty for a list of all namespaces or of cluster-scoped
     /// objects.
     namespace: String,
     filter: Filter,

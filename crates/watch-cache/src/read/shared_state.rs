@@ -110,7 +110,7 @@ pub(super) async fn resolve(
         return self::page(listing, &base, fetched);
     }
     if !listing.continue_token.is_empty() {
-        // Nobody asked for a page.
+        // The query asked for no page.
         return Err(BypassReason::NotProvenFresh);
     }
     let is_base = base.resource_version == version && fetched.is_empty() && found.gone.is_empty();
@@ -399,7 +399,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(20)).await;
             apply(&late, false, "a", 6);
             apply(&late, false, "c", 7);
-            // Later than the list.
+            // This change is later than the list.
             apply(&late, false, "a", 9);
         });
         let upstream = Upstream::default();

@@ -17,8 +17,8 @@ use super::entry::Entry;
 use crate::metrics::Shed;
 use crate::store::{Memory, Store};
 
-/// Events of this age or younger are never dropped: kube-apiserver promises
-/// them to clients that resume.
+/// Events of this age or younger are not given up when memory is short:
+/// kube-apiserver promises them to clients that resume.
 const HISTORY_AT_LEAST: Duration = Duration::from_secs(75);
 
 /// A resource that was read within this time is not idle: it would be listed

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::{Watch, WatchOptions, WholeFrames};
 use crate::store::{Evicted, Filter, Resource, Snapshot, Store, StoredObject, field_table};
 
-/// Long enough not to matter.
+/// A time that no test reaches.
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn resource() -> Resource {
