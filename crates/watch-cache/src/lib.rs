@@ -1,12 +1,13 @@
-//! A watch cache of Kubernetes resources: kept equal to an API server by one
-//! list and one watch for each resource, and read with kube-apiserver's
+//! A watch cache of Kubernetes resources. It is kept equal to an API server by
+//! one list and one watch for each resource, and read with kube-apiserver's
 //! semantics.
 //!
-//! - [`reflector::Cache`] starts a reflector for each resource that is first
-//!   asked for, and evicts what nobody reads or memory has no place for.
+//! - [`reflector::Cache`] starts a reflector for each resource at the first
+//!   request for it. It evicts resources that nobody reads or that do not fit
+//!   into memory.
 //! - [`store::Store`] holds one resource: a snapshot, and the log of events.
-//! - [`read`] answers GET and LIST from a store: whether it may, which objects,
-//!   and the bytes of the body.
+//! - [`read`] answers GET and LIST from a store: it decides whether the store
+//!   may answer, selects the objects and writes the bytes of the body.
 //! - [`watch::Watch`] answers WATCH as batches of bytes.
 //!
 //! A store can be used without a reflector, fed by hand:
@@ -51,8 +52,7 @@
 //! # }
 //! ```
 
-// No value from the wire or a file may overflow a number, or be looked for where
-// it is not.
+// Values from the wire or a file must not overflow a number or exceed a bound.
 #![cfg_attr(
     not(test),
     deny(

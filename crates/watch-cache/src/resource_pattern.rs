@@ -5,9 +5,10 @@ use std::fmt;
 use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::api::dns_name::is_dns_label;
 
-/// Some resources, as `kubectl` names them: `RESOURCE[.VERSION][.GROUP]`.
+/// One or more resources, written as in `kubectl`:
+/// `RESOURCE[.VERSION][.GROUP]`.
 ///
-/// A name without a group means the core group, and `events` alone both
+/// A name without a group means the core group. `events` alone means both
 /// events: they are one resource with two names (core and events.k8s.io).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResourcePattern {
@@ -72,7 +73,8 @@ impl ResourcePattern {
     }
 }
 
-/// `v1`, `v2beta1`: what tells `pods.v1` from `deployments.apps`.
+/// Tells whether the text is a version, as `v1` or `v2beta1`. That
+/// distinguishes `pods.v1` from `deployments.apps`.
 fn is_version(text: &str) -> bool {
     let Some(rest) = text.strip_prefix('v') else {
         return false;

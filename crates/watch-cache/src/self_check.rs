@@ -1,9 +1,10 @@
-//! The live self-check (`cache.selfCheck`): now and then every cached resource
-//! is compared, byte for byte, with upstream's list of the same version.
+//! The live self-check (`cache.selfCheck`). At an interval, every cached
+//! resource is compared, byte for byte, with upstream's list of the same
+//! version.
 //!
-//! It costs upstream a whole list of each resource at each interval, so it is
-//! off unless somebody wants proof. One resource is compared at a time, a page
-//! at a time, with pauses that keep several replicas apart.
+//! Upstream makes a whole list of each resource at each interval, so that the
+//! check is off by default. One resource is compared at a time, a page at a
+//! time. The interval is random, which keeps several replicas apart.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -22,27 +23,28 @@ use crate::metrics::{CacheMetrics, SelfCheckResult};
 use crate::reflector::Cache;
 use crate::store::{Scope, Snapshot, Store, StoredObject};
 
-/// Objects per page, as the reflector asks for.
+/// Objects per page, as in the reflector's lists.
 const PAGE_SIZE: usize = 500;
 
 /// A page that is larger, or takes longer, is not compared.
 const MAX_PAGE_BYTES: usize = 256 << 20;
 const PAGE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Between two resources.
+/// The pause between two resources.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How often the configuration is looked at while the check is off.
+/// The time between two looks at the configuration while the check is off.
 const OFF: Duration = Duration::from_secs(1);
 
-/// What came of the last comparison of a resource.
+/// The result of the last comparison of a resource.
 #[derive(Clone, Debug)]
 pub struct Checked {
     pub result: SelfCheckResult,
-    /// Why it was skipped, or what differs; names no object.
+    /// The reason why it was skipped, or the difference. The message names no
+    /// object.
     pub message: String,
     pub version: u64,
-    /// How many were compared.
+    /// The number of objects in the compared state.
     pub objects: usize,
     pub at: Instant,
 }
@@ -56,7 +58,7 @@ impl SelfChecks {
         self.0.lock().get(gvr).cloned()
     }
 
-    /// Compares at each interval, for ever. `interval` is asked anew each time;
+    /// Compares at each interval, forever. `interval` is called anew each time;
     /// zero turns the check off.
     pub async fn run(
         &self,
@@ -70,7 +72,7 @@ impl SelfChecks {
                 tokio::time::sleep(OFF).await;
                 continue;
             }
-            // Replicas started together must not list together.
+            // Replicas that started together must not list together.
             let jitter = rand::rng().random_range(0.75..1.25);
             tokio::time::sleep(interval.mul_f64(jitter)).await;
             self.round(cache, metrics).await;
@@ -98,13 +100,13 @@ impl SelfChecks {
         }
     }
 
-    /// Forgets what is cached no longer.
+    /// Forgets resources that are not cached any more.
     fn retain(&self, cached: impl Fn(&GroupVersionResource) -> bool) {
         self.0.lock().retain(|gvr, _| cached(gvr));
     }
 }
 
-/// Why nothing could be compared.
+/// The reason why nothing could be compared.
 #[derive(Debug, thiserror::Error)]
 enum Skipped {
     #[error("upstream's watch is not open")]
@@ -119,7 +121,7 @@ enum Skipped {
     Body(String),
     #[error("the answer is not a list: {0}")]
     Json(#[from] serde_json::Error),
-    /// It ignores `resourceVersionMatch=Exact`.
+    /// Upstream ignores `resourceVersionMatch=Exact`.
     #[error("upstream lists version {0:?}")]
     Version(String),
 }
@@ -127,14 +129,14 @@ enum Skipped {
 /// The first object that differs.
 #[derive(Debug, PartialEq, Eq)]
 struct Difference {
-    /// Of the object, as in the store.
+    /// The object's key in the store.
     key: String,
-    /// SHA-256 of either side's bytes; empty where there is no such object.
+    /// SHA-256 of either side's bytes. Empty if the side has no such object.
     cached: String,
     upstream: String,
 }
 
-/// Says what came of a comparison, in the log too.
+/// Returns the result of a comparison, and logs it.
 fn judge(
     gvr: &GroupVersionResource,
     snapshot: &Snapshot,
@@ -169,8 +171,8 @@ fn judge(
     }
 }
 
-/// Compares the state at the snapshot's version, as an exact list would be
-/// answered, with upstream's.
+/// Compares the state at the snapshot's version, as the cache would answer an
+/// exact list, with upstream's list.
 async fn compare(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
@@ -185,17 +187,18 @@ async fn compare(
     let mut listed = Vec::new();
     while let Some(query) = first.take().or_else(|| continued(&next)) {
         let body = page(upstream, &format!("{}{query}", gvr.path())).await?;
-        // The bytes of a page are limited, and with them its items.
+        // The bytes of a page are limited, and therefore its items.
         let page = List::from_json(&body, usize::MAX)?;
         if page.resource_version != version.to_string() {
             return Err(Skipped::Version(page.resource_version));
         }
-        // Hashes, not objects: a large resource must not be held twice.
+        // Hashes are kept instead of objects: a large resource must not be in
+        // memory twice.
         listed.extend(page.items.iter().map(|item| listed_item(item, store)));
         next = page.continue_token;
     }
-    // Kept meanwhile, or made again from the history: either is what clients
-    // would get.
+    // The state is still kept, or is made again from the history. Either is the
+    // state that clients would get.
     let state = store.snapshot_at(version).ok_or(Skipped::Evicted)?;
     Ok(difference(&state, &listed, &store.resource.envelope))
 }
@@ -219,14 +222,14 @@ async fn page(upstream: &Upstream, path: &str) -> Result<Bytes, Skipped> {
 
 type Hash = [u8; 32];
 
-/// The key and the hash of an item of upstream's list.
+/// Returns the key and the hash of an item of upstream's list.
 fn listed_item(item: &[u8], store: &Store) -> (String, Hash) {
     let parsed = StoredObject::parse(Bytes::copy_from_slice(item), &store.resource.fields);
     let key = parsed.map_or_else(|_| "unusable".to_owned(), |o| o.key.as_str().to_owned());
     (key, Sha256::digest(item).into())
 }
 
-/// The first difference, in the order of lists.
+/// Returns the first difference, in the order of lists.
 fn difference(
     state: &Snapshot,
     listed: &[(String, Hash)],
@@ -236,7 +239,7 @@ fn difference(
     let mut cached = state.iter(&Scope::All);
     loop {
         let ours = cached.next().map(|o| {
-            // Nothing is equal to what cannot be written.
+            // An object that cannot be written equals nothing.
             let item = o.json(envelope).unwrap_or_default();
             (o.key.as_str(), Hash::from(Sha256::digest(item)))
         });
@@ -244,7 +247,7 @@ fn difference(
         if ours == theirs && ours.is_some() {
             continue;
         }
-        // Of two keys the smaller is missing on the other side.
+        // The smaller of the two keys is missing on the other side.
         let key = match (ours, theirs) {
             (Some((a, _)), Some((b, _))) => a.min(b),
             (Some((key, _)), None) | (None, Some((key, _))) => key,

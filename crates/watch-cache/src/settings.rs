@@ -6,31 +6,33 @@ use kubernetes_wire::api::GroupVersionResource;
 
 use crate::ResourcePattern;
 
-/// These say which resources are served from memory, and how fresh they must be.
+/// The resources that are served from memory, and the freshness that they need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     pub consistency: Consistency,
     pub max_staleness: Duration,
-    /// After this long without a reader a resource is dropped; zero for never.
+    /// The time without a reader after which a resource is dropped. Zero for
+    /// never.
     pub idle_timeout: Duration,
-    /// Zero for never.
+    /// The interval of the self-check. Zero for never.
     pub self_check_interval: Duration,
     pub memory_limit: MemoryLimit,
     pub include: Vec<ResourcePattern>,
     pub exclude: Vec<ResourcePattern>,
-    /// Each names one resource, not all of a group.
+    /// The resources that are cached before the first request. Each pattern
+    /// names one resource, not a group.
     pub preload: Vec<ResourcePattern>,
 }
 
-/// A policy decides over a cache while it runs.
+/// Decides about a cache while it runs.
 pub trait Policy {
     fn settings(&self) -> &Settings;
 
-    /// Whether clients may see the resource at all.
+    /// Tells whether clients may see the resource at all.
     fn serves(&self, gvr: &GroupVersionResource) -> bool;
 }
 
-/// The memory that the cached objects and all that is kept of them may take.
+/// The bound for the cached objects and everything kept about them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryLimit {
     /// A share of the container's memory, or the machine's.
@@ -39,14 +41,14 @@ pub enum MemoryLimit {
     Bytes(u64),
 }
 
-/// How a read without a resourceVersion is proven fresh.
+/// The proof of freshness for a read without a resourceVersion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consistency {
-    /// By an upstream read that began after the request: linearizable.
+    /// An upstream read that began after the request. Reads are linearizable.
     Strict,
-    /// By a probe: stale by milliseconds at most in practice.
+    /// A probe. Reads are stale by milliseconds at most in practice.
     Fresh,
-    /// By a proof not older than `max_staleness`.
+    /// A proof that is not older than `max_staleness`.
     Bounded,
 }
 
@@ -61,7 +63,7 @@ impl Consistency {
 }
 
 impl Settings {
-    /// Whether `gvr` may be served from memory.
+    /// Tells whether `gvr` may be served from memory.
     pub fn caches(&self, gvr: &GroupVersionResource) -> bool {
         self.include.iter().any(|p| p.matches(gvr)) && !self.exclude.iter().any(|p| p.matches(gvr))
     }

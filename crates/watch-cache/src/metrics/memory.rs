@@ -1,8 +1,9 @@
-//! The cache's memory, and what was done to keep within it.
+//! Metrics of the cache's memory, and of the steps that keep it within the
+//! limit.
 
 use prometheus::{IntCounterVec, IntGauge, Registry, register_int_counter_vec_with_registry};
 
-/// What can be given up, from cheap to dear.
+/// The memory that can be given up, from cheap to expensive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shed {
     /// Encodings that are made again when they are needed.
@@ -39,7 +40,7 @@ impl Shed {
 
 pub struct MemoryMetrics {
     shed: IntCounterVec,
-    /// Bytes of what is being read and is in no store yet.
+    /// Bytes that are being read and are in no store yet.
     pub reading: IntGauge,
     limit: IntGauge,
 }
@@ -52,7 +53,7 @@ impl MemoryMetrics {
             &["what"],
             registry
         )?;
-        // From 0, so that the first time can be seen.
+        // All series start at 0, so that the first increase can be seen.
         for what in Shed::ALL {
             let _ = shed.with_label_values(&[what.as_str()]);
         }
@@ -74,7 +75,7 @@ impl MemoryMetrics {
         })
     }
 
-    /// `None` for no limit.
+    /// Sets the limit. `None` for no limit.
     pub fn limit(&self, bytes: Option<usize>) {
         let bytes = bytes.map_or(0, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
         self.limit.set(bytes);

@@ -1,8 +1,8 @@
 //! Prometheus metrics of the cache.
 //!
 //! Label values come from fixed sets, or are names of resources that an answer
-//! proved and that the owner takes ([`TakesName`]); never from a URL alone, a
-//! user or an object.
+//! proved and that the owner accepts ([`TakesName`]). They never come from a
+//! URL alone, a user or an object.
 
 mod cache;
 mod memory;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use prometheus::Registry;
 
-/// Everything that is counted here. Clones count together.
+/// All metrics of the cache. Clones share their counters.
 #[derive(Clone)]
 pub struct Metrics {
     pub cache: Arc<CacheMetrics>,

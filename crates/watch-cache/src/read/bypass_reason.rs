@@ -1,35 +1,36 @@
-//! Why a read is not answered from the cache.
+//! The reasons why a read is not answered from the cache.
 
 use crate::reflector::Unavailable;
 
-/// One name per cause; metric label, log field and debug header use the same.
+/// One reason per cause. Metric label, log field and debug header use the same
+/// name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BypassReason {
-    /// A form of request that only upstream can judge.
+    /// A form of request that only upstream can decide.
     UnusualRequest,
-    /// Query parameters that do not decode or may not be combined: upstream has
+    /// Query parameters that do not decode or may not be combined. Upstream has
     /// the error text.
     InvalidOptions,
-    /// `resourceVersion` unset: the most recent state is asked for, and the
-    /// consistency mode has upstream answer that.
+    /// `resourceVersion` is unset, which asks for the most recent state, and
+    /// the consistency mode lets upstream answer that.
     MostRecent,
     /// The state could not be proven recent.
     NotProvenFresh,
-    /// A list at a version whose state is not kept any more, or never was.
+    /// A list at a version whose state is not in the cache.
     SnapshotGone,
-    /// A version that the cache has not reached.
+    /// A version that the cache has not reached yet.
     FutureVersion,
-    /// Events older than the history.
+    /// A version that the history of events does not cover.
     HistoryTooShort,
-    /// A field selector on a field the cache does not index.
+    /// A field selector on a field that the cache does not index.
     FieldSelector,
-    /// A representation the cache does not make.
+    /// A representation that the cache does not make.
     Representation,
     /// The bookmark of this resource has not been learnt.
     NoBookmark,
     /// An upgrade that is not a WebSocket watch with a proper handshake.
     WatchProtocol,
-    /// Configuration keeps the resource out of the cache.
+    /// The configuration excludes the resource from the cache.
     Excluded,
     /// The first list of the resource is under way.
     Filling,
@@ -41,7 +42,7 @@ pub enum BypassReason {
     MemoryLimit,
     /// Upstream was lost longer ago than `cache.maxStaleness`.
     Stale,
-    /// An answer too large to be made for one caller.
+    /// An answer that is too large to be made for one caller.
     TooCostly,
 }
 

@@ -1,4 +1,4 @@
-//! Is the cache recent enough for this request?
+//! Decides whether the cache is recent enough for a request.
 
 use std::time::{Duration, Instant};
 
@@ -8,36 +8,38 @@ use crate::Consistency;
 use crate::reflector::Entry;
 use crate::store::Store;
 
-/// How long a request for a version the cache is about to reach may wait
-/// before upstream is asked instead. kube-apiserver waits 3 s for the same.
+/// A request for a version that the cache is about to reach waits for at most
+/// this time before upstream is asked instead. kube-apiserver waits 3 s for the
+/// same.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
-/// How long a caller's own write may take to arrive on the main watch before
+/// A caller's own write may take this long to arrive on the main watch before
 /// upstream is asked instead.
 const OWN_WRITE: Duration = Duration::from_secs(1);
 
-/// What answers a read.
+/// The source of a read's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// The store as it is now.
+    /// The current state of the store.
     Store,
-    /// A read upstream that begins now.
+    /// A shared read of upstream that begins now.
     SharedRead,
 }
 
-/// What is to be read, and what is required of it.
+/// The store to be read, and the consistency that is required of it.
 #[derive(Clone, Copy)]
 pub struct Consistent<'a> {
     pub entry: &'a Entry,
     pub store: &'a Store,
     pub mode: Consistency,
     pub max_staleness: Duration,
-    /// By the caller.
+    /// The caller's own writes.
     pub wrote: Wrote,
 }
 
 impl Consistent<'_> {
-    /// Waits until the store can answer, or says who can.
+    /// Waits until the store can answer. Returns the source of the answer, or
+    /// the reason for a bypass.
     pub async fn ensure(self, freshness: Freshness) -> Result<Basis, BypassReason> {
         if self.entry.disconnected_for(Instant::now()) > self.max_staleness {
             return Err(BypassReason::Stale);
@@ -53,7 +55,8 @@ impl Consistent<'_> {
         }
     }
 
-    /// As the mode has it, and with what the caller wrote.
+    /// Tells whether the store is proven recent, as the mode requires it, and
+    /// has the caller's own writes.
     async fn is_recent(self) -> bool {
         if self.mode == Consistency::Strict {
             return false;
@@ -73,16 +76,17 @@ impl Consistent<'_> {
         (bounded || !self.entry.is_suspended(Instant::now())) && self.prove().await.is_some()
     }
 
-    /// Asks upstream for its version and waits for the store to be there. One
-    /// question at a time serves everybody who came before it was asked.
+    /// Asks upstream for its version and waits until the store has reached it.
+    /// One question at a time serves all callers who came before it was asked.
     async fn prove(self) -> Option<()> {
         let Self { entry, store, .. } = self;
-        // A watch that begins anew brings what happened meanwhile later.
+        // A watch that begins anew delivers the changes made meanwhile later,
+        // so that a proof holds only within one stream.
         let stream = entry.stream()?;
         let version = entry.proof(|| entry.current_version()).await?;
         if store.progress().resource_version < version {
-            // Nothing of this resource may have changed since: then the main
-            // watch stays silent, and settling is all there is to wait for.
+            // If nothing of this resource has changed since, the main watch
+            // stays silent, and waiting for the settling time is enough.
             reached(store, version, entry.settle(Instant::now())).await;
         }
         if entry.stream()? != stream {

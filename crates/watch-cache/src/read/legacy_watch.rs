@@ -1,11 +1,11 @@
-//! What the options of a legacy watch path, `/api/v1/watch/…`, ask for.
+//! The meaning of the options of a legacy watch path, `/api/v1/watch/…`.
 //!
 //! The path makes kube-apiserver watch whatever the query says. But without
-//! `watch` in the query its options are defaulted and validated as those of a
-//! list: initial events are never asked for by default, may not be asked for,
-//! and `resourceVersionMatch` is checked and then ignored. Source:
-//! `forceWatch` in k8s.io/apiserver `endpoints/handlers/get.go`, and tried
-//! against kube-apiserver.
+//! `watch` in the query, the options are defaulted and validated as those of a
+//! list: initial events are not the default and may not be asked for, and
+//! `resourceVersionMatch` is checked and then ignored. Source: `forceWatch` in
+//! k8s.io/apiserver `endpoints/handlers/get.go`, and experiments with
+//! kube-apiserver.
 
 use kubernetes_wire::api::field_selector::{FieldRequirement, FieldSelector};
 use kubernetes_wire::api::{ListOptions, ResourceVersionMatch};
@@ -15,8 +15,9 @@ use super::{BypassReason, Freshness, WatchPlan};
 
 const NAME: &str = "metadata.name";
 
-/// The options as they act on a legacy path. `name` is the object's, empty for
-/// all: a selector beside it may only repeat it.
+/// Returns the options as they apply to a legacy path. `name` is the object's,
+/// or empty for all objects. A selector besides a name may only repeat the
+/// name.
 pub fn options(mut options: ListOptions, name: &str) -> Result<ListOptions, BypassReason> {
     if name.is_empty() {
         return Ok(options);
@@ -50,8 +51,8 @@ pub fn plan(options: &ListOptions) -> Result<WatchPlan, BypassReason> {
         (Some(_), _) if !options.continue_token.is_empty() => invalid,
         (Some(ResourceVersionMatch::Exact), Freshness::Any) => invalid,
         (_, Freshness::NotOlderThan(n)) => Ok(WatchPlan::From(n)),
-        // No version is any version here: WatchList's promise of a recent
-        // state comes with its initial events.
+        // Without a version, any version will do: WatchList promises a recent
+        // state only with its own initial events.
         (_, Freshness::Any | Freshness::MostRecent) => Ok(WatchPlan::Unmarked),
     }
 }
@@ -97,7 +98,7 @@ mod tests {
             ("resourceVersionMatch=NotOlderThan", invalid),
             ("sendInitialEvents=true", invalid),
             ("sendInitialEvents=false&resourceVersion=7", invalid),
-            // With `watch` it is an ordinary one.
+            // With `watch` the watch is an ordinary one.
             (
                 "watch=1",
                 Ok(WatchPlan::InitialEvents(Freshness::MostRecent)),

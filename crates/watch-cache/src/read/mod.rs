@@ -1,4 +1,4 @@
-//! GET and LIST from the store, and the decision whether it may answer.
+//! GET and LIST from the store, and the decision whether the store may answer.
 
 mod body;
 mod bypass_reason;

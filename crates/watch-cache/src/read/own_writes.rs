@@ -1,5 +1,5 @@
-//! What each caller wrote through apifront lately: its later reads show it,
-//! whatever the consistency mode.
+//! The versions that each caller wrote through apifront lately. The caller's
+//! later reads show these writes in every consistency mode.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -9,33 +9,34 @@ use std::time::{Duration, Instant};
 use kubernetes_wire::api::{GroupVersionResource, UserInfo};
 use parking_lot::Mutex;
 
-/// How long a write is remembered at least. A store that is not there by then
-/// has lost upstream, and proves nothing fresh anyway.
+/// A write is remembered for at least this time. A store that has not received
+/// the write by then has lost upstream, and is not proven fresh anyway.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// For how long a caller's reads are answered upstream's way after a write
-/// whose version its answer did not tell. The main watch is late by
-/// milliseconds.
+/// After a write whose answer did not tell its version, the caller's reads are
+/// answered from upstream for this time. The main watch is late by milliseconds
+/// only.
 const UNTOLD: Duration = Duration::from_secs(10);
 
-/// Callers and resources remembered, of each of two generations; an entry is
-/// 64 bytes. At the bound the older generation is forgotten early.
+/// The most pairs of a caller and a resource that each of the two generations
+/// remembers. An entry is 64 bytes. At the bound the older generation is
+/// forgotten early.
 const MAX_REMEMBERED: usize = 65_536;
 
-/// What a caller's read of a resource must show.
+/// The writes that a caller's read of a resource must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrote {
     Nothing,
-    /// Everything up to this version.
+    /// All writes up to this version.
     Version(u64),
-    /// Something that has no known version.
+    /// A write of unknown version.
     Untold,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Writes {
     version: u64,
-    /// Writes whose answer is on its way to the caller.
+    /// The number of writes whose answer is on its way to the caller.
     open: u32,
     untold_until: Option<Instant>,
 }
@@ -51,8 +52,8 @@ struct Generations {
 
 pub struct OwnWrites {
     generations: Mutex<Generations>,
-    /// Callers are known by a hash of who they are: two that share one wait for
-    /// each other's writes, which is no harm.
+    /// Callers are identified by a hash. Two callers with the same hash wait
+    /// for each other's writes, which does no harm.
     hasher: RandomState,
 }
 
@@ -68,8 +69,9 @@ impl OwnWrites {
         }
     }
 
-    /// A write has succeeded, and its answer is about to be passed on. Until
-    /// the result is dropped, the caller's reads know no version to wait for.
+    /// Notes a write that has succeeded and whose answer is about to be passed
+    /// on. Until the result is dropped, the version for the caller's reads is
+    /// unknown.
     pub fn begin(
         self: &Arc<Self>,
         user: Option<&UserInfo>,
@@ -107,7 +109,8 @@ impl OwnWrites {
         }
     }
 
-    /// Versions of a resource's API are different views of the same objects.
+    /// Returns the hash of a caller and a resource. The API versions of a
+    /// resource are views of the same objects and share a key.
     fn key(&self, user: Option<&UserInfo>, gvr: &GroupVersionResource) -> u64 {
         let user = user.map(|u| (&u.name, &u.uid));
         self.hasher.hash_one((user, &gvr.group, &gvr.resource))
@@ -122,7 +125,7 @@ impl OwnWrites {
             generations.older = std::mem::take(&mut generations.newer);
             generations.began = now;
         }
-        // What is still on its way moves along.
+        // Writes that the older generation has move to the newer.
         let before = generations.older.remove(&key);
         let writes = generations.newer.entry(key).or_default();
         if let Some(before) = before {
@@ -142,14 +145,16 @@ pub struct OpenWrite {
 }
 
 impl OpenWrite {
-    /// The answer tells the version. `None` if it does not.
+    /// Ends the write with the version that its answer tells. `None` if the
+    /// answer does not tell it.
     pub fn close(mut self, version: Option<u64>) {
         self.version = version;
     }
 }
 
 impl Drop for OpenWrite {
-    /// Answers that break off have been carried out nevertheless.
+    /// Notes the write's version. A write whose answer broke off was carried
+    /// out, too.
     fn drop(&mut self) {
         let now = Instant::now();
         let version = self.version;
@@ -214,7 +219,7 @@ mod tests {
         let pods = gvr("v1", "pods");
         writes.begin(None, &pods, now).close(Some(7));
         writes.begin(None, &pods, now).close(None);
-        // An answer that broke off.
+        // The answer broke off.
         drop(writes.begin(None, &pods, now));
         let wrote = |after| writes.wrote(None, &pods, Instant::now() + after);
         assert_eq!(wrote(Duration::ZERO), Wrote::Untold);
@@ -236,7 +241,7 @@ mod tests {
         }
         assert_eq!(writes.wrote(None, &name(0), now), Wrote::Nothing);
         assert!(writes.generations.lock().newer.len() <= MAX_REMEMBERED);
-        // And in time.
+        // Entries are also forgotten after some time.
         let last = 2 * MAX_REMEMBERED;
         for rounds in 1..=2 {
             let later = now + REMEMBERED * rounds;

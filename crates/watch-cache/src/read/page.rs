@@ -1,9 +1,9 @@
-//! Which objects a LIST shows, and where its next page begins.
+//! The objects that a LIST shows, and the start of its next page.
 //!
 //! The rules are those of kube-apiserver (k8s.io/apiserver `registry/generic`
-//! `ListPredicate`, `storage/cacher` `GetList`): which candidates a selector
-//! leaves decides whether a page has a successor, so that it must be known
-//! which of its indexes the API server would have used.
+//! `ListPredicate`, `storage/cacher` `GetList`). The candidates that remain
+//! after a page decide whether there is a next page. The candidates depend on
+//! the index that the API server would have used.
 
 use std::slice;
 use std::sync::Arc;
@@ -17,18 +17,19 @@ use kubernetes_wire::representation::ListMeta;
 use super::{BypassReason, ListPlan, ListVersion};
 use crate::store::{Filter, Part, Resource, Snapshot, StoredObject};
 
-/// What a LIST selects.
+/// The selection of a LIST.
 pub struct Selection {
-    /// Empty for a list of all namespaces or without namespaces.
+    /// The namespace. Empty for a list of all namespaces or of cluster-scoped
+    /// objects.
     namespace: String,
     filter: Filter,
-    /// The name of the only object the list can have.
+    /// The name of the only object that the list can have.
     name: Option<String>,
-    /// What the API server finds by an index of its cache.
+    /// The objects that the API server finds by an index of its cache.
     indexed: Option<Filter>,
     /// No selector is set.
     everything: bool,
-    /// The shard selector as it is echoed; empty without one.
+    /// The shard selector as the answer repeats it. Empty without one.
     shard: String,
 }
 
@@ -40,8 +41,8 @@ impl Selection {
         resource: &Resource,
     ) -> Result<Self, BypassReason> {
         let fields = &options.field_selector;
-        // What narrows a list to a namespace or an object does not narrow its
-        // later pages (`SelectionPredicate.MatchesSingle`).
+        // A selector that narrows a list to a namespace or an object does not
+        // narrow later pages (`SelectionPredicate.MatchesSingle`).
         let first_page = options.continue_token.is_empty();
         let required = |field| fields.required(field).filter(|_| first_page);
         let namespace = match required("metadata.namespace") {
@@ -56,7 +57,8 @@ impl Selection {
             && first_page
             && matches!(plan.version, ListVersion::Exact(_));
         if name.is_some() && legacy_exact {
-            // Reads the newest state from etcd: the version is forgotten.
+            // The API server reads the newest state from etcd here and ignores
+            // the version.
             return Err(BypassReason::UnusualRequest);
         }
         let newest = matches!(plan.version, ListVersion::Newest(_));
@@ -89,8 +91,8 @@ impl Selection {
     }
 }
 
-/// The fields that kube-apiserver's cache finds objects by (`IndexFields` in
-/// kubernetes `pkg/registry`).
+/// Returns the field by which kube-apiserver's cache finds objects
+/// (`IndexFields` in kubernetes `pkg/registry`).
 fn indexed_field(gvr: &GroupVersionResource) -> Option<&'static str> {
     match (gvr.group.as_str(), gvr.resource.as_str()) {
         ("", "pods") | ("resource.k8s.io", "resourceslices") => Some("spec.nodeName"),
@@ -160,8 +162,8 @@ pub fn page<'s>(snapshot: &'s Snapshot, selection: &Selection, plan: &ListPlan) 
     Page { parts, meta }
 }
 
-/// At most `limit` objects, in whole leaves where possible, and whether there
-/// are more.
+/// Returns at most `limit` objects, in whole leaves where possible, and whether
+/// there are more.
 fn whole<'s>(
     snapshot: &'s Snapshot,
     selection: &Selection,
@@ -182,8 +184,9 @@ fn whole<'s>(
     (parts, false)
 }
 
-/// The same of what the filter selects. Whether what is left matches the API
-/// server does not look: the last page may be empty.
+/// Does the same as [`whole`] for the objects that the filter selects. The API
+/// server does not test whether the remaining candidates match, so that the
+/// last page may be empty.
 fn selected<'s>(
     snapshot: &'s Snapshot,
     selection: &Selection,
@@ -219,8 +222,8 @@ mod tests {
     use super::*;
     use crate::store::{Store, field_table};
 
-    /// Pods at version 9: a/p0 … a/p5, those with odd numbers labelled so and on
-    /// the node n1, and b/p0.
+    /// Returns a store of pods at version 9: a/p0 … a/p5 and b/p0. Pods with
+    /// odd numbers have the label `odd` and run on the node n1.
     fn pods() -> Store {
         let gvr = GroupVersionResource::new("", "v1", "pods");
         let resource = Resource {
@@ -242,7 +245,8 @@ mod tests {
         Store::new(resource, objects, 9)
     }
 
-    /// Keys of the page, the start of the next and how many remain.
+    /// Keys of the page, the start of the next page, and the number of objects
+    /// that remain.
     type Shown = (Vec<String>, Option<String>, Option<i64>);
 
     fn shown(namespace: &str, query: &str) -> Result<Shown, BypassReason> {
@@ -314,8 +318,8 @@ mod tests {
                 None,
                 None,
             ),
-            // After a/p4 there are others, which do not match: the API server
-            // does not know that.
+            // After a/p4 there are other objects that do not match. The API
+            // server does not know that they do not match.
             (
                 "a",
                 format!("{newest}&labelSelector=odd%3D0&limit=3"),
@@ -344,7 +348,7 @@ mod tests {
                 None,
                 None,
             ),
-            // By its index it does, on first pages.
+            // On first pages, the API server knows that from its index.
             (
                 "a",
                 format!("{newest}&fieldSelector=spec.nodeName%3Dn0&limit=3"),
@@ -373,7 +377,7 @@ mod tests {
                 Some("p4\0"),
                 None,
             ),
-            // A namespace selector narrows a first page, and only that.
+            // A namespace selector narrows a first page only.
             (
                 "",
                 format!("{newest}&fieldSelector=metadata.namespace%3Da&limit=5"),
@@ -398,7 +402,7 @@ mod tests {
                 Some("a/p5\0"),
                 None,
             ),
-            // One object is looked up where its key is known.
+            // One object is looked up if its key is known.
             (
                 "a",
                 format!("{newest}&fieldSelector=metadata.name%3Dp0&limit=1"),

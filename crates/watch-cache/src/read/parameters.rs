@@ -1,13 +1,13 @@
 //! The query parameters that the cache understands. A request with any other
-//! parameter is forwarded, whatever it is called: a newer API server may give
-//! another answer because of it, as those with sharded lists do for
-//! `shardSelector` (KEP-5866).
+//! parameter is forwarded: a newer API server may give another answer because
+//! of it, as API servers with sharded lists do for `shardSelector` (KEP-5866).
 
 use kubernetes_wire::api::{Query, ShardSelector};
 
 use super::BypassReason;
 
-/// How an answer is written, and how long it may take.
+/// Parameters of every request. They concern the form of the answer and its
+/// time limit.
 const EVERYWHERE: [&str; 3] = ["includeObject", "pretty", "timeout"];
 
 /// `meta/v1 GetOptions`.
@@ -31,18 +31,18 @@ const LIST: [&str; 11] = [
     "watch",
 ];
 
-/// For a GET of one object.
+/// Checks the parameters of a GET of one object.
 pub fn check_get(query: &Query) -> Result<(), BypassReason> {
     check(query, &GET)
 }
 
-/// For a LIST or WATCH.
+/// Checks the parameters of a LIST or WATCH.
 pub fn check_list(query: &Query) -> Result<(), BypassReason> {
     check(query, &LIST)
 }
 
-/// The shard of a LIST or WATCH. What only kube-apiserver can read, or combines
-/// in ways of its own, is forwarded.
+/// Returns the shard of a LIST or WATCH. Selectors that only kube-apiserver can
+/// read are forwarded, and so are combinations that it treats specially.
 pub fn shard(query: &Query) -> Result<Option<ShardSelector>, BypassReason> {
     match query.get(SHARD_SELECTOR) {
         None | Some("") => Ok(None),
@@ -56,7 +56,8 @@ pub fn shard(query: &Query) -> Result<Option<ShardSelector>, BypassReason> {
     }
 }
 
-/// Pages of shards, and shards of single objects.
+/// Parameters that are forwarded together with a shard: they ask for pages or
+/// for single objects.
 const COMBINED: [&str; 3] = ["limit", "continue", "fieldSelector"];
 
 fn check(query: &Query, known: &[&str]) -> Result<(), BypassReason> {

@@ -1,5 +1,6 @@
-//! What a request's options ask of the cache: pure functions, so that every
-//! cell of the tables of resourceVersion semantics is a line of a test.
+//! Decides what a request's options require of the cache. The functions are
+//! pure, so that every cell of the tables of resourceVersion semantics is a
+//! line of a test.
 //!
 //! Source: Kubernetes API concepts, "Semantics for get, list and watch";
 //! defaulting and validation as in k8s.io/apiserver `storage/cacher` and
@@ -11,38 +12,38 @@ use kubernetes_wire::api::{
 
 use super::BypassReason;
 
-/// How recent the answer must be.
+/// The required recency of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// Whatever the cache has.
+    /// Any state that the cache has.
     Any,
     NotOlderThan(u64),
-    /// No older than the moment of asking.
+    /// A state no older than the moment of the request.
     MostRecent,
 }
 
-/// Which state a LIST shows.
+/// The state that a LIST shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListVersion {
-    /// The newest there is, if it is as recent as this.
+    /// The newest state, if it is as recent as this.
     Newest(Freshness),
-    /// The one that was at exactly this version.
+    /// The state at exactly this version.
     Exact(u64),
 }
 
-/// A LIST the cache may answer.
+/// A LIST that the cache may answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListPlan {
     pub version: ListVersion,
     /// The first key that may be in the answer, relative to the list's scope;
     /// empty for the beginning.
     pub start: String,
-    /// At most this many objects, 0 for any.
+    /// The most objects in the answer, 0 for any number.
     pub limit: usize,
 }
 
 impl ListPlan {
-    /// How recent the cache must be to hold that state.
+    /// Returns the recency that the cache needs to hold that state.
     pub fn freshness(&self) -> Freshness {
         match self.version {
             ListVersion::Newest(freshness) => freshness,
@@ -51,17 +52,17 @@ impl ListPlan {
     }
 }
 
-/// Where a WATCH from the cache starts.
+/// The place where a WATCH from the cache starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchPlan {
     /// Events after this version.
     From(u64),
     /// Events after the newest version, if it is as recent as this.
     FromNow(Freshness),
-    /// The state as ADDED events, then what follows.
+    /// The state as ADDED events, then later events.
     InitialEvents(Freshness),
-    /// The same from whatever the cache has, with no bookmark to mark the end
-    /// of the state.
+    /// The same as `InitialEvents`, from any state that the cache has, and
+    /// without the bookmark that marks the end of the state.
     Unmarked,
 }
 
@@ -70,14 +71,15 @@ pub(super) fn freshness(resource_version: &str) -> Result<Freshness, BypassReaso
         "" => Ok(Freshness::MostRecent),
         "0" => Ok(Freshness::Any),
         text => match ResourceVersion::parse(text) {
-            // kube-apiserver reads `00` as a zero here and as no zero there.
+            // kube-apiserver reads `00` as zero in some places and not in
+            // others.
             Ok(ResourceVersion(n)) if n > 0 => Ok(Freshness::NotOlderThan(n)),
             Ok(_) | Err(_) => Err(BypassReason::InvalidOptions),
         },
     }
 }
 
-/// A GET of one object.
+/// Returns the recency that a GET of one object requires.
 pub fn get(query: &Query) -> Result<Freshness, BypassReason> {
     freshness(query.get("resourceVersion").unwrap_or_default())
 }
@@ -91,7 +93,7 @@ pub fn list(options: &ListOptions) -> Result<ListPlan, BypassReason> {
         .map_err(|_| BypassReason::InvalidOptions)?;
     let version = options.resource_version.as_str();
     let limit = match version {
-        // The API server's cache ignores the limit of a list at any version.
+        // For version 0, the API server's cache ignores the limit.
         "0" => 0,
         _ => usize::try_from(options.limit).unwrap_or(usize::MAX),
     };
@@ -100,12 +102,13 @@ pub fn list(options: &ListOptions) -> Result<ListPlan, BypassReason> {
     }
     let freshness = freshness(version)?;
     let version = match (version_match, freshness) {
-        // "forbidden unless resourceVersion is provided", and exactly "0".
+        // The API server's rule is "forbidden unless resourceVersion is
+        // provided". Exact is forbidden with "0", too.
         (Some(_), Freshness::MostRecent) | (Some(ResourceVersionMatch::Exact), Freshness::Any) => {
             return Err(BypassReason::InvalidOptions);
         }
         (Some(ResourceVersionMatch::Exact), Freshness::NotOlderThan(n)) => ListVersion::Exact(n),
-        // A limit turns a version without a match into an exact one.
+        // With a limit, a version without a match is exact.
         (None, Freshness::NotOlderThan(n)) if limit > 0 => ListVersion::Exact(n),
         _ => ListVersion::Newest(freshness),
     };
@@ -116,7 +119,7 @@ pub fn list(options: &ListOptions) -> Result<ListPlan, BypassReason> {
     })
 }
 
-/// A later page of a list.
+/// Plans a later page of a list.
 fn continued(
     options: &ListOptions,
     version_match: Option<ResourceVersionMatch>,
@@ -154,10 +157,10 @@ pub fn watch(options: &ListOptions) -> Result<WatchPlan, BypassReason> {
             Freshness::Any | Freshness::MostRecent => Ok(WatchPlan::FromNow(freshness)),
             Freshness::NotOlderThan(n) => Ok(WatchPlan::From(n)),
         },
-        // Since WatchList (KEP-3157) a watch from "" or "0" is one with
-        // initial events.
+        // Since WatchList (KEP-3157) a watch from "" or "0" has initial events.
         (None, false) => match freshness {
-            // They may not be combined with it, asked for or not.
+            // Initial events may not be combined with `continue`, even if they
+            // were not asked for.
             Freshness::Any | Freshness::MostRecent if !options.continue_token.is_empty() => invalid,
             Freshness::Any | Freshness::MostRecent => Ok(WatchPlan::InitialEvents(freshness)),
             Freshness::NotOlderThan(n) => Ok(WatchPlan::From(n)),
@@ -222,7 +225,7 @@ mod tests {
                 "resourceVersion=7&resourceVersionMatch=NotOlderThan&limit=5",
                 plan(Newest(NotOlderThan(7)), 5),
             ),
-            // What is no version or no match.
+            // Invalid versions, matches and limits.
             ("resourceVersion=00", Err(InvalidOptions)),
             ("resourceVersion=x", Err(InvalidOptions)),
             ("resourceVersion=-1", Err(InvalidOptions)),

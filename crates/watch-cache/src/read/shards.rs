@@ -1,5 +1,6 @@
-//! Whether upstream serves shards of lists and watches: kube-apiserver does with
-//! its feature gate `ShardedListAndWatch` on, and ignores the selector without.
+//! Tells whether upstream serves shards of lists and watches. kube-apiserver
+//! does if its feature gate `ShardedListAndWatch` is on; otherwise it ignores
+//! the selector.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -7,14 +8,15 @@ use std::time::{Duration, Instant};
 use apifront_upstream::{BodyLimit, Upstream, UpstreamKind};
 use tokio::sync::Mutex;
 
-/// How long an answer is believed. An API server that is replaced by one of
-/// another mind takes as long to come up.
+/// An answer is believed for this time. A new API server with another setting
+/// takes as long to start.
 const BELIEVED: Duration = Duration::from_secs(10);
 
-/// The whole question, body included.
+/// The time limit of the whole question, including the body.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// No selector: a server that reads it says so, another lists one object.
+/// The question has an invalid selector. A server that reads the selector says
+/// so; any other server lists one object.
 const QUESTION: &str = "/api/v1/namespaces?limit=1&resourceVersion=0&shardSelector=junk";
 const WRONG: &[u8] = b"invalid shard selector";
 
@@ -28,7 +30,8 @@ struct Known {
 }
 
 impl Shards {
-    /// Those who ask at the same time share one question to upstream.
+    /// Tells whether upstream serves shards. Concurrent callers share one
+    /// question to upstream.
     pub async fn are_served(&self, upstream: &Arc<Upstream>) -> bool {
         let mut known = self.0.lock().await;
         if let Some(known) = &*known
@@ -38,7 +41,7 @@ impl Shards {
             return known.served;
         }
         let asked = tokio::time::timeout(ASK_TIMEOUT, ask(upstream)).await;
-        // Nobody who does not say so has them.
+        // A server that does not say so has no shards.
         let served = asked.ok().flatten().unwrap_or(false);
         *known = Some(Known {
             upstream: Arc::downgrade(upstream),

@@ -1,6 +1,7 @@
-//! Reads of the most recent state that many clients share: each is answered
-//! from an upstream read that began after it arrived, so the answers are
-//! linearizable, and upstream pays for one read of a resource at a time.
+//! Reads of the most recent state that many clients share. Each client is
+//! answered from an upstream read that began after the client's request
+//! arrived, so that the answers are linearizable. Upstream pays for one read of
+//! a resource at a time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,22 +19,22 @@ use super::shared_upstream::{self, Exact, Failure};
 use crate::reflector::Entry;
 use crate::store::{ObjectKey, Store, StoredObject};
 
-/// How long a server that cannot list metadata alone is not asked for it
-/// again: it may be upgraded.
+/// A server that cannot list metadata alone is asked for it again after this
+/// time: it may have been upgraded.
 const REFUSAL: Duration = Duration::from_secs(600);
 
-/// Different reads of one resource that upstream is asked for at a time: who
-/// waits for a small one does not wait for a large one before it.
+/// The most different reads of one resource that upstream is asked for at a
+/// time. With several, a small read does not wait for a large read before it.
 const READS_AT_A_TIME: usize = 4;
 
-/// Why a shared read has no answer.
+/// The reason why a shared read has no answer.
 #[derive(Clone, Debug)]
 pub enum Unanswered {
-    /// Each client's own request upstream decides.
+    /// Upstream must decide each client's request for itself.
     Bypass(BypassReason),
-    /// Upstream failed, and would fail all of them: its word goes to each.
+    /// Upstream failed, and would fail for all clients: each gets its Status.
     Failed(Status),
-    /// Upstream, or apifront, has too much to do.
+    /// Upstream or apifront is overloaded.
     TooManyRequests,
     /// No API server could be asked.
     Unreachable,
@@ -78,13 +79,14 @@ type Refused = Arc<Mutex<HashMap<GroupVersionResource, Instant>>>;
 pub struct SharedReads {
     lists: Batches<GroupVersionResource, Question, StateAnswer>,
     objects: Batches<(GroupVersionResource, ObjectKey), (), ObjectAnswer>,
-    /// Resources whose server did not list metadata alone, and when it was asked.
+    /// Resources whose server did not list metadata alone, with the time of the
+    /// question.
     refused: Refused,
 }
 
 impl SharedReads {
-    /// The most recent state at a moment after this call, in objects of
-    /// `store`, which is `entry`'s. Waits for `patience` at most.
+    /// Returns the most recent state at a moment after this call, in objects of
+    /// `store`, the store of `entry`. Waits for at most `patience`.
     pub async fn state(
         &self,
         entry: &Arc<Entry>,
@@ -109,7 +111,8 @@ impl SharedReads {
         Ok(state)
     }
 
-    /// One object at a moment after this call, `None` if there is none.
+    /// Returns one object as it is at a moment after this call. `None` if there
+    /// is none.
     pub async fn object(
         &self,
         entry: &Arc<Entry>,
@@ -150,15 +153,15 @@ async fn within<T>(
     }
 }
 
-/// Where a resource was dropped or made anew meanwhile, the answer is about
-/// another one.
+/// Fails if the resource was dropped or made anew meanwhile: the answer is then
+/// about another store.
 fn is_current(entry: &Entry, store: &Arc<Store>) -> Result<(), BypassReason> {
     let current = entry.store();
     let same = current.is_some_and(|current| Arc::ptr_eq(&current, store));
     same.then_some(()).ok_or(BypassReason::Filling)
 }
 
-/// Asks for the state of one resource on behalf of all who wait for it.
+/// Asks for the state of one resource for all callers who wait for it.
 #[derive(Clone)]
 struct Lists {
     entry: Arc<Entry>,
@@ -168,7 +171,8 @@ struct Lists {
 
 impl Lists {
     async fn answer(self, batch: Batch) {
-        // Those who wait may know a later store than the first of them did.
+        // The callers who wait may know a later store than the first of them
+        // did.
         let Some(store) = self.entry.store() else {
             for asked in batch {
                 asked.answer(Err(BypassReason::Filling.into()));
@@ -218,7 +222,8 @@ impl Lists {
 
     fn refuse(&self, now: Instant) {
         let mut refused = self.refused.lock();
-        // As many at most as there are resources in the cache.
+        // The map has at most as many entries as there are resources in the
+        // cache.
         refused.retain(|_, at| now.saturating_duration_since(*at) < REFUSAL);
         refused.insert(self.entry.gvr.clone(), now);
     }

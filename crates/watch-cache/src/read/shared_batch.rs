@@ -1,5 +1,5 @@
-//! Questions that wait together are asked together: never by joining one that
-//! is under way, whose answer may be older than the question.
+//! Asks questions that wait together as one. A question never joins one that is
+//! under way, whose answer may be older than the question.
 //!
 //! ```text
 //! first question ─▶ asked at once ───────▶ answered
@@ -14,21 +14,21 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Questions that wait under one key. Each is a request that is held in
-/// memory, whatever else limits those; beyond it nobody is made to wait.
+/// The most questions that wait under one key. Each is a request that is held
+/// in memory. Further questions are refused.
 const MAX_WAITING: usize = 16_384;
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoAnswer {
-    /// [`MAX_WAITING`] wait already.
+    /// [`MAX_WAITING`] questions wait already.
     TooMany,
-    /// Whoever asked gave up.
+    /// The task that asked ended without an answer.
     Lost,
 }
 
-/// One question, and who waits for its answer: dropped without one, he is told
-/// that it was lost.
+/// One question, and the channel to the caller who waits for its answer. If it
+/// is dropped without an answer, the caller gets [`NoAnswer::Lost`].
 pub(super) struct Asked<Q, R> {
     pub(super) question: Q,
     answer: oneshot::Sender<R>,
@@ -36,14 +36,14 @@ pub(super) struct Asked<Q, R> {
 
 impl<Q, R> Asked<Q, R> {
     pub(super) fn answer(self, answer: R) {
-        // He may have gone away meanwhile.
+        // The caller may have gone away meanwhile.
         let _ = self.answer.send(answer);
     }
 }
 
 type Waiting<Q, R> = Vec<Asked<Q, R>>;
 
-/// By key, what waits for the question under way to be answered.
+/// The questions that wait, by key, while an earlier question is under way.
 pub(super) struct Batches<K, Q, R> {
     asking: Arc<Mutex<HashMap<K, Waiting<Q, R>>>>,
 }
@@ -62,10 +62,10 @@ where
     Q: Send + 'static,
     R: Send + 'static,
 {
-    /// The answer of a call of `ask` that began after this one. `ask` gets all
-    /// questions that wait, and answers each as soon as it can: none waits for
-    /// another's. It runs in a task of its own: who goes away takes nothing from
-    /// the others.
+    /// Returns the answer of a call of `ask` that began after this call. `ask`
+    /// gets all questions that wait, and answers each as soon as it can: no
+    /// question waits for another's answer. `ask` runs in a task of its own, so
+    /// that a caller who goes away does not affect the other callers.
     pub(super) async fn join<F, Fut>(&self, key: K, question: Q, ask: F) -> Result<R, NoAnswer>
     where
         F: Fn(Vec<Asked<Q, R>>) -> Fut + Send + 'static,
@@ -104,11 +104,11 @@ where
     }
 }
 
-/// The right to ask under a key; others wait while it is there.
+/// The right to ask under a key. Other questions wait while it exists.
 struct Turn<K: Eq + Hash, Q, R> {
     asking: Arc<Mutex<HashMap<K, Waiting<Q, R>>>>,
     key: K,
-    /// Somebody else may have the turn by now.
+    /// The right has been given up, and another task may have it by now.
     over: bool,
 }
 
@@ -120,7 +120,7 @@ impl<K: Eq + Hash, Q, R> Turn<K, Q, R> {
     {
         let mut batch = first;
         loop {
-            // Who went away is not asked for.
+            // Questions of callers who went away are not asked.
             batch.retain(|asked| !asked.answer.is_closed());
             if !batch.is_empty() {
                 ask(batch).await;
@@ -141,7 +141,8 @@ impl<K: Eq + Hash, Q, R> Turn<K, Q, R> {
 }
 
 impl<K: Eq + Hash, Q, R> Drop for Turn<K, Q, R> {
-    /// However it ended, the next one may begin: those who wait are told.
+    /// Frees the key if the turn ended early, by a panic for example. Dropping
+    /// the questions that wait tells their callers.
     fn drop(&mut self) {
         if !self.over {
             self.asking.lock().remove(&self.key);
@@ -205,8 +206,8 @@ mod tests {
         assert_eq!(began.elapsed(), Duration::from_secs(5));
     }
 
-    /// A client that leaves must not end what others wait for, and what nobody
-    /// waits for is not asked.
+    /// A client that leaves must not end the questions of others, and a
+    /// question that nobody waits for is not asked.
     #[tokio::test(start_paused = true)]
     async fn who_goes_away_takes_nothing_along() {
         let batches = Arc::new(Batches::<&str, u32, u32>::default());
@@ -271,7 +272,7 @@ mod tests {
                 async move { batches.join("pods", n, ask).await },
             ));
         }
-        // Time passes when there is nothing else to do.
+        // The paused clock advances when all tasks are idle.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let more = batches.join("pods", 0, slow(&log)).await;
         assert_eq!(more, Err(NoAnswer::TooMany));

@@ -1,10 +1,10 @@
-//! A list of which only the names and versions of its objects are read, as it
-//! arrives: megabytes go by, kilobytes stay.
+//! Reads a list as it arrives, and keeps only the names and versions of its
+//! objects: kilobytes of megabytes.
 //!
-//! Asked for as PartialObjectMetadataList, in protobuf where the server has
-//! it: of 3,000 pods that cost kube-apiserver 39 ms of CPU, where a JSON list
-//! cost 218 ms. Numbers of fields are those of apimachinery's
-//! `meta/v1/generated.proto`; the list of any built-in kind has the same.
+//! The list is requested as PartialObjectMetadataList, in protobuf if the
+//! server has it. For 3,000 pods that cost kube-apiserver 39 ms of CPU, where a
+//! JSON list cost 218 ms. Numbers of fields are those of apimachinery's
+//! `meta/v1/generated.proto`; the lists of all built-in kinds have the same.
 
 use bytes::{Buf, BytesMut};
 use kubernetes_wire::api::ResourceVersion;
@@ -15,23 +15,27 @@ use serde::Deserialize;
 
 use crate::store::ObjectKey;
 
-/// What a shared read accepts. A server that knows neither refuses with 406.
+/// The media types that a shared read accepts. A server that knows neither
+/// refuses with 406.
 pub(super) const ACCEPT: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
      application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// One object's metadata. etcd refuses objects above 1.5 MiB by default;
-/// aggregated servers may store more. Beyond it the read fails.
+/// The most bytes of one object's metadata. etcd refuses objects above 1.5 MiB
+/// by default; aggregated servers may store more. A read with a larger object
+/// fails.
 const MAX_ITEM_BYTES: usize = 64 << 20;
 
-/// What stands around the list in its envelope is small.
+/// The most bytes of a field around the list in its envelope. These fields are
+/// small.
 const MAX_ENVELOPE_BYTES: usize = 64 << 10;
 
-/// A list is of what the store holds, but for what changed since: it is read up
-/// to this, and four times the store's bytes, as JSON may be of protobuf. At the
-/// bound the read fails.
+/// A list differs from the store only by recent changes. It may have this many
+/// bytes and four times the store's, because JSON may be four times as long as
+/// protobuf. A longer list fails.
 const MAX_NEWS_BYTES: usize = 16 << 20;
 
-/// The bytes that a list of what `held` bytes of objects are may have.
+/// Returns the most bytes that a list may have if the store holds `held` bytes
+/// of objects.
 pub(super) fn most_bytes(held: usize) -> usize {
     held.saturating_mul(4).saturating_add(MAX_NEWS_BYTES)
 }
@@ -62,17 +66,17 @@ pub(super) struct Listed {
     pub(super) resource_version: u64,
 }
 
-/// What a server says is there at a version.
+/// The names and versions of the objects that a server has at a version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Listing {
     pub(super) resource_version: u64,
-    /// Empty when there is no further page.
+    /// Empty if there is no further page.
     pub(super) continue_token: String,
     pub(super) remaining_item_count: Option<i64>,
     pub(super) items: Vec<Listed>,
 }
 
-/// Takes the bytes of a protobuf list as they come.
+/// Decodes a protobuf list as its bytes arrive.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     buffer: BytesMut,
@@ -87,7 +91,7 @@ enum At {
     Magic,
     /// Between the fields of `runtime.Unknown`.
     Envelope,
-    /// In its field `raw`, of which so many bytes are to come.
+    /// In the field `raw`, of which this many bytes are to come.
     List(u64),
 }
 
@@ -106,7 +110,8 @@ impl Decoder {
         Ok(self.listing)
     }
 
-    /// Takes one more piece off the buffer; false if it is not there yet.
+    /// Takes one more piece off the buffer. Returns false if the piece has not
+    /// arrived yet.
     fn step(&mut self) -> Result<bool, ListingError> {
         match self.at {
             At::Magic => {
@@ -157,7 +162,7 @@ impl Decoder {
         }
     }
 
-    /// A whole field, its head left out.
+    /// Takes a whole field without its head. `None` if it has not arrived yet.
     fn take(
         &mut self,
         head: usize,
@@ -190,8 +195,9 @@ impl Decoder {
     }
 }
 
-/// Number and length of a length-delimited field, and the bytes both take.
-/// `None` if they are not all there. Lists and their envelope have no others.
+/// Returns the number and the length of a length-delimited field, and the bytes
+/// of both. `None` if these have not arrived yet. Lists and their envelopes
+/// have no other fields.
 fn delimited(bytes: &[u8]) -> Result<Option<(u64, u64, usize)>, Malformed> {
     let Some((key, first)) = varint(bytes)? else {
         return Ok(None);
@@ -246,7 +252,7 @@ fn parse_version(text: &str) -> Result<u64, ListingError> {
         .map_err(ListingError::Version)
 }
 
-/// The same from JSON.
+/// Reads the same listing from JSON.
 pub(super) fn from_json(body: &[u8]) -> Result<Listing, ListingError> {
     #[derive(Deserialize)]
     struct List {

@@ -1,36 +1,38 @@
-//! Which reads upstream answer all who wait: pure functions.
+//! Plans the upstream reads that answer all callers who wait: pure functions.
 
 use kubernetes_wire::api::GroupVersionResource;
 
 use crate::store::Scope;
 
 /// A resource, or a namespace, of at most this many objects is read whole even
-/// for a page of it: it costs upstream about 13 µs an object, and later pages
-/// then come from memory. Beyond it a first page is read as such.
+/// for one page. That costs upstream about 13 µs an object, and later pages
+/// then come from memory. If there are more objects, a first page is read as a
+/// page.
 const READ_WHOLE: usize = 10_000;
 
-/// What a read costs upstream beside its objects, in objects.
+/// The cost of a read for upstream besides its objects, in objects.
 const READ_COST: usize = 100;
 
-/// Longer selectors are not sent upstream in a read that others wait for: it
-/// holds each requirement against each object, which for 13,000 of them takes
-/// ten seconds. Everything in the namespace answers them, too.
+/// Longer selectors are not sent upstream in a read that others wait for.
+/// Upstream tests each object against each requirement: 13,000 requirements
+/// take ten seconds. A read of everything in the namespace answers them, too.
 const MAX_SELECTOR: usize = 2_048;
 
-/// A list as upstream is asked for it.
+/// The query of a list at upstream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ListQuery {
-    /// Empty for all.
+    /// Empty for all namespaces.
     pub namespace: String,
-    /// As the client wrote them.
+    /// The selectors are as the client wrote them.
     pub label_selector: String,
     pub field_selector: String,
-    /// 0 for none.
+    /// 0 for no limit.
     pub limit: usize,
 }
 
 impl ListQuery {
-    /// Everything in a namespace; in all for an empty one.
+    /// Returns a query for everything in a namespace, or in all namespaces if
+    /// it is empty.
     pub fn everything(namespace: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -38,7 +40,8 @@ impl ListQuery {
         }
     }
 
-    /// Without a resourceVersion: the most recent state.
+    /// Returns the path without a resourceVersion, which asks for the most
+    /// recent state.
     pub(super) fn path(&self, gvr: &GroupVersionResource) -> String {
         let mut path = gvr.group_version().path();
         if !self.namespace.is_empty() {
@@ -73,17 +76,18 @@ pub(super) fn escaped(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
-/// What a client wants to know.
+/// A client's question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
     List(ListQuery),
-    /// The most recent version, nothing else.
+    /// The most recent version alone.
     Version,
 }
 
-/// The reads to make one after the other, and for each question the one that
-/// answers it: exactly what it asked for, or everything where it asked.
-/// `count` tells how many objects a scope is known to have.
+/// Returns the reads to make, and for each question the index of the read that
+/// answers it. That read is exactly the question, or covers everything in the
+/// question's scope. `count` returns the number of objects that a scope is
+/// known to have.
 pub(super) fn plan(
     questions: &[Question],
     count: impl Fn(&Scope) -> usize,
@@ -123,7 +127,7 @@ pub(super) fn plan(
         answered_by.push(at);
     }
     match reads.as_slice() {
-        // Any read tells the version; this is the smallest.
+        // Any read tells the version. This read is the smallest.
         [] => reads.push(ListQuery {
             limit: 1,
             ..ListQuery::default()
@@ -145,7 +149,7 @@ pub(super) fn plan(
 mod tests {
     use super::*;
 
-    /// `namespace?labels!fields#limit`
+    /// Parses `namespace?labels!fields#limit`.
     fn list(text: &str) -> Question {
         let (text, limit) = text.split_once('#').unwrap_or((text, "0"));
         let (text, fields) = text.split_once('!').unwrap_or((text, ""));
@@ -180,7 +184,7 @@ mod tests {
                 &["namespaces/a/pods?labelSelector=x"],
                 &[0, 0],
             ),
-            // Two selectors: the namespace has both.
+            // Two selectors are answered by the whole namespace.
             (&["a?x", "a!y"], &["namespaces/a/pods"], &[0, 0]),
             // Two small namespaces are less than everything.
             (
@@ -191,7 +195,8 @@ mod tests {
             (&["a", "b", ""], everything, &[0, 0, 0]),
             (&["big", "", "big?x"], everything, &[0, 0, 0]),
             (&["?x", "?y"], everything, &[0, 0]),
-            // A page of little is all of it, of much it is a page.
+            // A page of a small scope is read whole; a page of a large scope is
+            // read as a page.
             (&["a#500"], &["namespaces/a/pods"], &[0]),
             (&["a?x#5", "a"], &["namespaces/a/pods"], &[0, 0]),
             (&["#500", "#500"], &["pods?limit=500"], &[0, 0]),
@@ -223,7 +228,7 @@ mod tests {
         }
     }
 
-    /// One that asks with thousands of requirements delays nobody.
+    /// A query with thousands of requirements delays no other query.
     #[test]
     fn long_selectors_are_not_sent_upstream() {
         let long = format!("a?{}", "x,".repeat(2_000));
@@ -261,7 +266,7 @@ mod tests {
         assert_eq!(by, [0, 0]);
     }
 
-    /// Two hundred selectors are one read.
+    /// Two hundred selectors become one read.
     #[test]
     fn a_herd_of_selectors_is_covered() {
         let questions: Vec<_> = (0..200).map(|n| list(&format!("?n={n}"))).collect();

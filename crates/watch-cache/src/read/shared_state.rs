@@ -1,4 +1,4 @@
-//! From names and versions to the objects themselves.
+//! Turns a list of names and versions into the objects themselves.
 //!
 //! ```text
 //! listed at R ─▶ in memory? ── all ─▶ the state at R
@@ -8,8 +8,8 @@
 //!                    └────── many ─▶ listed whole, at R ────▶ the state at R
 //! ```
 //!
-//! What is built here is shown to those who asked and is nobody else's: the
-//! store's own order of events is the main watch's alone.
+//! The state built here answers the callers who asked for it and nobody else:
+//! only the main watch changes the store and its order of events.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,23 +23,24 @@ use super::shared_listing::{Listed, Listing};
 use super::shared_plan::ListQuery;
 use crate::store::{Filter, ObjectKey, Snapshot, Store, StoredObject};
 
-/// How long the main watch may take to bring what upstream has listed already:
-/// it is late by milliseconds, or it is lost.
+/// The time that the main watch may take to bring objects that upstream has
+/// listed already. The watch is late by milliseconds, or it is lost.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
-/// Objects fetched one by one for one read. When more are missing the main
-/// watch is far behind: then all are listed, once for everybody who waits.
+/// The most objects that are fetched one by one for one read. If more are
+/// missing, the main watch is far behind: then all are listed, once for all
+/// callers who wait.
 const MAX_FETCHED: usize = 32;
 
-/// Of those, fetched at a time.
+/// The number of single objects that are fetched at a time.
 const FETCHED_AT_A_TIME: usize = 8;
 
-/// What upstream answered, made of stored objects.
+/// Upstream's answer, made of stored objects.
 #[derive(Clone, Debug)]
 pub enum SharedState {
-    /// The state at the version of the snapshot, of what was asked for: other
-    /// namespaces in it, or other objects where there were selectors, are of
-    /// no particular version.
+    /// The state that was asked for, at the version of the snapshot. Other
+    /// namespaces in the snapshot, or objects that the selectors leave out, are
+    /// of no particular version.
     Whole {
         snapshot: Arc<Snapshot>,
         /// The snapshot holds all objects of the resource at its version.
@@ -74,7 +75,7 @@ pub(super) trait Fetch: Sync {
         version: u64,
     ) -> impl Future<Output = Option<StoredObject>> + Send;
 
-    /// All that were listed.
+    /// Reads all objects that were listed.
     fn fetch_all(
         &self,
         read: &ListQuery,
@@ -82,7 +83,7 @@ pub(super) trait Fetch: Sync {
     ) -> impl Future<Output = Option<Vec<StoredObject>>> + Send;
 }
 
-/// The objects of a listing. `read` is what was listed.
+/// Returns the objects of a listing. `read` is the query that was listed.
 pub(super) async fn resolve(
     mut listing: Listing,
     read: &ListQuery,
@@ -90,7 +91,7 @@ pub(super) async fn resolve(
     fetch: &impl Fetch,
 ) -> Result<SharedState, BypassReason> {
     let filter = filter(read, store)?;
-    // In order already, from all servers known; what follows relies on it.
+    // All known servers list in order. The code that follows relies on it.
     if !listing.items.is_sorted_by(|a, b| a.key < b.key) {
         listing.items.sort_by(|a, b| a.key.cmp(&b.key));
     }
@@ -109,7 +110,7 @@ pub(super) async fn resolve(
         return self::page(listing, &base, fetched);
     }
     if !listing.continue_token.is_empty() {
-        // Nobody asked for a page.
+        // The query asked for no page.
         return Err(BypassReason::NotProvenFresh);
     }
     let is_base = base.resource_version == version && fetched.is_empty() && found.gone.is_empty();
@@ -164,8 +165,8 @@ fn filter(read: &ListQuery, store: &Store) -> Result<Filter, BypassReason> {
     .map_err(|_| BypassReason::FieldSelector)
 }
 
-/// The nearest state in memory: that at `version` itself if the store has been
-/// there, else the newest.
+/// Returns the nearest state in memory: the state at `version` itself if the
+/// store has been there, else the newest.
 fn base(store: &Store, version: u64) -> Arc<Snapshot> {
     let current = store.snapshot();
     if current.resource_version <= version {
@@ -174,13 +175,15 @@ fn base(store: &Store, version: u64) -> Arc<Snapshot> {
     store.snapshot_at(version).unwrap_or(current)
 }
 
-/// What of a listing a snapshot does not have, and what it has beyond.
+/// The entries of a listing that a snapshot lacks, and the objects of the
+/// snapshot that the listing lacks.
 struct Difference<'l> {
     missing: Vec<&'l Listed>,
     gone: Vec<ObjectKey>,
 }
 
-/// Both in the order of keys. What a page does not have is not gone.
+/// Compares a snapshot with a listing, both in the order of keys. Objects that
+/// are not on a page are not `gone`.
 fn compare<'l>(
     base: &Snapshot,
     filter: &Filter,
@@ -218,7 +221,7 @@ fn is_version(object: &StoredObject, listed: &Listed) -> bool {
 async fn reached(store: &Store, version: u64) {
     let mut progress = store.subscribe();
     let wait = progress.wait_for(|p| p.closed || p.resource_version >= version);
-    // Whether it came, the comparison that follows will tell.
+    // The comparison that follows tells whether the version was reached.
     let _ = tokio::time::timeout(CATCH_UP, wait).await;
 }
 
@@ -307,7 +310,7 @@ mod tests {
         }
     }
 
-    /// Knows every version, or none, and what it was asked for.
+    /// Knows every version, or none, and records the questions.
     #[derive(Default)]
     struct Upstream {
         empty: bool,
@@ -358,12 +361,12 @@ mod tests {
         let upstream = Upstream::default();
         let state = at(&store, listing(9, &[("a", 3), ("b", 4)]), &upstream).await;
         assert_eq!(state, (9, names(&["a@3", "b@4"])));
-        // Not a claim about the main watch.
+        // The answer claims nothing about the main watch.
         assert_eq!(store.progress().resource_version, 5);
         assert!(upstream.asked.lock().is_empty());
     }
 
-    /// Objects of the store as they were, not as they are.
+    /// The answer has earlier versions of the store's objects.
     #[tokio::test]
     async fn the_store_is_ahead() {
         let store = store(&[("a", 3), ("b", 4), ("d", 5)], 5);
@@ -396,11 +399,11 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(20)).await;
             apply(&late, false, "a", 6);
             apply(&late, false, "c", 7);
-            // Later than the list.
+            // This change is later than the list.
             apply(&late, false, "a", 9);
         });
         let upstream = Upstream::default();
-        // Of the deletion nobody here knows yet.
+        // The store does not know of the deletion yet.
         let state = at(&store, listing(8, &[("a", 6), ("c", 7)]), &upstream).await;
         assert_eq!(state, (8, names(&["a@6", "c@7"])));
         assert_eq!(began.elapsed(), Duration::from_millis(20));
@@ -432,7 +435,8 @@ mod tests {
         assert_eq!(missing.unwrap_err(), BypassReason::NotProvenFresh);
     }
 
-    /// An object of the same name and version in another cluster's history.
+    /// The name and the version are equal, but the uid differs: the object is
+    /// of another cluster's history.
     #[tokio::test(start_paused = true)]
     async fn an_equal_version_of_another_object_is_not_it() {
         let store = store(&[("a", 3)], 5);
@@ -445,7 +449,7 @@ mod tests {
         assert_eq!(found.unwrap_err(), BypassReason::NotProvenFresh);
     }
 
-    /// What was not asked for stays as it is, and must not be shown.
+    /// Objects that were not asked for stay unchanged, and must not be shown.
     #[tokio::test]
     async fn a_narrow_read_is_right_within_its_bounds() {
         let store = store(&[("a", 3), ("b", 4), ("c", 5)], 5);
@@ -486,7 +490,7 @@ mod tests {
         assert_eq!((page.resource_version, page.objects.len()), (8, 2));
         assert_eq!(page.continue_token, "token");
         assert_eq!(page.remaining_item_count, Some(1));
-        // Nobody asked for a page.
+        // The query has no limit, so that a page is no answer.
         let read = ListQuery::default();
         assert!(resolve(cut, &read, &store, &upstream).await.is_err());
     }

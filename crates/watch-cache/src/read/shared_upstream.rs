@@ -1,4 +1,4 @@
-//! What shared reads ask upstream.
+//! The requests that shared reads send upstream.
 
 use std::time::Duration;
 
@@ -16,33 +16,34 @@ use super::shared_plan::{ListQuery, escaped};
 use super::shared_state::Fetch;
 use crate::store::{Store, StoredObject};
 
-/// One object. etcd refuses objects above 1.5 MiB by default; aggregated
-/// servers may store more.
+/// The most bytes of one object. etcd refuses objects above 1.5 MiB by default;
+/// aggregated servers may store more.
 const MAX_OBJECT_BYTES: usize = 64 << 20;
 
-/// Who waits for a shared read gives up before; this ends what nobody waits for.
+/// The time limit of a body. Callers of a shared read give up before. The limit
+/// ends reads that nobody waits for any more.
 const WITHIN: Duration = Duration::from_secs(120);
 
-/// A Status is small; of a longer error the code is told.
+/// The most bytes of a Status, which is small. A longer error is not passed on.
 const MAX_STATUS_BYTES: usize = 64 << 10;
 
-/// Why upstream's answer cannot be shared.
+/// The reason why upstream's answer cannot be shared.
 #[derive(Clone, Debug)]
 pub(super) enum Failure {
-    /// It does not list metadata alone.
+    /// The server does not list metadata alone.
     NotAcceptable,
-    /// It refuses apifront, or the request. Its answer to a client may be
-    /// another one.
+    /// The server refuses apifront, or the request. Its answer to a client may
+    /// differ.
     Refused,
-    /// It failed, and would for everybody.
+    /// The server failed, and would fail for every client.
     Failed(Status),
     TooManyRequests,
     Unreachable,
-    /// It breaks off, or is not what was asked for.
+    /// The answer breaks off, or is not what was requested.
     Malformed,
 }
 
-/// What is there, by name and version.
+/// Lists the names and versions of objects.
 pub(super) async fn list(
     upstream: &Upstream,
     store: &Store,
@@ -80,7 +81,7 @@ async fn decode(body: ResponseBody, most: usize) -> Result<Listing, ListingError
     decoder.finish()
 }
 
-/// The object of a path, `None` if there is none.
+/// Reads one object. `None` if there is none.
 pub(super) async fn object(
     upstream: &Upstream,
     store: &Store,
@@ -96,7 +97,7 @@ pub(super) async fn object(
     let response = send(upstream, &path, "application/json").await?;
     if response.status() == StatusCode::NOT_FOUND {
         let body = collect(response.into_body(), MAX_STATUS_BYTES).await?;
-        // The resource may be gone rather than the object.
+        // Instead of the object, the resource may be gone.
         let expected = Status::not_found(&gvr.group_resource(), name);
         let same = Status::from_json(&body).is_some_and(|s| s == expected);
         return same.then_some(None).ok_or(Failure::Refused);
@@ -110,8 +111,8 @@ pub(super) async fn object(
         .map_err(|_| Failure::Malformed)
 }
 
-/// Objects as they were at a version. Of one object it is a list of one: GET
-/// knows no exact versions.
+/// Reads objects as they were at a version. A single object is read by a list
+/// of one object: GET has no exact versions.
 pub(super) struct Exact<'a> {
     pub(super) upstream: &'a Upstream,
     pub(super) store: &'a Store,
@@ -135,7 +136,8 @@ impl Exact<'_> {
         let body = collect(response.into_body(), most).await.ok()?;
         let list: Items = serde_json::from_slice(&body).ok()?;
         let object = |item: &&RawValue| {
-            // Its own allocation: a slice would keep the whole list alive.
+            // The item gets its own allocation: a slice would keep the whole
+            // list alive.
             let item = Bytes::copy_from_slice(item.get().as_bytes());
             StoredObject::parse(item, &resource.fields).ok()
         };

@@ -1,15 +1,16 @@
-//! The version a write made, read off its answer as it passes by. Nothing of
-//! the answer is kept but, of protobuf, its first bytes.
+//! Reads the version that a write made from the write's answer as the answer
+//! passes by. Nothing of the answer is kept except the first bytes of protobuf.
 
 use kubernetes_wire::api::ResourceVersion;
 use kubernetes_wire::api::protobuf::MAGIC;
 use kubernetes_wire::api::protobuf_wire::{Fields, Value};
 
-/// Of a protobuf answer. The version stands before everything in an object's
-/// metadata that may be long.
+/// The bytes of a protobuf answer that are searched. In an object's metadata
+/// the version precedes every field that may be long.
 const PREFIX_BYTES: usize = 4 << 10;
 
-/// Of a key or a version; longer ones are neither of those looked for.
+/// The bytes of a JSON string that are kept. A longer string is neither a key
+/// nor a version that is looked for.
 const TOKEN_BYTES: usize = 24;
 
 /// Looks for `metadata.resourceVersion`.
@@ -17,12 +18,13 @@ const TOKEN_BYTES: usize = 24;
 pub enum WrittenVersion {
     Json(Scanner),
     Protobuf(Vec<u8>),
-    /// Nothing more to look at.
+    /// The search is over.
     Known(Option<u64>),
 }
 
 impl WrittenVersion {
-    /// For an answer of this type and encoding.
+    /// Begins the search in an answer of this media type. `is_encoded` tells of
+    /// a Content-Encoding.
     pub fn of(content_type: &[u8], is_encoded: bool) -> Self {
         if is_encoded {
             Self::Known(None)
@@ -35,7 +37,8 @@ impl WrittenVersion {
         }
     }
 
-    /// The next bytes of the answer. True once nothing more need be seen.
+    /// Takes the next bytes of the answer. Returns true if no further bytes are
+    /// needed.
     pub fn push(&mut self, bytes: &[u8]) -> bool {
         let found = match self {
             Self::Json(scanner) => scanner.push(bytes),
@@ -55,7 +58,7 @@ impl WrittenVersion {
         found.is_some()
     }
 
-    /// `None` where the answer did not tell.
+    /// Returns the version. `None` if the answer did not tell it.
     pub fn version(&self) -> Option<u64> {
         match self {
             Self::Known(version) => *version,
@@ -69,8 +72,9 @@ fn number(text: &[u8]) -> Option<u64> {
     ResourceVersion::parse(text).ok().map(|v| v.0)
 }
 
-/// In `k8s\0` + Unknown{2 raw: object{1 metadata: ObjectMeta{6 version}}}, of
-/// which the end may be missing. A Status has a ListMeta, without such a field.
+/// Finds the version in `k8s\0` + Unknown{2 raw: object{1 metadata:
+/// ObjectMeta{6 version}}}, whose end may be missing. A Status has a ListMeta,
+/// without such a field.
 fn version_in(prefix: &[u8]) -> Option<u64> {
     let raw = field(prefix.strip_prefix(MAGIC)?, 2)?;
     let metadata = field(raw, 1)?;
@@ -100,19 +104,19 @@ pub struct Scanner {
     depth: u32,
     in_string: bool,
     escaped: bool,
-    /// The string being read, or read last.
+    /// The current string, or the last one.
     token: Vec<u8>,
     too_long: bool,
-    /// Between a colon and the comma after it.
+    /// The position is between a colon and the comma after it.
     at_value: bool,
-    /// The key of the object itself whose value is being read is `metadata`.
+    /// The current key of the object itself is `metadata`.
     in_metadata: bool,
-    /// The key of the metadata is `resourceVersion`.
+    /// The current key of the metadata is `resourceVersion`.
     at_version: bool,
 }
 
 impl Scanner {
-    /// `Some` when the search is over.
+    /// Returns `Some` when the search is over.
     fn push(&mut self, bytes: &[u8]) -> Option<Option<u64>> {
         for byte in bytes {
             if self.in_string {
@@ -137,7 +141,7 @@ impl Scanner {
                 b'}' | b']' => {
                     self.depth = self.depth.saturating_sub(1);
                     if self.depth == 0 || (self.depth == 1 && self.in_metadata) {
-                        // The metadata is over, or all is.
+                        // The end of the metadata, or of the object.
                         return Some(None);
                     }
                     self.at_version = false;
@@ -207,12 +211,12 @@ mod tests {
                 r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"u","resourceVersion":"41"},"spec":{}}"#,
                 Some(41),
             ),
-            // Keys in order, as of custom resources.
+            // Keys are in order, as in custom resources.
             (
                 r#"{"apiVersion":"e/v1","kind":"W","metadata":{"annotations":{"resourceVersion":"1","x":"{\"metadata\":{\"resourceVersion\":\"2\"}}"},"managedFields":[{"resourceVersion":"3"}],"name":"a","resourceVersion":"42"}}"#,
                 Some(42),
             ),
-            // Indented.
+            // The JSON is indented.
             (
                 "{\n  \"metadata\": {\n    \"name\": \"a\",\n    \"resourceVersion\": \"43\"\n  }\n}",
                 Some(43),

@@ -1,4 +1,4 @@
-//! All cached resources: a reflector is started when one is first asked for.
+//! All cached resources. The first request for a resource starts its reflector.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use super::run::{self, ReflectorContext};
 use crate::ResourcePattern;
 use crate::metrics::Metrics;
 
-/// Resources watched at most. A cluster with more CustomResourceDefinitions
-/// than this has the rest answered upstream.
+/// The most resources that are watched. In a cluster with more resources than
+/// this, upstream answers for the rest.
 const MAX_RESOURCES: usize = 4096;
 
-/// How long a resource that upstream refuses is not asked for again.
+/// A resource that upstream refused is not tried again for this time.
 pub(super) const REFUSAL: Duration = Duration::from_secs(10);
 
-/// Why a resource cannot be read from the cache now.
+/// The reason why a resource cannot be read from the cache now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unavailable {
-    /// Configuration keeps it out.
+    /// The configuration excludes it.
     Excluded,
-    /// Its first list is under way.
+    /// The first list is under way.
     Filling,
-    /// Upstream does not let us list and watch it.
+    /// Upstream does not let apifront list and watch it.
     Refused,
     /// There are too many resources.
     Full,
@@ -41,7 +41,7 @@ pub enum Unavailable {
     MemoryLimit,
 }
 
-/// Which resources may be cached.
+/// Decides which resources may be cached.
 pub trait Selection: Send + Sync {
     fn allows(&self, gvr: &GroupVersionResource) -> bool;
 }
@@ -52,18 +52,18 @@ pub type Route = (GroupVersion, Arc<ArcSwap<Upstream>>);
 pub struct Cache {
     pub(super) entries: RwLock<HashMap<GroupVersionResource, Arc<Entry>>>,
     upstream: Arc<ArcSwap<Upstream>>,
-    /// Whom to ask for group versions that are not the upstream's, by
-    /// descending priority.
+    /// The servers of group versions that are not upstream's, by descending
+    /// priority.
     routes: RwLock<Vec<Route>>,
     pub(super) metrics: Metrics,
-    /// Raised when upstream was replaced by another.
+    /// Incremented when upstream was replaced by another.
     replaced: watch::Sender<u64>,
     tasks: parking_lot::Mutex<JoinSet<()>>,
-    /// There is a reason to look after the entries now.
+    /// Wakes the task that looks after the entries.
     pub(super) attention: Arc<Notify>,
     /// Memory for stores and for what is being read.
     pub(super) memory: Arc<MemoryPool>,
-    /// No more resources are taken in: there is no memory for them.
+    /// No more resources are taken in, because memory is short.
     pub(super) full: AtomicBool,
 }
 
@@ -84,7 +84,7 @@ impl Cache {
         }
     }
 
-    /// The entry of a resource that can be read. The first question for a
+    /// Returns the entry of a resource that can be read. The first call for a
     /// resource starts its reflector.
     pub fn lookup(
         &self,
@@ -97,7 +97,8 @@ impl Cache {
         let now = Instant::now();
         let known = {
             let entries = self.entries.read();
-            // Under the lock: whoever would stop the entry sees it used.
+            // The entry is touched under the lock, so that a task that would
+            // stop it sees the use.
             entries.get(gvr).inspect(|entry| entry.touch(now)).cloned()
         };
         match known {
@@ -111,7 +112,8 @@ impl Cache {
         }
     }
 
-    /// As [`Cache::lookup`], but waits for a first list that is under way.
+    /// Does the same as [`Cache::lookup`], but waits for a first list that is
+    /// under way.
     pub async fn lookup_within(
         &self,
         gvr: &GroupVersionResource,
@@ -130,8 +132,8 @@ impl Cache {
         }
     }
 
-    /// Starts a resource without serving from it yet. A version that is not
-    /// given is the one upstream prefers, whenever upstream can be asked.
+    /// Starts a resource before the first request for it. If the pattern has no
+    /// version, waits until upstream tells the version that it prefers.
     pub async fn preload(&self, pattern: &ResourcePattern, selection: &dyn Selection) {
         let gvr = match pattern {
             ResourcePattern::Exact(gvr) => gvr.clone(),
@@ -152,7 +154,7 @@ impl Cache {
         }
     }
 
-    /// Starts a resource anew that upstream refused some time ago.
+    /// Starts a resource again if the time of its refusal is over.
     pub(super) fn ask_again(&self, entry: &Entry, now: Instant) {
         if entry.refusal().is_some_and(|(until, _)| until <= now) {
             let _filling = self.start(&entry.gvr, now);
@@ -164,7 +166,7 @@ impl Cache {
         if let Some(entry) = entries.get(gvr)
             && entry.refusal().is_none_or(|(until, _)| until > now)
         {
-            // Another request was first.
+            // Another request has started the resource.
             return Err(Unavailable::Filling);
         }
         if self.full.load(Ordering::Relaxed) {
@@ -196,12 +198,12 @@ impl Cache {
         Err(Unavailable::Filling)
     }
 
-    /// Lists everything again, from whatever upstream is now.
+    /// Makes all reflectors list again, from the new upstream.
     pub fn upstream_replaced(&self) {
         self.replaced.send_modify(|n| *n = n.wrapping_add(1));
     }
 
-    /// Every resource known, for metrics and debugging.
+    /// Returns every known resource, for metrics and debugging.
     pub fn entries(&self) -> Vec<Arc<Entry>> {
         self.entries.read().values().cloned().collect()
     }
@@ -210,7 +212,7 @@ impl Cache {
         self.upstream.load_full()
     }
 
-    /// Who answers for a resource.
+    /// Returns the servers that answer for a resource.
     fn upstream_of(&self, gvr: &GroupVersionResource) -> Arc<ArcSwap<Upstream>> {
         let routes = self.routes.read();
         let of = |(gv, _): &&Route| gv.group == gvr.group && gv.version == gvr.version;
@@ -224,8 +226,8 @@ impl Cache {
         found.map(|(gv, _)| gv.version.clone())
     }
 
-    /// From now on these servers answer for these group versions. What came
-    /// from others before is dropped, and its watchers are closed.
+    /// Sets the servers that answer for these group versions. Resources that
+    /// came from other servers are dropped, and their watchers are closed.
     pub fn route(&self, routes: Vec<Route>) {
         *self.routes.write() = routes;
         for entry in self.entries() {

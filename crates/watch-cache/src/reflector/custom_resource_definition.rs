@@ -1,4 +1,5 @@
-//! The CustomResourceDefinition of a resource, as far as the cache depends on it.
+//! The CustomResourceDefinition of a resource: the parts that the cache depends
+//! on.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use serde::Deserialize;
 
 use crate::store::FieldTable;
 
-/// A definition is small; what it says only refines the cache.
+/// The time limit of reading a definition. A definition is small, and only
+/// refines the cache.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One version of a definition, as it was read.
@@ -21,7 +23,7 @@ pub(super) struct Definition {
     pub(super) fields: FieldTable,
 }
 
-/// Changes whenever the definition does.
+/// A value that changes whenever the definition does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct DefinitionRevision {
@@ -29,10 +31,11 @@ pub(super) struct DefinitionRevision {
     generation: i64,
 }
 
-/// What is known of a resource's definition.
+/// The knowledge of a resource's definition.
 #[derive(Clone, Debug, Default)]
 pub(super) enum DefinitionState {
-    /// It has none, or not for us: a built-in or aggregated resource.
+    /// There is no definition that apifront may read: a built-in or aggregated
+    /// resource.
     #[default]
     Elsewhere,
     By(Definition),
@@ -48,7 +51,7 @@ impl DefinitionState {
         }
     }
 
-    /// Whether what was read `now` says that the earlier knowledge is void.
+    /// Tells whether the state `now` makes the earlier knowledge void.
     pub(super) fn is_voided_by(&self, now: &Self) -> bool {
         let revision = |d: &Self| d.definition().map(|d| d.revision.clone());
         match (self, now) {
@@ -88,7 +91,7 @@ struct SelectableField {
 
 /// Reads the definition of a resource.
 pub(super) async fn read(upstream: &Upstream, gvr: &GroupVersionResource) -> DefinitionState {
-    // The name of a CustomResourceDefinition's group has a dot.
+    // The group of a CustomResourceDefinition has a dot.
     if !gvr.group.contains('.') {
         return DefinitionState::Elsewhere;
     }

@@ -1,4 +1,4 @@
-//! What discovery says of one resource.
+//! Reads discovery documents about one resource.
 
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ pub(super) struct ApiResource {
     verbs: Vec<String>,
 }
 
-/// What kind and scope the resource has; a refusal if it cannot be watched.
+/// Returns the kind and scope of the resource. Fails with a refusal if it
+/// cannot be watched.
 pub(super) async fn resource(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
@@ -53,7 +54,7 @@ pub(super) async fn resource(
         })
 }
 
-/// Between questions while upstream does not answer.
+/// The pause between questions while upstream does not answer.
 const RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize)]
@@ -67,7 +68,8 @@ struct GroupVersion {
     version: String,
 }
 
-/// The version of a group that upstream prefers; waits until it says so.
+/// Returns the version of a group that upstream prefers. Waits until upstream
+/// tells.
 pub(super) async fn preferred_version(upstream: &ArcSwap<Upstream>, group: &str) -> String {
     if group.is_empty() {
         return "v1".to_owned();

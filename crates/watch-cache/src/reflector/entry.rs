@@ -1,4 +1,4 @@
-//! One cached resource: its store, and how well it is doing.
+//! One cached resource: its store, and the state of its connection to upstream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,28 +17,29 @@ use crate::store::{MalformedObject, Store};
 
 pub struct Entry {
     pub gvr: GroupVersionResource,
-    /// Whom it is read from.
+    /// The servers that the resource is read from.
     pub(super) owner: Arc<ArcSwap<Upstream>>,
     store: ArcSwapOption<Store>,
     connection: Mutex<Connection>,
     proof: tokio::sync::Mutex<Option<Proof>>,
     watch_lag: Mutex<WatchLag>,
     stream: Mutex<Stream>,
-    /// Turns true when the first list has come, or was refused.
+    /// Becomes true when the first list has arrived or was refused.
     settled: watch::Sender<bool>,
     began: Instant,
-    /// When it was last asked for, in milliseconds after `began`.
+    /// The time of the last request, in milliseconds after `began`.
     used: AtomicU64,
-    /// Configuration wants it filled before it is asked for.
+    /// The configuration wants the resource filled before the first request.
     preloaded: AtomicBool,
-    /// Its protobuf holds what the schema does not know.
+    /// The resource's protobuf holds something that the schema does not know.
     json_only: AtomicBool,
-    /// There was room for it once.
+    /// The resource has been within the memory limit once.
     admitted: AtomicBool,
     stop: CancellationToken,
 }
 
-/// Upstream was at `version` or beyond when asked at `asked`, or did not tell.
+/// Upstream's answer to a question asked at `asked`: it was at `version` or
+/// beyond, or did not tell.
 #[derive(Clone, Copy, Debug)]
 struct Proof {
     asked: Instant,
@@ -48,10 +49,10 @@ struct Proof {
 /// The main watch as a sequence of frames.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
-    /// How many watches were opened before this one.
+    /// The number of watches that were opened before this one.
     number: u64,
     open: bool,
-    /// When it last brought an event or a bookmark.
+    /// The time at which the watch last brought an event or a bookmark.
     heard: Option<Instant>,
 }
 
@@ -59,11 +60,12 @@ struct Stream {
 enum Connection {
     /// The watch is open.
     Up,
-    /// Not since this moment.
+    /// The watch has not been open since this moment.
     Down { since: Instant },
-    /// Not cached, because of this; tried again after this moment.
+    /// The resource is not cached, for this reason. It is tried again after
+    /// this moment.
     Refused { until: Instant, why: Unavailable },
-    /// For good: whoever asks again gets another entry.
+    /// The entry has ended for good. Later requests get another entry.
     Stopped,
 }
 
@@ -91,7 +93,7 @@ impl Entry {
         }
     }
 
-    /// One that is told what happens, and asks nobody.
+    /// Makes an entry that tests feed, and whose upstream has no servers.
     #[cfg(test)]
     pub(super) fn of_nobody(gvr: GroupVersionResource, now: Instant) -> Self {
         let registry = prometheus::Registry::new();
@@ -100,25 +102,25 @@ impl Entry {
         Self::new(gvr, Arc::new(ArcSwap::from_pointee(nobody)), now)
     }
 
-    /// The servers it is read from.
+    /// Returns the servers that the resource is read from.
     pub fn upstream(&self) -> Arc<Upstream> {
         self.owner.load_full()
     }
 
-    /// Asks upstream for its current version of the resource: one no older than
-    /// etcd's when this was called. `None` where upstream cannot tell.
+    /// Asks upstream for its current version of the resource, which is no older
+    /// than etcd's at the time of this call. `None` if upstream cannot tell.
     pub(crate) async fn current_version(&self) -> Option<u64> {
         super::freshness_probe::probe(&self.upstream(), &self.gvr, true)
             .await
             .map(|(_, version)| version)
     }
 
-    /// The store, once it is filled.
+    /// Returns the store, once it is filled.
     pub fn store(&self) -> Option<Arc<Store>> {
         self.store.load_full()
     }
 
-    /// Watchers of a store that was there before are closed.
+    /// Puts a store in place. Watchers of an earlier store are closed.
     pub(super) fn fill(&self, store: Arc<Store>) {
         if let Some(before) = self.store.swap(Some(store)) {
             before.close();
@@ -126,14 +128,15 @@ impl Entry {
         self.settled.send_replace(true);
     }
 
-    /// The store, waiting for the first list at most this long.
+    /// Returns the store. Waits for the first list for at most `wait`.
     pub(crate) async fn store_within(&self, wait: Duration) -> Option<Arc<Store>> {
         let mut settled = self.settled.subscribe();
         let _in_time = tokio::time::timeout(wait, settled.wait_for(|settled| *settled)).await;
         self.store()
     }
 
-    /// How long ago upstream was lost; zero while it is watched.
+    /// Returns the time since upstream was lost, which is zero while it is
+    /// watched.
     pub fn disconnected_for(&self, now: Instant) -> Duration {
         match *self.connection.lock() {
             Connection::Up => Duration::ZERO,
@@ -142,9 +145,10 @@ impl Entry {
         }
     }
 
-    /// Upstream's version, from an answer to a question asked after this call
-    /// began. Callers that wait together share one question, and its failure:
-    /// otherwise each would wait for all before it to fail.
+    /// Returns upstream's version, from an answer to a question asked after
+    /// this call began. Callers that wait together share one question and its
+    /// failure: otherwise each would wait for the failures of all callers
+    /// before it.
     pub async fn proof<F>(&self, ask: impl FnOnce() -> F) -> Option<u64>
     where
         F: Future<Output = Option<u64>>,
@@ -165,28 +169,29 @@ impl Entry {
         version
     }
 
-    /// How long to wait after a proof for events that are late.
+    /// Returns the time to wait after a proof for events that are late.
     pub fn settle(&self, now: Instant) -> Duration {
         self.watch_lag.lock().settle(now)
     }
 
-    /// Somebody is told that no event up to this version is still to come.
+    /// Notes a promise: a caller is told that no event up to this version is
+    /// still to come.
     pub fn promise(&self, version: u64) {
         self.watch_lag.lock().promise(version);
     }
 
-    /// Whether such promises were broken, and are not given for a while.
+    /// Tells whether such promises were broken and are not given for a while.
     pub fn is_suspended(&self, now: Instant) -> bool {
         self.watch_lag.lock().is_suspended(now)
     }
 
-    /// Late events since the last call, for metrics.
+    /// Returns the late events since the last call, for metrics.
     pub fn take_late(&self) -> Vec<LateEvent> {
         self.watch_lag.lock().take()
     }
 
-    /// The main watch has brought everything up to this version, by an event
-    /// or by a bookmark.
+    /// Notes that the main watch has brought everything up to this version, by
+    /// an event or by a bookmark.
     pub(super) fn heard(&self, version: u64, is_event: bool, now: Instant) {
         self.stream.lock().heard = Some(now);
         let mut watch_lag = self.watch_lag.lock();
@@ -202,21 +207,21 @@ impl Entry {
         }
     }
 
-    /// Which of its watches the main watch is, while it is open.
+    /// Returns the number of the current watch while it is open.
     pub fn stream(&self) -> Option<u64> {
         let stream = self.stream.lock();
         stream.open.then_some(stream.number)
     }
 
-    /// The main watch has ended, however it did.
+    /// Notes that the main watch has ended, for whatever reason.
     pub(super) fn interrupted(&self) {
         let mut stream = self.stream.lock();
         stream.open = false;
         stream.number = stream.number.wrapping_add(1);
     }
 
-    /// Whether a proof is at most this old, or what the main watch last
-    /// brought.
+    /// Tells whether the last proof, or the last frame of the main watch, is at
+    /// most this old.
     pub(crate) fn proven_within(&self, age: Duration, now: Instant) -> bool {
         let Stream { open, heard, .. } = *self.stream.lock();
         if open && heard.is_some_and(|at| now.saturating_duration_since(at) <= age) {
@@ -230,7 +235,7 @@ impl Entry {
             .is_some_and(|p| now.saturating_duration_since(p.asked) <= age)
     }
 
-    /// Until when it is refused, and why.
+    /// Returns the end and the reason of a refusal.
     pub(super) fn refusal(&self) -> Option<(Instant, Unavailable)> {
         match *self.connection.lock() {
             Connection::Refused { until, why } => Some((until, why)),
@@ -249,7 +254,7 @@ impl Entry {
         }
     }
 
-    /// Drops the store: its watchers are closed.
+    /// Drops the store and closes its watchers.
     pub(super) fn refuse(&self, why: Unavailable, now: Instant, lasts: Duration) {
         let until = now.checked_add(lasts).unwrap_or(now);
         self.turn(Connection::Refused { until, why });
@@ -257,7 +262,7 @@ impl Entry {
     }
 
     /// Ends the reflector, which then closes the entry. The caller has made
-    /// sure that nobody finds it any more.
+    /// sure that requests do not find the entry any more.
     pub(super) fn stop(&self) {
         *self.connection.lock() = Connection::Stopped;
         self.interrupted();
@@ -268,13 +273,13 @@ impl Entry {
         self.stop.cancelled().await;
     }
 
-    /// As [`Entry::refuse`], for good.
+    /// Does the same as [`Entry::refuse`], for good.
     pub(super) fn close(&self) {
         *self.connection.lock() = Connection::Stopped;
         self.drop_store();
     }
 
-    /// Nothing comes after the end.
+    /// Changes the connection's state, unless the entry has ended.
     fn turn(&self, to: Connection) {
         let mut connection = self.connection.lock();
         if !matches!(*connection, Connection::Stopped) {
@@ -289,8 +294,9 @@ impl Entry {
         }
     }
 
-    /// An object that JSON could not be made of means that all of them are
-    /// read as JSON from now on: upstream is newer than the schema.
+    /// Judges an object that could not be used. If no JSON could be made of its
+    /// protobuf, upstream is newer than the schema: all objects are read as
+    /// JSON from now on. Returns true if that was decided now.
     pub(super) fn judge(&self, error: &MalformedObject) -> bool {
         let newer = matches!(error, MalformedObject::Protobuf(_));
         if newer && !self.json_only.swap(true, Ordering::Relaxed) {
@@ -304,22 +310,22 @@ impl Entry {
         self.json_only.load(Ordering::Relaxed)
     }
 
-    /// Somebody asks for it.
+    /// Notes a request for the resource.
     pub(super) fn touch(&self, now: Instant) {
         let millis = now.saturating_duration_since(self.began).as_millis();
         let millis = u64::try_from(millis).unwrap_or(u64::MAX);
         self.used.fetch_max(millis, Ordering::Relaxed);
     }
 
-    /// How long ago it was last asked for.
+    /// Returns the time since the last request.
     pub(super) fn unused_for(&self, now: Instant) -> Duration {
         let used = Duration::from_millis(self.used.load(Ordering::Relaxed));
         now.saturating_duration_since(self.began)
             .saturating_sub(used)
     }
 
-    /// Whether somebody reads or watches the store now: the reflector itself
-    /// holds it only while it applies an event.
+    /// Tells whether a request or a watch holds the store now. The reflector
+    /// itself holds it only while it applies an event.
     pub(super) fn is_read(&self) -> bool {
         self.store
             .load()

@@ -1,6 +1,6 @@
-//! Stopping what is no longer wanted: resources that nobody reads, and those
-//! that the configuration has come to exclude or to hide. What there is no memory for is
-//! `memory_limit.rs`'s.
+//! Stops unwanted resources: those that nobody reads, and those that a new
+//! configuration excludes or hides. Resources without memory are the task of
+//! `memory_limit.rs`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,12 +12,12 @@ use super::entry::Entry;
 use super::system_memory;
 use crate::{MemoryLimit, Policy, Settings};
 
-/// How often is looked, at least and at most: a quarter of the idle timeout is
-/// soon enough, and looking costs microseconds.
+/// The shortest and the longest time between two looks. A quarter of the idle
+/// timeout is soon enough, and a look costs microseconds.
 const PERIOD: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 impl Cache {
-    /// Keeps the cache within what the policy says at the time.
+    /// Keeps the cache within the current policy.
     pub async fn run_eviction<P: Policy>(&self, current: impl Fn() -> Arc<P>) {
         let automatic = system_memory::default_memory_limit();
         loop {
@@ -46,7 +46,7 @@ impl Cache {
         }
     }
 
-    /// The configuration changed: no need to wait.
+    /// Wakes the task after a change of the configuration.
     pub fn reconfigured(&self) {
         self.attention.notify_one();
     }
@@ -68,7 +68,8 @@ impl Cache {
         }
     }
 
-    /// Its watches end in order; who begins them anew is told 404.
+    /// Stops the resources that the policy hides. Their watches end in order,
+    /// and clients that begin them again get 404.
     fn stop_hidden(&self, policy: &impl Policy) {
         for entry in self.entries() {
             if !policy.serves(&entry.gvr) {
@@ -77,9 +78,9 @@ impl Cache {
         }
     }
 
-    /// Ends the reflector of a resource if `condition` holds while nobody can
-    /// ask for the resource. Who asked before has touched the entry, and holds
-    /// its store or finds it closed: then upstream answers.
+    /// Ends the reflector of a resource if `condition` holds. No request can
+    /// find the resource meanwhile. An earlier request has touched the entry,
+    /// and holds its store or finds it closed; in that case upstream answers.
     pub(super) fn stop(
         &self,
         gvr: &GroupVersionResource,
@@ -98,7 +99,7 @@ impl Cache {
     }
 }
 
-/// A watch is use, as long as it lasts.
+/// Tells whether a resource is idle. A watch is a use, as long as it lasts.
 fn is_idle(entry: &Entry, timeout: Duration, now: Instant) -> bool {
     if entry.is_read() {
         entry.touch(now);

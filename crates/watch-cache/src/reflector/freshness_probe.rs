@@ -1,8 +1,9 @@
-//! Learning how upstream writes a bookmark.
+//! Learns how upstream writes a bookmark, and asks for upstream's version.
 //!
-//! A bookmark's object is an empty object of its kind, and Go prints the empty
-//! fields it must: `"spec":{"containers":null},"status":{}`. A watch that
-//! selects nothing and asks for initial events ends those at once with one.
+//! A bookmark's object is an empty object of its kind, in which Go prints the
+//! mandatory empty fields: `"spec":{"containers":null},"status":{}`. A watch
+//! that selects nothing and asks for initial events gets such a bookmark at
+//! once, as their end.
 
 use std::time::Duration;
 
@@ -13,13 +14,14 @@ use kubernetes_wire::representation::{BookmarkTemplate, Encoding};
 
 use super::watch_decoder::{Frame, WatchDecoder};
 
-/// The bookmark comes at once where it comes at all (WatchList, KEP-3157).
+/// The time limit of a probe. A server that sends the bookmark sends it at once
+/// (WatchList, KEP-3157).
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// No object can have this name: names hold no underscore.
+/// No object can have this name, because names hold no underscore.
 const NOBODY: &str = "_";
 
-/// The resourceVersion of any object.
+/// Returns the resourceVersion of any object.
 pub(super) fn version_of(object: &[u8]) -> Option<u64> {
     let object: PartialObject = serde_json::from_slice(object).ok()?;
     ResourceVersion::parse(&object.metadata.resource_version)
@@ -27,9 +29,9 @@ pub(super) fn version_of(object: &[u8]) -> Option<u64> {
         .map(|v| v.0)
 }
 
-/// A bookmark object learnt from upstream and the version it carries, or
-/// `None` where upstream knows no initial events. With `most_recent` the
-/// version is no older than etcd's when the question arrived.
+/// Returns a bookmark object learnt from upstream and the version it carries.
+/// `None` if upstream knows no initial events. With `most_recent` the version
+/// is no older than etcd's when the question arrived.
 pub(super) async fn probe(
     upstream: &Upstream,
     gvr: &GroupVersionResource,

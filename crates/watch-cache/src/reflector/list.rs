@@ -1,5 +1,6 @@
-//! A complete list of a resource, page by page. No server is trusted to come to
-//! an end: what it sends counts as memory, and tokens must lead further.
+//! Reads a complete list of a resource, page by page. No server is trusted to
+//! come to an end: the bytes it sends count as memory, and each continue token
+//! must differ from the one before.
 
 use std::time::{Duration, Instant};
 
@@ -18,39 +19,41 @@ use super::memory_pool::{MemoryExhausted, MemoryReservation};
 use super::source_encoding;
 use crate::store::{FieldTable, MalformedObject, StoredObject};
 
-/// Objects per page, as client-go's pager asks for.
+/// Objects per page, the same number as client-go's pager asks for.
 const PAGE_SIZE: u32 = 500;
 
-/// A page that takes longer to arrive will not.
+/// The time limit of a page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A page of objects of the largest size that etcd takes.
+/// The most bytes of a page, enough for objects of the largest size that etcd
+/// accepts.
 const MAX_PAGE_BYTES: usize = 1 << 30;
 
-/// An error is a Status, which has a message and its causes.
+/// The limits of an error's body, which is a Status with a message and its
+/// causes.
 const STATUS: BodyLimit = BodyLimit::new(1 << 20, Duration::from_secs(10));
 
-/// A continue token is a version and a key, in base64. It goes into a URL, which
-/// no server takes longer.
+/// The most bytes of a continue token, which is a version and a key in base64.
+/// The token goes into a URL, and no server accepts longer URLs.
 const MAX_TOKEN_BYTES: usize = 32 << 10;
 
-/// Pages without an object, one after the other. A server that compares
+/// The most consecutive pages without an object. A server that filters
 /// resources after it has read them may send a few.
 const MAX_EMPTY_PAGES: usize = 100;
 
-/// A million objects take some minutes.
+/// The time limit of a list. A million objects take some minutes.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListError {
-    /// The resource is not there, cannot be listed, or not by us.
+    /// The resource does not exist, cannot be listed, or not by apifront.
     #[error("the API server answers {status}: {message}")]
     Refused { status: StatusCode, message: String },
     #[error("the API server answers {status}: {message}")]
     Failed {
         status: StatusCode,
         message: String,
-        /// What upstream asked for.
+        /// The pause that upstream asked for.
         retry_after: Option<Duration>,
     },
     #[error(transparent)]
@@ -76,7 +79,7 @@ pub(super) enum ListError {
 }
 
 impl ListError {
-    /// How long upstream wants to be left alone.
+    /// Returns the pause that upstream asked for.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Failed { retry_after, .. } => *retry_after,
@@ -85,7 +88,7 @@ impl ListError {
     }
 }
 
-/// A list as it came, with what it tells of the resource.
+/// A list as it came, with the facts that it tells about the resource.
 #[derive(Debug)]
 pub(super) struct Listed {
     pub(super) envelope: Envelope,
@@ -95,9 +98,10 @@ pub(super) struct Listed {
     pub(super) warnings: Vec<HeaderValue>,
 }
 
-/// Lists everything at one version: the most recent when asked. If that version
-/// is gone before the last page, everything is asked for at once, as client-go
-/// does: a large list would run out of time again and again.
+/// Lists all objects at one version, the most recent at the time of the
+/// request. If that version expires before the last page, everything is
+/// requested in one answer, as client-go does: a large list would expire again
+/// and again.
 pub(super) async fn list(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
@@ -119,13 +123,14 @@ async fn pages(
     reading: &mut MemoryReservation,
 ) -> Result<Listed, ListError> {
     let mut empty: usize = 0;
-    // A version that is gone time and again is the server's way of no end.
+    // Only the first expired version leads to a restart. A server that expires
+    // every version would never let the list end.
     let mut restarted = false;
     let mut listed: Option<Listed> = None;
     let mut asked = Asked::Page(String::new());
     let mut progress = ListProgress::new(gvr, Instant::now());
     loop {
-        // The page's own bytes, until its objects are taken out of it.
+        // Counts the page's own bytes, until its objects are taken out of it.
         let mut body = reading.part();
         let (warnings, page) = match page(upstream, gvr, accept, &asked, &mut body).await {
             Err(ListError::Failed { status, .. })
@@ -148,7 +153,8 @@ async fn pages(
             warnings,
         });
         for item in &page.items {
-            // Its own allocation: a slice would keep the whole page alive.
+            // The item gets its own allocation: a slice would keep the whole
+            // page alive.
             let item = Bytes::copy_from_slice(item);
             let object = StoredObject::decode(page.encoding, item, fields, &page.envelope)?;
             reading.take(object.size()).await?;
@@ -170,7 +176,7 @@ async fn pages(
     listed.ok_or(ListError::Form)
 }
 
-/// The next page.
+/// Returns the request for the next page.
 fn further(asked: &Asked, token: String) -> Result<Asked, ListError> {
     if token.len() > MAX_TOKEN_BYTES {
         return Err(ListError::Endless("its continue token is too long"));
@@ -184,14 +190,14 @@ fn further(asked: &Asked, token: String) -> Result<Asked, ListError> {
 }
 
 enum Asked {
-    /// The page of this continue token; the first one of an empty token.
+    /// The page of this continue token. An empty token asks for the first page.
     Page(String),
     Everything,
 }
 
-/// How upstream writes lists of the resource, from a list of one object, and
-/// which of the labels it takes in field selectors: an older server, or another
-/// than kube-apiserver, may know fewer.
+/// Learns from a list of one object how upstream writes lists of the resource,
+/// and which of the labels it accepts in field selectors. An older server, or a
+/// server other than kube-apiserver, may know fewer labels.
 pub(super) async fn describe(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
@@ -213,15 +219,15 @@ pub(super) async fn describe(
     Ok((envelope.ok_or(ListError::Form)?, known))
 }
 
-/// The envelope of a list of one object that any can be; `None` where upstream
-/// does not take all of the labels in a field selector.
+/// Returns the envelope of a list of one object, whichever it is. `None` if
+/// upstream does not accept all of the labels in a field selector.
 async fn first_of(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
     labels: &[&str],
     reading: &MemoryReservation,
 ) -> Result<Option<Envelope>, ListError> {
-    // No object has this value anywhere.
+    // No object has this value in any field.
     let selector: Vec<String> = labels.iter().map(|l| format!("{l}!=!")).collect();
     let mut path = format!("{}?limit=1", gvr.path());
     if !selector.is_empty() {
@@ -232,7 +238,7 @@ async fn first_of(
     if response.status() == StatusCode::BAD_REQUEST && !labels.is_empty() {
         return Ok(None);
     }
-    // A server that knows no limits sends them all.
+    // A server that does not know `limit` sends all objects.
     let mut counted = reading.part();
     let (_, body) = whole(response, &mut counted).await?;
     let most = most_items(&counted);
@@ -268,7 +274,7 @@ async fn page(
     Ok((warnings, page))
 }
 
-/// The `Warning` headers and the body of an answer that is a success.
+/// Returns the `Warning` headers and the body of a successful answer.
 async fn whole(
     response: Response<ResponseBody>,
     reading: &mut MemoryReservation,
@@ -284,7 +290,7 @@ async fn whole(
     Ok((warnings, body))
 }
 
-/// A page's bytes, each piece counted before it is kept.
+/// Reads a page's bytes. Each piece is counted before it is kept.
 async fn counted(body: ResponseBody, reading: &mut MemoryReservation) -> Result<Bytes, ListError> {
     let mut stream = body.into_stream();
     let mut all = BytesMut::new();
@@ -302,24 +308,25 @@ async fn counted(body: ResponseBody, reading: &mut MemoryReservation) -> Result<
     Ok(all.freeze())
 }
 
-/// Items that there is room for: a page of empty ones is many times its length
-/// in memory. A page always has as many as were asked for.
+/// Returns the number of items that there is room for: a page of empty items
+/// takes many times its length in memory. The result is never below the page
+/// size.
 fn most_items(reading: &MemoryReservation) -> usize {
     (reading.free() / ITEM_BYTES).max(PAGE_SIZE as usize)
 }
 
-/// `Warning` headers: deprecations (KEP-1693).
+/// Returns the `Warning` headers, which tell of deprecations (KEP-1693).
 pub(super) fn warnings(headers: &HeaderMap) -> Vec<HeaderValue> {
     headers.get_all(WARNING).iter().cloned().collect()
 }
 
-/// `Retry-After` in seconds, the form API servers use.
+/// Returns `Retry-After` in seconds, the form that API servers use.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
     Some(Duration::from_secs(seconds))
 }
 
-/// What an answer that is no success means.
+/// Returns the error that an unsuccessful answer means.
 pub(super) async fn answer_error(response: Response<ResponseBody>) -> ListError {
     let status = response.status();
     let retry_after = retry_after(response.headers());
@@ -342,7 +349,7 @@ pub(super) async fn answer_error(response: Response<ResponseBody>) -> ListError 
     }
 }
 
-/// The code of a Status, 0 without one.
+/// Returns the code of a Status, or 0 without one.
 pub(super) fn code_of(body: &[u8]) -> u16 {
     #[derive(Deserialize)]
     struct Code {
@@ -351,11 +358,11 @@ pub(super) fn code_of(body: &[u8]) -> u16 {
     serde_json::from_slice::<Code>(body).map_or(0, |s| s.code)
 }
 
-/// A server's words in one line of a log.
+/// The most characters of a server's message in a line of the log.
 const MAX_MESSAGE_CHARS: usize = 500;
 
-/// The message of a Status, or the start of whatever came, without control
-/// characters: who writes a server's answers does not write our log.
+/// Returns the message of a Status, or the start of any other body. Control
+/// characters are replaced, so that a server cannot write lines into the log.
 pub(super) fn message(body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Message {

@@ -1,4 +1,4 @@
-//! A page of a list, taken apart.
+//! A parsed page of a list.
 
 use bytes::Bytes;
 use kubernetes_wire::api::ResourceVersion;
@@ -9,7 +9,8 @@ use serde::de::Error;
 
 use super::list::ListError;
 
-/// Memory that an item of a page takes beside its bytes, while it is parsed.
+/// The memory that an item of a page takes besides its bytes, while it is
+/// parsed.
 pub(super) const ITEM_BYTES: usize = 64;
 
 #[derive(Debug)]
@@ -18,12 +19,12 @@ pub(super) struct ListPage {
     pub(super) envelope: Envelope,
     pub(super) resource_version: u64,
     pub(super) continue_token: String,
-    /// As they stand in the list; slices of its body.
+    /// The items as they stand in the list. They are slices of its body.
     pub(super) items: Vec<Bytes>,
 }
 
 impl ListPage {
-    /// A page of more than `most` items is refused.
+    /// Parses a page. A page of more than `most` items is refused.
     pub(super) fn parse(encoding: Encoding, body: &Bytes, most: usize) -> Result<Self, ListError> {
         let list = List::parse(encoding, body, most)?;
         let envelope = match encoding {
@@ -58,14 +59,14 @@ fn version(text: &str) -> Result<u64, ListError> {
         .map_err(ListError::Version)
 }
 
-/// Kinds of lists are named after those of their items.
+/// Returns the kind of a list's items. The list's kind is named after it.
 fn item_kind(list_kind: &str) -> &str {
     list_kind.strip_suffix("List").unwrap_or(list_kind)
 }
 
 fn json_envelope(body: &[u8], list: &List<'_>) -> Result<Envelope, ListError> {
-    // A CustomResourceDefinition may name its list kind freely; its items say
-    // what they are.
+    // A CustomResourceDefinition may name its list kind freely. The items tell
+    // their own kind.
     #[derive(Deserialize)]
     struct Kind {
         #[serde(default)]

@@ -1,16 +1,16 @@
-//! Telling the log about lists that take long.
+//! Logs the progress of lists that take long.
 
 use std::time::{Duration, Instant};
 
 use kubernetes_wire::api::GroupVersionResource;
 
-/// Between two lines about one list.
+/// The time between two lines about one list.
 const PERIOD: Duration = Duration::from_secs(10);
 
 pub(super) struct ListProgress<'a> {
     gvr: &'a GroupVersionResource,
     began: Instant,
-    /// When the log was last told, or the list began.
+    /// The time of the last line, or of the list's begin.
     told: Instant,
 }
 
@@ -23,7 +23,7 @@ impl<'a> ListProgress<'a> {
         }
     }
 
-    /// So many objects have come.
+    /// Notes the number of objects that have arrived.
     pub(super) fn objects(&mut self, count: usize, now: Instant) {
         if now.saturating_duration_since(self.told) < PERIOD {
             return;

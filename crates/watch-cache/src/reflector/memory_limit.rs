@@ -1,12 +1,12 @@
-//! Keeping what all stores hold, and what is being read, within
+//! Keeps the memory of all stores, and of the data being read, within
 //! `cache.memoryLimit`.
 //!
 //! ```text
 //! encodings ─▶ history ─▶ retained states ─▶ resources nobody reads ─▶ newcomers
 //! ```
 //!
-//! Each step is taken only if those before it were not enough. In the end no
-//! more resources are taken in, until there is room again.
+//! Each step is taken only if the steps before it were not enough. After the
+//! last step, no more resources are taken in until there is room again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,20 +17,20 @@ use super::entry::Entry;
 use crate::metrics::Shed;
 use crate::store::{Memory, Store};
 
-/// Events that stay whatever happens: kube-apiserver's promise to clients that
-/// resume.
+/// Events of this age or younger are not given up when memory is short:
+/// kube-apiserver promises them to clients that resume.
 const HISTORY_AT_LEAST: Duration = Duration::from_secs(75);
 
-/// A resource read this short a time ago is not idle: it would be listed again
-/// at once.
+/// A resource that was read within this time is not idle: it would be listed
+/// again at once.
 const IDLE_AT_LEAST: Duration = Duration::from_secs(30);
 
-/// How long a resource for which there was no room is not tried again: each try
-/// costs upstream a list.
+/// A resource for which there was no room is not tried again for this time:
+/// each try costs upstream a list.
 pub(super) const RETRY_AFTER_MEMORY_LIMIT: Duration = Duration::from_secs(300);
 
 impl Cache {
-    /// Gives up what must be given up. No limit is `usize::MAX`.
+    /// Gives up memory until the limit is kept. `usize::MAX` is no limit.
     pub(super) fn keep_within(&self, limit: usize, now: Instant) {
         self.memory.set_limit(limit);
         let entries = self.entries();
@@ -39,12 +39,14 @@ impl Cache {
     }
 
     fn give_up(&self, entries: &[Arc<Entry>], limit: usize, now: Instant) {
-        // What a reader waits for is made room for, but nothing is refused for it.
+        // Room is made for the bytes that a reader waits for, but no resource
+        // is refused for them.
         let wanted = self.memory.wanted();
         let reading = self.memory.reading().saturating_add(wanted);
         let stores: usize = entries.iter().map(|e| total(e)).sum();
         let mut used = stores.saturating_add(reading);
-        // Well below the limit, so that the next event is not over it again.
+        // The target is well below the limit, so that the next event does not
+        // exceed the limit again.
         let target = (limit / 10).saturating_mul(9);
         if used <= limit {
             for entry in entries.iter().filter(|e| e.store().is_some()) {
@@ -83,7 +85,8 @@ impl Cache {
         tracing::info!(limit, before, after = used, "memory given up");
     }
 
-    /// Has stores give up something, the largest first, until enough is.
+    /// Makes stores give up something, the largest store first, until `used` is
+    /// down to `target`.
     fn shed(
         &self,
         entries: &[Arc<Entry>],
@@ -141,7 +144,7 @@ impl Cache {
         }
     }
 
-    /// Resources that were never within the limit go again, the largest first.
+    /// Stops resources that were never within the limit, the largest first.
     fn refuse_newcomers(
         &self,
         entries: &[Arc<Entry>],
@@ -164,7 +167,8 @@ impl Cache {
         }
     }
 
-    /// Leaves word that there is no room for a resource that was stopped.
+    /// Leaves an entry that refuses a resource that was stopped for lack of
+    /// memory.
     fn turn_away(&self, stopped: &Entry, now: Instant) {
         let entry = Entry::new(stopped.gvr.clone(), stopped.owner.clone(), Instant::now());
         entry.refuse(Unavailable::MemoryLimit, now, RETRY_AFTER_MEMORY_LIMIT);

@@ -1,11 +1,12 @@
-//! Memory that is taken by what is being read and is in no store yet: pages,
+//! The memory of data that is being read and is in no store yet: pages,
 //! half-read events, and the objects of a list until it is published.
 //!
-//! It counts against `cache.memoryLimit` together with the stores, so that many
-//! lists at once, as after a restart of the API server, are not each as large
-//! as the limit. When there is no memory, first the stores give up what can be made
-//! again (`memory_limit.rs`). If that is not enough, the list that began last is given
-//! up, and tried again later: so the first one comes to its end.
+//! It counts against `cache.memoryLimit` together with the stores. Otherwise
+//! many lists at once, after a restart of the API server for example, could
+//! each be as large as the limit. When memory is short, first the stores give
+//! up what can be made again (`memory_limit.rs`). If that is not enough, the
+//! list that began last is given up and tried again later, so that the first
+//! list completes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,11 +16,11 @@ use parking_lot::Mutex;
 use prometheus::IntGauge;
 use tokio::sync::{Notify, watch};
 
-/// How long a reader waits for the stores to give something up. It takes
-/// milliseconds, but nobody may be there to do it.
+/// The time that a reader waits for the stores to give something up. That takes
+/// milliseconds, but the task that does it may not be running.
 const SHED_WITHIN: Duration = Duration::from_millis(500);
 
-/// Why something is not read on.
+/// The reason why reading stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum MemoryExhausted {
     #[error("it is larger than what is left of cache.memoryLimit, {0} bytes")]
@@ -28,36 +29,37 @@ pub(super) enum MemoryExhausted {
     Later,
 }
 
-/// What all stores and readers share.
+/// The account of memory that all stores and readers share.
 pub(super) struct MemoryPool {
     ledger: Mutex<Ledger>,
-    /// Wakes who makes the stores give something up.
+    /// Wakes the task that makes the stores give something up.
     attention: Arc<Notify>,
-    /// Counts how often they were made to.
+    /// Counts the times at which the stores were made to give something up.
     rounds: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
 struct Ledger {
-    /// `usize::MAX` for no limit.
+    /// The limit, `usize::MAX` for no limit.
     limit: usize,
-    /// What the stores held when they were last asked.
+    /// The bytes that the stores held when they were last measured.
     held: usize,
     next: u64,
-    /// Bytes by the reader's number; none has 0.
+    /// Bytes by the reader's number. Readers without bytes are left out.
     reading: BTreeMap<u64, usize>,
-    /// Their sum, and the same as a metric.
+    /// The sum of `reading`, and the metric that shows it.
     total: usize,
     shown: IntGauge,
-    /// The most that a reader found no room for since the stores were asked.
+    /// The largest request for which a reader found no room since the stores
+    /// were last measured.
     wanted: usize,
 }
 
-/// What keeps bytes from being counted.
+/// The reason why bytes cannot be counted.
 enum Lack {
     /// The reader alone is above the limit.
     TooLarge,
-    /// There is no room now. It is the reader that began before all others.
+    /// There is no room now, for the reader that began before all others.
     TightForFirst,
     TightForLater,
 }
@@ -70,7 +72,8 @@ impl Ledger {
             return Err(Lack::TooLarge);
         }
         let first = self.reading.keys().next().is_none_or(|n| *n >= number);
-        // The first to come may take the place of what it is going to replace.
+        // The first reader may use the room of the data that it is going to
+        // replace.
         let (held, lack) = match first {
             true => (self.held.saturating_sub(replaces), Lack::TightForFirst),
             false => (self.held, Lack::TightForLater),
@@ -133,7 +136,7 @@ impl MemoryPool {
         self.ledger.lock().limit = limit;
     }
 
-    /// The stores hold this much, after all that could be was given up.
+    /// Notes the bytes that the stores hold after they gave up what they could.
     pub(super) fn hold(&self, bytes: usize) {
         let mut ledger = self.ledger.lock();
         ledger.held = bytes;
@@ -143,17 +146,18 @@ impl MemoryPool {
             .send_modify(|rounds| *rounds = rounds.wrapping_add(1));
     }
 
-    /// Bytes that are being read.
+    /// Returns the bytes that are being read.
     pub(super) fn reading(&self) -> usize {
         self.ledger.lock().total
     }
 
-    /// Bytes that a reader waits for.
+    /// Returns the bytes that a reader waits for.
     pub(super) fn wanted(&self) -> usize {
         self.ledger.lock().wanted
     }
 
-    /// A reader of its own. `replaces` bytes of a store go when it is done.
+    /// Registers a reader. `replaces` bytes of a store are dropped when it is
+    /// done.
     pub(super) fn begin(self: &Arc<Self>, replaces: usize) -> MemoryReservation {
         let mut ledger = self.ledger.lock();
         ledger.next = ledger.next.wrapping_add(1);
@@ -172,10 +176,10 @@ impl MemoryPool {
     }
 }
 
-/// What one reader holds; given back when it is dropped.
+/// The bytes that one reader holds. They are given back when it is dropped.
 pub(super) struct MemoryReservation {
     memory: Arc<MemoryPool>,
-    /// Lower for those that began before.
+    /// Lower for readers that began earlier.
     number: u64,
     replaces: usize,
     bytes: usize,
@@ -188,7 +192,7 @@ impl Drop for MemoryReservation {
 }
 
 impl MemoryReservation {
-    /// Another part of the same reader.
+    /// Returns another part of the same reader.
     pub(super) fn part(&self) -> Self {
         Self {
             memory: self.memory.clone(),
@@ -212,7 +216,7 @@ impl MemoryReservation {
         Err(MemoryExhausted::TooLarge(self.memory.ledger.lock().limit))
     }
 
-    /// Counts these bytes, whatever it was before.
+    /// Counts exactly these bytes, instead of the bytes counted before.
     pub(super) async fn set(&mut self, bytes: usize) -> Result<(), MemoryExhausted> {
         match bytes.checked_sub(self.bytes) {
             Some(0) => Ok(()),
@@ -237,12 +241,12 @@ impl MemoryReservation {
         self.memory.ledger.lock().remove(self.number, bytes);
     }
 
-    /// Nothing goes when this reader is done.
+    /// Notes that nothing is dropped when this reader is done.
     pub(super) fn replace_nothing(&mut self) {
         self.replaces = 0;
     }
 
-    /// Bytes that there is room for.
+    /// Returns the bytes that there is room for.
     pub(super) fn free(&self) -> usize {
         let ledger = self.memory.ledger.lock();
         let held = ledger.held.saturating_sub(self.replaces);
@@ -250,7 +254,7 @@ impl MemoryReservation {
         ledger.limit.saturating_sub(used)
     }
 
-    /// What was read is in a store now, which holds these bytes.
+    /// Notes that the data is in a store now, which holds these bytes.
     pub(super) fn publish(self, bytes: usize) {
         let mut ledger = self.memory.ledger.lock();
         let held = ledger.held.saturating_sub(self.replaces);
@@ -278,7 +282,7 @@ mod tests {
         assert_eq!(first.take(40).await, Ok(()));
         assert_eq!(second.take(30).await, Ok(()));
         assert_eq!((memory.reading(), first.free()), (70, 0));
-        // The later one makes room, and comes again.
+        // The later reader must make room, and try again.
         assert_eq!(second.take(1).await, Err(MemoryExhausted::Later));
         assert_eq!(first.take(1).await, Err(MemoryExhausted::TooLarge(100)));
         drop(second);
@@ -317,7 +321,7 @@ mod tests {
         memory.attention.notified().await;
         memory.hold(80);
         assert_eq!(taking.await, Ok(()));
-        // No limit is none.
+        // Without a limit there is always room.
         memory.set_limit(usize::MAX);
         assert_eq!(reading.take(1 << 40).await, Ok(()));
     }

@@ -1,4 +1,4 @@
-//! Keeps stores equal to their upstream: one list and one watch per resource,
+//! Keeps stores equal to upstream with one list and one watch per resource,
 //! however many clients read it.
 
 mod cache;

@@ -1,5 +1,5 @@
-//! How upstream shows a resource as a Table: its columns decide whether our
-//! printer is the same one.
+//! Compares a printer with the Tables that upstream shows: equal columns mean
+//! that both print the same.
 
 use apifront_upstream::{BodyLimit, ResponseBody, Upstream, UpstreamKind};
 use bytes::Bytes;
@@ -13,11 +13,12 @@ use super::custom_resource_definition::Definition;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-/// The printer for a resource, or `None` where Tables must come from upstream.
+/// Returns the printer for a resource. `None` if Tables must come from
+/// upstream.
 ///
-/// A kind that is not Kubernetes' own has the columns of kube-apiserver's
-/// library, if its server has. One that knows no Tables cannot contradict: then
-/// a client gets them of us.
+/// A kind that is not Kubernetes' own has the default columns of
+/// kube-apiserver's library, if its server shows them. A server that knows no
+/// Tables shows no other columns: clients then get Tables from the cache.
 pub(super) async fn learn(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
@@ -39,17 +40,18 @@ pub(super) async fn learn(
         .ok()?;
     let known = built_in.is_some() || definition.is_some();
     match shown(response).await? {
-        // To the word: other columns of these names could be filled otherwise.
+        // The columns must be exactly equal: different columns of the same
+        // names could have other contents.
         Shown::Table(table) if !known => printer.has_columns_of(&table).then_some(printer),
         Shown::Table(table) => printer.with_columns_of(&table),
         Shown::NoTables => (!known).then_some(printer),
     }
 }
 
-/// What a server makes of a question for a Table.
+/// A server's answer to a request for a Table.
 enum Shown {
     Table(Bytes),
-    /// It has no idea of them.
+    /// The server does not know Tables.
     NoTables,
 }
 

@@ -1,5 +1,5 @@
-//! Filling a store: from a stream of initial events where upstream has that,
-//! else from a list in pages.
+//! Fills a store: from a stream of initial events if upstream has that, else
+//! from a list in pages.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -16,26 +16,26 @@ use super::watch_list::{self, Opened};
 use super::{discovery, freshness_probe, printer_check, source_encoding};
 use crate::store::{FieldTable, Presentation, Resource, Store, StoredObject, field_table};
 
-/// How long the questions may take whose answers only refine the cache.
+/// The time limit of questions whose answers only refine the cache.
 const LEARN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Which of the two ways the next list takes.
+/// The choice between the two ways of listing.
 #[derive(Debug, Default)]
 pub(super) struct ListStrategy {
     /// Upstream does not know initial events.
     unsupported: bool,
-    /// The last stream of them failed: pages may not.
+    /// The last stream of initial events failed. Pages may succeed.
     failed: bool,
 }
 
-/// What is left when a store is filled.
+/// The result of filling a store.
 pub(super) struct Filled {
-    /// The stream goes on as the watch.
+    /// The stream of initial events, which goes on as the watch.
     pub(super) stream: Option<Opened>,
     pub(super) defined: DefinitionState,
 }
 
-/// All of a resource at one version, by either way.
+/// All objects of a resource at one version, listed in either way.
 struct All {
     envelope: Envelope,
     resource_version: u64,
@@ -45,13 +45,13 @@ struct All {
 }
 
 impl ListStrategy {
-    /// There is another upstream.
+    /// Forgets everything, because upstream was replaced.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// Lists, and publishes into the entry's store or as a new one, as far as
-    /// there is memory.
+    /// Lists the resource, and publishes the list into the entry's store or as
+    /// a new store. Fails if there is no memory.
     pub(super) async fn fill(
         &mut self,
         entry: &Entry,
@@ -59,7 +59,7 @@ impl ListStrategy {
         memory: &Arc<MemoryPool>,
     ) -> Result<Filled, ListError> {
         match self.attempt(entry, upstream, memory).await {
-            // In the other encoding it may be what the cache can keep.
+            // The cache may be able to keep the objects in the other encoding.
             Err(ListError::Object(error)) if entry.judge(&error) => {
                 self.failed = false;
                 self.attempt(entry, upstream, memory).await
@@ -82,8 +82,8 @@ impl ListStrategy {
                 Ok(Some(stream)) => {
                     let filled = from_stream(entry, upstream, stream, reading).await;
                     self.failed = filled.is_err();
-                    // So it ends where a server knows no initial events and
-                    // does not say so.
+                    // A server that knows no initial events, and ignores the
+                    // options without an error, falls silent.
                     self.unsupported = matches!(filled, Err(ListError::Silent(_)));
                     return filled;
                 }
@@ -111,8 +111,9 @@ async fn from_stream(
 ) -> Result<Filled, ListError> {
     let began = Instant::now();
     let gvr = &entry.gvr;
-    // Read after the stream was opened: if the definition changed before, this
-    // is the new one; if it changes later, upstream ends the stream.
+    // The definition is read after the stream was opened. If it changed before,
+    // this is the new definition; if it changes later, upstream ends the
+    // stream.
     let defined = custom_resource_definition::read(upstream, gvr).await;
     let known = fields(entry, &defined);
     let (listed, fields) = list::describe(upstream, gvr, &known, &reading).await?;
@@ -120,8 +121,8 @@ async fn from_stream(
         watch_list::initial_events(&mut stream, gvr, &fields, &mut reading),
         discovery::resource(upstream, gvr),
     )?;
-    // Everything but the list's kind, which no event shows, the stream tells
-    // of itself.
+    // The stream tells everything about the envelope except the list's kind,
+    // which no event shows.
     let Envelope {
         form,
         api_version,
@@ -203,12 +204,12 @@ fn fields(entry: &Entry, defined: &DefinitionState) -> FieldTable {
     }
 }
 
-/// What is known beside the objects when they are published.
+/// The facts besides the objects that are needed to publish them.
 struct Published<'a> {
     fields: FieldTable,
     namespaced: bool,
     defined: &'a DefinitionState,
-    /// When the list was begun.
+    /// The time at which the list began.
     began: Instant,
 }
 
@@ -244,7 +245,7 @@ async fn publish(entry: &Entry, upstream: &Upstream, all: All, with: Published<'
     {
         Some(store) => {
             if let Some(template) = resource.bookmark.into_inner() {
-                // Learnt before is learnt.
+                // A template that was learnt before stays.
                 let _ = store.resource.bookmark.set(template);
             }
             store.present(presentation);
@@ -262,8 +263,9 @@ async fn publish(entry: &Entry, upstream: &Upstream, all: All, with: Published<'
     );
 }
 
-/// A definition that was deleted and made anew may have another form or scope,
-/// and a changed one other fields: for its clients that is another resource.
+/// Tells whether a list can go into the store that exists. A definition that
+/// was deleted and made anew may have another form or scope, and a changed
+/// definition may have other fields: for clients that is another resource.
 fn same(before: &Resource, now: &Resource) -> bool {
     before.envelope == now.envelope
         && before.namespaced == now.namespaced

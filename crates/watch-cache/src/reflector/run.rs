@@ -11,8 +11,9 @@
 //! ```
 //!
 //! A list is a stream of initial events that goes on as the watch, or pages
-//! (`relist.rs`). Whatever ends a watch before its time, a pause comes before the
-//! next request, and upstream counts as lost until the next watch is open.
+//! (`relist.rs`). If a watch ends before its time, for whatever reason, a pause
+//! comes before the next request, and upstream counts as lost until the next
+//! watch is open.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,29 +37,30 @@ use super::upstream_watch::{
 use super::watch_list::Opened;
 use crate::metrics::{Metrics, Shed};
 
-/// First and longest pause after a failure. Watchers keep being served
-/// meanwhile; a restarted API server is found again within the longest.
+/// The first and the longest pause after a failure. Watchers are still served
+/// meanwhile. The longest pause bounds the time until a restarted API server is
+/// found again.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// How often a waiting reflector looks whether upstream is back, and how soon
-/// after that it asks.
+/// The interval at which a waiting reflector looks whether upstream is back,
+/// and the longest delay from then to its request.
 const HEALTH_LOOK: Duration = Duration::from_millis(100);
 const RECOVERED: Duration = Duration::from_millis(500);
 
 /// The longest pause that upstream can ask for with `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// After a watch that lasted this long the pauses start short again.
+/// After a watch of this duration, the pauses start short again.
 const STEADY: Duration = Duration::from_secs(30);
 
 /// A resource that stays forbidden for this long is given up, and its watchers
 /// are closed.
 const FORBIDDEN_FOR: Duration = Duration::from_secs(30);
 
-/// The state that comes next.
+/// The next state.
 enum Next {
     List,
-    /// On this stream, or on a new one.
+    /// Watches on this stream, or on a new one.
     Watch(Option<Opened>),
     Stop,
 }
@@ -73,21 +75,22 @@ impl Next {
     }
 }
 
-/// All reflectors of a cache work with these.
+/// The parts that all reflectors of a cache share.
 #[derive(Clone)]
 pub(super) struct ReflectorContext {
     pub(super) upstream: Arc<ArcSwap<Upstream>>,
     pub(super) metrics: Metrics,
-    /// Raised when upstream was replaced by another.
+    /// Incremented when upstream was replaced by another.
     pub(super) replaced: Receiver<u64>,
-    /// Told when a store was filled: memory has grown.
+    /// Notified when a store was filled, because memory has grown.
     pub(super) grown: Arc<Notify>,
-    /// Memory for what is being read: a list for which there is none is given up.
+    /// The memory for data that is being read. A list that does not fit is
+    /// given up.
     pub(super) memory: Arc<MemoryPool>,
 }
 
-/// Reflects until upstream refuses for good or the entry is told to stop. Its
-/// watchers are closed then.
+/// Runs the reflector until upstream refuses for good or the entry is told to
+/// stop. The entry's watchers are then closed.
 pub(super) async fn run(entry: Arc<Entry>, with: ReflectorContext) {
     let metrics = with.metrics.clone();
     let reflection = Reflection {
@@ -105,7 +108,8 @@ pub(super) async fn run(entry: Arc<Entry>, with: ReflectorContext) {
     metrics.cache.forget(&entry.gvr);
 }
 
-/// The state machine of one reflector, and what it remembers between its states.
+/// The state machine of one reflector, with the data that it keeps between
+/// states.
 struct Reflection<'a> {
     entry: &'a Entry,
     with: ReflectorContext,
@@ -231,8 +235,8 @@ impl Reflection<'_> {
         next
     }
 
-    /// Counts a list or watch that begins anew. Only what could be listed has
-    /// series: it exists.
+    /// Counts a list or watch that begins anew. Only resources that were
+    /// listed, and so exist, have series.
     fn restarted(&self, reason: &'static str) {
         if self.entry.store().is_some() {
             let series = self.with.metrics.cache.resource(&self.entry.gvr);
@@ -246,7 +250,7 @@ impl Reflection<'_> {
     }
 }
 
-/// Since when upstream has been answering nothing but 401 and 403.
+/// The time since when upstream has answered only 401 and 403.
 #[derive(Default)]
 struct Forbidden(Option<Instant>);
 
@@ -261,15 +265,16 @@ impl Forbidden {
     }
 }
 
-/// The pauses between failures: longer each time, and never all at once.
+/// The pauses after failures. Each is longer than the one before, up to a
+/// bound, and random, so that not all reflectors ask at once.
 #[derive(Default)]
 struct Pause {
     failures: u32,
 }
 
 impl Pause {
-    /// Cut short when a server that was lost is back, unless upstream said when
-    /// it wants to be asked again.
+    /// Waits for a pause. The pause ends early when a server that was lost is
+    /// back, unless upstream said when it wants to be asked again.
     async fn wait(&mut self, retry_after: Option<Duration>, upstream: &Upstream) {
         let jitter = rand::rng().random_range(0.5..1.0);
         let pause = tokio::time::sleep(self.next(retry_after, jitter));
@@ -280,7 +285,7 @@ impl Pause {
             while !upstream.any_healthy() {
                 tokio::time::sleep(HEALTH_LOOK).await;
             }
-            // Not all reflectors at once.
+            // The delay keeps reflectors from asking all at once.
             tokio::time::sleep(RECOVERED.mul_f64(jitter)).await;
         };
         tokio::select! {
@@ -289,7 +294,8 @@ impl Pause {
         }
     }
 
-    /// Never shorter than upstream asked for; the jitter is added to that.
+    /// Returns the next pause. It is never shorter than upstream asked for; the
+    /// own pause with its jitter is added to that.
     fn next(&mut self, retry_after: Option<Duration>, jitter: f64) -> Duration {
         let (first, longest) = BACKOFF;
         let doubled = first.saturating_mul(1 << self.failures.min(10));

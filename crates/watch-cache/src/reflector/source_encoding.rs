@@ -1,9 +1,9 @@
-//! In which encoding a resource is read.
+//! The encoding in which a resource is read.
 //!
-//! Built-in kinds come as protobuf: half the bytes, and half the CPU upstream.
-//! Two groups are stored as JSON by their API servers, which can tell an empty
-//! list from none there; protobuf cannot, and so their JSON could not be made
-//! from it.
+//! Built-in kinds are read as protobuf, which takes half the bytes, and half
+//! the CPU upstream. The API servers of two groups store JSON, in which an
+//! empty list differs from a missing one. Protobuf does not show that
+//! difference, so that their JSON could not be made from it.
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -17,7 +17,7 @@ const EITHER: &str = "application/vnd.kubernetes.protobuf, application/json";
 
 const STORED_AS_JSON: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
 
-/// The Accept header for objects of a resource.
+/// Returns the Accept header for objects of a resource.
 pub(super) fn accept(gvr: &GroupVersionResource, json_only: bool) -> &'static str {
     let api_version = gvr.group_version().to_string();
     let builtin = || {
@@ -31,7 +31,7 @@ pub(super) fn accept(gvr: &GroupVersionResource, json_only: bool) -> &'static st
     }
 }
 
-/// What an answer came in.
+/// Returns the encoding of an answer.
 pub(super) fn encoding(headers: &HeaderMap) -> Encoding {
     let content_type = headers.get(CONTENT_TYPE).map(|v| v.as_bytes());
     match content_type {

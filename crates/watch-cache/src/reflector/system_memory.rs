@@ -1,24 +1,25 @@
-//! How much memory this process has: that of its container, or the machine's.
+//! The memory that this process has: its container's limit, or the machine's
+//! memory.
 
 use std::path::{Path, PathBuf};
 
-/// The share of it that the cache may hold where the configuration says nothing.
-/// A list that replaces a large resource is in memory beside it for a moment,
-/// so that 40 % may become 80; the rest is for connections, answers on their way
-/// and what an allocator keeps.
+/// The share of the memory that the cache may hold if the configuration names
+/// no limit. A list that replaces a large resource is in memory beside it for a
+/// moment, so that 40 % may become 80 %. The rest is for connections, answers
+/// on their way, and memory that the allocator keeps.
 const SHARE: (u64, u64) = (2, 5);
 
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// The limit where the configuration names none; `None` where nothing says how
-/// much memory there is.
+/// Returns the limit if the configuration names none. `None` if the amount of
+/// memory is unknown.
 pub(super) fn default_memory_limit() -> Option<usize> {
     let memory = memory(|path| std::fs::read_to_string(path).ok())?;
     let (part, whole) = SHARE;
     usize::try_from(memory.checked_div(whole)?.saturating_mul(part)).ok()
 }
 
-/// Bytes, by the least of what the files say.
+/// Returns the memory in bytes: the least value that the files tell.
 fn memory(read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
     let limits = groups.lines().filter_map(|line| {
@@ -37,8 +38,8 @@ fn memory(read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     limits.chain(total(&read)).min()
 }
 
-/// The least limit of a group and those it is in. Inside a container the path may
-/// not exist, but its root is the container's group.
+/// Returns the least limit of a group and its parent groups. Inside a container
+/// the path may not exist, but its root is the container's group.
 fn least(
     root: &Path,
     path: &str,
@@ -50,12 +51,12 @@ fn least(
         .ancestors()
         .take_while(|group| group.starts_with(root));
     within
-        // "max" is no number.
+        // A group without a limit has "max", which is not a number.
         .filter_map(|group| read(&group.join(file))?.trim().parse().ok())
         .min()
 }
 
-/// The machine's memory.
+/// Returns the machine's memory.
 fn total(read: &impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let text = read(Path::new("/proc/meminfo"))?;
     let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
@@ -111,7 +112,7 @@ mod tests {
                 ],
                 Some(300),
             ),
-            // Version 1 says "none" by a number beyond all memory.
+            // Version 1 shows no limit as a number beyond all memory.
             (
                 vec![
                     v1,

@@ -1,4 +1,4 @@
-//! The main watch: opening it, and applying what it brings.
+//! The main watch: opens it and applies its events.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -18,30 +18,32 @@ use super::watch_list::{Opened, lifetime};
 use super::{freshness_probe, list, source_encoding};
 use crate::store::{MalformedObject, Presentation, Store, StoredObject};
 
-/// A watch that ends this long before its time was ended by something.
+/// A watch that ends this long before its time was ended for a reason.
 const EARLY: Duration = Duration::from_secs(30);
 
-/// A watch that says nothing for this long has lost its connection without
-/// notice: bookmarks come each minute. Where a server sends none, asking again
-/// costs a request.
+/// A watch that is silent for this long has lost its connection without notice:
+/// bookmarks come each minute. If a server sends none, asking again costs one
+/// request.
 const SILENCE: Duration = Duration::from_secs(150);
 
-/// Why a watch ended.
+/// The reason why a watch ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum UpstreamWatchEnd {
     TimeUp,
-    /// Before its time, or the resource is now defined otherwise.
+    /// The watch ended before its time, or the resource's definition has
+    /// changed.
     Early,
     Expired,
     Refused,
-    /// 401 or 403. So it is for a moment while an API server starts, too: RBAC
-    /// comes later than its first answers.
+    /// 401 or 403. These also come for a moment while an API server starts: it
+    /// answers before RBAC is ready.
     Forbidden,
-    /// There is another upstream.
+    /// Upstream was replaced by another.
     Replaced,
-    /// Upstream sent what cannot be cached: a fresh list decides.
+    /// Upstream sent an object that cannot be cached. A new list decides.
     Unusable,
-    /// Upstream may have said when it wants to be asked again.
+    /// The watch failed. Upstream may have said when it wants to be asked
+    /// again.
     Failed(Option<Duration>),
 }
 
@@ -99,7 +101,7 @@ pub(super) async fn watch(
             )
         },
     };
-    // A definition that changed while nobody watched ended no watch of ours.
+    // A definition that changed while no watch was open has ended no watch.
     if !matches!(defined, DefinitionState::Elsewhere) {
         let now = custom_resource_definition::read(upstream, &entry.gvr).await;
         if defined.is_voided_by(&now) {
@@ -109,8 +111,8 @@ pub(super) async fn watch(
     follow(entry, opened).await
 }
 
-/// Another API server, or another release of it, may deprecate what the last
-/// one did not.
+/// Updates the store's warnings. Another API server, or another release, may
+/// deprecate other resources.
 fn warn(store: &Store, warnings: Vec<HeaderValue>) {
     let shown = store.presentation();
     if shown.warnings != warnings {
@@ -123,8 +125,8 @@ fn warn(store: &Store, warnings: Vec<HeaderValue>) {
 
 /// Applies the events of a watch until it ends.
 ///
-/// The store is taken from the entry for each event and given back: whoever
-/// else holds it then is a reader ([`Entry::is_read`]).
+/// The store is taken from the entry for each event and given back, so that any
+/// other holder of the store is a reader ([`Entry::is_read`]).
 pub(super) async fn follow<B>(entry: &Entry, opened: Opened<B>) -> UpstreamWatchEnd
 where
     B: Body<Data = Bytes, Error: Display> + Unpin,
@@ -167,7 +169,7 @@ where
                 entry.heard(version, true, Instant::now());
             }
             Frame::Bookmark(object) => {
-                // Where the question for one had no answer.
+                // The first question for a bookmark may have had no answer.
                 if store.resource.bookmark.get().is_none()
                     && let Some(template) = BookmarkTemplate::learn(&object)
                 {
@@ -183,7 +185,8 @@ where
     }
 }
 
-/// A watch may also end by being dropped, when there is another upstream.
+/// Notes the end of a watch when dropped. The watch may end by being dropped,
+/// too, when upstream was replaced.
 struct Interrupted<'e>(&'e Entry);
 
 impl Drop for Interrupted<'_> {
@@ -210,7 +213,7 @@ fn ended_by(status: &[u8], entry: &Entry) -> UpstreamWatchEnd {
     UpstreamWatchEnd::Failed(None)
 }
 
-/// Whether objects may look different now without a new version: the API
+/// Tells whether objects may look different now without a new version: the API
 /// server ends the watches of a custom resource when its definition changes.
 pub(super) fn means_another_definition(entry: &Entry, end: &UpstreamWatchEnd) -> bool {
     *end == UpstreamWatchEnd::Early
@@ -263,8 +266,8 @@ mod tests {
         StreamBody::new(Box::pin(chunks))
     }
 
-    /// A connection lost without a word, as behind a firewall, left the cache
-    /// as it was for good.
+    /// A connection may be lost without notice, behind a firewall for example.
+    /// The cache must not stay at its last state then.
     #[tokio::test(start_paused = true)]
     async fn a_silent_watch_is_given_up() {
         let (entry, store) = entry_and_store();
@@ -299,8 +302,8 @@ mod tests {
         }
     }
 
-    /// The first question for a bookmark is asked once, when an API server has
-    /// much to do; its failure kept watches with bookmarks out of the cache.
+    /// A bookmark is requested only once, when an API server may be busy. If
+    /// that fails, watches with bookmarks can still be served from the cache.
     #[tokio::test]
     async fn a_bookmark_is_learnt_from_the_watch_itself() {
         let (entry, store) = entry_and_store();

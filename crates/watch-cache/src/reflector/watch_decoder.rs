@@ -1,4 +1,4 @@
-//! Watch events out of a response body.
+//! Decodes watch events from a response body.
 
 use std::fmt::Display;
 
@@ -13,18 +13,19 @@ use serde_json::value::RawValue;
 
 use super::memory_pool::{MemoryExhausted, MemoryReservation};
 
-/// A frame holds one object. etcd refuses objects above 1.5 MiB by default;
-/// aggregated servers may store more. A longer frame ends the watch.
+/// The most bytes of a frame, which holds one object. etcd refuses objects
+/// above 1.5 MiB by default; aggregated servers may store more. A longer frame
+/// ends the watch.
 const MAX_FRAME_BYTES: usize = 64 << 20;
 
-/// Before each event in protobuf stands its length.
+/// The bytes of the length that precedes each event in protobuf.
 const LENGTH_BYTES: usize = 4;
 
-/// A bookmark is an empty object of its kind.
+/// The most bytes of a bookmark, which is an empty object of its kind.
 const MAX_BOOKMARK_BYTES: usize = 1 << 20;
 
-/// A frame up to this size is not counted against the memory limit: each watch
-/// may have one half-read, and few have more.
+/// A frame up to this size is not counted against the memory limit. Each watch
+/// may have a half-read frame of this size; few watches have larger ones.
 const UNCOUNTED_BYTES: usize = 64 << 10;
 
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +49,7 @@ pub(super) enum WatchDecodeError {
 pub(super) enum Frame {
     /// The whole object, and whether it is gone.
     Object { deleted: bool, object: Object },
-    /// Its object, as JSON.
+    /// The bookmark's object, as JSON.
     Bookmark(Bytes),
     /// A Status, as JSON.
     Error(Bytes),
@@ -62,8 +63,9 @@ pub(super) struct Object {
 }
 
 impl Object {
-    /// As it stands in a list, in memory of its own: a slice would keep
-    /// whatever else was read with it. `None` if the bytes are no such object.
+    /// Returns the object as it stands in a list, in its own memory: a slice
+    /// would keep the other bytes that were read with it. `None` if the bytes
+    /// are not an object of the envelope's kind.
     pub(super) fn item(&self, envelope: &representation::Envelope) -> Option<Bytes> {
         if self.encoding == Encoding::Protobuf {
             let answer = Answer::parse(&self.bytes)?;
@@ -73,13 +75,14 @@ impl Object {
         }
         let item = envelope.fragment(&self.bytes)?;
         Some(match envelope.form {
-            // A copy already, but where the object is a list item as it came.
+            // The fragment is a copy already, unless the object was a list item
+            // as it came.
             Form::Struct if item.as_ptr() != self.bytes.as_ptr() => item,
             Form::Struct | Form::Map => Bytes::copy_from_slice(&item),
         })
     }
 
-    /// The whole object as JSON.
+    /// Returns the whole object as JSON.
     pub(super) fn json(&self) -> Option<Bytes> {
         if self.encoding == Encoding::Json {
             return Some(self.bytes.clone());
@@ -96,10 +99,11 @@ pub(super) struct WatchDecoder<B> {
     body: B,
     encoding: Encoding,
     buffer: BytesMut,
-    /// How much of `buffer` is known to hold no newline.
+    /// The length of the start of `buffer` that is known to hold no newline.
     scanned: usize,
-    /// Bytes of a frame, and who counts them.
+    /// The most bytes of a frame.
     most: usize,
+    /// Counts the bytes of a half-read frame. `None` if they are not counted.
     reading: Option<MemoryReservation>,
 }
 
@@ -126,7 +130,8 @@ where
         }
     }
 
-    /// One whose events are small: they are not counted.
+    /// Makes a decoder for small events, which are not counted against the
+    /// memory limit.
     pub(super) fn of_bookmarks(body: B, encoding: Encoding) -> Self {
         Self {
             body,
@@ -138,14 +143,15 @@ where
         }
     }
 
-    /// The initial events are in a store now: what follows replaces none.
+    /// Notes that the initial events are in a store now: the frames that follow
+    /// replace nothing.
     pub(super) fn go_on_as_watch(&mut self) {
         if let Some(reading) = &mut self.reading {
             reading.replace_nothing();
         }
     }
 
-    /// The next event; `None` at the stream's orderly end. Cancel-safe.
+    /// Returns the next event. `None` at the stream's orderly end. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<Option<Frame>, WatchDecodeError> {
         loop {
             let whole = match self.encoding {
@@ -164,7 +170,7 @@ where
             }
             match self.body.frame().await {
                 None if self.buffer.is_empty() => return Ok(None),
-                // The last line may lack its end.
+                // The last line may lack its newline.
                 None if self.encoding == Encoding::Json => {
                     self.scanned = 0;
                     return decode(self.encoding, &self.buffer.split().freeze()).map(Some);
@@ -239,7 +245,7 @@ fn decode(encoding: Encoding, frame: &Bytes) -> Result<Frame, WatchDecodeError> 
     }
 }
 
-/// Type and object of a `meta.v1.WatchEvent`.
+/// Returns the type and the object of a `meta.v1.WatchEvent`.
 fn event(frame: &Bytes) -> Option<(&str, Bytes)> {
     let (mut kind, mut object) = (None, None);
     for field in Fields::new(frame) {
@@ -312,7 +318,7 @@ mod tests {
         }
     }
 
-    /// A body in these chunks.
+    /// Returns a body of these chunks.
     fn chunked(chunks: Vec<Vec<u8>>) -> impl Body<Data = Bytes, Error = std::io::Error> + Unpin {
         let chunks = chunks
             .into_iter()
@@ -348,7 +354,7 @@ mod tests {
             assert_eq!(json, kubernetes_wire::api::Status::unauthorized().to_json());
             assert!(frames.next().await.unwrap().is_none());
         }
-        // Cut off, and with a length of its own.
+        // One stream is cut off, and one has a length that is too large.
         let mut frames = WatchDecoder::new(
             chunked(vec![stream[..9].to_vec()]),
             Encoding::Protobuf,
@@ -401,7 +407,7 @@ mod tests {
         assert!(frames.buffer.len() <= MAX_FRAME_BYTES + LENGTH_BYTES + (1 << 20));
     }
 
-    /// One long event on each of many watches was no memory that anybody counted.
+    /// A long event on each of many watches takes memory that must be counted.
     #[tokio::test(start_paused = true)]
     async fn a_frame_that_is_not_whole_counts_against_the_limit() {
         let memory = MemoryPool::unlimited();

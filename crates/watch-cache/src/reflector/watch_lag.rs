@@ -1,9 +1,10 @@
-//! How late the main watch is: what a proof of freshness by a probe is worth.
+//! Measures how late the main watch is, and so the worth of a proof of
+//! freshness by a probe.
 //!
-//! A probe tells a version that upstream had reached. Events up to it may still
-//! be on their way on the main watch; whoever waits for the settling time
-//! promises that they are not. Each event that comes says whether the promise
-//! was kept.
+//! A probe tells a version that upstream had reached. Events up to that version
+//! may still be on their way on the main watch. A caller that waits for the
+//! settling time relies on the promise that they are not. Each event tells
+//! whether the promise was kept.
 //!
 //! ```text
 //! probe answered ── settling ──▶ promised ──▶ events up to its version: broken
@@ -13,25 +14,30 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Events were up to 27 ms late in measurements under load.
+/// The shortest settling time. Events were up to 27 ms late in measurements
+/// under load.
 const SETTLE: Duration = Duration::from_millis(30);
 
-/// A resource that needs longer is better read upstream.
+/// The longest settling time. A resource that needs longer is better read
+/// upstream.
 const MAX_SETTLE: Duration = Duration::from_millis(250);
 
-/// What was observed counts for so long; half of it after that.
+/// An observed delay counts in full for this time, and half after it.
 const OBSERVED: Duration = Duration::from_secs(600);
 
-/// Probes that events may still be late for. There is one at a time, of some
-/// milliseconds each; at the bound the oldest is believed to be kept.
+/// The most probes for which events may still be late. Probes are made one at a
+/// time, and each takes some milliseconds. At the bound the oldest probe is
+/// dropped, and its promise counts as kept.
 const MAX_PROBES: usize = 256;
 
-/// How long a resource that broke its promise promises nothing: doubled each
-/// time, up to the longest, and short again after a day without.
+/// The time for which a resource that broke its promise gives no promises. It
+/// doubles each time, up to the longest, and is short again after a day without
+/// a broken promise.
 const SUSPENDED: Duration = Duration::from_secs(600);
 const LONGEST_SUSPENDED: Duration = Duration::from_secs(24 * 3600);
 
-/// Late events that nobody has asked for; further ones are not counted.
+/// The most late events that are kept for metrics. Further ones are not
+/// counted.
 const MAX_UNREAD: usize = 4096;
 
 #[derive(Clone, Copy, Debug)]
@@ -41,33 +47,33 @@ struct Probe {
     promised: bool,
 }
 
-/// An event that came after a probe that had proven its version.
+/// An event that came after a probe had proven its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateEvent {
     pub by: Duration,
-    /// Somebody had been told that it would not come any more.
+    /// A caller had been told that the event would not come any more.
     pub broken: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct WatchLag {
-    /// Answered in this order, of versions that do not go back.
+    /// Probes in the order of their answers. Their versions never decrease.
     probes: VecDeque<Probe>,
     observed: Option<(Duration, Instant)>,
-    /// When the last suspension began, and how long it lasts.
+    /// The start and the duration of the last suspension.
     suspended: Option<(Instant, Duration)>,
-    /// Of interest to metrics, which ask for them now and then.
+    /// Late events that metrics have not read yet.
     late: Vec<LateEvent>,
 }
 
 impl WatchLag {
-    /// How long to wait after a probe before its version is promised.
+    /// Returns the time to wait after a probe before its version is promised.
     pub(super) fn settle(&self, now: Instant) -> Duration {
         let twice = match self.observed {
             Some((late, at)) if now.saturating_duration_since(at) <= OBSERVED => {
                 late.saturating_mul(2)
             }
-            // Only half of it counts by now, and twice that is all of it.
+            // The delay counts half by now, and twice the half is the delay.
             Some((late, _)) => late,
             None => Duration::ZERO,
         };
@@ -85,14 +91,15 @@ impl WatchLag {
         });
     }
 
-    /// Everything up to this version is said to have come.
+    /// Notes the promise that all events up to this version have come.
     pub(super) fn promise(&mut self, version: u64) {
         for probe in &mut self.probes {
             probe.promised |= probe.version <= version;
         }
     }
 
-    /// The main watch brought an event of this version.
+    /// Notes an event of this version from the main watch. Returns how late the
+    /// event is, if it is late.
     pub(super) fn event(&mut self, version: u64, now: Instant) -> Option<LateEvent> {
         let late = self.probes.iter().filter(|p| p.version >= version);
         let first = late.clone().map(|p| p.answered).min();
@@ -116,18 +123,20 @@ impl WatchLag {
         Some(late)
     }
 
-    /// What was late since the last call.
+    /// Returns the late events since the last call.
     pub(super) fn take(&mut self) -> Vec<LateEvent> {
         std::mem::take(&mut self.late)
     }
 
-    /// The main watch is at this version: nothing up to it can be late.
+    /// Notes that the main watch has reached this version: no later event is at
+    /// or below it.
     pub(super) fn reached(&mut self, version: u64) {
         self.probes.retain(|p| p.version > version);
     }
 
     fn suspend(&mut self, now: Instant) {
-        // Probes of the time before break their promises together.
+        // Probes before this moment would break their promises for the same
+        // reason.
         self.probes.clear();
         let pause = match self.suspended {
             Some((since, pause))
@@ -158,10 +167,10 @@ mod tests {
         let now = Instant::now();
         let mut watch_lag = WatchLag::default();
         assert_eq!(watch_lag.settle(now), SETTLE);
-        // Nothing was asked.
+        // There was no probe.
         assert_eq!(watch_lag.event(5, now), None);
         watch_lag.answered(10, now);
-        // After what was asked about.
+        // The event is above the probe's version.
         assert_eq!(watch_lag.event(11, now + MS), None);
         watch_lag.answered(20, now);
         let late = |by: u32| {
@@ -174,7 +183,7 @@ mod tests {
         assert_eq!(watch_lag.settle(now), MS * 40);
         assert_eq!(watch_lag.event(20, now + MS * 10), late(10));
         assert_eq!(watch_lag.settle(now), MS * 40);
-        // All is there.
+        // The version was reached before.
         assert_eq!(watch_lag.event(20, now + MS * 900), None);
         watch_lag.answered(30, now);
         assert_eq!(watch_lag.event(30, now + MS * 999), late(999));
@@ -202,7 +211,7 @@ mod tests {
                     broken: true
                 }
             );
-            // Of the same cause.
+            // This event is late for the same reason.
             assert_eq!(watch_lag.event(12, now + MS * 50), None);
             now += MS * 50;
             assert!(watch_lag.is_suspended(now + SUSPENDED * pause - MS));

@@ -1,6 +1,6 @@
-//! A complete list as the beginning of a watch (WatchList, KEP-3157): every
-//! object as an event, then a bookmark that says so, and the same stream goes
-//! on as the watch.
+//! A complete list as the beginning of a watch (WatchList, KEP-3157). Every
+//! object comes as an event, then a bookmark marks their end, and the same
+//! stream goes on as the watch.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -23,37 +23,39 @@ use super::source_encoding;
 use super::watch_decoder::{Frame, Object, WatchDecodeError, WatchDecoder};
 use crate::store::{FieldTable, ObjectKey, StoredObject};
 
-/// A watch is renewed after 5 to 10 minutes, as client-go does.
+/// The duration of a watch, 5 to 10 minutes as in client-go.
 const WATCH_SECONDS: std::ops::Range<u64> = 300..600;
 
-/// Between two of the initial events, or before their end. A server that knows
-/// nothing of initial events sends what it has and then waits for changes: it
-/// looks just like one that has fallen silent.
+/// The longest silence between two initial events, or before their end. A
+/// server that does not know initial events sends its objects and then waits
+/// for changes, which looks the same as a server that has fallen silent.
 const INITIAL_SILENCE: Duration = Duration::from_secs(20);
 
-/// How much longer than a watch was asked to last its initial events may take.
-/// A server that keeps to the time has ended the watch by then.
+/// The time that initial events may take beyond the duration that the watch was
+/// asked to last. A server that keeps to that duration has ended the watch by
+/// then.
 const OVERTIME: Duration = Duration::from_secs(30);
 
-/// Marks the bookmark that ends the initial events.
+/// The annotation on the bookmark that ends the initial events.
 const END: &str = "k8s.io/initial-events-end";
 
 /// A watch that upstream has opened.
 pub(super) struct Opened<B = BodyStream> {
     pub(super) frames: WatchDecoder<B>,
     pub(super) at: tokio::time::Instant,
-    /// When upstream will end it, from then on.
+    /// The time after `at` when upstream will end the watch.
     pub(super) lasts: Duration,
     /// The `Warning` headers of the answer.
     pub(super) warnings: Vec<HeaderValue>,
 }
 
-/// How long the next watch shall last.
+/// Returns the duration of the next watch.
 pub(super) fn lifetime() -> Duration {
     Duration::from_secs(rand::rng().random_range(WATCH_SECONDS))
 }
 
-/// Asks for everything as a stream. `None` where upstream does not know that.
+/// Asks for everything as a stream. `None` if upstream does not know initial
+/// events.
 pub(super) async fn open(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
@@ -61,7 +63,7 @@ pub(super) async fn open(
     reading: MemoryReservation,
 ) -> Result<Option<Opened>, ListError> {
     let lasts = lifetime();
-    // No resourceVersion: the most recent state.
+    // No resourceVersion asks for the most recent state.
     let path = format!(
         "{}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
          &allowWatchBookmarks=true&timeoutSeconds={}",
@@ -78,24 +80,24 @@ pub(super) async fn open(
             lasts,
             warnings,
         })),
-        // The options are not understood, or not allowed together.
+        // The options are not understood, or may not be combined.
         StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Ok(None),
         _ => Err(answer_error(response).await),
     }
 }
 
-/// What the initial events told.
+/// The result of the initial events.
 pub(super) struct Initial {
     pub(super) objects: Vec<StoredObject>,
     pub(super) resource_version: u64,
-    /// With all but the list's kind, which no event shows.
+    /// The envelope without the list's kind, which no event shows.
     pub(super) envelope: Envelope,
     pub(super) bookmark: Option<BookmarkTemplate>,
 }
 
-/// Reads the initial events to their end, as far as there is room and within the
-/// time that the watch was asked to last: a server may send without end what
-/// replaces what it sent before.
+/// Reads the initial events to their end, within the memory available and
+/// within the duration that the watch was asked to last. The time limit is
+/// needed because a server may endlessly replace objects that it sent before.
 pub(super) async fn initial_events<B>(
     stream: &mut Opened<B>,
     gvr: &GroupVersionResource,
@@ -125,8 +127,9 @@ where
 {
     let mut progress = ListProgress::new(gvr, Instant::now());
     let mut envelope = None;
-    // In key order, as a list has them. A server whose cache was behind sends
-    // the changes it catches up with before the end, deletions too.
+    // The objects are in key order, as in a list. A server whose cache was
+    // behind sends the changes it catches up with before the end, including
+    // deletions.
     let mut objects: BTreeMap<ObjectKey, StoredObject> = BTreeMap::new();
     loop {
         let frame = tokio::time::timeout(INITIAL_SILENCE, frames.next())
@@ -196,7 +199,7 @@ fn type_of_object(object: &Object) -> Result<Envelope, ListError> {
     }
 }
 
-/// Form, kind and apiVersion of a whole object.
+/// Returns form, kind and apiVersion of a whole object.
 fn type_of(object: &[u8]) -> Result<Envelope, ListError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -209,7 +212,7 @@ fn type_of(object: &[u8]) -> Result<Envelope, ListError> {
     Ok(Envelope::new(form, &found.api_version, &found.kind, ""))
 }
 
-/// The version of a bookmark that ends the initial events.
+/// Returns the version of a bookmark if it ends the initial events.
 fn end_version(bookmark: &[u8]) -> Result<Option<u64>, ListError> {
     #[derive(Deserialize)]
     struct Bookmark {

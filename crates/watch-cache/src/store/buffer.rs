@@ -1,17 +1,18 @@
 //! Bytes that several objects share.
 //!
 //! Once a leaf's items are joined for lists, a second copy of each would be
-//! waste: the objects' own bytes become slices of the joined ones. A slice
-//! keeps all of its buffer in memory, so that two rules hold: an object that
-//! leaves the current state takes its bytes with it; when it leaves less than
-//! half of the buffer in use, the rest moves out too.
+//! waste: the objects' own bytes become slices of the joined items. A slice
+//! keeps all of its buffer in memory. Two rules limit that: an object that
+//! leaves the current state copies its bytes out of the buffer; when less than
+//! half of the buffer is then in use, the rest moves out too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::ObjectKey;
 
-/// What leaves hold beside their objects, over all states of one store.
+/// The bytes that leaves hold beside their objects, over all states of one
+/// store.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// Bytes that can be made again.
@@ -20,22 +21,22 @@ pub(super) struct Tally {
     pub(super) stale: AtomicUsize,
 }
 
-/// The joined items of a leaf, as the objects in them know it.
+/// The joined items of a leaf, as seen from the objects in them.
 #[derive(Debug)]
 pub(super) struct Buffer {
     /// Keys of the first and the last object that were joined.
     pub(super) first: ObjectKey,
     pub(super) last: ObjectKey,
     length: usize,
-    /// Of these, the bytes that can be made again.
+    /// The bytes of `length` that can be made again.
     derived: usize,
     live: AtomicUsize,
     tally: Arc<Tally>,
 }
 
 impl Buffer {
-    /// `length` is that of all items, of which `derived` can be made again;
-    /// they are about to move in.
+    /// Makes a buffer for items that are about to move in. `length` is that of
+    /// all items, of which `derived` bytes can be made again.
     pub(super) fn new(
         first: ObjectKey,
         last: ObjectKey,
@@ -54,13 +55,13 @@ impl Buffer {
         })
     }
 
-    /// An object of this length moved out.
+    /// Notes that an object of this length moved out.
     pub(super) fn release(&self, length: usize) {
         self.live.fetch_sub(length, Ordering::Relaxed);
         self.tally.stale.fetch_add(length, Ordering::Relaxed);
     }
 
-    /// Bytes of the objects that are in it.
+    /// Returns the bytes of the objects that are in the buffer.
     #[cfg(test)]
     pub(super) fn live(&self) -> usize {
         self.live.load(Ordering::Relaxed)

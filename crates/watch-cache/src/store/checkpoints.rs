@@ -1,54 +1,56 @@
-//! Earlier states of the log's time, from which any other is a short way.
+//! Earlier states within the log's reach, from which any other state is made
+//! with few events.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Snapshot;
 
-/// A state is kept each so many events: rolling half as many forward or back
-/// takes a fraction of a millisecond.
+/// The number of events between two checkpoints. Rolling half as many forward
+/// or back takes a fraction of a millisecond.
 const EVENTS: usize = 128;
 
-/// What the checkpoints of a store may hold on to. The objects are the log's;
-/// this is for leaves and nodes, of which events leave sets behind. At the
-/// bound the oldest checkpoint goes: the way to a version before it is longer,
-/// some tens of milliseconds if 10,000 events changed most of 150,000 objects.
+/// The most bytes that the checkpoints of a store may hold on to. The log holds
+/// the objects; this bound is for leaves and nodes, of which every event makes
+/// new ones. At the bound the oldest checkpoint is dropped. A state before it
+/// then takes longer to make: some tens of milliseconds if 10,000 events
+/// changed most of 150,000 objects.
 const BYTES: usize = 8 << 20;
 
-/// A leaf of pointers and the nodes above it.
+/// Bytes of a leaf of pointers and the nodes above it.
 const BYTES_PER_LEAF: usize = 1200;
 
-/// States made for readers and kept: one page after another asks for the same
-/// version.
+/// The number of states made for readers that are kept. Requests for one page
+/// after another ask for the same version.
 const MADE: usize = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
-    /// Oldest first.
+    /// The checkpoints, oldest first.
     taken: VecDeque<Checkpoint>,
     /// Bytes that nothing else holds, roughly.
     bytes: usize,
-    /// Events since the last one was taken.
+    /// Events since the last checkpoint.
     since: usize,
-    /// Latest first.
+    /// States made for readers, latest first.
     made: VecDeque<Arc<Snapshot>>,
 }
 
 #[derive(Debug)]
 struct Checkpoint {
     snapshot: Arc<Snapshot>,
-    /// What of it is not the next one's, roughly.
+    /// Bytes that the next checkpoint does not share, roughly.
     bytes: usize,
 }
 
 impl Checkpoints {
-    /// `events` led to the current state.
+    /// Notes that `events` events led to the current state.
     pub(super) fn pass(&mut self, events: usize, current: &Arc<Snapshot>) {
         self.since = self.since.saturating_add(events);
         if self.since < EVENTS {
             return;
         }
-        // Each event replaces one leaf, perhaps one that is replaced already.
+        // Each event replaces one leaf, which may have been replaced already.
         let leaves = current.objects.leaf_count().min(self.since);
         let bytes = leaves.saturating_mul(BYTES_PER_LEAF);
         self.since = 0;
@@ -68,7 +70,7 @@ impl Checkpoints {
         }
     }
 
-    /// Versions below the log's floor are not made any more.
+    /// Drops the states below the log's floor.
     pub(super) fn forget_below(&mut self, floor: u64) {
         let old = |c: &Checkpoint| c.snapshot.resource_version < floor;
         while self.taken.front().is_some_and(old) {
@@ -77,7 +79,8 @@ impl Checkpoints {
         self.made.retain(|s| s.resource_version >= floor);
     }
 
-    /// The nearest states at or below and at or above a version.
+    /// Returns the nearest checkpoints: one below the version, and one at or
+    /// above it.
     pub(super) fn around(&self, version: u64) -> impl Iterator<Item = Arc<Snapshot>> + use<> {
         let above = self
             .taken

@@ -1,4 +1,4 @@
-//! States of earlier versions: which there are, and how others are made.
+//! States of earlier versions: those that are kept, and those made from them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,20 +10,21 @@ use super::retained_snapshots::{RETAINED_BYTES, RetainedSnapshots};
 use super::tree_leaf::Lineage;
 use super::{Change, Event, Snapshot, Store};
 
-/// What a store knows of states that are not current any more. Locked after
-/// the log where both are.
+/// The states that a store knows besides the current one. Code that locks the
+/// log, too, locks the log first.
 #[derive(Debug, Default)]
 pub(super) struct EarlierSnapshots {
     epoch: u64,
-    /// Objects of one version looked different below this version, which
-    /// events do not tell: states of that time are not made.
+    /// Below this version, objects looked different although they had the same
+    /// resourceVersion. Events do not tell that, so that states below it are
+    /// not made.
     looks_since: u64,
     checkpoints: Checkpoints,
     retained: RetainedSnapshots,
 }
 
 impl EarlierSnapshots {
-    /// Another history begins.
+    /// Begins another history.
     pub(super) fn reset(&mut self) {
         *self = Self {
             epoch: self.epoch.wrapping_add(1),
@@ -35,22 +36,22 @@ impl EarlierSnapshots {
         self.epoch
     }
 
-    /// From `version` on, objects that have not changed look different.
+    /// Notes that from `version` on, unchanged objects look different.
     pub(super) fn change_looks(&mut self, version: u64) {
         self.looks_since = version;
     }
 
-    /// `events` led to the current state.
+    /// Notes that `events` events led to the current state.
     pub(super) fn pass(&mut self, events: usize, current: &Arc<Snapshot>) {
         self.checkpoints.pass(events, current);
     }
 
-    /// States below the log's floor are not made any more.
+    /// Drops the states below the log's floor.
     fn forget_below(&mut self, floor: u64) {
         self.checkpoints.forget_below(floor.max(self.looks_since));
     }
 
-    /// Drops what is too old or too much.
+    /// Drops states that are too old or beyond the bytes allowed.
     pub(super) fn expire(&mut self, now: Instant, floor: u64, evicted: u64) {
         self.forget_below(floor);
         if !self.retained.is_empty() {
@@ -59,14 +60,14 @@ impl EarlierSnapshots {
     }
 }
 
-/// What a store holds on to, in bytes, roughly.
+/// The bytes that a store holds on to, roughly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// The current state, with what of shared buffers is not used any more.
+    /// The current state, including the unused part of shared buffers.
     pub objects: usize,
     /// Events, objects that are not current, and checkpoints.
     pub history: usize,
-    /// What is made of leaves and can be made again.
+    /// Values that are made of leaves and can be made again.
     pub derived: usize,
     /// Objects that only retained states hold.
     pub retained: usize,
@@ -75,7 +76,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// All of it, in bytes.
+    /// Returns the sum in bytes.
     pub fn total(&self) -> usize {
         self.objects
             .saturating_add(self.history)
@@ -85,10 +86,10 @@ impl Memory {
 }
 
 impl Store {
-    /// The state at exactly this version. `None` if it is above the current
-    /// one, or nobody can tell any more: the history does not reach back so
-    /// far, the version lies inside a resync, or a resync since then found
-    /// objects that look different at their old version.
+    /// Returns the state at exactly this version. `None` if the version is
+    /// above the current one, or the state cannot be known any more: the
+    /// history does not reach back so far, the version lies inside a resync, or
+    /// a later resync found objects that look different at their old version.
     pub fn snapshot_at(&self, version: u64) -> Option<Arc<Snapshot>> {
         let current = self.snapshot();
         if current.resource_version == version {
@@ -104,7 +105,8 @@ impl Store {
         };
         let (base, to, events) = {
             let log = self.log.read();
-            // Read again: with the log locked it is of the log's past.
+            // The snapshot is read again: with the log locked, the log reaches
+            // at least as far as the snapshot.
             let current = self.snapshot();
             if version > current.resource_version {
                 return None;
@@ -118,7 +120,7 @@ impl Store {
                     } else {
                         (to, base.cursor)
                     };
-                    // A checkpoint may be older than the log by now.
+                    // The checkpoint may be older than the log by now.
                     log.has(first).then_some((base, first, last))
                 })
                 .min_by_key(|(_, first, last)| first.distance(*last))
@@ -148,9 +150,8 @@ impl Store {
     }
 
     /// Keeps a state answerable by [`snapshot_at`](Self::snapshot_at) for
-    /// `RETENTION`, within
-    /// `RETAINED_BYTES`: its version is about to be
-    /// handed out in a continue token.
+    /// `RETENTION`, within `RETAINED_BYTES`. The caller is about to hand out
+    /// its version in a continue token.
     pub fn retain(&self, snapshot: &Arc<Snapshot>, now: Instant) {
         let evicted = self.log.read().evicted();
         let mut earlier = self.earlier.lock();
@@ -181,17 +182,17 @@ impl Store {
         }
     }
 
-    /// Drops what is made of leaves and can be made again, for when memory is
-    /// short.
+    /// Drops the values that are made of leaves and can be made again, for when
+    /// memory is short.
     pub(crate) fn shed_derived(&self) {
         for leaf in self.snapshot().objects.leaves() {
             leaf.shed();
         }
     }
 
-    /// Drops the oldest events until the history holds no more than `bytes`,
-    /// for when memory is short, but none recorded after `keep`. Watchers that
-    /// still needed them are closed.
+    /// Drops the oldest events until the history holds at most `bytes`, for
+    /// when memory is short. Events recorded at `keep` or later stay. Watchers
+    /// that still needed dropped events are closed.
     pub(crate) fn trim_history(&self, bytes: usize, keep: Instant) {
         let floor = {
             let mut log = self.log.write();
@@ -202,14 +203,14 @@ impl Store {
     }
 
     /// Drops the states that only continue tokens may still ask for, for when
-    /// memory is short: their lists go on upstream.
+    /// memory is short. Lists with such a token go on at upstream.
     pub(crate) fn drop_retained(&self) {
         self.earlier.lock().retained = RetainedSnapshots::default();
     }
 }
 
-/// What events, oldest first, did to the state, or what undoes them; and the
-/// bytes of the objects they removed from it.
+/// Returns the edits that `events`, oldest first, made to the state, or the
+/// edits that undo them, and the bytes of the objects that they removed.
 fn rolled(events: &[Arc<Event>], back: bool) -> (Vec<Edit>, u64) {
     let replaced = |e: &Arc<Event>| e.previous.as_ref().map_or(0, |o| o.size() as u64);
     let departed = events.iter().map(replaced).sum();
@@ -221,7 +222,7 @@ fn rolled(events: &[Arc<Event>], back: bool) -> (Vec<Edit>, u64) {
         Some(previous) => Edit::Put(previous.clone()),
         None => Edit::Remove(e.object.key.clone()),
     };
-    // The last edit of a key counts.
+    // Of several edits of one key, the last counts.
     let edits = if back {
         events.iter().rev().map(undone).collect()
     } else {

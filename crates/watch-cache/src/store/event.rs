@@ -9,8 +9,8 @@ use kubernetes_wire::representation::{Encoding, EventType};
 
 use super::StoredObject;
 
-/// What happened to the object as a whole. A watcher with a selector may see
-/// it differently: see `watch::transition`.
+/// The change of the object as a whole. A watcher with a selector may see
+/// another change: see `watch::transition`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Added,
@@ -18,7 +18,7 @@ pub enum Change {
     Deleted,
 }
 
-/// An entry of the log. Immutable, shared by all watchers.
+/// An entry of the log. It is immutable and shared by all watchers.
 #[derive(Debug)]
 pub struct Event {
     pub change: Change,
@@ -29,14 +29,14 @@ pub struct Event {
     /// The object before the change, `None` when it was added.
     pub previous: Option<Arc<StoredObject>>,
     pub recorded_at: Instant,
-    /// By encoding, then type.
+    /// The frames, by encoding and then by event type.
     frames: [[OnceLock<Option<Bytes>>; 3]; 2],
-    /// Where the log counts the bytes of frames; none before the event is in
-    /// one.
+    /// The counter to which the log adds the bytes of frames. It is unset until
+    /// the event is in a log.
     counted: OnceLock<Arc<AtomicUsize>>,
 }
 
-/// An event and its places in the log and its topics, without objects.
+/// Bytes of an event and its places in the log and its topics, without objects.
 const OVERHEAD: usize = 250;
 
 impl Event {
@@ -58,14 +58,16 @@ impl Event {
         }
     }
 
-    /// From here on frames are counted there, as long as the event lives.
+    /// Counts the bytes of frames in `bytes` from now on, as long as the event
+    /// lives.
     pub(super) fn count_frames(&self, bytes: &Arc<AtomicUsize>) {
-        // It is in one log only.
+        // An event is in one log only.
         let _ = self.counted.set(bytes.clone());
     }
 
-    /// The frame that every watcher of an encoding gets who sees the event as
-    /// one of this type, made once; so is the failure to make it.
+    /// Returns the frame for every watcher of the encoding that sees the event
+    /// as `seen`. The frame is made once; a failure to make it is remembered,
+    /// too.
     pub fn frame(
         &self,
         encoding: Encoding,
@@ -96,9 +98,9 @@ impl Event {
         self.object.size().saturating_add(64)
     }
 
-    /// Bytes that are in memory for the history's sake, without frames: an
-    /// object is in the current state until a later event, whose `previous` it
-    /// is; what a deletion brought is in no state.
+    /// Returns the bytes that are in memory only for the history, without
+    /// frames. An object is in the current state until a later event, which has
+    /// it as `previous`. The object of a deletion event is in no state.
     pub(super) fn held(&self) -> usize {
         let previous = self.previous.as_ref().map_or(0, |o| o.size());
         let deleted = match self.change {

@@ -1,4 +1,4 @@
-//! Which objects a request selects.
+//! The selection of objects that a request makes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,12 +8,13 @@ use kubernetes_wire::api::{FieldSelector, LabelMatcher, LabelSelector, ShardKey,
 use super::fields::Selectable;
 use super::{Resource, Scope, StoredObject};
 
-/// More requirements on fields are put together by their fields, of which a
-/// resource has few, so that an object costs the same however many there are.
+/// More field requirements than this are grouped by field. A resource has few
+/// fields, so that the cost per object does not grow with the number of
+/// requirements.
 const FEW: usize = 8;
 
-/// Scope and selectors of one LIST or WATCH, checked against what the cache
-/// can decide.
+/// Scope and selectors of one LIST or WATCH. The constructor refuses what the
+/// cache cannot decide.
 #[derive(Clone, Debug)]
 pub struct Filter {
     pub scope: Scope,
@@ -22,19 +23,19 @@ pub struct Filter {
     shard: Option<ShardSelector>,
     labels: LabelMatcher,
     pub(super) fields: FieldSelector,
-    /// What each of the requirements on fields is about, in their order:
-    /// looked up once, not per object.
+    /// The field that each requirement is about, in the requirements' order. It
+    /// is looked up once, not per object.
     pub(super) selected: Vec<Selectable>,
-    /// The same requirements by field, where there are many.
+    /// The same requirements grouped by field, if there are many.
     many: Option<Arc<[Field]>>,
     pub(super) namespaced: bool,
 }
 
-/// What many requirements say of one field.
+/// The requirements on one field.
 #[derive(Debug)]
 struct Field {
     of: Selectable,
-    /// Two of them are met by no object.
+    /// The values that the field must equal. No object can equal two of them.
     equal: HashSet<String>,
     unequal: HashSet<String>,
 }
@@ -83,7 +84,7 @@ fn by_field(fields: &FieldSelector, selected: &[Selectable]) -> Option<Arc<[Fiel
     Some(by_field.into())
 }
 
-/// The selector names a field this cache does not hold.
+/// The selector names a field that this cache does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsupported {
     pub field: String,
@@ -118,7 +119,7 @@ impl Filter {
         })
     }
 
-    /// Selects of these objects those of a shard.
+    /// Narrows the filter to the objects of a shard.
     pub fn of_shard(self, shard: Option<ShardSelector>) -> Self {
         Self { shard, ..self }
     }

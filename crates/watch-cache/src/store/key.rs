@@ -4,9 +4,9 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-/// `namespace/name`, or `name` for cluster-scoped objects, ordered by the bytes
-/// of that joined text. This is etcd's order and so that of lists and continue
-/// tokens: `a-b/x` sorts before `a/x`.
+/// `namespace/name`, or `name` for cluster-scoped objects. Keys are ordered by
+/// the bytes of that joined text. This is the order of etcd, and therefore of
+/// lists and continue tokens: `a-b/x` sorts before `a/x`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey(Arc<str>);
 
@@ -23,7 +23,7 @@ impl ObjectKey {
         &self.0
     }
 
-    /// Empty for cluster-scoped objects.
+    /// Returns the namespace, which is empty for cluster-scoped objects.
     pub fn namespace(&self) -> &str {
         self.0
             .split_once('/')

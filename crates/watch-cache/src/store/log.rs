@@ -8,20 +8,22 @@ use std::time::{Duration, Instant};
 use super::topic::Topics;
 use super::{Event, Subscription, Topic};
 
-/// Events younger than this stay, as long as `HISTORY_BYTES` allows: a client
-/// may be away for as long and resume. kube-apiserver promises 75 s, its
+/// The age up to which events stay, as long as `HISTORY_BYTES` allows. A client
+/// may be away for as long and resume. kube-apiserver promises 75 s; its
 /// documentation speaks of 5 minutes.
 pub const HISTORY_AGE: Duration = Duration::from_secs(300);
 
-/// What one resource's history may hold on to. At the bound the oldest events
-/// go, and a watcher that still needed them is closed.
+/// The most bytes that one resource's history may hold on to. At the bound the
+/// oldest events are dropped, and a watcher that still needed them is closed.
 pub(crate) const HISTORY_BYTES: usize = 64 << 20;
 
-/// Events kept whatever their age, as in kube-apiserver's watch cache.
+/// The number of events that are kept at any age, as in kube-apiserver's watch
+/// cache.
 const HISTORY_MIN_EVENTS: usize = 100;
 
-/// Gaps remembered at most. At the bound history begins after the oldest one:
-/// whoever resyncs so often has little history worth keeping.
+/// The most gaps that are remembered. At the bound, history begins after the
+/// oldest gap: a resource with so many resyncs has little history worth
+/// keeping.
 const MAX_GAPS: usize = 32;
 
 /// A reader's place in the log.
@@ -29,12 +31,13 @@ const MAX_GAPS: usize = 32;
 pub struct Cursor {
     /// Sequence number of the next event.
     next: u64,
-    /// What the reader knew when it began, or of later gaps.
+    /// The reader knew everything up to this version when it began. Gaps that
+    /// the reader has passed since raise it.
     version: u64,
 }
 
 impl Cursor {
-    /// How many events lie between two places.
+    /// Returns the number of events between two places.
     pub(super) fn distance(self, other: Self) -> u64 {
         self.next.abs_diff(other.next)
     }
@@ -43,30 +46,32 @@ impl Cursor {
         self.next < other.next
     }
 
-    /// The same place, for a reader who knows everything up to `version`.
+    /// Returns the same place for a reader that knows everything up to
+    /// `version`.
     pub(super) fn knowing(self, version: u64) -> Self {
         Self { version, ..self }
     }
 }
 
-/// How far back a history reaches.
+/// The reach of a history into the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub events: usize,
     /// Watches can start at this version and above.
     pub oldest_version: u64,
-    /// When the oldest event was recorded.
+    /// The time at which the oldest event was recorded.
     pub oldest_at: Option<Instant>,
 }
 
-/// The log no longer has what the cursor, or the version, asks for.
+/// The log no longer has what a reader at the cursor or the version needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evicted {
     /// Watches can start at this version and above.
     pub oldest: u64,
-    /// The version lies within a resync: whoever was told of half of it cannot
-    /// go on with anybody, upstream neither. It counts events that this log
-    /// never had, and not the deletions that were told here.
+    /// The version lies within a resync. A client that was told only a part of
+    /// the resync cannot go on at upstream either: upstream's history has
+    /// events that this log never had, and lacks the deletions under the
+    /// versions that this log gave them.
     pub within_resync: bool,
 }
 
@@ -86,9 +91,10 @@ impl Evicted {
     }
 }
 
-/// A resync: what happened between two versions is known by its result alone.
-/// Who knows the state at a version in between, from a list of upstream, cannot
-/// be told what came after it: which deletions it has seen is unknown.
+/// A resync: of the changes between two versions only the result is known. A
+/// reader that knows the state at a version in between, from a list that
+/// upstream answered, cannot be told what came after: it is unknown which
+/// deletions the reader has already seen.
 #[derive(Debug)]
 struct Gap {
     /// The last version before the resync.
@@ -105,7 +111,7 @@ impl Gap {
     }
 }
 
-/// What a log keeps.
+/// The bounds of a log.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     age: Duration,
@@ -121,19 +127,19 @@ pub(super) struct Log {
     /// Sequence number of `events[0]`.
     first: u64,
     bytes: usize,
-    /// Bytes of the events' frames, which are made later.
+    /// Bytes of the events' frames. Frames are made after the events.
     frame_bytes: Arc<AtomicUsize>,
-    /// Bytes of the objects that events ever replaced or deleted.
+    /// Total bytes of the objects that events have ever replaced or deleted.
     departed: u64,
-    /// The same of the events that are not in the log any more.
+    /// The part of `departed` that belongs to events that have left the log.
     evicted: u64,
     /// Every event above this version is in the log.
     floor: u64,
-    /// In order, none that ends at or below the floor.
+    /// The gaps, oldest first. Each ends above the floor.
     gaps: VecDeque<Gap>,
-    /// The last gap that is no longer among them.
+    /// The gap that was last removed from `gaps`.
     forgotten: Option<Gap>,
-    /// Cursors before it are of another history.
+    /// Cursors below this sequence number belong to another history.
     began: u64,
     pub(super) topics: Arc<Topics>,
 }
@@ -166,9 +172,9 @@ impl Log {
         }
     }
 
-    /// Forgets everything: no cursor into the past survives.
+    /// Forgets everything: no earlier cursor stays valid.
     pub(super) fn reset(&mut self, floor: u64) {
-        // The extra step evicts cursors that stand at the end, too.
+        // The extra step invalidates cursors that stand at the end, too.
         self.first = self.next().saturating_add(1);
         self.began = self.first;
         self.events.clear();
@@ -181,7 +187,7 @@ impl Log {
         self.topics.touch_all();
     }
 
-    /// How far back it reaches.
+    /// Returns the reach of the history.
     pub(super) fn window(&self) -> Window {
         Window {
             events: self.events.len(),
@@ -190,12 +196,13 @@ impl Log {
         }
     }
 
-    /// Sequence number of the next event.
+    /// Returns the sequence number of the next event.
     fn next(&self) -> u64 {
         self.first.saturating_add(self.events.len() as u64)
     }
 
-    /// The place of who knows everything up to `version`, the newest.
+    /// Returns the place of a reader that knows everything up to `version`, the
+    /// newest.
     pub(super) fn end(&self, version: u64) -> Cursor {
         Cursor {
             next: self.next(),
@@ -211,7 +218,7 @@ impl Log {
         self.events.push_back(event);
     }
 
-    /// The events appended next are the result of a resync.
+    /// Notes that the events appended next are the result of a resync.
     pub(super) fn resync(&mut self, seen: u64, listed: u64) {
         if listed.saturating_sub(seen) < 2 {
             return;
@@ -221,7 +228,7 @@ impl Log {
             listed,
             first: self.next(),
         });
-        // Who waits for what this gap has swallowed is to be told.
+        // Subscribers that wait for an event inside this gap must learn of it.
         self.topics.touch_all();
         if self.gaps.len() > self.limits.gaps
             && let Some(oldest) = self.gaps.front()
@@ -236,7 +243,7 @@ impl Log {
         }
     }
 
-    /// Drops what is too old or too much.
+    /// Drops events that are too old or beyond the bytes allowed.
     pub(super) fn evict(&mut self, now: Instant) {
         while self.events.len() > 1 {
             let Some(oldest) = self.events.front() else {
@@ -251,8 +258,8 @@ impl Log {
         }
     }
 
-    /// Drops the oldest until no more than `bytes` are held, but none recorded
-    /// after `keep`.
+    /// Drops the oldest events until at most `bytes` are held. Events recorded
+    /// at `keep` or later stay.
     pub(super) fn trim(&mut self, bytes: usize, keep: Instant) {
         while self.bytes() > bytes && self.events.front().is_some_and(|e| e.recorded_at < keep) {
             self.forget_oldest();
@@ -276,8 +283,9 @@ impl Log {
         }
     }
 
-    /// Where a watch from `version` starts: its first event is the first above
-    /// that version. A version above all of the log starts at the end.
+    /// Returns the place where a watch from `version` starts: its first event
+    /// is the first above that version. A version above all of the log starts
+    /// at the end.
     pub(super) fn position(&self, version: u64) -> Result<Cursor, Evicted> {
         if version < self.floor {
             return Err(Evicted::before(self.floor));
@@ -294,7 +302,8 @@ impl Log {
         })
     }
 
-    /// Up to `limit` events from the cursor on, which moves past them.
+    /// Returns up to `limit` events from the cursor on, and moves the cursor
+    /// past them.
     pub(super) fn read(
         &self,
         cursor: &mut Cursor,
@@ -310,18 +319,20 @@ impl Log {
         Ok(read)
     }
 
-    /// The topic's events are known by number from now on, if they are not yet.
+    /// Subscribes to a topic. From now on the log keeps the sequence numbers of
+    /// the topic's events.
     pub(super) fn subscribe(&self, topic: Topic) -> Subscription {
         self.topics.join(topic, self.next())
     }
 
-    /// Whether every event from the cursor on is in the log.
+    /// Tells whether every event from the cursor on is in the log.
     pub(super) fn holds(&self, cursor: &Cursor) -> bool {
         cursor.next >= self.first && self.check(cursor).is_ok()
     }
 
-    /// Events of a topic from the cursor on, which moves past them: of about
-    /// `bytes` together, and at least one unless there are none.
+    /// Returns events of a topic from the cursor on, and moves the cursor past
+    /// them. The events have about `bytes` together; at least one is returned
+    /// unless there are none.
     pub(super) fn read_topic(
         &self,
         subscription: &Subscription,
@@ -333,7 +344,8 @@ impl Log {
         if cursor.next < known.lost || cursor.next < known.since.min(self.first) {
             return Err(Evicted::before(self.floor));
         }
-        // Published before anybody subscribed.
+        // Events published before the first subscription have no number in the
+        // topic.
         let unknown = (cursor.next..known.since).zip(self.from(cursor.next));
         let unknown = unknown.filter(|(_, event)| subscription.topic.holds(event));
         let begun = known.numbers.partition_point(|n| *n < cursor.next);
@@ -353,13 +365,13 @@ impl Log {
         Ok(read)
     }
 
-    /// Whether the reader can be told what follows.
+    /// Fails if the reader cannot be told what follows.
     fn check(&self, cursor: &Cursor) -> Result<(), Evicted> {
         if cursor.next < self.began {
             return Err(Evicted::before(self.floor));
         }
-        // Its version was above the log's end, and upstream's history was lost
-        // before the log got there.
+        // The cursor's version was above the log's end, and upstream's history
+        // was lost before the log reached that version.
         let ahead = self
             .gaps
             .iter()
@@ -368,8 +380,8 @@ impl Log {
         if let Some(gap) = ahead.into_iter().find(|g| g.holds(cursor.version)) {
             return Err(Evicted::within(gap));
         }
-        // A gap that is forgotten may have been one of those: all are told
-        // that were woken by it and have not read on since.
+        // A forgotten gap may have held the version, too. The error goes to
+        // every reader that the gap woke and that has not read on since.
         match &self.forgotten {
             Some(gap) if gap.first >= cursor.next && cursor.version < gap.listed => {
                 Err(Evicted::before(self.floor))
@@ -378,14 +390,14 @@ impl Log {
         }
     }
 
-    /// The events from a number on.
+    /// Returns the events from a sequence number on.
     fn from(&self, number: u64) -> impl Iterator<Item = &Arc<Event>> {
         let skip = number.saturating_sub(self.first);
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);
         self.events.range(skip.min(self.events.len())..)
     }
 
-    /// Who has read all has every gap behind him.
+    /// A reader that has read everything has passed every gap.
     fn pass_gaps(&self, cursor: &mut Cursor) {
         if cursor.next == self.next() {
             let gap = self.gaps.back().map_or(self.floor, |gap| gap.listed);
@@ -393,12 +405,12 @@ impl Log {
         }
     }
 
-    /// Whether all events from this place on are in the log.
+    /// Tells whether all events from this place on are in the log.
     pub(super) fn has(&self, cursor: Cursor) -> bool {
         cursor.next >= self.first
     }
 
-    /// The events from one place in the log to a later one.
+    /// Returns the events from one place in the log to a later one.
     pub(super) fn between(&self, from: Cursor, to: Cursor) -> Vec<Arc<Event>> {
         let skip = usize::try_from(from.next.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let take = usize::try_from(to.distance(from)).unwrap_or(usize::MAX);

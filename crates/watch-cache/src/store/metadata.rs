@@ -7,8 +7,8 @@ use kubernetes_wire::representation::{Encoding, Envelope};
 use super::StoredObject;
 
 impl StoredObject {
-    /// The metadata as PartialObjectMetadata tells it. No more of the object is
-    /// transcoded. `None` if it holds what we do not know.
+    /// Returns the metadata as PartialObjectMetadata shows it. Nothing else of
+    /// the object is transcoded. `None` if the object holds something unknown.
     pub fn metadata(&self, envelope: &Envelope) -> Option<Metadata> {
         match self.at_hand(Encoding::Json) {
             Some(json) => Metadata::find(&json, envelope),
@@ -19,7 +19,8 @@ impl StoredObject {
         }
     }
 
-    /// The JSON that its metadata is in; nothing if it is in none.
+    /// Returns the JSON that `metadata` refers to. The result is empty if
+    /// `metadata` refers to no JSON.
     pub(crate) fn json_of(&self, metadata: &Metadata, envelope: &Envelope) -> Option<Bytes> {
         if metadata.needs_json() {
             self.json(envelope)

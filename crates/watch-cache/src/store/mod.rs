@@ -1,5 +1,5 @@
 //! The watch cache's state of one resource: a persistent ordered snapshot and
-//! the log of what changed.
+//! the log of changes.
 //!
 //! One writer (a reflector) publishes; any number of readers pull, from a
 //! [`Snapshot`] or with a [`Cursor`] over the log. The store knows no HTTP, no

@@ -12,11 +12,13 @@ use parking_lot::Mutex;
 use super::buffer::Buffer;
 use super::{FieldTable, ObjectKey};
 
-/// An object as the cache keeps it: what selects it, and its bytes.
+/// An object as the cache keeps it: the values that selectors test, and its
+/// bytes.
 ///
-/// The bytes are a list item's: what LIST, GET and WATCH splice into their
-/// envelopes. They are kept in the encoding they came in. Those of the other
-/// are made for who asks, and kept where a leaf of lists keeps them.
+/// The bytes are a list item's. LIST, GET and WATCH splice them into their
+/// envelopes. They are kept in the encoding in which they came. The bytes in
+/// the other encoding are made on request, and kept if a leaf joins them for
+/// lists.
 #[derive(Debug)]
 pub struct StoredObject {
     pub key: ObjectKey,
@@ -25,7 +27,7 @@ pub struct StoredObject {
     pub labels: BTreeMap<String, String>,
     /// Values of the resource's [`FieldTable`], in its order.
     pub fields: Box<[Box<str>]>,
-    /// Of the bytes it came in.
+    /// The encoding of the bytes that came from upstream.
     encoding: Encoding,
     size: usize,
     items: Mutex<Items>,
@@ -34,15 +36,16 @@ pub struct StoredObject {
 #[derive(Debug)]
 struct Items {
     source: Placed,
-    /// In the other encoding.
+    /// The item in the other encoding.
     made: Option<Placed>,
 }
 
-/// Bytes, which never change, and where they are, which may.
+/// Bytes that never change, and their place in memory, which may change.
 #[derive(Debug)]
 struct Placed {
     bytes: Bytes,
-    /// What they are a slice of; none if they are all of their allocation.
+    /// The buffer that the bytes are a slice of. `None` if the bytes are all of
+    /// their allocation.
     buffer: Option<Arc<Buffer>>,
 }
 
@@ -82,13 +85,13 @@ pub enum MalformedObject {
 }
 
 impl StoredObject {
-    /// From JSON. `item` is kept: it must not be a slice of a larger buffer.
+    /// Parses JSON. `item` is kept: it must not be a slice of a larger buffer.
     pub fn parse(item: Bytes, fields: &FieldTable) -> Result<Self, MalformedObject> {
         Ok(Self::selected(&item, fields)?.of(Encoding::Json, item))
     }
 
-    /// From either encoding. Protobuf with anything that JSON could not show is
-    /// refused.
+    /// Parses an item of either encoding. Protobuf with anything that JSON
+    /// could not show is refused.
     pub fn decode(
         encoding: Encoding,
         item: Bytes,
@@ -105,7 +108,7 @@ impl StoredObject {
         }
     }
 
-    /// What selects the object, read from its JSON.
+    /// Reads the values that selectors test from the object's JSON.
     fn selected(json: &[u8], fields: &FieldTable) -> Result<Selected, MalformedObject> {
         let object: PartialObject = serde_json::from_slice(json)?;
         let meta = object.metadata;
@@ -126,7 +129,8 @@ impl StoredObject {
         })
     }
 
-    /// As an item of a list; `None` if it cannot be written so.
+    /// Returns the object as an item of a list. `None` if it cannot be written
+    /// in the encoding.
     pub fn item(&self, encoding: Encoding, envelope: &Envelope) -> Option<Bytes> {
         let source = {
             let items = self.items.lock();
@@ -141,7 +145,7 @@ impl StoredObject {
         envelope.transcoded(&source, encoding).ok()
     }
 
-    /// The bytes in the encoding, if they need not be made.
+    /// Returns the bytes in the encoding if they exist already.
     pub(super) fn at_hand(&self, encoding: Encoding) -> Option<Bytes> {
         let items = self.items.lock();
         if encoding == self.encoding {
@@ -154,7 +158,7 @@ impl StoredObject {
         self.item(Encoding::Json, envelope)
     }
 
-    /// The encoding it came in.
+    /// Returns the encoding in which the object came.
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }
@@ -163,14 +167,15 @@ impl StoredObject {
         self.resource_version == other.resource_version && self.uid == other.uid
     }
 
-    /// Whether this is the same version of the same object, and looks the same.
+    /// Tells whether this is the same version of the same object and has the
+    /// same bytes.
     pub(super) fn is_same(&self, other: &Self, envelope: &Envelope) -> bool {
         self.is_version_of(other)
             && self.item(self.encoding, envelope) == other.item(self.encoding, envelope)
     }
 
-    /// From here on the bytes of the encoding are `slice`, the same ones inside
-    /// a buffer.
+    /// Replaces the bytes of the encoding by `slice`, the same bytes inside a
+    /// buffer.
     pub(super) fn move_into(&self, buffer: &Arc<Buffer>, encoding: Encoding, slice: Bytes) {
         let placed = Placed {
             bytes: slice,
@@ -184,8 +189,8 @@ impl StoredObject {
         }
     }
 
-    /// Takes the object's own bytes out of the buffer they are in, and drops
-    /// what can be made again. Returns the buffers that were left.
+    /// Copies the object's own bytes out of their buffer, and drops the bytes
+    /// that can be made again. Returns the buffers that the object has left.
     pub(super) fn leave(&self) -> [Option<Arc<Buffer>>; 2] {
         let mut items = self.items.lock();
         let source = items.source.buffer.clone();
@@ -196,7 +201,7 @@ impl StoredObject {
         [source, made]
     }
 
-    /// The same, of this buffer only.
+    /// Does the same as [`leave`](Self::leave) for this buffer only.
     pub(super) fn move_out_of(&self, buffer: &Arc<Buffer>) {
         let mut items = self.items.lock();
         if items.source.is_in(buffer) {
@@ -205,21 +210,21 @@ impl StoredObject {
         items.made.take_if(|made| made.is_in(buffer));
     }
 
-    /// What the object's own bytes are in.
+    /// Returns the buffer that the object's own bytes are in.
     #[cfg(test)]
     pub(super) fn buffer(&self) -> Option<Arc<Buffer>> {
         self.items.lock().source.buffer.clone()
     }
 
-    /// Drops what can be made again.
+    /// Drops the bytes that can be made again.
     pub(super) fn shed(&self) {
         let made = self.items.lock().made.take();
         drop(made);
     }
 
-    /// The same object, renamed to another version: what a watcher gets as
-    /// DELETED is the last state it saw, stamped with the version of the
-    /// deletion. `None` if that cannot be written.
+    /// Returns the same object with another version. A watcher gets as DELETED
+    /// the last state that it saw, stamped with the version of the deletion.
+    /// `None` if that cannot be written.
     pub fn stamped(&self, resource_version: u64, envelope: &Envelope) -> Option<Self> {
         let item = with_resource_version(&self.json(envelope)?, resource_version)?;
         let selected = Selected {
@@ -232,7 +237,8 @@ impl StoredObject {
         Some(selected.of(Encoding::Json, item))
     }
 
-    /// Bytes this object holds on to, roughly, without what can be made again.
+    /// Returns the bytes that this object holds on to, roughly, without those
+    /// that can be made again.
     pub fn size(&self) -> usize {
         self.size
     }

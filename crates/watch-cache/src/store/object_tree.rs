@@ -1,7 +1,7 @@
 //! A persistent ordered map of objects.
 //!
-//! A copy is a pointer; a change copies one leaf and the few nodes of the tree
-//! above it. What did not change is shared by all states.
+//! A copy is a pointer. A change copies one leaf and the few nodes of the tree
+//! above it. All states share what did not change.
 
 use std::fmt;
 use std::ops::{Bound, Range};
@@ -13,8 +13,8 @@ use super::buffer::Tally;
 use super::tree_leaf::{Leaf, Lineage};
 use super::{ObjectKey, StoredObject};
 
-/// Objects per leaf when many are laid out at once. Small enough that a change
-/// copies little, large enough that a list has few pieces.
+/// Objects per leaf when many are laid out at once. The number is small enough
+/// that a change copies little, and large enough that a list has few pieces.
 const TARGET: usize = 32;
 /// A larger leaf is split.
 const MAX: usize = 2 * TARGET;
@@ -23,7 +23,7 @@ const MIN: usize = TARGET / 2;
 
 #[derive(Clone)]
 pub(super) struct ObjectTree {
-    /// By the key of the leaf's first object.
+    /// The leaves, by the key of the leaf's first object.
     leaves: OrdMap<ObjectKey, Arc<Leaf>>,
     len: usize,
     bytes: usize,
@@ -36,7 +36,7 @@ impl fmt::Debug for ObjectTree {
     }
 }
 
-/// What becomes of one key.
+/// A change of one key.
 #[derive(Debug)]
 pub(super) enum Edit {
     Put(Arc<StoredObject>),
@@ -52,7 +52,8 @@ impl Edit {
     }
 }
 
-/// The state after some edits, and what of the one before is not in it.
+/// The state after some edits, with the leaves and objects of the state before
+/// that are not in it.
 pub(super) struct Edited {
     pub(super) objects: ObjectTree,
     pub(super) leaves_gone: Vec<Arc<Leaf>>,
@@ -60,8 +61,8 @@ pub(super) struct Edited {
 }
 
 impl Edited {
-    /// Makes the state ready to be published in place of the one it was made
-    /// from: see [`super::tree_leaf`] and [`super::buffer`].
+    /// Makes the state ready to be published in place of the state that it was
+    /// made from: see [`super::tree_leaf`] and [`super::buffer`].
     pub(super) fn succeed(self) -> ObjectTree {
         for leaf in &self.leaves_gone {
             leaf.retire();
@@ -79,7 +80,8 @@ impl Edited {
 }
 
 impl ObjectTree {
-    /// Of any order; of several objects with one key, the last counts.
+    /// Builds the tree from objects in any order. Of several objects with one
+    /// key, the last counts.
     pub(super) fn new(mut objects: Vec<Arc<StoredObject>>, lineage: Lineage) -> Self {
         objects.reverse();
         objects.sort_by(|a, b| a.key.cmp(&b.key));
@@ -121,7 +123,7 @@ impl ObjectTree {
         objects.get(at)
     }
 
-    /// The part of the map with keys from `from` on and below `to`.
+    /// Returns the part of the map with keys from `from` on and below `to`.
     pub(super) fn spans(&self, from: &str, to: Option<String>) -> Spans<'_> {
         let first = self.leaves.get_prev(from).map(|(key, _)| key.as_str());
         let first = first.map_or(Bound::Unbounded, Bound::Included);
@@ -147,7 +149,7 @@ impl ObjectTree {
             .take_while(move |o| o.key <= *last)
     }
 
-    /// Of several edits of one key, the last counts.
+    /// Applies the edits. Of several edits of one key, the last counts.
     pub(super) fn edit(&self, mut edits: Vec<Edit>, lineage: Lineage) -> Edited {
         if edits.len() > 1 {
             edits.reverse();
@@ -162,7 +164,7 @@ impl ObjectTree {
         let mut edits = edits.into_iter().peekable();
         while let Some(edit) = edits.next() {
             let Some((leaf, end)) = edited.objects.covering(edit.key()) else {
-                // Nothing is there at all.
+                // The tree is empty.
                 let rest: Vec<_> = std::iter::once(edit)
                     .chain(edits)
                     .filter_map(|edit| match edit {
@@ -185,7 +187,8 @@ impl ObjectTree {
         edited
     }
 
-    /// The leaf a key is in or belongs into, and the key of the next leaf.
+    /// Returns the leaf that holds a key or would hold it, and the key of the
+    /// next leaf.
     fn covering(&self, key: &ObjectKey) -> Option<(Arc<Leaf>, Option<ObjectKey>)> {
         let (first, leaf) = self
             .leaves
@@ -210,7 +213,7 @@ impl ObjectTree {
         self.bytes = self.bytes.saturating_sub(size(gone));
     }
 
-    /// Puts leaves of objects in, whose keys are in order and in no leaf.
+    /// Inserts leaves of these objects. Their keys are in order and in no leaf.
     fn lay_out(&mut self, objects: Vec<Arc<StoredObject>>, lineage: Lineage) {
         let pieces = if objects.len() > MAX {
             objects.len() / TARGET
@@ -230,7 +233,7 @@ impl ObjectTree {
 }
 
 impl Edited {
-    /// Edits in key order that all concern one leaf.
+    /// Applies edits in key order that all concern one leaf.
     fn replace(&mut self, leaf: &Arc<Leaf>, edits: Vec<Edit>, lineage: Lineage) {
         let gone = self.objects_gone.len();
         let before = leaf.objects();
@@ -268,9 +271,10 @@ impl Edited {
         }
     }
 
-    /// Puts objects in the place of the leaf that begins with `first`.
+    /// Replaces the leaf that begins with `first` by leaves of these objects.
     fn swap(&mut self, first: &ObjectKey, mut objects: Vec<Arc<StoredObject>>, lineage: Lineage) {
-        // An insertion under the same key is one way down the tree, not two.
+        // If the key stays, one insertion replaces the leaf: one way down the
+        // tree instead of two.
         let stays = objects.first().is_some_and(|o| o.key == *first);
         if objects.len() < MIN {
             let next = self.objects.after(first).map(|(_, leaf)| leaf.clone());
@@ -312,7 +316,7 @@ pub(super) struct Spans<'s> {
     to: Option<String>,
 }
 
-/// Some objects of one leaf, at least one.
+/// At least one object of one leaf.
 pub(super) struct Span<'s> {
     pub(super) leaf: &'s Arc<Leaf>,
     pub(super) range: Range<usize>,

@@ -1,11 +1,12 @@
-//! The order in which a change becomes visible to readers, who take no lock
-//! that covers all of it.
+//! The order in which a change becomes visible to readers. Readers take no lock
+//! that covers all of the change.
 
-/// The log first, then the snapshot, then progress.
+/// Publishes the log first, then the snapshot, then progress.
 ///
-/// Who starts from a snapshot reads on from its cursor: the log must reach as
-/// far. Who waits for progress looks into the log when it has come, and waits
-/// again when that is read to its end: what progress tells must be there.
+/// A reader that starts from a snapshot reads on from the snapshot's cursor:
+/// the log must reach that far. A reader that waits for progress reads the log
+/// to its end when progress comes, and waits again: the events that progress
+/// announces must be there.
 pub(super) fn in_order<C>(
     log: impl FnOnce() -> C,
     snapshot: impl FnOnce(C),
@@ -28,7 +29,7 @@ mod tests {
     struct Published {
         /// Versions of events.
         log: Mutex<Vec<u64>>,
-        /// Its version, and where the log goes on after it.
+        /// The snapshot's version, and the index in the log of the next event.
         snapshot: Mutex<(u64, usize)>,
         progress: Mutex<u64>,
         changed: Condvar,
@@ -51,7 +52,7 @@ mod tests {
         }
     }
 
-    /// As `watch::session` does: from a snapshot on to the last event.
+    /// Reads as `watch::session` does: from a snapshot on to the last event.
     fn watch(from: &Published) {
         let (mut version, mut cursor) = *from.snapshot.lock().unwrap();
         while version < LAST {
@@ -66,7 +67,7 @@ mod tests {
             let newest = from.snapshot.lock().unwrap().0;
             assert!(newest >= seen, "progress was told before its state");
             if version < LAST {
-                // No event may be left that nobody wakes us for.
+                // The wait must end for every event that was not read.
                 let told = from.progress.lock().unwrap();
                 drop(from.changed.wait_while(told, |told| *told == seen).unwrap());
             }

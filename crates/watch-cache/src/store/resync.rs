@@ -1,12 +1,12 @@
 //! The difference between what the cache holds and a fresh list, as events.
 //!
-//! When upstream's history is lost, watchers stay connected: they get what
-//! changed meanwhile, once, in version order. The versions of deletions are not
-//! known any more. Each gets one that no listed object has: every change has a
-//! version of its own upstream, so unused ones between the last seen version
-//! and the list's exist for all of them. The lowest are taken, so that a client
-//! that goes on at the API server itself sees a deletion twice rather than
-//! never.
+//! When upstream's history is lost, watchers stay connected: they get each
+//! change once, in version order. The versions of deletions are not known any
+//! more. Each deletion gets a version that no listed object has. Upstream gives
+//! each change its own version, so that there are enough unused versions
+//! between the last seen version and the list's. The lowest are taken, so that
+//! a client that goes on at the API server itself sees a deletion twice rather
+//! than never.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::object_tree::ObjectTree;
 use super::{Change, ObjectKey, StoredObject};
 
-/// A change found by comparing. For a deletion `object` is the last state.
+/// A change found by comparing. For a deletion, `object` is the last state.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) change: Change,
@@ -23,10 +23,10 @@ pub(super) struct Found {
     pub(super) previous: Option<Arc<StoredObject>>,
 }
 
-/// Events that lead from `old`, last seen at `seen`, to `new`, listed at
-/// `listed`: their versions strictly increase, above `seen` and up to `listed`.
-/// `None` if that cannot be: `new` is no later state of the same history, as
-/// when upstream was restored from a backup.
+/// Returns the events that lead from `old`, last seen at `seen`, to `new`,
+/// listed at `listed`. Their versions strictly increase, above `seen` and up to
+/// `listed`. `None` if that is impossible: `new` is not a later state of the
+/// same history, because upstream was restored from a backup, for example.
 pub(super) fn difference(
     old: &ObjectTree,
     seen: u64,
@@ -34,8 +34,8 @@ pub(super) fn difference(
     listed: u64,
 ) -> Option<Vec<Found>> {
     let mut found = Vec::new();
-    // Deletions with the version they must come before, if their name was taken
-    // again.
+    // The deletions, each with the version that it must precede, which is set
+    // if its name was taken again.
     let mut deleted: Vec<(u64, Arc<StoredObject>)> = Vec::new();
     let mut used = BTreeSet::new();
 
@@ -102,7 +102,7 @@ mod tests {
     use crate::store::field_table;
     use crate::store::tree_leaf::Lineage;
 
-    /// From `name uid version`.
+    /// Parses `name uid version`.
     fn object(text: &str) -> (ObjectKey, Arc<StoredObject>) {
         let [name, uid, version] = text.split(' ').collect::<Vec<_>>()[..] else {
             panic!("{text}");
@@ -138,7 +138,7 @@ mod tests {
             (&[], &["a 1 12"], &["Added a 12"]),
             (&["a 1 5"], &["a 1 12"], &["Modified a 12"]),
             (&["a 1 5"], &[], &["Deleted a 11"]),
-            // Distinct versions that no listed object has.
+            // Deletions get distinct versions that no listed object has.
             (
                 &["a 1 5", "b 2 6", "c 3 7"],
                 &["d 4 11", "e 5 13"],
@@ -150,7 +150,8 @@ mod tests {
                     "Deleted c 15",
                 ],
             ),
-            // Gone before its name was taken again, whatever its place.
+            // A deletion precedes the creation that takes its name again,
+            // whatever the order of the keys.
             (
                 &["a 1 5", "z 2 6"],
                 &["z 3 12"],
@@ -165,12 +166,12 @@ mod tests {
     #[test]
     fn what_is_no_later_state_has_no_difference() {
         for (old, seen, new, listed) in [
-            // Older than what was seen.
+            // The object is older than the one seen.
             (&["a 1 9"][..], 10, &["a 1 8"][..], 20),
             (&[], 10, &["a 1 10"], 20),
-            // Newer than the list.
+            // The object is newer than the list.
             (&[], 10, &["a 1 21"], 20),
-            // Another object at the same version.
+            // Another object has the same version.
             (&["a 1 9"], 10, &["a 2 9"], 20),
             // No version is left for a deletion.
             (&["a 1 9"], 10, &[], 10),

@@ -1,5 +1,5 @@
-//! States that somebody is going to ask for again: a continue token names
-//! their version.
+//! States that a client is going to ask for again, because a continue token
+//! names their version.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 
 use super::Snapshot;
 
-/// How long a client may take from one page of a list to the next:
-/// kube-apiserver's etcd is compacted as often, and its documentation promises
-/// as much.
+/// The time that a client may take from one page of a list to the next. The
+/// etcd of kube-apiserver is compacted at this interval, and Kubernetes'
+/// documentation promises as much.
 pub(crate) const RETENTION: Duration = Duration::from_secs(300);
 
-/// What retained states of one resource may hold on to besides the current
-/// state and the history. At the bound the oldest go, and a list that still
-/// needed one goes on upstream.
+/// The most bytes that retained states of one resource may hold on to besides
+/// the current state and the history. At the bound the oldest states are
+/// dropped, and a list that still needed one goes on at upstream.
 pub(crate) const RETAINED_BYTES: usize = 64 << 20;
 
-/// States retained at most: each has its leaves and nodes. At the bound the
-/// oldest goes.
+/// The most states that are retained. Each has its own leaves and nodes. At the
+/// bound the oldest state is dropped.
 const MAX_STATES: usize = 256;
 
 #[derive(Debug, Default)]
@@ -29,12 +29,13 @@ pub(super) struct RetainedSnapshots {
 #[derive(Debug)]
 struct State {
     snapshot: Arc<Snapshot>,
-    /// When it was last handed out.
+    /// The time at which the state was last handed out.
     kept: Instant,
 }
 
 impl RetainedSnapshots {
-    /// One state per version: whoever reads page after page must not see two.
+    /// Keeps one state per version: a client that reads page after page must
+    /// not see two.
     pub(super) fn keep(&mut self, snapshot: &Arc<Snapshot>, now: Instant) {
         let version = snapshot.resource_version;
         let state = self.states.entry(version).or_insert_with(|| State {
@@ -59,8 +60,9 @@ impl RetainedSnapshots {
         self.states.is_empty()
     }
 
-    /// Drops what is too old or too much. `evicted` are the bytes of all
-    /// objects that ever left the state and then the history.
+    /// Drops states that are too old or beyond the budget. `evicted` is the
+    /// bytes of all objects that have ever left first the state and then the
+    /// history.
     pub(super) fn expire(&mut self, now: Instant, evicted: u64, budget: usize) {
         let is_young = |kept| now.saturating_duration_since(kept) < RETENTION;
         self.states.retain(|_, state| is_young(state.kept));
@@ -69,9 +71,9 @@ impl RetainedSnapshots {
         }
     }
 
-    /// Bytes of objects that only retained states hold, roughly. An object
-    /// that left is laid to the newest state that may have it; a state has no
-    /// more than its own bytes of them.
+    /// Returns the bytes of objects that only retained states hold, roughly. An
+    /// object that left is counted for the newest state that may have it, and a
+    /// state counts for at most its own size.
     pub(super) fn bytes(&self, evicted: u64) -> usize {
         let mut until = evicted;
         let mut bytes = 0;

@@ -7,7 +7,7 @@ use super::object_tree::{Edit, ObjectTree, Spans};
 use super::tree_leaf::{Leaf, Lineage};
 use super::{Cursor, ObjectKey, StoredObject};
 
-/// The part of a resource a request is about.
+/// The part of a resource that a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     All,
@@ -31,16 +31,18 @@ impl Scope {
     }
 }
 
-/// A consistent state. Taking one costs a pointer.
+/// A consistent state. Taking a snapshot costs a pointer.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub resource_version: u64,
     /// Events after this snapshot start here.
     pub cursor: Cursor,
     pub(super) objects: ObjectTree,
-    /// Which history it belongs to: a reset of the store begins another.
+    /// The history that the snapshot belongs to. A reset of the store begins
+    /// another.
     pub(super) epoch: u64,
-    /// Bytes of all objects that had left the state when it was taken.
+    /// Bytes of all objects that had left the state when the snapshot was
+    /// taken.
     pub(super) departed: u64,
     /// Bytes of objects that the store never had.
     pub(super) foreign: usize,
@@ -60,7 +62,7 @@ impl Snapshot {
         self.objects.get(ObjectKey::new(namespace, name).as_str())
     }
 
-    /// Objects of the scope in key order.
+    /// Returns the objects of the scope in key order.
     pub fn iter<'s>(
         &'s self,
         scope: &Scope,
@@ -68,8 +70,8 @@ impl Snapshot {
         self.iter_from(scope, "")
     }
 
-    /// Objects of the scope, in key order, whose key ([`ObjectKey::as_str`],
-    /// with the namespace) is not below `start`.
+    /// Returns the objects of the scope, in key order, whose key
+    /// ([`ObjectKey::as_str`], with the namespace) is not below `start`.
     pub(crate) fn iter_from<'s>(
         &'s self,
         scope: &Scope,
@@ -78,14 +80,14 @@ impl Snapshot {
         self.spans(scope, start).flat_map(|span| span.objects())
     }
 
-    /// How many objects [`iter_from`](Self::iter_from) gives, without going
-    /// through them.
+    /// Returns the number of objects that [`iter_from`](Self::iter_from) gives,
+    /// without going through them.
     pub fn count_from(&self, scope: &Scope, start: &str) -> usize {
         self.spans(scope, start).map(|span| span.range.len()).sum()
     }
 
-    /// The objects of [`iter_from`](Self::iter_from), in whole leaves where
-    /// that is possible.
+    /// Returns the objects of [`iter_from`](Self::iter_from), in whole leaves
+    /// where possible.
     pub fn parts<'s>(
         &'s self,
         scope: &Scope,
@@ -123,14 +125,14 @@ impl Snapshot {
         self.len() == 0
     }
 
-    /// Bytes of the objects, roughly.
+    /// Returns the bytes of the objects, roughly.
     pub fn bytes(&self) -> usize {
         self.objects.bytes()
     }
 
-    /// The state that differs from this one by some objects, at a version of
-    /// which another source knows them. What did not change is shared. It is
-    /// no state the store publishes: its changed leaves are not joined.
+    /// Returns the state that differs from this one by some objects that
+    /// another source knows at `version`. Both share what did not change. The
+    /// store does not publish the new state: its changed leaves are not joined.
     #[must_use]
     pub fn with(
         &self,

@@ -1,4 +1,4 @@
-//! The store itself: publish on one side, pull on the other.
+//! The store itself: the writer publishes, and readers pull.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,33 +24,35 @@ use super::{
     Subscription, Topic, publication,
 };
 
-/// What a store holds objects of.
+/// The resource whose objects a store holds.
 #[derive(Clone, Debug)]
 pub struct Resource {
     pub gvr: GroupVersionResource,
     pub namespaced: bool,
-    /// How the server writes objects and lists of the resource.
+    /// The form in which the server writes objects and lists of the resource.
     pub envelope: Envelope,
     pub fields: FieldTable,
-    /// How the server writes an otherwise empty object, learnt from it.
+    /// The form in which the server writes an otherwise empty object, learnt
+    /// from one of the server's bookmarks.
     pub bookmark: OnceLock<BookmarkTemplate>,
 }
 
-/// How upstream shows a resource, apart from its objects. Not part of
-/// [`Resource`]: a changed CustomResourceDefinition brings another.
+/// The facts that answers show of a resource besides its objects. They are not
+/// part of [`Resource`], because a changed CustomResourceDefinition replaces
+/// them.
 #[derive(Clone, Debug, Default)]
 pub struct Presentation {
-    /// Prints Tables as upstream does, where that is known.
+    /// Prints Tables as upstream does. `None` if that is not known.
     pub printer: Option<Arc<Printer>>,
     /// `Warning` headers that come with every answer: deprecations (KEP-1693).
     pub warnings: Vec<HeaderValue>,
 }
 
-/// How far the store is: what readers wait on.
+/// The store's progress, which readers wait on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     pub resource_version: u64,
-    /// The resource is gone: nothing more will come.
+    /// The resource is gone: no more events will come.
     pub closed: bool,
 }
 
@@ -61,19 +63,19 @@ pub struct Store {
     pub(super) earlier: Mutex<EarlierSnapshots>,
     progress: watch::Sender<Progress>,
     presentation: ArcSwap<Presentation>,
-    /// When upstream last said something of the resource, if only that nothing
-    /// happened.
+    /// The time at which upstream last said anything about the resource, even
+    /// if only that nothing happened.
     heard: Mutex<Option<Instant>>,
-    /// Whether an object turned out not to be writable, by encoding. For good:
-    /// its kind has something that the schema does not know.
+    /// For each encoding, whether an object could not be written in it. The
+    /// flag stays set: the kind has something that the schema does not know.
     unwritable: [AtomicBool; 2],
-    /// Serializes writers. There is one, the reflector, but a type should not
-    /// depend on that.
+    /// Serializes writers. The reflector is the only writer, but the type does
+    /// not depend on that.
     writer: Mutex<()>,
 }
 
 impl Store {
-    /// A store filled from a complete list at `resource_version`.
+    /// Makes a store from a complete list at `resource_version`.
     pub fn new(resource: Resource, objects: Vec<StoredObject>, resource_version: u64) -> Self {
         let log = Log::new(resource_version);
         let objects = objects.into_iter().map(Arc::new).collect();
@@ -114,47 +116,50 @@ impl Store {
         self.published.load_full()
     }
 
-    /// Whether objects can be had in the encoding.
+    /// Tells whether objects can be written in the encoding.
     pub fn writes(&self, encoding: Encoding) -> bool {
         self.resource.envelope.writes(encoding) && !self.failed_to_write(encoding)
     }
 
-    /// Whether [`Store::fail_to_write`] was called.
+    /// Tells whether [`Store::fail_to_write`] was called.
     pub fn failed_to_write(&self, encoding: Encoding) -> bool {
         let failed = self.unwritable.get(encoding as usize);
         failed.is_none_or(|failed| failed.load(Ordering::Relaxed))
     }
 
-    /// An object could not be written in the encoding: from now on upstream is
-    /// asked for it.
+    /// Notes that an object could not be written in the encoding. From now on
+    /// upstream answers requests for the encoding.
     pub(crate) fn fail_to_write(&self, encoding: Encoding) {
         if let Some(failed) = self.unwritable.get(encoding as usize) {
             failed.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Where a watch from `version` starts.
+    /// Returns the place where a watch from `version` starts.
     pub fn position(&self, version: u64) -> Result<Cursor, Evicted> {
         self.log.read().position(version)
     }
 
-    /// Up to `limit` events, oldest first; the cursor moves past them.
+    /// Returns up to `limit` events, oldest first, and moves the cursor past
+    /// them.
     pub fn read(&self, cursor: &mut Cursor, limit: usize) -> Result<Vec<Arc<Event>>, Evicted> {
         self.log.read().read(cursor, limit)
     }
 
-    /// Whether all that happened since the cursor can still be read.
+    /// Tells whether all events since the cursor can still be read.
     pub fn holds(&self, cursor: &Cursor) -> bool {
         self.log.read().holds(cursor)
     }
 
-    /// Wakes its holder after every publication that may concern the topic.
+    /// Returns a subscription that wakes its holder after every publication
+    /// that may concern the topic.
     pub(crate) fn subscribe_to(&self, topic: Topic) -> Subscription {
         self.log.read().subscribe(topic)
     }
 
-    /// Events of a topic that together have about so many bytes, oldest first,
-    /// and one at least unless there are none. The cursor moves past them.
+    /// Returns events of a topic, oldest first, of about this many bytes
+    /// together; at least one is returned unless there are none. The cursor
+    /// moves past them.
     pub(crate) fn read_topic(
         &self,
         subscription: &Subscription,
@@ -164,7 +169,7 @@ impl Store {
         self.log.read().read_topic(subscription, cursor, bytes)
     }
 
-    /// Wakes its holder after every publication.
+    /// Returns a receiver that wakes its holder after every publication.
     pub fn subscribe(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
     }
@@ -173,13 +178,13 @@ impl Store {
         *self.progress.borrow()
     }
 
-    /// How far back the event history reaches.
+    /// Returns the reach of the event history.
     pub fn window(&self) -> Window {
         self.log.read().window()
     }
 
-    /// When upstream last said something of the resource; `None` until it has
-    /// after the first list.
+    /// Returns the time at which upstream last said anything about the
+    /// resource. `None` until upstream has done so after the first list.
     pub fn heard_at(&self) -> Option<Instant> {
         *self.heard.lock()
     }
@@ -205,7 +210,7 @@ impl Store {
         let previous = current.objects.get(object.key.as_str()).cloned();
         let change = match (deleted, &previous) {
             (true, None) => {
-                // Nobody here has seen it; only time has passed.
+                // The object was never in the store: only the version advances.
                 self.publish(&current, None, version, vec![], now);
                 return;
             }
@@ -224,7 +229,7 @@ impl Store {
         self.publish(&current, Some(edited), version, vec![event], now);
     }
 
-    /// Upstream says that nothing happened up to `version`.
+    /// Notes that upstream says that nothing happened up to `version`.
     pub fn advance(&self, version: u64, now: Instant) {
         *self.heard.lock() = Some(now);
         let _writer = self.writer.lock();
@@ -235,9 +240,9 @@ impl Store {
     }
 
     /// Replaces everything by a list made at `version`. Watchers get the
-    /// difference as events. A list that is no later state of what was served
-    /// means that upstream was restored from a backup: then history ends here,
-    /// and watchers with it.
+    /// difference as events. If the list is not a later state of what was
+    /// served, upstream was restored from a backup: history then ends here, and
+    /// so do all watches.
     pub fn replace(&self, listed: Vec<StoredObject>, version: u64, now: Instant) {
         *self.heard.lock() = Some(now);
         let _writer = self.writer.lock();
@@ -247,8 +252,9 @@ impl Store {
             .into_iter()
             .map(|listed| {
                 let object = match current.objects.get(listed.key.as_str()) {
-                    // The bytes count, too: a changed CustomResourceDefinition
-                    // changes what the same version looks like.
+                    // The bytes are compared, too: a changed
+                    // CustomResourceDefinition changes the appearance of an
+                    // object at the same version.
                     Some(known) if known.is_same(&listed, &self.resource.envelope) => known.clone(),
                     _ => Arc::new(listed),
                 };
@@ -306,7 +312,7 @@ impl Store {
         self.publish(&current, Some(edited), version, events, now);
     }
 
-    /// Ends every watch: the resource is not served any more.
+    /// Ends every watch, because the resource is not served any more.
     pub fn close(&self) {
         self.progress.send_modify(|p| p.closed = true);
         let log = self.log.read();

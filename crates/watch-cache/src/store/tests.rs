@@ -1,4 +1,4 @@
-//! The store against a model that keeps every state it ever had.
+//! Compares the store with a model that keeps every state it ever had.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::retained_snapshots::{RETAINED_BYTES, RETENTION};
 use super::*;
 
-/// Items by key.
+/// Items in JSON by key.
 type State = BTreeMap<String, Bytes>;
 
 const NAMESPACES: [&str; 3] = ["a", "a-b", "b"];
@@ -26,7 +26,7 @@ enum Step {
     Delete {
         name: usize,
     },
-    /// Many in a row: leaves split.
+    /// Puts many objects in a row, so that leaves split.
     Grow {
         from: usize,
         count: usize,
@@ -38,7 +38,8 @@ enum Step {
     Advance {
         by: u64,
     },
-    /// Changes seen in a new list only; `looks` changes every object's bytes.
+    /// Changes that only a new list shows. `looks` changes every object's
+    /// bytes.
     Resync {
         changes: Vec<(usize, bool)>,
         looks: bool,
@@ -46,11 +47,11 @@ enum Step {
     Restore {
         back: u64,
     },
-    /// Lists read: leaves are joined, of the current or of an old state.
+    /// Lists the current or an old state, which joins its leaves.
     List {
         old: bool,
     },
-    /// Somebody goes on using a state.
+    /// Holds on to the current state.
     Hold,
     Retain {
         back: u64,
@@ -102,10 +103,10 @@ struct Model {
     version: u64,
     uid: u64,
     current: State,
-    /// The state from each version on; of this history only.
+    /// The state from each version on, for this history only.
     states: BTreeMap<u64, State>,
     retained: BTreeMap<u64, Instant>,
-    /// Since when objects look as they do.
+    /// The version since which objects look as they do.
     looks_since: u64,
     held: Vec<(Arc<Snapshot>, State)>,
 }
@@ -180,7 +181,7 @@ impl Model {
         self.states.insert(self.version, self.current.clone());
     }
 
-    /// That of the object of this name, or a new one.
+    /// Returns the uid of the object with this name, or a new one.
     fn uid_of(&mut self, key: &str) -> u64 {
         let known = self.current.get(key).map(parse);
         known.map_or_else(
@@ -226,7 +227,8 @@ impl Model {
             }
             Step::Resync { changes, looks } => {
                 let seen = self.version;
-                // Versions for the deletions that only the list tells.
+                // These versions are for the deletions that only the list
+                // shows.
                 self.version += 500;
                 let state = self.changed(&changes, looks);
                 let looks = state.iter().any(|(key, item)| {
@@ -302,7 +304,7 @@ impl Model {
                 self.check_range(&Scope::from_namespace(namespace), "");
             }
             Step::At { back } => {
-                // Above the current version, too.
+                // The version may be above the current one, too.
                 let version = (self.version + 5).saturating_sub(back);
                 self.check_at(version);
             }
@@ -376,7 +378,7 @@ impl Model {
         }
     }
 
-    /// What objects share, and what is left of it.
+    /// Checks the buffers that objects share, and the unused bytes in them.
     fn check_buffers(&self) {
         let mut live: HashMap<_, (usize, _)> = HashMap::new();
         let snapshot = self.store.snapshot();
@@ -395,7 +397,7 @@ impl Model {
     }
 }
 
-/// Whether a snapshot is this state, and in good order.
+/// Asserts that a snapshot equals this state and is well-formed.
 fn check(snapshot: &Snapshot, state: &State) {
     let objects: Vec<_> = snapshot.iter(&Scope::All).collect();
     let keys = objects.iter().map(|o| o.key.as_str());
@@ -505,8 +507,9 @@ fn the_oldest_retained_states_go_first() {
     assert!(model.store.memory().retained <= RETAINED_BYTES);
 }
 
-/// Lists are read while objects change: whoever joins, and whenever, memory
-/// stays near that of the objects, and every list is a consistent state.
+/// Reads lists while objects change: memory stays near that of the objects, and
+/// every list is a consistent state, whichever reader joins leaves and at
+/// whatever time.
 #[test]
 fn joining_and_changing_at_once() {
     let objects = (0..300).map(|name| parse(&item(name, 1, 5, 200)));
@@ -586,7 +589,7 @@ fn what_leaves_are_made_into_is_counted_and_shed() {
     model.store.shed_derived();
     assert_eq!(model.store.memory().derived, 0);
     assert_eq!(derive(), leaves);
-    // A changed leaf gives up what was made of it.
+    // A changed leaf drops the values made from it.
     let old = model.store.snapshot();
     model.put(3, 100);
     assert!(model.store.memory().derived < items);

@@ -1,10 +1,11 @@
-//! What a watcher can be told of at most, and who is subscribed to it.
+//! The smallest set of events that a watcher needs, and the subscriptions to
+//! it.
 //!
-//! Thousands of watchers of one resource, each of them of its own node, must
-//! not all be woken by each event. An event is looked up, by hash, in the
-//! topics it belongs to, and concerns their subscribers alone. A topic keeps
-//! the sequence numbers of its events; the events are in the log. It exists
-//! while somebody is subscribed to it.
+//! Thousands of watchers of one resource, each for its own node, must not all
+//! be woken by each event. Each event is looked up by hash in the topics that
+//! it belongs to, and wakes only their subscribers. A topic keeps the sequence
+//! numbers of its events; the events are in the log. A topic exists while it
+//! has subscribers.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
@@ -22,7 +23,7 @@ pub enum Topic {
     All,
     Namespace(Box<str>),
     Object(ObjectKey),
-    /// Objects with a value in a field of the resource's table.
+    /// Objects with this value in a field of the resource's table.
     Field {
         index: usize,
         value: Box<str>,
@@ -30,7 +31,7 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// The smallest topic that has all a filter can match.
+    /// Returns the smallest topic that has all events that a filter can match.
     pub fn of(filter: &Filter) -> Self {
         let required = |field| filter.fields.required(field);
         let namespace = match &filter.scope {
@@ -48,8 +49,9 @@ impl Topic {
         match (namespace, filter.name.as_deref()) {
             (Some(namespace), Some(name)) => Self::Object(ObjectKey::new(namespace, name)),
             (None, Some(name)) if !filter.namespaced => Self::Object(ObjectKey::new("", name)),
-            // The one field that kube-apiserver indexes. The values of most
-            // others are few: a namespace selects more.
+            // `spec.nodeName` is the one field that kube-apiserver indexes.
+            // Most other fields have few different values: a namespace is the
+            // smaller topic.
             (Some(namespace), None) => fields
                 .find(|(label, _)| *label == "spec.nodeName")
                 .map_or(Self::Namespace(namespace.into()), |(_, field)| field),
@@ -57,7 +59,8 @@ impl Topic {
         }
     }
 
-    /// Whether the object was of the topic before the event or is after it.
+    /// Tells whether the object belonged to the topic before the event or
+    /// belongs to it after.
     pub(super) fn holds(&self, event: &Event) -> bool {
         match self {
             Self::All => true,
@@ -71,14 +74,14 @@ impl Topic {
     }
 }
 
-/// What a field was and is.
+/// Returns the value of a field after the event and before it.
 fn values(event: &Event, index: usize) -> [Option<&str>; 2] {
     let now = event.object.fields.get(index);
     let before = event.previous.as_ref().and_then(|o| o.fields.get(index));
     [now, before].map(|value| value.map(|value| &**value))
 }
 
-/// The events of one topic, as far as somebody wants to know.
+/// The events of one topic, since its first subscription.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) events: RwLock<Events>,
@@ -87,16 +90,16 @@ pub(super) struct Line {
 
 #[derive(Debug)]
 pub(super) struct Events {
-    /// From this sequence number on, the numbers of all events are here that
-    /// are in the log. What was before it is not known.
+    /// From this sequence number on, `numbers` has all events of the topic that
+    /// are in the log. Earlier events of the topic are not known.
     pub(super) since: u64,
     pub(super) numbers: VecDeque<u64>,
-    /// The number after the last event that has left the log.
+    /// The number after the topic's last event that has left the log.
     pub(super) lost: u64,
     touched: bool,
 }
 
-/// Where a topic's subscribers wait and read.
+/// A subscriber's access to its topic, to wait for events and to read them.
 #[derive(Debug)]
 pub struct Subscription {
     topics: Arc<Topics>,
@@ -105,8 +108,8 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Resolves when, since this call, an event of the topic was published or
-    /// something that concerns all: a resync, or the end of the store.
+    /// Resolves when something is published after this call: an event of the
+    /// topic, or what concerns every topic (a resync, or the end of the store).
     pub fn published(&self) -> OwnedNotified {
         self.line.published.clone().notified_owned()
     }
@@ -119,7 +122,7 @@ impl Drop for Subscription {
 }
 
 /// The topics of one resource. There are at most as many as subscriptions, and
-/// no more numbers in each than events in the log.
+/// each has at most as many numbers as the log has events.
 #[derive(Debug, Default)]
 pub(super) struct Topics(Mutex<Joined>);
 
@@ -130,7 +133,7 @@ struct Joined {
     touched: Vec<Arc<Line>>,
 }
 
-/// Lines with the number of their subscribers.
+/// Lines, each with the number of its subscribers.
 type By<K> = HashMap<K, (Arc<Line>, usize)>;
 
 #[derive(Debug, Default)]
@@ -138,13 +141,13 @@ struct Lines {
     all: By<()>,
     namespaces: By<Box<str>>,
     objects: By<ObjectKey>,
-    /// By the field's index: fields without subscribers cost no look-up.
+    /// By the field's index. A field without subscribers costs no look-up.
     fields: BTreeMap<usize, By<Box<str>>>,
 }
 
 impl Topics {
-    /// `next` is the sequence number of the next event; none is appended
-    /// meanwhile.
+    /// Subscribes to a topic. `next` is the sequence number of the next event.
+    /// The caller sees to it that no event is appended meanwhile.
     pub(super) fn join(self: &Arc<Self>, topic: Topic, next: u64) -> Subscription {
         let lines = &mut self.0.lock().lines;
         let line = match &topic {
@@ -180,7 +183,7 @@ impl Topics {
         }
     }
 
-    /// An event has come into the log.
+    /// Notes that an event was appended to the log.
     pub(super) fn append(&self, event: &Event, number: u64) {
         let Joined { lines, touched } = &mut *self.0.lock();
         lines.of(event, |line| {
@@ -189,7 +192,7 @@ impl Topics {
         });
     }
 
-    /// The oldest event has left the log.
+    /// Notes that the oldest event has left the log.
     pub(super) fn evict(&self, event: &Event, number: u64) {
         self.0.lock().lines.of(event, |line| {
             let events = &mut *line.events.write();
@@ -201,21 +204,22 @@ impl Topics {
         });
     }
 
-    /// All events have left the log.
+    /// Notes that all events have left the log.
     pub(super) fn clear(&self) {
         for line in self.0.lock().lines.iter() {
             line.events.write().numbers.clear();
         }
     }
 
-    /// Something has happened that concerns all.
+    /// Marks all lines for the next [`wake`](Self::wake): something has
+    /// happened that concerns every subscriber.
     pub(super) fn touch_all(&self) {
         let Joined { lines, touched } = &mut *self.0.lock();
         lines.iter().for_each(|line| line.touch(touched));
     }
 
-    /// Wakes those who are to know what has happened, when all they look at is
-    /// in place.
+    /// Wakes the subscribers of all marked lines. The caller calls it after the
+    /// log and the snapshot are in place.
     pub(super) fn wake(&self) {
         let touched = {
             let touched = std::mem::take(&mut self.0.lock().touched);
@@ -236,7 +240,7 @@ impl Topics {
 }
 
 impl Lines {
-    /// Each line that holds the event, once.
+    /// Calls `each` once for each line that holds the event.
     fn of(&self, event: &Event, mut each: impl FnMut(&Arc<Line>)) {
         let key = &event.object.key;
         let always = [

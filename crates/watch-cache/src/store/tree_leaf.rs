@@ -1,13 +1,13 @@
-//! Some dozens of neighbouring objects, and what is made of them as a whole.
+//! Some dozens of neighbouring objects, and the values made from them together.
 //!
-//! A leaf never changes: a change of one of its objects makes another leaf.
-//! What lists need of all its objects is made once and kept in it.
+//! A leaf never changes: a change of one of its objects makes another leaf. A
+//! value that lists need of all its objects is made once and kept in the leaf.
 //!
-//! Memory stays near that of the objects alone by one rule: *only leaves of the
-//! state the store publishes are joined*. The writer retires a leaf before it
-//! publishes the one that takes its place. So an object that is in the current
-//! state has its bytes in one buffer at most, and one that has left it is
-//! joined no more.
+//! One rule keeps memory near that of the objects alone: *only leaves of the
+//! state that the store publishes are joined*. The writer retires a leaf before
+//! it publishes the leaf that takes its place. Therefore an object of the
+//! current state has its bytes in at most one buffer per encoding, and an
+//! object that has left the state is not joined again.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -23,16 +23,16 @@ use parking_lot::Mutex;
 use super::StoredObject;
 use super::buffer::{Buffer, Tally};
 
-/// Leaves of more bytes are not joined: copying their few large objects one by
-/// one costs a list little, and a joined copy is made in one piece.
+/// Leaves of more bytes are not joined. A list copies their few large objects
+/// one by one at little cost, and a joined copy would be one large allocation.
 const JOINED_MAX_BYTES: usize = 8 << 20;
 
-/// Which states a leaf is made for.
+/// The states that a leaf is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lineage {
-    /// The states the store publishes.
+    /// The states that the store publishes.
     Main,
-    /// A state made beside them, that shares objects with them.
+    /// A state made beside the published states that shares objects with them.
     Aside,
 }
 
@@ -45,11 +45,11 @@ pub struct Leaf {
 
 #[derive(Default)]
 struct Memos {
-    /// No current state has this leaf: nothing is kept in it.
+    /// The leaf is not in the current state. Nothing is kept in it.
     retired: bool,
-    /// By encoding. The objects' bytes are slices of it.
+    /// The joined items, by encoding. The objects' bytes are slices of them.
     joined: [Option<Bytes>; 2],
-    /// Few.
+    /// The derived values, of which there are few.
     derived: Vec<Memo>,
 }
 
@@ -59,16 +59,17 @@ struct Memo {
     slot: Arc<dyn Any + Send + Sync>,
 }
 
-/// What a leaf's objects are made into, and could be again.
+/// A value made from a leaf's objects that can be made again.
 pub trait Derived: Send + Sync + 'static {
-    /// The encoding whose bytes, once they are there, make it a waste.
+    /// The encoding whose joined items, once they exist, make this value
+    /// useless.
     const REPLACED_BY: Option<Encoding> = None;
 
-    /// Bytes it holds on to, roughly.
+    /// Returns the bytes that the value holds on to, roughly.
     fn size(&self) -> usize;
 }
 
-/// Something derived, counted as long as anyone has it.
+/// A derived value, counted as long as anyone holds it.
 pub struct CountedValue<T: Derived> {
     value: T,
     tally: Arc<Tally>,
@@ -89,11 +90,12 @@ impl<T: Derived> Drop for CountedValue<T> {
     }
 }
 
-/// Where a leaf keeps what was derived of it; `None` inside if it cannot be.
+/// The place where a leaf keeps a derived value. It holds `None` if the value
+/// cannot be made.
 type Slot<T> = Arc<OnceLock<Option<Arc<CountedValue<T>>>>>;
 
 impl Leaf {
-    /// `objects` are in key order and not empty.
+    /// Makes a leaf. `objects` are in key order and not empty.
     pub(super) fn new(
         objects: Box<[Arc<StoredObject>]>,
         lineage: Lineage,
@@ -114,12 +116,14 @@ impl Leaf {
         &self.objects
     }
 
-    /// The items of all objects as they stand in a list: JSON with a comma
-    /// before each, protobuf with the key of `items` and a length. `None` if
-    /// the leaf is not of the current state or very large, or an object cannot
-    /// be written so: then items are copied one by one.
+    /// Returns the items of all objects as they stand in a list: JSON with a
+    /// comma before each, protobuf with the key of `items` and a length. `None`
+    /// if the leaf is not of the current state or very large, or an object
+    /// cannot be written in the encoding; the caller then copies items one by
+    /// one.
     ///
-    /// Readers wait here for the first of them, which does the work for all.
+    /// Concurrent readers wait here for the first reader, which does the work
+    /// for all.
     pub fn joined(&self, encoding: Encoding, envelope: &Envelope) -> Option<Bytes> {
         let mut memos = self.memos.lock();
         let slot = encoding as usize;
@@ -158,8 +162,9 @@ impl Leaf {
         Some(joined)
     }
 
-    /// What `make` makes of the objects, once while the leaf is current and
-    /// memory is not short. A failure (`None`) is remembered too.
+    /// Returns the value that `make` makes of the objects. It is made once
+    /// while the leaf is current and memory is not short. A failure (`None`) is
+    /// remembered too.
     pub fn derived<T: Derived>(
         &self,
         make: impl FnOnce(&Self) -> Option<T>,
@@ -171,16 +176,16 @@ impl Leaf {
             let tally = self.tally.clone();
             Some(Arc::new(CountedValue { value, tally }))
         };
-        // Made outside the lock: that may take long, and concerns only who
-        // waits for the same thing.
+        // The value is made outside the lock: that may take long, and only
+        // readers of the same value need to wait.
         match self.slot::<T>() {
             Some(slot) => slot.get_or_init(make).clone(),
             None => make(),
         }
     }
 
-    /// What [`derived`](Self::derived) has made and kept: nothing is made and
-    /// nobody waits.
+    /// Returns the value that [`derived`](Self::derived) has made and kept.
+    /// Makes nothing and does not wait.
     pub(crate) fn derived_if_ready<T: Derived>(&self) -> Option<Arc<CountedValue<T>>> {
         let slot = self.find::<T>(&self.memos.lock())?;
         slot.get().cloned().flatten()
@@ -209,8 +214,8 @@ impl Leaf {
         Some(slot)
     }
 
-    /// Drops what can be made again. Joined items of the encoding that objects
-    /// came in stay: they are the only copy of the objects' bytes.
+    /// Drops the values that can be made again. Joined items in the encoding in
+    /// which objects came stay: they are the only copy of the objects' bytes.
     pub(super) fn shed(&self) {
         let mut memos = self.memos.lock();
         let derived = std::mem::take(&mut memos.derived);
@@ -228,8 +233,8 @@ impl Leaf {
         drop((derived, joined));
     }
 
-    /// Another leaf is about to take this one's place. From here on nobody
-    /// joins it.
+    /// Drops everything that is kept: another leaf is about to take this leaf's
+    /// place. From now on the leaf is not joined.
     pub(super) fn retire(&self) {
         let before = std::mem::replace(
             &mut *self.memos.lock(),

@@ -1,4 +1,4 @@
-//! When a watch sends its bookmarks and when it ends.
+//! The times of a watch's bookmarks and of its end.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tokio::time::Instant;
 /// kube-apiserver's bookmark period.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
-/// A watch with a deadline gets its last bookmark this long before it.
+/// The time between the last bookmark and the deadline.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// The longest time until a deadline. Clients may ask for more than an
-/// `Instant` can hold; a watch that lasts for decades never ends in practice.
+/// `Instant` can hold. A watch of decades never ends in practice.
 const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// The deadline of one watch and the moment of its next bookmark.
@@ -35,12 +35,13 @@ impl BookmarkTimer {
         self.deadline
     }
 
-    /// The deadline, or the next bookmark if that comes first.
+    /// Returns the deadline, or the time of the next bookmark if that comes
+    /// first.
     pub(super) fn next_wake(&self) -> Instant {
         self.deadline.min(self.next)
     }
 
-    /// Whether a bookmark is due. If so, the next one is scheduled.
+    /// Tells whether a bookmark is due. If so, the next bookmark is scheduled.
     pub(super) fn take_due(&mut self, now: Instant) -> bool {
         let due = now >= self.next;
         if due {

@@ -1,4 +1,4 @@
-//! Events as bytes, in each representation a watch can have.
+//! Writes events as bytes, in each representation that a watch can have.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::store::{Event, Store, StoredObject};
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
-/// Whole objects. One frame serves all watchers of an encoding.
+/// Frames of whole objects. All watchers of an encoding share a frame.
 pub struct WholeFrames {
     store: Arc<Store>,
     encoding: Encoding,
@@ -81,7 +81,7 @@ impl FrameWriter for WholeFrames {
     }
 }
 
-/// PartialObjectMetadata in protobuf.
+/// Frames of PartialObjectMetadata in protobuf.
 pub struct PartialMessageFrames {
     store: Arc<Store>,
     version: MetaVersion,
@@ -124,18 +124,18 @@ impl FrameWriter for PartialMessageFrames {
     }
 }
 
-/// An object, as it stands in a list, made into what its watcher asked for.
+/// Makes a list item into the object that the watcher asked for.
 type Transform = dyn FnMut(&Bytes, &Envelope) -> Option<Bytes> + Send;
 
-/// Each object in another shape, as JSON. Nothing is shared: the ages in Tables
-/// tick.
+/// Frames of objects in another shape, as JSON. No frame is shared, because the
+/// ages in Tables change.
 pub struct TransformedFrames {
     store: Arc<Store>,
     transform: Box<Transform>,
 }
 
 impl TransformedFrames {
-    /// Tables of one row. Only the first event tells the columns.
+    /// Makes Tables of one row. Only the first event has the columns.
     pub fn table(store: Arc<Store>, printer: Arc<Printer>, options: TableOptions) -> Self {
         let mut first = true;
         let transform = move |item: &Bytes, envelope: &Envelope| {
@@ -151,7 +151,7 @@ impl TransformedFrames {
         }
     }
 
-    /// PartialObjectMetadata.
+    /// Makes PartialObjectMetadata.
     pub fn partial(store: Arc<Store>, version: MetaVersion) -> Self {
         let transform = move |item: &Bytes, envelope: &Envelope| {
             partial_object_metadata::object(item, envelope, version)
@@ -184,7 +184,8 @@ impl FrameWriter for TransformedFrames {
     }
 }
 
-/// A bookmark's object as JSON in the form objects are stored in.
+/// Returns a bookmark's object as JSON, in the form in which objects are
+/// stored.
 fn bookmark_item(store: &Store, version: u64, initial_events_end: bool) -> Option<Bytes> {
     let template: &BookmarkTemplate = store.resource.bookmark.get()?;
     let object = Bytes::from(template.object(version, initial_events_end));

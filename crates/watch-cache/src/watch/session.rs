@@ -1,5 +1,5 @@
-//! One watch, as a sequence of byte batches. Does no I/O of its own: whoever
-//! holds it writes what it gives.
+//! One watch, as a sequence of byte batches. The watch does no I/O: its owner
+//! writes the batches.
 //!
 //! ```text
 //! initial events ─▶ end bookmark ─▶ log events, a bookmark each minute ─▶ end
@@ -19,29 +19,32 @@ use crate::store::{
     Change, Cursor, Event, Evicted, Filter, Snapshot, Store, StoredObject, Subscription, Topic,
 };
 
-/// Events are handed out in batches of about this size: small enough to share
-/// the thread, large enough to write well.
+/// Events are handed out in batches of about this size. The size is small
+/// enough that other tasks get their turn, and large enough for efficient
+/// writes.
 const BATCH_BYTES: usize = 64 << 10;
 
 /// Initial events come in larger batches.
 const INITIAL_BATCH_BYTES: usize = 128 << 10;
 
-/// Objects looked at before other tasks get their turn: about a millisecond of
-/// a selector that matches nothing.
+/// The number of objects that are looked at before other tasks get their turn.
+/// A selector that matches none of them takes about a millisecond.
 const INITIAL_OBJECTS: usize = 10_000;
 
-/// How events become bytes, for one watcher.
+/// Writes events as bytes, for one watcher.
 pub trait FrameWriter: Send {
-    /// A whole frame. `None` if the object cannot be written in this
-    /// representation: the watch ends.
+    /// Returns a whole frame. `None` if the object cannot be written in this
+    /// representation; the watch then ends.
     fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes>;
 
-    /// Like `event`, for what all watchers of this encoding get alike.
+    /// Does the same as [`event`](Self::event) for a frame that all watchers of
+    /// this encoding share.
     fn shared(&mut self, seen: EventType, event: &Event) -> Option<Bytes> {
         self.event(seen, &event.object)
     }
 
-    /// Like `event`, at the end of `out`. False if that cannot be.
+    /// Does the same as [`event`](Self::event) at the end of `out`. Returns
+    /// false if the object cannot be written.
     fn append(&mut self, seen: EventType, object: &StoredObject, out: &mut BytesMut) -> bool {
         let frame = self.event(seen, object);
         out.extend_from_slice(frame.as_deref().unwrap_or_default());
@@ -50,7 +53,8 @@ pub trait FrameWriter: Send {
 
     fn content_type(&self) -> &'static str;
 
-    /// `None` if bookmarks of this resource cannot be written.
+    /// Returns a bookmark. `None` if bookmarks of this resource cannot be
+    /// written.
     fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes>;
 }
 
@@ -58,20 +62,21 @@ pub trait FrameWriter: Send {
 pub struct WatchOptions {
     pub filter: Filter,
     pub bookmarks: bool,
-    /// After this the watch ends cleanly.
+    /// The time after which the watch ends cleanly.
     pub lasts: Duration,
 }
 
-/// Why there are no more events.
+/// The reason why there are no more events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchEnd {
-    /// Its time is up.
+    /// The watch's time is over.
     Timeout,
-    /// The watcher was too slow: what it needed is no longer in the history.
+    /// The watcher was too slow: the events that it needed are no longer in the
+    /// history.
     FellBehind,
     /// The resource is not served any more.
     Closed,
-    /// An object has no form in the representation asked for.
+    /// An object has no form in the requested representation.
     NotEncodable,
 }
 
@@ -92,17 +97,17 @@ pub struct Watch {
     options: WatchOptions,
     /// Initial events not yet handed out.
     initial: Option<Initial>,
-    /// The version of the end bookmark still owed.
+    /// The version of the end bookmark that is still to be sent.
     owed_end: Option<u64>,
     cursor: Cursor,
-    /// What the client knows when the watch starts: events and bookmarks go
-    /// above this version.
+    /// The version that the client knows when the watch starts. Events and
+    /// bookmarks are above it.
     after: u64,
     /// The version of the last event read from the log.
     read_to: u64,
     subscription: Subscription,
     bookmarks: BookmarkTimer,
-    /// Kept from wait to wait: its deadline seldom changes.
+    /// The timer is reused for each wait: its deadline seldom changes.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -113,7 +118,7 @@ struct Initial {
 }
 
 impl Watch {
-    /// Events after `version`.
+    /// Starts a watch of the events after `version`.
     pub fn from_version(
         store: Arc<Store>,
         version: u64,
@@ -124,7 +129,8 @@ impl Watch {
         Ok(Self::new(store, cursor, version, options, frames))
     }
 
-    /// The objects of `snapshot` as ADDED events, then what came after it.
+    /// Starts a watch that has the objects of `snapshot` as ADDED events, then
+    /// later events.
     pub fn with_initial_events(
         store: Arc<Store>,
         snapshot: Arc<Snapshot>,
@@ -142,7 +148,7 @@ impl Watch {
         watch
     }
 
-    /// Without the bookmark that marks the end of the initial events.
+    /// Leaves out the bookmark that marks the end of the initial events.
     pub fn unmarked(mut self) -> Self {
         self.owed_end = None;
         self
@@ -170,12 +176,13 @@ impl Watch {
         }
     }
 
-    /// What the client knows when the watch starts, or with its initial events.
+    /// Returns the version that the client knows when the watch starts, or
+    /// after its initial events.
     pub fn version(&self) -> u64 {
         self.after
     }
 
-    /// Whether all initial events have been handed out.
+    /// Tells whether all initial events have been handed out.
     pub fn has_begun(&self) -> bool {
         self.initial.is_none() && self.owed_end.is_none()
     }
@@ -189,14 +196,13 @@ impl Watch {
         self.frames.content_type()
     }
 
-    /// The next batch of whole frames, and how many events it holds. Waits
-    /// until there is one. Cancel-safe: a batch is lost only if it was
-    /// returned.
+    /// Waits for the next batch of whole frames, and returns it with its number
+    /// of events. Cancel-safe: a batch is lost only if it was returned.
     pub async fn next(&mut self) -> Result<(Bytes, usize), WatchEnd> {
         loop {
-            // What is published from here on wakes us.
+            // Events published from here on end the wait below.
             let published = self.subscription.published();
-            // Seen before looking into the log: once that is read to its end,
+            // Progress is read before the log: once the log is read to its end,
             // the client knows everything up to this version.
             let seen = self.store.progress();
             if Instant::now() >= self.bookmarks.deadline() {
@@ -214,7 +220,7 @@ impl Watch {
             }
             let now = Instant::now();
             if self.options.bookmarks && self.bookmarks.take_due(now) {
-                // An event can be read before the progress it makes is told.
+                // An event can be read before its progress is published.
                 if let Some(frame) = self.bookmark(seen.resource_version.max(self.read_to)) {
                     return Ok((frame, 1));
                 }
@@ -228,7 +234,7 @@ impl Watch {
         }
     }
 
-    /// Ends with the watch, or before when a bookmark is due.
+    /// Returns the timer, set to the end of the watch or to the next bookmark.
     fn timer(&mut self) -> Pin<&mut Sleep> {
         let wake_at = if self.options.bookmarks {
             self.bookmarks.next_wake()
@@ -247,7 +253,7 @@ impl Watch {
         timer
     }
 
-    /// What can be handed out now.
+    /// Returns the batch that can be handed out now.
     fn ready(&mut self) -> Result<Option<(Bytes, usize)>, WatchEnd> {
         let mut batch = Batch::default();
         if let Some(mut initial) = self.initial.take()
@@ -279,11 +285,12 @@ impl Watch {
         Ok(batch.finish())
     }
 
-    /// Adds objects to an empty batch. Returns where to go on, unless that was
-    /// all.
+    /// Adds objects to an empty batch. Returns the key at which to go on, if
+    /// there are more objects.
     fn begin(&mut self, from: &Initial, batch: &mut Batch) -> Result<Option<String>, WatchEnd> {
-        // Who takes longer than history lasts would keep objects in memory that
-        // nobody else needs, and not be told what came after them.
+        // A watcher that takes longer than history lasts would keep objects in
+        // memory that nobody else needs, and could not be told what came after
+        // them.
         if !self.store.holds(&self.cursor) {
             return Err(WatchEnd::FellBehind);
         }
@@ -319,7 +326,8 @@ impl Watch {
     }
 
     fn bookmark(&mut self, version: u64) -> Option<Bytes> {
-        // Nothing happened since the watch began: the client knows as much.
+        // Nothing happened since the watch began: the client knows this
+        // version.
         if version <= self.after {
             return None;
         }
@@ -327,7 +335,8 @@ impl Watch {
     }
 }
 
-/// One frame goes out as it is, shared; several are joined.
+/// A batch of frames. A single frame is handed out as it is, shared; several
+/// frames are joined.
 #[derive(Default)]
 struct Batch {
     first: Option<Bytes>,
@@ -345,7 +354,7 @@ impl Batch {
         }
     }
 
-    /// Where to write one more frame.
+    /// Returns the buffer for one more frame.
     fn add(&mut self) -> &mut BytesMut {
         self.events = self.events.saturating_add(1);
         if let Some(first) = self.first.take() {
@@ -354,7 +363,7 @@ impl Batch {
         &mut self.joined
     }
 
-    /// Bytes left of `limit`, if there are any.
+    /// Returns the bytes left of `limit`, if there are any.
     fn room(&self, limit: usize) -> Option<usize> {
         let taken = self.first.as_ref().map_or(self.joined.len(), Bytes::len);
         limit.checked_sub(taken).filter(|left| *left > 0)

@@ -1,7 +1,7 @@
-//! A list as one gzip member, stitched of what its leaves were deflated to.
+//! Writes a list as one gzip member that is joined from the deflated leaves.
 //!
 //! kube-apiserver deflates every list for every client that asks. Here a leaf
-//! of the current state is deflated once; a later list of the same objects
+//! of the current state is deflated once. A later list of the same objects
 //! copies a few megabytes and combines some hundred checksums.
 
 use std::marker::PhantomData;
@@ -15,13 +15,13 @@ use super::pieces::Pieces;
 use crate::read::Page;
 use crate::store::{CountedValue, Derived, Leaf, Part, Resource, StoredObject};
 
-/// How objects are written as items of a list.
+/// The form of objects as items of a list.
 trait Items: Send + Sync + 'static {
     const ENCODING: Encoding;
-    /// Between two items.
+    /// The bytes between two items.
     const SEPARATOR: &'static [u8];
 
-    /// What stands before an item of this length, other than a separator.
+    /// Returns the bytes before an item of this length, without a separator.
     fn prefix(length: usize) -> BytesMut;
 }
 
@@ -49,8 +49,8 @@ impl Items for Protobuf {
     }
 }
 
-/// The items of a leaf with what separates them, but nothing around them: it
-/// does not matter where in a list they are.
+/// The deflated items of a leaf with the separators between them and nothing
+/// around them, so that they fit at any place of a list.
 struct Deflated<I> {
     run: Run,
     items: PhantomData<fn() -> I>,
@@ -83,7 +83,7 @@ impl<I: Items> Derived for Deflated<I> {
     }
 }
 
-/// Kept by its leaf, or made for one list.
+/// Deflated items that a leaf keeps, or that were made for one list.
 enum Ready<I: Items> {
     Kept(Arc<CountedValue<Deflated<I>>>),
     Own(Deflated<I>),
@@ -101,7 +101,7 @@ impl<I: Items> Ready<I> {
 /// Neighbouring objects of a list.
 enum Objects {
     Leaf(Arc<Leaf>),
-    /// Not all of a leaf: deflated each time.
+    /// A part of a leaf, which is deflated each time.
     Some(Vec<Arc<StoredObject>>),
 }
 
@@ -114,8 +114,8 @@ impl Objects {
     }
 }
 
-/// A list on its way to be compressed. It holds on to the objects, not to the
-/// state they are of.
+/// A list that is about to be compressed. It holds on to the objects, but not
+/// to their state.
 pub struct GzipList {
     encoding: Encoding,
     envelope: Envelope,
@@ -129,7 +129,7 @@ pub struct GzipList {
 pub struct NotDeflated;
 
 impl GzipList {
-    /// The list as it is without compression.
+    /// Takes the objects of a page.
     pub fn new(resource: &Resource, page: &Page<'_>, encoding: Encoding) -> Self {
         let mut objects = Vec::new();
         for part in &page.parts {
@@ -147,7 +147,7 @@ impl GzipList {
         }
     }
 
-    /// Whether the uncompressed list has more bytes than this.
+    /// Tells whether the uncompressed list has more bytes than this.
     pub fn is_longer_than(&self, limit: usize) -> bool {
         match self.encoding {
             Encoding::Json => self.is_longer::<Json>(limit),
@@ -155,7 +155,8 @@ impl GzipList {
         }
     }
 
-    /// The compressed list, if nothing of it has to be deflated: copies.
+    /// Returns the compressed list if all of it is deflated already. This only
+    /// copies.
     pub fn from_ready(&self) -> Option<Vec<Bytes>> {
         match self.encoding {
             Encoding::Json => self.ready::<Json>(),
@@ -163,9 +164,9 @@ impl GzipList {
         }
     }
 
-    /// The compressed list. This may take a second of CPU, and waits for
-    /// others that deflate the same leaves: nothing for a thread that serves
-    /// connections.
+    /// Returns the compressed list. This may take a second of CPU, and waits
+    /// for other threads that deflate the same leaves. It must not run on a
+    /// thread that serves connections.
     pub fn deflate(&self) -> Result<Vec<Bytes>, NotDeflated> {
         let deflated = match self.encoding {
             Encoding::Json => self.deflated::<Json>(),
@@ -175,8 +176,8 @@ impl GzipList {
     }
 
     fn is_longer<I: Items>(&self, limit: usize) -> bool {
-        // Of an empty list; that of a longer one in protobuf is a few bytes
-        // more.
+        // The length around an empty list. In protobuf, it is a few bytes more
+        // around a longer list.
         let (prefix, suffix) = self.envelope.list(self.encoding, &self.meta, 0);
         let around = prefix.len().saturating_add(suffix.len());
         let mut items: usize = 0;
@@ -185,7 +186,7 @@ impl GzipList {
             if around.saturating_add(items) > limit {
                 return true;
             }
-            // Lists that cannot be written have no length.
+            // A list that cannot be written has no length.
             let Some(item) = object.item(I::ENCODING, &self.envelope) else {
                 return false;
             };
@@ -278,7 +279,7 @@ mod tests {
         for sizes in [&[][..], &[10], &[1_000; 300], &[300_000; 3], &[70_000; 33]] {
             let store = store(sizes);
             let snapshot = store.snapshot();
-            // From the middle of a leaf on, too.
+            // The list may start in the middle of a leaf.
             for start in ["", "n001", "n010", "n299"] {
                 let page = page(&snapshot, start);
                 let plain = whole::list(&store.resource, &page, Encoding::Json)
@@ -302,10 +303,10 @@ mod tests {
         assert!(list(&before, "").from_ready().is_none());
         let made = list(&before, "").deflate().unwrap();
         assert_eq!(list(&before, "").from_ready(), Some(made.clone()));
-        // An edge of the list is in no leaf.
+        // A part of a leaf is not kept.
         assert_eq!(list(&before, "n001").from_ready(), None);
 
-        // A change costs its leaf; what was before it is no longer kept.
+        // A change drops the deflated items of its leaf only.
         let derived = store.memory().derived;
         let changed = r#"{"metadata":{"name":"n150","resourceVersion":"10"}}"#;
         store

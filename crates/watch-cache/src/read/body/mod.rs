@@ -1,4 +1,4 @@
-//! Bodies of GET and LIST out of stored objects.
+//! Bodies of GET and LIST, made of stored objects.
 
 mod gzip;
 mod partial_object_metadata;
@@ -20,7 +20,7 @@ use kubernetes_wire::representation::table::{Printer, TableOptions};
 use super::{BypassReason, Page};
 use crate::store::{Store, StoredObject};
 
-/// How objects are to be shown.
+/// The shape in which objects are shown.
 #[derive(Clone, Debug)]
 pub enum Shape {
     Whole(Encoding),
@@ -28,7 +28,7 @@ pub enum Shape {
     Partial(MetaVersion, Encoding),
 }
 
-/// The body of a GET.
+/// Returns the body of a GET.
 pub fn get_body(
     store: &Store,
     object: &StoredObject,
@@ -55,8 +55,8 @@ fn unwritten(store: &Store, shape: &Shape) -> BypassReason {
     BypassReason::Representation
 }
 
-/// The body of a LIST, in pieces that are parts of what the store holds where
-/// they can be.
+/// Returns the body of a LIST, in pieces that refer to the store's memory where
+/// possible.
 pub fn list_body(
     store: &Store,
     page: &Page<'_>,

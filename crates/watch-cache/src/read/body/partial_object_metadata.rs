@@ -1,5 +1,5 @@
 //! `as=PartialObjectMetadata` and `as=PartialObjectMetadataList`. `None` for an
-//! object whose metadata holds what we do not know.
+//! object whose metadata holds something unknown.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub(super) fn list(
 pub(super) struct Metadatas(Box<[Metadata]>);
 
 impl Derived for Metadatas {
-    /// It is a part of the object's JSON.
+    /// The metadata is a part of the object's JSON.
     const REPLACED_BY: Option<Encoding> = Some(Encoding::Json);
 
     fn size(&self) -> usize {
@@ -79,7 +79,7 @@ impl Metadatas {
         })
     }
 
-    /// Of the leaf's object at this place.
+    /// Returns the metadata of the leaf's object at this index.
     pub(super) fn get(&self, place: usize) -> Option<&Metadata> {
         self.0.get(place)
     }

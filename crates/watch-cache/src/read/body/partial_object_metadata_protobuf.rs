@@ -24,7 +24,7 @@ pub(super) fn list(
     page: &Page<'_>,
     version: MetaVersion,
 ) -> Option<Vec<Bytes>> {
-    // Its message has the items first. Nobody asks for it.
+    // The v1beta1 message has the items first. Clients do not ask for it.
     if version == MetaVersion::V1Beta1 {
         return None;
     }

@@ -1,20 +1,20 @@
-//! A body as pieces of memory that is there anyway, as far as that goes: an
-//! answer on its way holds references, not the whole body once more.
+//! A body as pieces of memory. Pieces refer to memory that exists anyway where
+//! possible, so that an answer on its way does not hold the whole body once
+//! more.
 
 use bytes::{Bytes, BytesMut};
 
-/// Less is copied: a reference would cost as much.
+/// Fewer bytes are copied: a reference would cost as much.
 const SHARED_BYTES: usize = 512;
 
-/// Memory for what is copied is taken in chunks, each twice as large as the one
-/// before.
+/// Copied bytes are collected in chunks, each twice as large as the one before.
 const FIRST_CHUNK: usize = 4 << 10;
 const LARGEST_CHUNK: usize = 256 << 10;
 
 #[derive(Default)]
 pub(super) struct Pieces {
     done: Vec<Bytes>,
-    /// What was copied since the last piece of `done`.
+    /// The bytes copied since the last piece of `done`.
     current: BytesMut,
     chunk: usize,
     has_items: bool,
@@ -38,7 +38,7 @@ impl Pieces {
         self.current.extend_from_slice(bytes);
     }
 
-    /// Without a copy, if that is worth it.
+    /// Adds bytes without a copy, if that is worth it.
     pub(super) fn share(&mut self, bytes: Bytes) {
         if bytes.len() < SHARED_BYTES {
             return self.push(&bytes);
@@ -47,7 +47,8 @@ impl Pieces {
         self.done.push(bytes);
     }
 
-    /// The same, where `bytes` may be a part of what `owner` holds.
+    /// Does the same as [`share`](Self::share) for bytes that may be a part of
+    /// `owner`.
     pub(super) fn share_of(&mut self, owner: &Bytes, bytes: &[u8]) {
         let (whole, part) = (owner.as_ptr_range(), bytes.as_ptr_range());
         let is_part = whole.start <= part.start && part.end <= whole.end;
@@ -58,7 +59,7 @@ impl Pieces {
         }
     }
 
-    /// What is pushed next is an item, after a comma if it is not the first.
+    /// Begins an item, with a comma if it is not the first.
     pub(super) fn next_item(&mut self) {
         if std::mem::replace(&mut self.has_items, true) {
             self.push(b",");

@@ -1,5 +1,5 @@
-//! `as=Table`. Rows are printed once per leaf and version; an answer fills in
-//! their ages and puts the objects' metadata behind them.
+//! `as=Table`. Rows are printed once per leaf and version. An answer adds the
+//! rows' ages and the objects' metadata.
 
 use std::sync::Arc;
 
@@ -65,7 +65,8 @@ pub(super) fn list(
                         metadatas = Some(Metadatas::of(leaf, resource).ok_or(NotPrintable)?);
                     }
                     IncludeObject::Object => {
-                        // Makes the JSON of all objects once, if it makes any.
+                        // This makes the JSON of all objects once, if any has
+                        // to be made.
                         let _placed = leaf.joined(Encoding::Json, envelope);
                         let objects = leaf.objects().iter();
                         items = objects.map(|o| json(o)).collect::<Result<_, _>>()?;
@@ -146,7 +147,7 @@ mod tests {
         let version = MetaVersion::V1;
         let options = TableOptions { version, include };
         let pieces = list(&store.resource, &page, printer, options).unwrap();
-        // The same without anything kept.
+        // Makes the same table without anything kept.
         let envelope = &store.resource.envelope;
         let items: Vec<Bytes> = page.objects().filter_map(|o| o.json(envelope)).collect();
         let table = printer.list(&page.meta, items.iter(), envelope, options, Utc::now());
@@ -192,7 +193,7 @@ mod tests {
         let kept = store.memory().derived;
         let versions = columns(".metadata.resourceVersion");
         assert!(body(&store, &versions, IncludeObject::None).contains(r#"["n001","5"]"#));
-        // A printer that was learnt again is no other.
+        // A printer that was learnt again is equal.
         let again = columns(".metadata.labels.odd");
         assert!(body(&store, &again, IncludeObject::None).contains(r#"["n001","1"]"#));
         assert_eq!(store.memory().derived, kept);

@@ -1,4 +1,4 @@
-//! Objects as they are.
+//! Whole objects.
 
 use bytes::{Bytes, BytesMut};
 use kubernetes_wire::representation::Encoding;
@@ -17,8 +17,8 @@ pub(super) fn single(
     Some(envelope.answer(encoding, &item))
 }
 
-/// Items of a list with what stands before each: of one object, or all of a
-/// leaf.
+/// Returns the items of a list, each with its prefix: of one object, or of a
+/// whole leaf.
 pub(super) fn items(
     resource: &Resource,
     page: &Page<'_>,
@@ -45,7 +45,7 @@ pub(super) fn items(
     if encoding == Encoding::Json
         && let Some(first) = items.first_mut()
     {
-        // Nothing stands before the first comma.
+        // The first item has no comma before it.
         let _comma = first.split_to(1.min(first.len()));
     }
     Some(items)

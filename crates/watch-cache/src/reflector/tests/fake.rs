@@ -1,4 +1,4 @@
-//! An API server whose answers are told beforehand.
+//! An API server that answers as a script tells.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -18,22 +18,22 @@ use tokio::sync::mpsc;
 type Chunk = Result<Frame<Bytes>, std::io::Error>;
 
 pub enum Reply {
-    /// 200 and all of a body.
+    /// 200 and a complete body.
     Body(String),
     Code(u16, &'static str),
-    /// 200, these bytes, the end.
+    /// 200, these bytes, and the end.
     Ends(String),
     /// 200, these bytes, and then the connection breaks.
     Breaks(String),
     /// 200, these bytes, and then nothing.
     Stays(String),
-    /// 200, and what the test sends.
+    /// 200, and the bytes that the test sends.
     Live(mpsc::Receiver<String>),
     After(Duration, Box<Reply>),
 }
 
-/// Which of the reflector's own requests the script answers; discovery and
-/// probes are always answered.
+/// The reflector's own requests, which the script answers. Discovery and probes
+/// are always answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// Pages, or initial events.
@@ -41,7 +41,7 @@ pub enum Asked {
     Watch,
 }
 
-/// How the server lets itself be listed.
+/// The way in which the server can be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
     Pages,
@@ -61,13 +61,14 @@ impl Drop for Fake {
 }
 
 impl Fake {
-    /// `script` gets what is asked and how often that was asked before.
+    /// Starts a server. `script` gets a request and the number of such requests
+    /// before.
     pub async fn start(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
         Self::with(Lists::Pages, script).await
     }
 
-    /// As [`Fake::start`], for a server that streams initial events. The list
-    /// that shows how lists are written is always answered.
+    /// Does the same as [`Fake::start`] for a server that streams initial
+    /// events. The list that shows how lists are written is always answered.
     pub async fn streaming(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
         Self::with(Lists::InitialEvents, script).await
     }
@@ -139,7 +140,8 @@ impl Fake {
     }
 }
 
-/// Not a probe for a bookmark, which selects nothing.
+/// Tells whether a path asks for initial events. A probe for a bookmark
+/// differs: it selects nothing.
 fn is_initial_events(path: &str) -> bool {
     path.contains("sendInitialEvents") && !path.contains("fieldSelector")
 }
@@ -160,7 +162,7 @@ fn always(path: &str, lists: Lists) -> Option<Reply> {
         },
         "/api/v1/pods" => None,
         _ if path.starts_with("/api/v1/pods?limit=1&") => Some(match lists {
-            // An older server.
+            // The server is an older one.
             Lists::Pages if path.contains("hostNetwork") => Reply::Code(400, "not supported"),
             _ => super::pod_list(1, &[]),
         }),
@@ -188,7 +190,7 @@ async fn respond(
         }
         Reply::Breaks(body) => {
             let broken = stream::once(async {
-                // Lets the bytes before go out.
+                // The pause lets the bytes before go out.
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 Err(std::io::Error::other("broken"))
             });

@@ -74,12 +74,12 @@ async fn a_watcher_is_a_reader() {
     let cache = cache(&fake);
     let (entry, store) = filled(&cache, &pods()).await;
     let later = |n| Instant::now() + HALF_AN_HOUR * n + Duration::from_secs(1);
-    // Whoever holds a store may watch it.
+    // A holder of a store may be watching it.
     cache.evict_idle(&config(), later(1));
     cache.evict_idle(&config(), later(2));
     assert!(entry.store().is_some());
     drop(store);
-    // The time counts from when it was last seen.
+    // The idle time counts from the last look that saw the holder.
     cache.evict_idle(&config(), later(2));
     assert!(entry.store().is_some());
     cache.evict_idle(&config(), later(4));

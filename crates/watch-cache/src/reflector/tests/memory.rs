@@ -1,9 +1,10 @@
-//! What goes when there is not enough memory, and in which order.
+//! Tests what is given up when memory is short, and in which order.
 
 use super::fake::Asked;
 use super::*;
 
-/// Pods and widgets, a few hundred bytes of each.
+/// Returns a server and a cache for pods and widgets, a few hundred bytes of
+/// each.
 async fn both() -> (Fake, Cache) {
     let fake = Fake::start(|asked, nth| match (asked, nth) {
         (Asked::List, 0) => pod_list(9, &[pod("a", 3), pod("b", 4)]),
@@ -40,7 +41,7 @@ async fn a_newcomer_without_room_goes_and_comes_back() {
     let (fake, cache) = both().await;
     let (entry, old) = filled(&cache, &pods()).await;
     let now = Instant::now();
-    // A list takes more while it is read.
+    // A list takes more memory while it is read.
     cache.keep_within(bytes(&old) * 9, now);
     let (_, new) = filled(&cache, &widgets()).await;
     let limit = bytes(&old) + bytes(&new) / 2;
@@ -79,7 +80,7 @@ async fn the_least_recently_read_goes_first() {
     cache.keep_within(limit - 1, later);
     until("the end", || second.store().is_none().then_some(())).await;
     assert!(first.store().is_some());
-    // Without a tombstone: it was not too much, only unused.
+    // The resource can be read again: it was unused, not too large.
     assert_eq!(why(&cache, &widgets()), Some(Unavailable::Filling));
 }
 

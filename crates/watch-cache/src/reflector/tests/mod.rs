@@ -50,7 +50,7 @@ fn cache(fake: &Fake) -> Cache {
     Cache::new(Arc::new(ArcSwap::from_pointee(upstream)), metrics)
 }
 
-/// Waits for what must come soon.
+/// Waits for something that must come soon.
 async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(5);
     loop {
@@ -75,7 +75,7 @@ async fn reaches(store: &Store, version: u64) {
     .await;
 }
 
-/// Changes, names and versions of the events from a cursor on.
+/// Returns changes, names and versions of the events from a cursor on.
 fn events(store: &Store, cursor: &mut Cursor) -> Vec<(Change, String, u64)> {
     store
         .read(cursor, usize::MAX)
@@ -129,7 +129,7 @@ fn widget_list(version: u64, items: &[String]) -> Reply {
     ))
 }
 
-/// A watch event of a whole pod.
+/// Returns a watch event of a whole pod.
 fn event(kind: &str, pod: &str) -> String {
     let rest = pod.strip_prefix('{').unwrap();
     format!("{{\"type\":\"{kind}\",\"object\":{{\"kind\":\"Pod\",\"apiVersion\":\"v1\",{rest}}}\n")

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Each of `askers` wants a proof at the same time; what they get, and how
-/// often upstream was asked.
+/// Lets `askers` tasks ask for a proof at the same time. Returns their answers
+/// and the number of questions to upstream.
 async fn ask(askers: usize, answer: Option<u64>) -> (Vec<Option<u64>>, usize) {
     let entry = Arc::new(Entry::of_nobody(pods(), Instant::now()));
     let asked = Arc::new(AtomicUsize::new(0));
@@ -33,12 +33,13 @@ async fn those_who_wait_share_one_question() {
     let began = tokio::time::Instant::now();
     let (answers, asked) = ask(100, Some(7)).await;
     assert_eq!(answers, [Some(7); 100]);
-    // Those who came while the first was asked need a later one.
+    // Tasks that came during the first question need a later one.
     assert_eq!(asked, 2);
     assert_eq!(began.elapsed(), Duration::from_secs(10));
 }
 
-/// Each waited for all before it to fail: the last of a hundred for minutes.
+/// If failures were not shared, each task would wait for all before it to fail:
+/// the last of a hundred would wait for minutes.
 #[tokio::test(start_paused = true)]
 async fn those_who_wait_share_a_failure() {
     let began = tokio::time::Instant::now();

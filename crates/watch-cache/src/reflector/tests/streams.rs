@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 use super::fake::Asked;
 use super::*;
 
-/// Ends the initial events.
+/// Returns the bookmark that ends the initial events.
 fn end(version: u64) -> String {
     let metadata = format!(
         r#"{{"metadata":{{"resourceVersion":"{version}","annotations":{{"k8s.io/initial-events-end":"true"}}}}}}"#

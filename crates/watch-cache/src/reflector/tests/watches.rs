@@ -1,11 +1,11 @@
-//! The main watch: what it brings, how it ends, what comes next.
+//! Tests of the main watch: its events, its ends, and the state that follows.
 
 use tokio::sync::mpsc;
 
 use super::fake::Asked;
 use super::*;
 
-/// Events by `send`, to the first watch; what the others get is the script's.
+/// Returns a sender of events to the first watch, and the reply for that watch.
 fn live() -> (mpsc::Sender<String>, impl FnMut() -> Reply) {
     let (send, receive) = mpsc::channel(8);
     let mut receive = Some(receive);
@@ -27,10 +27,10 @@ async fn events_and_bookmarks_reach_the_store_however_they_are_cut() {
     let text = [
         event("ADDED", &pod("b", 10)),
         event("MODIFIED", &pod("a", 12)),
-        // Again: changes nothing.
+        // The event comes twice, and the second changes nothing.
         event("MODIFIED", &pod("a", 12)),
         event("DELETED", &pod("b", 13)),
-        // Never seen here: time passes, nothing else.
+        // The object was never in the store: only the version advances.
         event("DELETED", &pod("c", 14)),
         bookmark(20),
     ]
@@ -56,7 +56,7 @@ async fn events_and_bookmarks_reach_the_store_however_they_are_cut() {
 
 #[tokio::test]
 async fn lost_history_becomes_a_difference_and_watchers_stay() {
-    // As a status and as an event.
+    // The 410 comes as a status and as an event.
     let endings: [fn() -> Reply; 2] = [
         || Reply::Code(410, "too old resource version: 9 (50)"),
         || Reply::Stays(expired()),
@@ -65,7 +65,7 @@ async fn lost_history_becomes_a_difference_and_watchers_stay() {
         let fake = Fake::start(move |asked, nth| match (asked, nth) {
             (Asked::List, 0) => pod_list(9, &[pod("gone", 3), pod("new", 4), pod("same", 5)]),
             (Asked::List, _) => pod_list(60, &[pod("born", 10), pod("new", 55), pod("same", 5)]),
-            // Until the test looks.
+            // The delay lets the test take its cursor.
             (Asked::Watch, 0) => Reply::After(Duration::from_millis(50), Box::new(ending())),
             (Asked::Watch, _) => Reply::Stays(String::new()),
         })
@@ -93,7 +93,7 @@ async fn lost_history_becomes_a_difference_and_watchers_stay() {
     }
 }
 
-/// Such an upstream was asked as fast as it could answer.
+/// Such an upstream must not be asked as fast as it can answer.
 #[tokio::test]
 async fn a_history_that_is_always_lost_is_no_hot_loop() {
     let endings: [fn() -> Reply; 2] = [|| Reply::Code(410, "too old"), || Reply::Ends(expired())];
@@ -107,7 +107,7 @@ async fn a_history_that_is_always_lost_is_no_hot_loop() {
         let (entry, store) = filled(&cache, &pods()).await;
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert!(fake.count() <= 12, "asked {} times", fake.count());
-        // Neither is it taken for a living upstream.
+        // The upstream does not count as connected.
         assert!(entry.disconnected_for(Instant::now()) > Duration::ZERO);
         assert!(!store.progress().closed);
     }
@@ -179,7 +179,8 @@ async fn an_event_that_cannot_be_kept_has_everything_listed() {
     assert!(!store.progress().closed);
 }
 
-/// So the API server tells that a CustomResourceDefinition changed.
+/// An API server ends watches in this way when a CustomResourceDefinition
+/// changes.
 #[tokio::test]
 async fn a_custom_resources_watch_that_ends_early_has_everything_listed() {
     let other = widget("a", 3).replace("\"uid\"", "\"labels\":{\"x\":\"y\"},\"uid\"");
@@ -199,7 +200,7 @@ async fn a_custom_resources_watch_that_ends_early_has_everything_listed() {
     assert!(!store.progress().closed);
 }
 
-/// A definition deleted and made anew, as another kind.
+/// The definition was deleted and made anew, with another kind.
 #[tokio::test]
 async fn another_kind_of_the_same_name_is_another_resource() {
     let fake = Fake::start(move |asked, nth| match (asked, nth) {
@@ -223,7 +224,7 @@ async fn another_kind_of_the_same_name_is_another_resource() {
     assert_eq!(entry.store().unwrap().resource.envelope.kind, "Gadget");
 }
 
-/// RBAC comes later than an API server's first answers.
+/// An API server answers before RBAC is ready.
 #[tokio::test]
 async fn a_moment_of_forbidden_does_not_drop_the_store() {
     let fake = Fake::start(|asked, nth| match (asked, nth) {

@@ -12,9 +12,9 @@ use super::{Field, FieldTable, Source, split};
 type Row = (&'static str, Value);
 
 enum Value {
-    /// At the label's own path, else the text.
+    /// The value at the label's own path, or this text if there is none.
     Own(&'static str),
-    /// At another path, else the text.
+    /// The value at another path, or this text if there is none.
     At(&'static str, &'static str),
     Either(&'static str, &'static str),
     Nothing,
@@ -28,16 +28,16 @@ const BOOLEAN: Value = Own("false");
 
 const PODS: &[Row] = &[
     ("spec.nodeName", TEXT),
-    // As clients before v1 called it.
+    // The name of the field in clients before v1.
     ("spec.host", At("spec.nodeName", "")),
     ("spec.restartPolicy", TEXT),
     ("spec.schedulerName", TEXT),
     ("spec.serviceAccountName", TEXT),
     ("spec.hostNetwork", BOOLEAN),
     ("status.phase", TEXT),
-    // The API server compares the first of podIPs; the two are kept the same.
+    // The API server compares the first of podIPs. The two are kept the same.
     ("status.podIP", TEXT),
-    // Accepted, but nobody fills it in.
+    // The label is accepted, but no object has a value for it.
     ("status.podIPs", Nothing),
     ("status.nominatedNodeName", TEXT),
 ];
@@ -69,8 +69,8 @@ const EVENTS: &[Row] = &[
     ("type", TEXT),
 ];
 
-/// The table for a resource; one without own fields for those that have none,
-/// or are not known here.
+/// Returns the table for a resource. The table has no own fields if the
+/// resource has none or is not known here.
 pub fn field_table(gvr: &GroupVersionResource) -> FieldTable {
     let (rows, namespace): (&[Row], bool) = match (
         gvr.group.as_str(),

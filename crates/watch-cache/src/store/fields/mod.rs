@@ -1,8 +1,8 @@
 //! The fields that selectors may name, per resource.
 //!
-//! `metadata.name` works for every resource. What else is selectable is
+//! `metadata.name` works for every resource. The other selectable fields are
 //! compiled into kube-apiserver per kind (`builtin.rs`) or written in a
-//! CustomResourceDefinition. A selector on anything else is answered upstream.
+//! CustomResourceDefinition. Upstream answers a selector on any other field.
 
 mod builtin;
 mod path;
@@ -12,45 +12,45 @@ use std::sync::Arc;
 pub use self::builtin::field_table;
 use self::path::Paths;
 
-/// Selectable of nearly every resource.
+/// The label that is selectable for nearly every resource.
 const NAMESPACE: &str = "metadata.namespace";
 
-/// Members of one JSON path. A custom resource's schema is as deep as its
-/// author likes; a field below this is left to upstream.
+/// The most members of one JSON path. The schema of a custom resource can be
+/// arbitrarily deep. Upstream answers selectors on deeper fields.
 const MAX_DEPTH: usize = 16;
 
-/// Where a field's value comes from.
+/// The place of a field's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Source {
-    /// The value at a path, or what an absent one compares as.
+    /// The value at a path, or this text if there is none.
     At(Vec<String>, &'static str),
-    /// The first of two paths whose value is not empty.
+    /// The value at the first path, or at the second if the first is empty.
     Either(Vec<String>, Vec<String>),
-    /// Nothing: the label is accepted and no object has a value.
+    /// No value: the label is accepted and no object has a value.
     Nothing,
 }
 
-/// One selectable field: how selectors spell it, and its value.
+/// One selectable field: its name in selectors, and the place of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Field {
     label: String,
     source: Source,
 }
 
-/// The selectable fields of one resource. Objects keep a value for each of its
-/// columns, in the table's order.
+/// The selectable fields of one resource. Objects keep one value for each of
+/// the table's columns, in the table's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldTable(Arc<Table>);
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Table {
     fields: Vec<Field>,
-    /// Of each field, the column with its values.
+    /// For each field, the column with its values.
     columns: Vec<Option<usize>>,
-    /// Of each column, the paths that its value may be at.
+    /// For each column, the paths at which its value may be.
     readers: Vec<Reader>,
     paths: Paths,
-    /// Whether `metadata.namespace` may be named.
+    /// Selectors may name `metadata.namespace`.
     namespace: bool,
 }
 
@@ -61,19 +61,20 @@ struct Reader {
     absent: &'static str,
 }
 
-/// What a selectable label stands for.
+/// The value that a selectable label refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Selectable {
     Name,
     Namespace,
     Column(usize),
-    /// Every object has the empty value.
+    /// The empty value, which every object has.
     Empty,
 }
 
 impl FieldTable {
-    /// The `selectableFields` of a CustomResourceDefinition's version. Paths
-    /// that are no plain names are left out.
+    /// Makes the table of the `selectableFields` of a
+    /// CustomResourceDefinition's version. Paths that are not plain names are
+    /// left out.
     pub fn custom<'p>(json_paths: impl Iterator<Item = &'p str>) -> Self {
         let fields = json_paths.filter_map(|path| {
             let label = path.strip_prefix('.').unwrap_or(path);
@@ -108,7 +109,7 @@ impl FieldTable {
                     },
                     Source::Nothing => return None,
                 };
-                // Two labels may have one value.
+                // Two labels may have the same value.
                 let known = readers.iter().position(|r| *r == reader);
                 Some(known.unwrap_or_else(|| {
                     let at = readers.len();
@@ -126,21 +127,21 @@ impl FieldTable {
         }))
     }
 
-    /// Every label but `metadata.name`.
+    /// Returns every label except `metadata.name`.
     pub fn labels(&self) -> impl Iterator<Item = &str> {
         let namespace = self.0.namespace.then_some(NAMESPACE);
         let own = self.0.fields.iter().map(|f| f.label.as_str());
         namespace.into_iter().chain(own)
     }
 
-    /// The table without the labels that `keep` refuses.
+    /// Returns the table without the labels that `keep` refuses.
     pub fn retain(&self, keep: impl Fn(&str) -> bool) -> Self {
         let fields = self.0.fields.iter().filter(|f| keep(&f.label));
         let namespace = self.0.namespace && keep(NAMESPACE);
         Self::new(fields.cloned().collect(), namespace)
     }
 
-    /// `None` for labels that upstream must judge.
+    /// Returns `None` for labels that upstream must judge.
     pub(super) fn lookup(&self, label: &str, namespaced: bool) -> Option<Selectable> {
         match label {
             "metadata.name" => Some(Selectable::Name),
@@ -157,7 +158,7 @@ impl FieldTable {
         }
     }
 
-    /// The values of an object, by column.
+    /// Returns the values of an object, by column.
     pub(super) fn values(&self, object: &[u8]) -> Box<[Box<str>]> {
         let table = &self.0;
         if table.readers.is_empty() {

@@ -18,7 +18,7 @@ struct Node {
 }
 
 impl Paths {
-    /// The number of the path.
+    /// Adds a path, if it is not known yet, and returns its number.
     pub(super) fn add(&mut self, keys: &[String]) -> usize {
         let mut level = &mut self.root;
         let mut keys = keys;
@@ -45,8 +45,8 @@ impl Paths {
         next(&mut self.count)
     }
 
-    /// The value at each path: strings without their escapes, booleans and
-    /// numbers as they are written. Everything else has none.
+    /// Reads the value at each path: strings without their escapes, booleans
+    /// and numbers as they are written. Other values count as absent.
     pub(super) fn read(&self, object: &[u8]) -> Vec<Option<String>> {
         let mut found = vec![None; self.count];
         read(&self.root, object, &mut found);
@@ -54,14 +54,14 @@ impl Paths {
     }
 }
 
-/// The number of a new path.
+/// Returns the number of a new path.
 fn next(count: &mut usize) -> usize {
     let number = *count;
     *count = number.saturating_add(1);
     number
 }
 
-/// As deep as the paths are.
+/// Reads the values below `nodes`. The recursion is as deep as the paths are.
 fn read(nodes: &[Node], object: &[u8], found: &mut [Option<String>]) {
     let mut missing = nodes.len();
     for member in scan::members(object).map_while(Result::ok) {

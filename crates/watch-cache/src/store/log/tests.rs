@@ -1,4 +1,5 @@
-//! Random histories: readers get all that is theirs, in order, or are told.
+//! Random histories: a reader gets all events of its topic in order, or an
+//! error.
 
 use bytes::Bytes;
 use kubernetes_wire::api::GroupVersionResource;
@@ -7,8 +8,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::store::{Change, ObjectKey, StoredObject, field_table};
 
-/// What an event is about: pods in two namespaces, with two names, on two
-/// nodes, and on which they were before, if they were.
+/// The object of an event: pods in two namespaces, with two names, on two
+/// nodes. `before` is the node before the event, if there was one.
 #[derive(Clone, Copy, Debug)]
 struct About {
     namespace: usize,
@@ -27,7 +28,7 @@ fn about() -> impl Strategy<Value = About> {
     })
 }
 
-/// Topics, and the same once more, as the model has them.
+/// A topic, and the same condition for the model.
 type Selects = (fn() -> Topic, fn(About) -> bool);
 const TOPICS: [Selects; 6] = [
     (|| Topic::All, |_| true),
@@ -115,21 +116,22 @@ const LIMITS: Limits = Limits {
     gaps: 2,
 };
 
-/// All that ever happened, and what of it a log must still have.
+/// All events that ever happened, and those that a log must still have.
 struct Model {
     log: Log,
     now: Instant,
     version: u64,
     /// Every event since the last reset.
     events: Vec<Happened>,
-    /// How many of them are gone.
+    /// The number of events that have left the log.
     gone: usize,
     floor: u64,
-    /// Seen, listed, and which resync it was.
+    /// For each gap: the version seen, the version listed, and the number of
+    /// the resync.
     gaps: Vec<(u64, u64, usize)>,
     resyncs: usize,
     readers: Vec<Reader>,
-    /// Resets: events before are no more.
+    /// The number of resets. Events before the last reset are gone.
     resets: usize,
 }
 
@@ -144,15 +146,16 @@ struct Reader {
     subscription: Subscription,
     topic: usize,
     cursor: Cursor,
-    /// It knew more than the log did.
+    /// The version that the reader knew when it began, if the log did not have
+    /// it yet.
     ahead: Option<u64>,
     /// Index of the next event in the model.
     next: usize,
-    /// When its topic came to be: the reset before and the index.
+    /// The start of its topic: the number of resets and the index in the model.
     since: (usize, usize),
-    /// How many resyncs lay behind it when it had last read all.
+    /// The number of resyncs when the reader had last read everything.
     resyncs: usize,
-    /// The log was reset since, or it cannot know what it missed.
+    /// The log was reset since, or cannot know what the reader missed.
     lost: bool,
 }
 
@@ -251,7 +254,7 @@ impl Model {
     }
 
     fn begin(&mut self, back: u64, topic: usize) {
-        // Below the floor, in the log and above it.
+        // The version may be below the floor, in the log, or above it.
         let version = (self.version + 5).saturating_sub(back);
         let began = self.log.position(version);
         let gap = self
@@ -284,8 +287,8 @@ impl Model {
         let holds = TOPICS[reader.topic].1;
         let missed = self.events.iter().take(self.gone).skip(reader.next);
         let must = reader.lost || missed.clone().any(|e| holds(e.about));
-        // It may be told, too, if what it missed is not known, or a resync is
-        // forgotten that it was woken for.
+        // The reader may also get an error if the log does not know what it
+        // missed, or has forgotten a resync that woke the reader.
         let (resets, since) = reader.since;
         let unknown = resets == self.resets && reader.next < since.min(self.gone);
         let kept = self.gaps.iter().find(|gap| gap.1 > self.floor);

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::{Watch, WatchOptions, WholeFrames};
 use crate::store::{Evicted, Filter, Resource, Snapshot, Store, StoredObject, field_table};
 
-/// Long enough not to matter.
+/// A time that no test reaches.
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn resource() -> Resource {
@@ -100,7 +100,7 @@ fn watch_all(store: &Arc<Store>, snapshot: Arc<Snapshot>, options: WatchOptions)
     Watch::with_initial_events(store.clone(), snapshot, options, encoding)
 }
 
-/// An event as its client reads it.
+/// An event as the client reads it.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     kind: String,

@@ -4,9 +4,9 @@ use super::*;
 
 use std::time::Instant;
 
-/// A bookmark must not be ahead of an event its client has yet to get, and no
-/// watcher may sleep through an event. Bookmarks are due all the time here, so
-/// that every moment between two looks into the log is met.
+/// A bookmark must not be ahead of an event that its client has yet to get, and
+/// every event must wake the watchers. Bookmarks are due all the time here, so
+/// that they can come at every moment between two reads of the log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_is_missed_while_events_are_published() {
     const EVENTS: u64 = 5_000;

@@ -1,4 +1,5 @@
-//! Random histories, random watchers: what they are told adds up to the truth.
+//! Random histories and random watchers: a watcher's events add up to the
+//! state.
 
 use super::super::{Watch, WatchEnd};
 use super::*;
@@ -15,7 +16,7 @@ const NODES: [&str; 3] = ["", "n1", "n2"];
 
 type State = BTreeMap<String, Pod>;
 
-/// What upstream does, and what of it reaches the store.
+/// A step of upstream, of its connection to the store, or of a watcher.
 #[derive(Clone, Debug)]
 enum Step {
     Set {
@@ -33,9 +34,9 @@ enum Step {
     },
     /// The connection is lost: nothing arrives until it is back.
     Disconnect,
-    /// The watch goes on where it was.
+    /// The watch resumes where it was.
     Reconnect,
-    /// Upstream's history is lost: the state is listed.
+    /// Upstream's history is lost, and the state is listed again.
     Resync {
         skip: u64,
     },
@@ -61,9 +62,10 @@ enum Step {
 #[derive(Clone, Debug)]
 enum How {
     InitialEvents,
-    /// From a list that the cache answered.
+    /// From the version of a list that the cache answered.
     CacheVersion,
-    /// From a list that upstream answered, this many changes ago.
+    /// From the version of a list that upstream answered, this many changes
+    /// ago.
     UpstreamVersion {
         back: usize,
     },
@@ -92,7 +94,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Namespace, labels, fields; and the same once more, as the model has it.
+/// Namespace, labels and fields, and the same condition for the model.
 type Selects = (&'static str, &'static str, &'static str, fn(&Pod) -> bool);
 const FILTERS: [Selects; 8] = [
     ("", "", "", |_| true),
@@ -115,11 +117,13 @@ struct World {
     store: Arc<Store>,
     /// Upstream's states, oldest first: all of its history.
     history: Vec<(u64, State)>,
-    /// Changes not yet sent to the store: whether a deletion, the object.
+    /// Changes not yet sent to the store: the object, and whether it was
+    /// deleted.
     unsent: Vec<(bool, Pod)>,
     connected: bool,
     uids: u64,
-    /// Versions at which the store cannot know what follows.
+    /// The gaps in the store's history: between the two versions of a gap, it
+    /// cannot know what follows.
     gaps: Vec<(u64, u64)>,
     floor: u64,
     now: Instant,
@@ -129,11 +133,11 @@ struct World {
 struct Watcher {
     watch: Watch,
     filter: Selects,
-    /// What its client believes: versions of objects by key.
+    /// The client's view: versions of objects by key.
     believes: BTreeMap<String, u64>,
     /// The client's resourceVersion; `None` until initial events have ended.
     version: Option<u64>,
-    /// The history it is in is no more.
+    /// Upstream has been restored since: the watch's history is gone.
     restored: bool,
 }
 
@@ -253,7 +257,7 @@ impl World {
         }
     }
 
-    /// The store gets everything by watch.
+    /// Sends all changes to the store, as upstream's watch does.
     fn send(&mut self) {
         if self.connected {
             for (deleted, pod) in self.unsent.drain(..) {
@@ -280,7 +284,7 @@ impl World {
         }
     }
 
-    /// From `version`, where the client believes `state`.
+    /// Begins a watch from `version` for a client with the view `believes`.
     fn from(
         &self,
         version: u64,
@@ -343,7 +347,7 @@ impl World {
         self.watchers.extend(watcher);
     }
 
-    /// False when there was nothing to take.
+    /// Returns false if there was nothing to take.
     fn take(&mut self, index: usize) -> bool {
         let watcher = &mut self.watchers[index];
         match watcher.watch.next().now_or_never() {

@@ -1,4 +1,4 @@
-//! When a watch speaks and when it ends.
+//! Tests when a watch sends frames and when it ends.
 
 use super::super::{Watch, WatchEnd};
 use super::*;
@@ -20,7 +20,7 @@ async fn next(watch: &mut Watch) -> Result<Vec<Seen>, WatchEnd> {
     Ok(seen)
 }
 
-/// Asserts one frame and when it comes, in seconds.
+/// Asserts one frame and the second at which it comes.
 async fn expect(
     watch: &mut Watch,
     began: tokio::time::Instant,
@@ -38,7 +38,7 @@ async fn bookmarks_come_each_minute_and_two_seconds_before_the_end() {
     let began = tokio::time::Instant::now();
     let lasts = Duration::from_secs(150);
     let mut watch = watch_from(&store, 5, options(everything(), lasts)).unwrap();
-    // Nothing happened in the first minute: nothing to say.
+    // Nothing happened in the first minute, so that there is no bookmark.
     let feed = store.clone();
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_secs(70)).await;
@@ -96,7 +96,7 @@ async fn initial_events_end_with_a_bookmark_at_their_version() {
     let listed = pods.iter().map(Pod::stored).collect();
     let store = Arc::new(Store::new(resource(), listed, 7));
     let snapshot = store.snapshot();
-    // Published between the snapshot and the watch.
+    // The event was published between the snapshot and the watch.
     let now = Instant::now();
     store
         .apply(false, Pod::new("a", "y", 8).item(), now)
@@ -182,7 +182,7 @@ async fn a_closed_store_ends_watches_after_what_they_are_owed() {
         ("ADDED", "x", 6)
     );
     assert_eq!(next(&mut watch).await, Err(WatchEnd::Closed));
-    // One that began too late ends, too.
+    // A watch that begins too late ends, too.
     let mut late = watch_from(&store, 6, options(everything(), HOUR)).unwrap();
     assert_eq!(next(&mut late).await, Err(WatchEnd::Closed));
 }
@@ -217,8 +217,8 @@ async fn a_store_restored_from_a_backup_ends_its_watches() {
     assert_eq!(seen[1].brief(), ("BOOKMARK", "", 40));
 }
 
-/// Upstream went on after a backup: its version is above ours, but what it
-/// holds is older than what we served.
+/// Upstream was restored from a backup and went on: its version is above the
+/// store's, but its objects are older than those that the store served.
 #[tokio::test(start_paused = true)]
 async fn a_restored_upstream_that_has_caught_up_is_noticed() {
     let store = Arc::new(Store::new(
@@ -231,8 +231,8 @@ async fn a_restored_upstream_that_has_caught_up_is_noticed() {
     assert_eq!(next(&mut watch).await, Err(WatchEnd::FellBehind));
 }
 
-/// A list answered by upstream is ahead of the cache; a watch from its version
-/// waits for the cache to get there.
+/// A list that upstream answered is ahead of the cache. A watch from its
+/// version waits for the cache to get there.
 #[tokio::test(start_paused = true)]
 async fn a_watch_from_the_future_skips_what_its_client_knows() {
     let store = store_at(10);
@@ -249,8 +249,8 @@ async fn a_watch_from_the_future_skips_what_its_client_knows() {
     assert_eq!(seen[0].brief(), ("ADDED", "new", 14));
 }
 
-/// Its client listed at 13, upstream's history was lost at 10, and what was
-/// deleted between 13 and the new list has no version that tells.
+/// The client listed at 13, and upstream's history was lost at 10. The versions
+/// of deletions between 13 and the new list are unknown.
 #[tokio::test(start_paused = true)]
 async fn a_watch_from_the_future_ends_when_history_is_lost_before_it() {
     let store = Arc::new(Store::new(
@@ -313,7 +313,7 @@ async fn one_frame_serves_all_watchers() {
     assert_eq!(first.as_ptr(), second.as_ptr());
 }
 
-/// Counts how often it is woken.
+/// Counts its wakes.
 #[derive(Default)]
 struct Woken(std::sync::atomic::AtomicUsize);
 
@@ -357,7 +357,7 @@ async fn a_watcher_sleeps_through_what_it_cannot_match() {
         };
         assert_eq!(decode(&bytes)[0].brief(), ("ADDED", "mine", 1001));
     }
-    // History is gone, but none of its own events.
+    // The history has lost events, but none that this watch needs.
     let later = now + crate::store::HISTORY_AGE * 2;
     for version in 1002..1302 {
         let item = pod(version, "other").item();
@@ -368,7 +368,7 @@ async fn a_watcher_sleeps_through_what_it_cannot_match() {
     store.apply(false, item, later).unwrap();
     let seen = next(&mut watch).await.unwrap();
     assert_eq!(seen[0].brief(), ("MODIFIED", "mine", 1302));
-    // Its bookmarks know of the others.
+    // The watch's bookmarks reach the versions of other events.
     store
         .apply(false, pod(1303, "other").item(), later)
         .unwrap();
@@ -392,7 +392,7 @@ async fn initial_events_come_in_batches_from_one_snapshot() {
     let mut watch = watch_all(&store, store.snapshot(), options(everything(), HOUR));
     let mut seen = next(&mut watch).await.unwrap();
     assert!(seen.len() < 20 && !watch.has_begun());
-    // Changed and deleted meanwhile: told after the snapshot.
+    // Changes during the initial events come after the snapshot.
     for (deleted, name, version) in [(false, "150", 8), (true, "199", 9)] {
         let pod = Pod::new("a", name, version);
         store.apply(deleted, pod.item(), now).unwrap();
@@ -407,7 +407,7 @@ async fn initial_events_come_in_batches_from_one_snapshot() {
     assert_eq!(brief[201], ("MODIFIED", "150", 8));
     assert_eq!(brief[202], ("DELETED", "199", 9));
 
-    // Who is slower than history is told at once.
+    // A watcher that is slower than the history ends at once.
     let mut slow = watch_all(&store, store.snapshot(), options(everything(), HOUR));
     next(&mut slow).await.unwrap();
     let later = now + crate::store::HISTORY_AGE * 2;
