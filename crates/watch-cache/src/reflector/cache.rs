@@ -146,8 +146,14 @@ impl Cache {
             }
             ResourcePattern::All | ResourcePattern::Group(_) => return,
         };
-        if let Err(Unavailable::Excluded | Unavailable::Full) = self.lookup(&gvr, selection) {
-            tracing::warn!(resource = %gvr, "cannot be preloaded: excluded from the cache");
+        match self.lookup(&gvr, selection) {
+            Err(Unavailable::Excluded) => {
+                tracing::warn!(resource = %gvr, "cannot be preloaded: excluded from the cache");
+            }
+            Err(Unavailable::Full) => {
+                tracing::warn!(resource = %gvr, "cannot be preloaded: too many resources");
+            }
+            _ => {}
         }
         if let Some(entry) = self.entries.read().get(&gvr) {
             entry.preload(true);
