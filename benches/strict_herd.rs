@@ -10,8 +10,8 @@ mod support;
 
 use futures::future::join_all;
 use harness::client::Client;
-use support::report::{self, Goal};
-use support::servers::{Cost, Reads, Server, Servers};
+use support::herd::{self, Herd};
+use support::servers::{Server, Servers};
 use support::{count, lists, pods, require};
 
 const PATH: &str = "/api/v1/pods";
@@ -32,62 +32,19 @@ async fn strict_herd() {
     let servers = Servers::start(&[PATIENCE.to_owned()], fill).await;
     servers.warm("pods").await;
 
-    let direct = herd(&servers, &servers.direct(), clients).await;
-    let front = herd(&servers, &servers.front(), clients).await;
+    let direct = measure(&servers, &servers.direct(), clients).await;
+    let front = measure(&servers, &servers.front(), clients).await;
     assert_eq!(direct.bytes, front.bytes, "lists of another length");
     println!(
         "\n{clients} LISTs at once of {number} pods, {:.1} MB each, resourceVersion unset",
         front.bytes as f64 / 1e6
     );
-    let row = |name: &str, herd: &Herd, server: &Server| {
-        vec![
-            name.to_owned(),
-            format!("{:.2}", herd.cost.wall.as_secs_f64()),
-            format!("{:.2}", herd.cost.apiserver.as_secs_f64()),
-            format!("{:.2}", herd.cost.apifront.as_secs_f64()),
-            format!("{}", herd.reads.lists),
-            format!("{}", herd.reads.watches),
-            format!("{:.0}", server.resident_megabytes()),
-        ]
-    };
-    let heads = [
-        "asked",
-        "wall s",
-        "CPU s kube-apiserver",
-        "CPU s apifront",
-        "upstream lists",
-        "upstream watches",
-        "resident MB",
-    ];
-    let rows = [
-        row("kube-apiserver", &direct, &servers.direct()),
-        row("apifront", &front, &servers.front()),
-    ];
-    report::table(&heads, &rows);
-    report::compare(
-        "upstream reads",
-        front.reads.all(),
-        "",
-        Goal::AtMost(READS_GOAL),
-    );
-    let both = |cost: &Cost| (cost.apifront + cost.apiserver).as_secs_f64();
-    println!(
-        "kube-apiserver ÷ apifront: wall {:.1}x, CPU {:.1}x (both servers together)",
-        direct.cost.wall.as_secs_f64() / front.cost.wall.as_secs_f64(),
-        both(&direct.cost) / both(&front.cost),
-    );
+    herd::report(&servers, &direct, &front, READS_GOAL);
     servers.apifront.stop().await;
 }
 
-struct Herd {
-    cost: Cost,
-    reads: Reads,
-    /// Of one list.
-    bytes: usize,
-}
-
 /// All connections are open before the first list is asked for.
-async fn herd(servers: &Servers, server: &Server, clients: usize) -> Herd {
+async fn measure(servers: &Servers, server: &Server, clients: usize) -> Herd {
     let mut connections = Vec::new();
     for _ in 0..clients {
         connections.push(server.connection().await);
@@ -118,5 +75,10 @@ async fn herd(servers: &Servers, server: &Server, clients: usize) -> Herd {
         "{} cut lists short",
         server.name
     );
-    Herd { cost, reads, bytes }
+    Herd {
+        cost,
+        reads,
+        median: None,
+        bytes,
+    }
 }

@@ -12,13 +12,15 @@ use std::time::Instant;
 
 use futures::future::join_all;
 use harness::client::Client;
-use support::report::{self, Goal, median};
-use support::servers::{Cost, Reads, Server, Servers};
+use support::herd::{self, Herd};
+use support::report::median;
+use support::servers::{Server, Servers};
 use support::watches::{self, Informer};
 use support::{count, pods, require};
 
 /// Clients with as many informers each: several share a connection.
 const INFORMERS_PER_CLIENT: usize = 10;
+/// Reads of upstream for all informers.
 const READS_GOAL: f64 = 3.0;
 
 fn main() {
@@ -32,64 +34,17 @@ async fn watch_list_herd() {
     let servers = Servers::start(&["--request-timeout=20m".to_owned()], fill).await;
     servers.warm("pods").await;
 
-    let direct = herd(&servers, &servers.direct(), informers, number).await;
-    let front = herd(&servers, &servers.front(), informers, number).await;
+    let direct = measure(&servers, &servers.direct(), informers, number).await;
+    let front = measure(&servers, &servers.front(), informers, number).await;
     println!(
         "\n{informers} informers at once over {number} pods, {:.1} MB each",
-        front.bytes as f64 / 1e6 / informers as f64
+        front.bytes as f64 / 1e6
     );
-    let row = |name: &str, herd: &Herd, server: &Server| {
-        vec![
-            name.to_owned(),
-            format!("{:.2}", herd.cost.wall.as_secs_f64()),
-            format!("{:.2}", herd.median),
-            format!("{:.2}", herd.cost.apiserver.as_secs_f64()),
-            format!("{:.2}", herd.cost.apifront.as_secs_f64()),
-            format!("{}", herd.reads.lists),
-            format!("{}", herd.reads.watches),
-            format!("{:.0}", server.resident_megabytes()),
-        ]
-    };
-    let heads = [
-        "asked",
-        "all filled after s",
-        "half of them",
-        "CPU s kube-apiserver",
-        "CPU s apifront",
-        "upstream lists",
-        "upstream watches",
-        "resident MB",
-    ];
-    let rows = [
-        row("kube-apiserver", &direct, &servers.direct()),
-        row("apifront", &front, &servers.front()),
-    ];
-    report::table(&heads, &rows);
-    report::compare(
-        "upstream reads",
-        front.reads.all(),
-        "",
-        Goal::AtMost(READS_GOAL),
-    );
-    let both = |cost: &Cost| (cost.apifront + cost.apiserver).as_secs_f64();
-    println!(
-        "kube-apiserver ÷ apifront: wall {:.1}x, CPU {:.1}x (both servers together)",
-        direct.cost.wall.as_secs_f64() / front.cost.wall.as_secs_f64(),
-        both(&direct.cost) / both(&front.cost),
-    );
+    herd::report(&servers, &direct, &front, READS_GOAL);
     servers.apifront.stop().await;
 }
 
-struct Herd {
-    cost: Cost,
-    reads: Reads,
-    /// Seconds until half of them are filled.
-    median: f64,
-    /// Of all informers.
-    bytes: usize,
-}
-
-async fn herd(servers: &Servers, server: &Server, informers: usize, number: usize) -> Herd {
+async fn measure(servers: &Servers, server: &Server, informers: usize, number: usize) -> Herd {
     let mut connections = Vec::new();
     for _ in 0..informers.div_ceil(INFORMERS_PER_CLIENT) {
         connections.push(server.connection().await);
@@ -105,7 +60,7 @@ async fn herd(servers: &Servers, server: &Server, informers: usize, number: usiz
     Herd {
         cost,
         reads,
-        median: median(filled.iter().map(after)),
-        bytes: filled.iter().map(|i| i.bytes).sum(),
+        median: Some(median(filled.iter().map(after))),
+        bytes: filled.iter().map(|i| i.bytes).sum::<usize>() / informers,
     }
 }
