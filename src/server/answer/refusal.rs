@@ -8,7 +8,8 @@ use pingora_http::RequestHeader;
 use super::respond::Answer;
 use crate::server::stage::{Granted, Leave, Refused, Ungranted};
 
-/// Returns the answer to a caller who was refused before authorization.
+/// Returns the answer to a caller who was refused at authentication or
+/// impersonation.
 pub(in crate::server) fn of_caller(
     refused: &Refused,
     request: &RequestHeader,
