@@ -41,7 +41,7 @@ impl EncodedDocument {
         self.etag.as_deref()
     }
 
-    /// The size of the document as JSON, in bytes.
+    /// Returns the size of the document as JSON, in bytes.
     pub fn size(&self) -> usize {
         self.json.len()
     }

@@ -3,8 +3,8 @@
 //!
 //! Groups are sorted by descending priority, then by name. Versions are sorted
 //! by descending priority, then by Kubernetes' order of versions. Upstream's
-//! list already has this order. Our groups are inserted into it, and no other
-//! group moves.
+//! list already has this order. The groups that the configuration registers are
+//! inserted into it, and no other group moves.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -16,7 +16,7 @@ use super::priorities::{Priorities, Priority};
 /// The aggregator's own group, which always comes first.
 const FIRST: &str = "apiregistration.k8s.io";
 
-/// A group of upstream's document or of ours.
+/// A group with its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry<T> {
     pub(super) group: String,
@@ -33,7 +33,9 @@ pub(super) enum Tie {
     ApiService,
 }
 
-/// Inserts `ours` into `entries`. If both have a version, ours replaces it.
+/// Inserts `ours`, the versions that the configuration registers, into
+/// `entries`, which are upstream's. If both have a version, that of `ours` is
+/// kept.
 pub(super) fn insert<T: Clone>(
     entries: &mut Vec<Entry<T>>,
     ours: &[(GroupVersion, T)],

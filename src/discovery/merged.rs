@@ -24,7 +24,8 @@ pub(super) struct Merged {
     /// The groups in the document. Empty if the document cannot be read.
     groups: Vec<Group>,
     versions: HashSet<GroupVersion>,
-    /// The hidden versions, upstream's and ours.
+    /// The hidden versions, whether upstream's or registered by the
+    /// configuration.
     pub(super) hidden: HashSet<GroupVersion>,
     facts: OnceLock<HashMap<GroupVersionResource, ResourceFacts>>,
 }
@@ -45,7 +46,8 @@ pub(super) fn of_upstream(
 }
 
 impl Merged {
-    /// `ours` are the versions of this document that backends serve.
+    /// Merges upstream's document with `ours`, which are the versions that the
+    /// configuration registers.
     pub(super) fn new(
         upstream: &Document,
         mut ours: Vec<(GroupVersion, Version)>,
@@ -80,8 +82,8 @@ impl Merged {
                     group: group.name.clone(),
                     version: version.name.clone(),
                 };
-                // Our version replaces upstream's of the same name, even if
-                // ours is hidden.
+                // A version in `ours` replaces upstream's of the same name,
+                // even if it is hidden.
                 if ours.iter().any(|(of_ours, _)| *of_ours == gv) {
                     return Some((version.name.clone(), version.clone()));
                 }
@@ -177,8 +179,8 @@ pub(super) struct MergedGroups {
 }
 
 impl MergedGroups {
-    /// `ours` are all registered versions; `hidden` are the versions that are
-    /// not shown.
+    /// Merges upstream's list with `ours`, which are the versions that the
+    /// configuration registers. `hidden` are the versions that are not shown.
     pub(super) fn new(
         upstream: &Document,
         ours: &[GroupVersion],

@@ -28,8 +28,8 @@ const PACE: Pace = Pace {
     waits_for_first: true,
 };
 
-/// The time kube-aggregator gives a server for its discovery document. A server
-/// that takes longer counts as failed, and is asked again later.
+/// The time that kube-aggregator gives a server for its discovery document. A
+/// server that takes longer counts as failed, and is asked again later.
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
 
 /// The limits of upstream's document. A custom resource takes some 600 bytes,

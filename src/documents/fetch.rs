@@ -1,5 +1,5 @@
-//! One request for one document, bounded in time and size, because the server
-//! may send anything at that path, and without end.
+//! Requests a document, within bounds of time and size: the server may send
+//! anything at that path, and without end.
 
 use std::time::Duration;
 

@@ -144,7 +144,7 @@ impl<T> Recent<T> {
 }
 
 impl<T> Refreshed<T> {
-    /// The name of the result in metrics.
+    /// Returns the name of the result in metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Changed(_) => "changed",

@@ -49,7 +49,7 @@ struct State {
     users: HashMap<String, usize>,
 }
 
-/// One open forwarded request. It is counted until it is dropped.
+/// An open forwarded request. The request is counted until this is dropped.
 pub struct OpenForwarded {
     forwarded: Arc<ForwardedStreams>,
     user: Option<String>,

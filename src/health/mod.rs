@@ -1,9 +1,9 @@
-//! `/livez`, `/readyz` and `/healthz`, as kube-apiserver answers them
+//! Answers `/livez`, `/readyz` and `/healthz` as kube-apiserver does
 //! (k8s.io/apiserver `server/healthz`).
 //!
 //! ```text
-//! registered ──▶ livez, healthz      what a restart would cure
-//!            └─▶ readyz              and what keeps requests away meanwhile
+//! registered ──▶ livez, healthz      failures that a restart would cure
+//!            └─▶ readyz              also failures that only keep requests away
 //! ```
 //!
 //! A check runs at each request and must not block: it reads state that other
@@ -79,7 +79,7 @@ impl Health {
         checks.insert(end, check);
     }
 
-    /// From now on `/readyz` fails; `/livez` does not.
+    /// Makes `/readyz` fail from now on. `/livez` does not change.
     pub fn shut_down(&self) {
         self.shutting_down.store(true, Ordering::Relaxed);
     }
@@ -128,7 +128,8 @@ mod tests {
         (response.status.as_u16(), body)
     }
 
-    /// Bytes recorded from kube-apiserver 1.36.3, check names aside.
+    /// The expected bytes were recorded from kube-apiserver 1.36.3, except for
+    /// the names of checks.
     #[test]
     fn answers_are_those_of_kube_apiserver() {
         let good = health(true);
@@ -179,7 +180,7 @@ mod tests {
                 200,
                 "ok",
             ),
-            // In its grace period, livez ignores the failure; healthz never
+            // livez ignores the failure in its grace period; healthz never
             // does.
             (&bad, "/livez", "", 200, "ok"),
             (

@@ -17,8 +17,8 @@ use super::metrics::{Kind, OpenApiMetrics};
 use super::root::{self, Root};
 use crate::documents::{Fetched, Interest, Limits, Pace, Recent, Refreshed, Rhythm, fetch};
 
-/// The time that a request waits for upstream. It is longer than upstream needs
-/// to build a merged document anew.
+/// The time that a request waits for upstream. Upstream needs less time to
+/// build a merged document.
 const WAIT_FOR_UPSTREAM: Duration = Duration::from_secs(5);
 /// The time that a request waits for a backend. Without the backend there is an
 /// answer, too.

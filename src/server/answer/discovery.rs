@@ -1,9 +1,9 @@
 //! Answers discovery from memory (`crate::discovery`), and refuses requests for
 //! what `apis.runtimeConfig` hides.
 //!
-//! Other requests are forwarded: those for documents that upstream does not
-//! have, those with errors in words of its router, and those that only upstream
-//! can read.
+//! The other requests are forwarded: requests for documents that upstream does
+//! not have, requests whose error upstream's router words, and requests that
+//! only upstream can read.
 
 use std::sync::Arc;
 

@@ -148,8 +148,8 @@ pub(in crate::server) async fn rewrite(
 }
 
 /// Removes the headers in which the caller claims an identity, and adds those
-/// that say who asks, from where, and in which request. All requests to
-/// upstream pass here, whatever their way.
+/// that say who asks, from where, and in which request. Every request to
+/// upstream passes here, whether pingora or `stream.rs` sends it.
 pub(in crate::server) fn introduce(request: &mut RequestHeader, forward: &Forward) -> Result<()> {
     let front_proxy = forward.generation().gate.front_proxy();
     for (name, value) in identity::changes(&request.headers, front_proxy) {

@@ -51,7 +51,7 @@ pub(in crate::server) async fn own_paths(
     }
 }
 
-/// Answers `/metrics` and `/debug/cache` without authorization.
+/// Answers `/metrics` and `/debug/cache` without asking for a grant.
 pub(in crate::server) fn answer_unasked(
     generation: &Generation,
     path: &str,

@@ -1,8 +1,8 @@
 //! Writes the answers that apifront makes itself.
 //!
-//! A request gives its seat back when its answer is ready. The client may take
-//! its time to read the answer: that is bounded by time (`slow_client.rs`) and
-//! by bytes (`crate::flow`).
+//! A request gives its seat back when its answer is ready. After that, a client
+//! that reads slowly is bounded in time (`slow_client.rs`), and the bytes that
+//! wait for it in number (`crate::flow`).
 
 use std::time::Duration;
 
@@ -243,7 +243,7 @@ pub(in crate::server) async fn send(
     for (name, value) in &answer.headers {
         header.append_header(name, value)?;
     }
-    // In a 304, clients would read the length as that of the document.
+    // Clients would read the length in a 304 as that of the document.
     if answer.status != StatusCode::NOT_MODIFIED {
         header.insert_header(CONTENT_LENGTH, length.to_string())?;
     }
@@ -299,7 +299,7 @@ async fn write(
                     done?;
                     continue;
                 }
-                // From here on the answer waits for its client.
+                // The answer waits for its client from here on.
                 Err(_) => held = ctx.generation().flow.hold_waiting(user),
             }
             if held.is_none() {

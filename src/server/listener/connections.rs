@@ -78,7 +78,7 @@ struct Open {
     clients: HashMap<IpAddr, usize>,
 }
 
-/// One open connection. The connection ends when this is dropped.
+/// An open connection. It is counted until this is dropped.
 #[derive(Debug)]
 pub(in crate::server) struct Seat {
     connections: Arc<Connections>,

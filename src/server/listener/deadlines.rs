@@ -17,7 +17,8 @@ impl Deadlines {
         self.header.min(self.idle)
     }
 
-    /// The time from the end of a request to the end of the next one's header.
+    /// Returns the time from the end of a request to the end of the next
+    /// request's header.
     pub(in crate::server) fn idle_and_header(self) -> Duration {
         self.idle.saturating_add(self.header)
     }

@@ -40,7 +40,7 @@ pub(in crate::server) struct Finished {
     user: Option<String>,
     code: u16,
     cache: CacheResult,
-    /// The time until upstream's answer began, if it was asked.
+    /// The time until upstream's answer began, if upstream was asked.
     upstream_took: Option<Duration>,
     labels: Labels,
     series: Option<Arc<ResourceMetrics>>,

@@ -18,7 +18,7 @@ pub struct Drain {
     stop: watch::Sender<bool>,
 }
 
-/// One open request. The request ends when this is dropped.
+/// An open request. It is counted until this is dropped.
 pub struct OpenRequest(Arc<AtomicUsize>);
 
 impl Default for Drain {

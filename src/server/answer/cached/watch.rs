@@ -47,8 +47,8 @@ pub(super) fn check(options: &ListOptions, store: &Store) -> Result<(), BypassRe
 
 /// Returns the 410 for a version within a resync. Upstream may still have the
 /// version in its history, but its next events would not follow from the events
-/// that were sent here. They could have a change of an object whose creation
-/// was never sent, or a second deletion.
+/// that were sent here. For example, they could change an object whose creation
+/// was never sent, or delete an object twice.
 pub(super) fn refuse_half_known(version: u64, store: &Store) -> Result<(), Status> {
     match store.position(version) {
         Err(evicted) if evicted.within_resync => Err(Status::expired(format!(
