@@ -43,7 +43,8 @@ const LIMITS: Limits = Limits {
 pub(super) const UPSTREAM: &str = "upstream";
 
 /// The number of the next new document. Each different document gets its own
-/// number, by which values that are derived from documents can be compared.
+/// number, so that a value that is derived from documents can name its inputs
+/// by their numbers.
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
 #[derive(Debug)]

@@ -24,8 +24,8 @@ const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 const TEXT: &str = "text/plain; charset=utf-8";
 const UNAVAILABLE: &str = "service unavailable";
 const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
-/// The type of error for a refused redirect. It differs from a 502 for any
-/// other reason.
+/// The error type of a refused redirect. It distinguishes the redirect from
+/// other errors that lead to a 502.
 const REDIRECT: ErrorType = ErrorType::Custom("redirect of a backend");
 
 /// Answers 503 if the backend is not available and the request needs recent

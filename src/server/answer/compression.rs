@@ -9,10 +9,10 @@ use kubernetes_wire::representation::deflate;
 use super::cpu_offload::{Behalf, Unmade};
 use crate::flow::Held;
 
-/// Bodies of more bytes are compressed.
+/// The size in bytes above which bodies are compressed.
 pub(in crate::server) const ABOVE: usize = 128 << 10;
 
-/// The factor by which JSON of Kubernetes shrinks, roughly and at least.
+/// Compression shrinks JSON of Kubernetes by about this factor, or more.
 const SHRINKS: usize = 3;
 
 /// Compresses a body. Returns `None` if that fails: the uncompressed body is an

@@ -143,7 +143,7 @@ impl Detached {
         }
     }
 
-    /// Gives back the seats, when making the answer costs nothing any more.
+    /// Gives back the seats, because making the answer costs nothing any more.
     pub(in crate::server) fn release_seats(&mut self) {
         seats::give_back(&mut self.guards.in_flight);
     }

@@ -27,7 +27,7 @@ use crate::discovery::{DiscoveryPath, EncodedDocument, Found, Missing, Peers};
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{Leave, Received, Ungranted};
 
-/// The headers that are believed to have the client's address
+/// The headers from which upstream takes the client's address
 /// (`utilnet.GetClientIP`). The server's address in `/api` depends on the
 /// client's.
 const CLIENT_ADDRESS: [HeaderName; 2] = [

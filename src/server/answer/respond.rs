@@ -248,7 +248,8 @@ pub(in crate::server) async fn send(
         header.insert_header(CONTENT_LENGTH, length.to_string())?;
     }
     common_headers(&mut header, session.req_header(), ctx)?;
-    // A client that waits for a 100 is not to send its body any more.
+    // An answer tells a client that waits for a 100 not to send its body. The
+    // connection is not reused then.
     let waits = session.req_header().headers.contains_key(EXPECT);
     if waits || !drain_little(session).await {
         session.set_keepalive(None);

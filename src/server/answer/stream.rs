@@ -31,7 +31,7 @@ use crate::server::stage::handshake;
 /// The time that a stop waits for the end of a half-sent event.
 const LAST_EVENT: Duration = Duration::from_secs(1);
 
-/// Upstream ended the connection before the end of the answer.
+/// The reason for an answer whose upstream connection ended too early.
 const BROKE_OFF: &str = "upstream_broke_off";
 const CLIENT_GONE: &str = "client_gone";
 

@@ -161,14 +161,14 @@ impl Finished {
         }
     }
 
-    /// Counts the request among the long-running ones until the result is
+    /// Counts the request among the long-running requests, until the result is
     /// dropped.
     pub(in crate::server) fn long_running(&self) -> Option<metrics::LongRunning> {
         let Labels { verb, scope, .. } = self.labels;
         self.series.as_ref().map(|s| s.long_running(verb, scope))
     }
 
-    /// Counts a watch that is served here until the result is dropped.
+    /// Counts a watch that is served here, until the result is dropped.
     pub(in crate::server) fn watching(&self) -> Watching {
         if let Some(cached) = &self.cached {
             cached.watchers.inc();

@@ -178,8 +178,8 @@ fn follow(generation: &Generation, base: Arc<Store>, merged: &Arc<Store>, resume
             }
         }
     }
-    // Upstream's history has each change. Without it, a list has only the
-    // result.
+    // The history of `base` has each change. If the history does not contain
+    // `version`, a list gives the result of the changes.
     let reached = base.progress().resource_version >= version;
     let cursor = base.position(version).ok().filter(|_| reached);
     let mut follower = Follower {

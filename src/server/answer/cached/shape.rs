@@ -106,8 +106,8 @@ pub(super) async fn answer(
     Ok(answer)
 }
 
-/// Tells whether a list, if it is long, is sent as gzip of the very bytes that
-/// its leaves have.
+/// Tells whether a list, if it is long, is sent as gzip that `GzipList` joins
+/// from compressed parts. The bytes of these parts cannot be converted.
 pub(super) fn stitches(representation: Representation, headers: &HeaderMap) -> bool {
     representation.media_type != MediaType::Yaml
         && !representation.pretty
