@@ -1,9 +1,10 @@
-//! The discovery documents of backends. They are read as kube-aggregator reads
-//! them, without unknown fields, and written as Go writes them.
+//! The types of backends' discovery documents. Like kube-aggregator, they drop
+//! unknown fields when they read a document, and they write JSON as Go does.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// `apidiscovery.k8s.io` v2, and v2beta1, which has the same form.
+/// The discovery document of all groups: `apidiscovery.k8s.io` v2, and v2beta1,
+/// which has the same form.
 #[derive(Debug, Deserialize)]
 pub(super) struct GroupDiscoveryList {
     pub(super) kind: String,
@@ -54,7 +55,7 @@ pub(super) struct ResourceDiscovery {
     scope: String,
     #[serde(deserialize_with = "or_null")]
     singular_resource: String,
-    /// Go tells none from an empty list.
+    /// `None` and an empty list are different values in Go's JSON.
     verbs: Option<Vec<String>>,
     #[serde(deserialize_with = "or_null", skip_serializing_if = "Vec::is_empty")]
     short_names: Vec<String>,
@@ -87,7 +88,8 @@ struct GroupVersionKind {
     kind: String,
 }
 
-/// `/apis/G/V` of a server without the document of everything.
+/// The plain document at `/apis/G/V`. It is read from a server that has no
+/// `APIGroupDiscoveryList`.
 #[derive(Debug, Deserialize)]
 pub(super) struct ResourceList {
     kind: String,
@@ -117,7 +119,7 @@ struct ListedResource {
     categories: Vec<String>,
 }
 
-/// The document does not say what it should.
+/// The error for a document that does not have the expected content.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unreadable {
     #[error("not JSON of the expected form: {0}")]
@@ -142,7 +144,8 @@ impl GroupDiscoveryList {
         }
         let versions = list.items.iter_mut().flat_map(|g| &mut g.versions);
         for resource in versions.flat_map(|v| &mut v.resources) {
-            // Old clients panic without it (kubernetes issue 118361).
+            // Old clients panic if the kind is missing (kubernetes issue
+            // 118361).
             resource.response_kind.get_or_insert_default();
             for subresource in &mut resource.subresources {
                 subresource.response_kind.get_or_insert_default();
@@ -161,7 +164,8 @@ impl ResourceList {
         Ok(list)
     }
 
-    /// As `ConvertGroupVersionIntoToDiscovery` of k8s.io/apiserver.
+    /// Converts the list as `ConvertGroupVersionIntoToDiscovery` of
+    /// k8s.io/apiserver does.
     pub(super) fn into_discovery(self, version: &str) -> Result<VersionDiscovery, Unreadable> {
         let scope = |namespaced| if namespaced { "Namespaced" } else { "Cluster" };
         let (subresources, resources): (Vec<_>, Vec<_>) = self
@@ -187,7 +191,8 @@ impl ResourceList {
             .collect();
         for listed in subresources {
             let (parent, name) = listed.name.split_once('/').unwrap_or_default();
-            // The last of a name counts, as in a map.
+            // If several resources have the name, the last one counts, as in
+            // the map that Go uses.
             let known = found.iter().rposition(|r| r.resource == parent);
             let at = known.unwrap_or_else(|| {
                 let at = found.len();

@@ -1,10 +1,11 @@
-//! A value made of some inputs and kept until they change.
+//! A value that is computed from some inputs and kept until they change.
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// The last value made. A caller that needs one being made waits for it.
+/// The last computed value and its inputs. A caller that needs a value that is
+/// being computed waits for it.
 pub(super) struct Derived<K, V>(Mutex<Option<(K, Arc<V>)>>);
 
 impl<K, V> Default for Derived<K, V> {

@@ -1,5 +1,6 @@
-//! The document of everything, `APIGroupDiscoveryList`, as pieces of its JSON:
-//! what is not changed stays what upstream wrote, fields unknown here included.
+//! The `APIGroupDiscoveryList`, which describes all groups, as pieces of its
+//! JSON. A piece that is not changed keeps the bytes that upstream wrote, with
+//! fields that are unknown here.
 
 use std::collections::HashMap;
 
@@ -32,8 +33,8 @@ pub struct ResourceFacts {
     pub verbs: Vec<String>,
 }
 
-/// `None` if the document does not have the form known here: then it can be
-/// passed on, and not be changed.
+/// Reads the groups of a document. Returns `None` if the document does not have
+/// the form known here: such a document can be passed on, but not be changed.
 pub(super) fn parse(json: &Bytes) -> Option<Vec<Group>> {
     let mut groups = Vec::new();
     for element in scan::elements(scan::get(json, &["items"])?) {
@@ -66,7 +67,8 @@ pub(super) fn parse(json: &Bytes) -> Option<Vec<Group>> {
     Some(groups)
 }
 
-/// The name in `{"name":"apps"}`; `None` if there is more than the name.
+/// Returns the name in `{"name":"apps"}`, or `None` if the metadata holds more
+/// than the name.
 fn only_name(metadata: &[u8]) -> Option<String> {
     let mut members = scan::members(metadata);
     let name = members.next()?.ok()?;
@@ -74,8 +76,8 @@ fn only_name(metadata: &[u8]) -> Option<String> {
     only.then(|| scan::text(name.value).map(|n| n.into_owned()))?
 }
 
-/// The document as kube-apiserver writes it, and its ETag: the hash of the same
-/// JSON without kind and apiVersion.
+/// Writes the document as kube-apiserver does. Also returns its ETag: the hash
+/// of the same JSON without kind and apiVersion.
 pub(super) fn write(groups: &[Group]) -> (Bytes, String) {
     let mut body = br#""metadata":{},"items":["#.to_vec();
     for (i, group) in groups.iter().enumerate() {
@@ -107,7 +109,8 @@ pub(super) fn write(groups: &[Group]) -> (Bytes, String) {
 }
 
 impl Version {
-    /// The same without some of its resources. `None` if none is left.
+    /// Returns the version without its hidden resources, or `None` if no
+    /// resource is left.
     pub(super) fn without(&self, hidden: impl Fn(&str) -> bool) -> Option<Self> {
         let Some(span) = scan::find(&self.json, &["resources"]) else {
             return Some(self.clone());

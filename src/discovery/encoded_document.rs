@@ -1,5 +1,5 @@
-//! A document in every encoding, each made when it is first asked for and kept
-//! as long as the document.
+//! A document in every encoding. Each encoding is made when it is first asked
+//! for, and kept as long as the document.
 
 use std::sync::OnceLock;
 
@@ -7,14 +7,14 @@ use bytes::Bytes;
 use kubernetes_wire::negotiation::MediaType;
 use kubernetes_wire::representation::{deflate, whole};
 
-/// kube-apiserver compresses answers of more bytes.
+/// The size in bytes above which kube-apiserver compresses an answer.
 const COMPRESSED_ABOVE: usize = 128 << 10;
 
 #[derive(Debug, Default)]
 struct Encoded {
-    /// `None` if there is no exact form in this encoding.
+    /// `None` if the document has no exact form in this encoding.
     plain: OnceLock<Option<Bytes>>,
-    /// `None` if it is small, or could not be compressed.
+    /// `None` if the body is small, or could not be compressed.
     gzip: OnceLock<Option<Bytes>>,
 }
 
@@ -27,7 +27,7 @@ pub struct EncodedDocument {
 }
 
 impl EncodedDocument {
-    /// `json` as Go writes it, a newline at its end.
+    /// `json` is written as Go writes it, with a newline at its end.
     pub(super) fn new(json: Bytes, etag: Option<String>) -> Self {
         Self {
             json,
@@ -36,30 +36,32 @@ impl EncodedDocument {
         }
     }
 
-    /// The ETag with its quotes; plain documents have none.
+    /// Returns the ETag with its quotes; plain documents have none.
     pub fn etag(&self) -> Option<&str> {
         self.etag.as_deref()
     }
 
-    /// Bytes as JSON.
+    /// Returns the size of the document as JSON, in bytes.
     pub fn size(&self) -> usize {
         self.json.len()
     }
 
-    /// Whether [`EncodedDocument::body`] has nothing to do.
+    /// Tells whether [`EncodedDocument::body`] and [`EncodedDocument::gzip`]
+    /// would find their result already made.
     pub fn is_ready(&self, media_type: MediaType, pretty: bool, gzip: bool) -> bool {
         let encoded = self.encoded(media_type, pretty);
         encoded.plain.get().is_some() && (!gzip || encoded.gzip.get().is_some())
     }
 
-    /// `None` if it cannot be written exactly as upstream would.
+    /// Returns the encoded document, or `None` if it cannot be encoded exactly
+    /// as upstream would encode it.
     pub fn body(&self, media_type: MediaType, pretty: bool) -> Option<Bytes> {
         let encoded = self.encoded(media_type, pretty);
         let make = || whole::encode(&self.json, media_type, pretty);
         encoded.plain.get_or_init(make).clone()
     }
 
-    /// `None` if it is sent as it is.
+    /// Returns the compressed body, or `None` if the body is sent uncompressed.
     pub fn gzip(&self, media_type: MediaType, pretty: bool) -> Option<Bytes> {
         let body = self.body(media_type, pretty)?;
         let make = || {

@@ -1,18 +1,21 @@
-//! `/apis`, the plain document, and `/apis/G`, which is a part of it.
+//! The plain document at `/apis`, and the document at `/apis/G`, which is a
+//! part of it.
 
 use bytes::Bytes;
 use kubernetes_wire::api::go_json;
 use kubernetes_wire::representation::scan;
 
-/// The aggregator writes it so. A server without an aggregator writes no
-/// apiVersion, and its own address, which depends on the caller.
+/// The start of the list as the aggregator writes it. A server without an
+/// aggregator writes no apiVersion, and adds its own address, which depends on
+/// the caller.
 const HEAD: &[u8] = br#"{"kind":"APIGroupList","apiVersion":"v1","groups":["#;
 const GROUP_HEAD: &[u8] = br#"{"kind":"APIGroup","apiVersion":"v1","#;
 
-/// Groups and the names of their versions, the preferred one first.
+/// Groups and the names of their versions. The preferred version comes first.
 pub(super) type Groups = Vec<(String, Vec<String>)>;
 
-/// `None` if the document does not have the form known here.
+/// Reads the groups of a document. Returns `None` if the document does not have
+/// the form known here.
 pub(super) fn parse(json: &[u8]) -> Option<Groups> {
     if !json.starts_with(HEAD) {
         return None;
@@ -27,7 +30,8 @@ pub(super) fn parse(json: &[u8]) -> Option<Groups> {
         }
         groups.push((name, versions));
     }
-    // The whole form: nothing was lost.
+    // Writing the groups again must give the same bytes: then no field was
+    // lost.
     (write(&groups) == json).then_some(groups)
 }
 
@@ -44,7 +48,7 @@ pub(super) fn write(groups: &Groups) -> Bytes {
     out.into()
 }
 
-/// The document of one group.
+/// Writes the document of one group.
 pub(super) fn group(name: &str, versions: &[String]) -> Bytes {
     let mut out = GROUP_HEAD.to_vec();
     write_group(name, versions, &mut out);
@@ -52,7 +56,7 @@ pub(super) fn group(name: &str, versions: &[String]) -> Bytes {
     out.into()
 }
 
-/// Without the opening brace.
+/// Writes a group without its opening brace.
 fn write_group(name: &str, versions: &[String], out: &mut Vec<u8>) {
     let version = |version: &String, out: &mut Vec<u8>| {
         out.extend_from_slice(br#"{"groupVersion":"#);

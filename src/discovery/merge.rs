@@ -1,9 +1,10 @@
-//! One list of groups out of several, in the order kube-aggregator would give
-//! it had everything been registered there.
+//! Merges lists of groups into one, in the order that kube-aggregator would use
+//! if all groups were registered there.
 //!
-//! Groups stand by descending priority, of equal ones by name; versions by
-//! descending priority, of equal ones in their own order. The upstream's list
-//! is in that order; into it go our groups, and nothing else of it moves.
+//! Groups are sorted by descending priority, then by name. Versions are sorted
+//! by descending priority, then by Kubernetes' order of versions. Upstream's
+//! list already has this order. The groups that the configuration registers are
+//! inserted into it, and no other group moves.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -12,27 +13,29 @@ use kubernetes_wire::api::{GroupVersion, version_order};
 
 use super::priorities::{Priorities, Priority};
 
-/// Always the first: aggregator's own.
+/// The aggregator's own group, which always comes first.
 const FIRST: &str = "apiregistration.k8s.io";
 
-/// A group in one of the two documents.
+/// A group with its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry<T> {
     pub(super) group: String,
-    /// Names of versions and what stands for them.
+    /// The names of the versions, and the value of each.
     pub(super) versions: Vec<(String, T)>,
 }
 
 /// The rule that breaks a tie of two groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tie {
-    /// The document of everything goes by the group's name.
+    /// The `APIGroupDiscoveryList` compares the names of groups.
     Group,
-    /// `/apis` goes by the names of APIServices: `v1.apps`.
+    /// `/apis` compares the names of APIServices: `v1.apps`.
     ApiService,
 }
 
-/// Puts `ours` into `entries`; of the same version, ours counts.
+/// Inserts `ours`, the versions that the configuration registers, into
+/// `entries`, which are upstream's. If both have a version, that of `ours` is
+/// kept.
 pub(super) fn insert<T: Clone>(
     entries: &mut Vec<Entry<T>>,
     ours: &[(GroupVersion, T)],

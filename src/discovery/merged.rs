@@ -1,5 +1,5 @@
-//! The documents as clients see them: the upstream's, what backends add to
-//! them, and without what is hidden.
+//! The documents as clients see them: upstream's documents, with the versions
+//! of backends, and without hidden versions and resources.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -16,20 +16,21 @@ use super::remote_document::Document;
 use crate::aggregation::SourceVersion;
 use crate::config::RuntimeConfig;
 
-/// `/api` or `/apis` as one document of everything.
+/// The `APIGroupDiscoveryList` of `/api` or `/apis`.
 pub(super) struct Merged {
     pub(super) encoded: Arc<EncodedDocument>,
-    /// The number of the upstream's document.
+    /// The number of upstream's document.
     pub(super) number: u64,
-    /// The groups in the document. Empty if it cannot be read.
+    /// The groups in the document. Empty if the document cannot be read.
     groups: Vec<Group>,
     versions: HashSet<GroupVersion>,
-    /// The upstream's and ours that are not shown.
+    /// The hidden versions, whether upstream's or registered by the
+    /// configuration.
     pub(super) hidden: HashSet<GroupVersion>,
     facts: OnceLock<HashMap<GroupVersionResource, ResourceFacts>>,
 }
 
-/// Versions of the upstream's document as it has them.
+/// Returns the wanted versions of upstream's document, unchanged.
 pub(super) fn of_upstream(
     upstream: &Document,
     wanted: &[SourceVersion],
@@ -45,7 +46,8 @@ pub(super) fn of_upstream(
 }
 
 impl Merged {
-    /// `ours` is what backends serve of this document's groups.
+    /// Merges upstream's document with `ours`, which are the versions that the
+    /// configuration registers.
     pub(super) fn new(
         upstream: &Document,
         mut ours: Vec<(GroupVersion, Version)>,
@@ -80,7 +82,8 @@ impl Merged {
                     group: group.name.clone(),
                     version: version.name.clone(),
                 };
-                // If both have the name, ours counts, hidden or not.
+                // A version in `ours` replaces upstream's of the same name,
+                // even if it is hidden.
                 if ours.iter().any(|(of_ours, _)| *of_ours == gv) {
                     return Some((version.name.clone(), version.clone()));
                 }
@@ -155,7 +158,8 @@ impl Merged {
     }
 }
 
-/// The version without its hidden resources; `None` if nothing is left.
+/// Returns the version without its hidden resources, or `None` if nothing is
+/// left.
 fn visible(gv: &GroupVersion, version: &Version, config: &RuntimeConfig) -> Option<Version> {
     if !config.is_enabled(gv) {
         return None;
@@ -166,16 +170,17 @@ fn visible(gv: &GroupVersion, version: &Version, config: &RuntimeConfig) -> Opti
     })
 }
 
-/// `/apis` as the plain list of groups, and its groups.
+/// The plain list of groups at `/apis`.
 pub(super) struct MergedGroups {
     pub(super) encoded: Arc<EncodedDocument>,
-    /// Empty if the document cannot be read.
+    /// The groups in the list. Empty if the document cannot be read.
     groups: Groups,
     of_groups: Mutex<HashMap<String, Arc<EncodedDocument>>>,
 }
 
 impl MergedGroups {
-    /// `ours` is everything that is registered, `hidden` what is not shown.
+    /// Merges upstream's list with `ours`, which are the versions that the
+    /// configuration registers. `hidden` are the versions that are not shown.
     pub(super) fn new(
         upstream: &Document,
         ours: &[GroupVersion],

@@ -1,4 +1,5 @@
-//! Metrics of discovery: what it costs, and how old its documents are.
+//! Metrics of discovery: the requests that it makes, and the age of its
+//! documents.
 
 use std::time::Duration;
 
@@ -45,11 +46,11 @@ impl DiscoveryMetrics {
         self.aggregations.inc();
     }
 
-    /// Counts a question. `source` is `upstream` or the name of a configured
-    /// service.
+    /// Counts a request for a document. `source` is `upstream` or the name of a
+    /// configured service.
     pub(super) fn refreshed<T>(&self, source: &str, refreshed: &Refreshed<T>) {
         let result = match refreshed {
-            // A document that is gone has changed.
+            // A document that was removed has changed.
             Refreshed::NotFound => "changed",
             other => other.as_str(),
         };
@@ -61,7 +62,7 @@ impl DiscoveryMetrics {
     }
 
     pub(super) fn forget(&self, source: &str) {
-        // It may have had none.
+        // The source may have had no age yet.
         let _gone = self.age.remove_label_values(&[source]);
     }
 }

@@ -4,11 +4,11 @@ use kubernetes_wire::api::GroupVersion;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiscoveryPath {
-    /// `/api`, and with a slash at its end.
+    /// `/api` and `/api/`.
     Api,
     /// `/apis`
     Apis,
-    /// `/apis/`, which has no document of everything.
+    /// `/apis/`, at which no `APIGroupDiscoveryList` is served.
     ApisSlash,
     /// `/apis/apps`
     Group(String),
@@ -17,8 +17,8 @@ pub enum DiscoveryPath {
 }
 
 impl DiscoveryPath {
-    /// `None` for other paths, and for those written in a way that only
-    /// upstream should read.
+    /// Returns `None` for other paths, and for paths with unusual characters,
+    /// which only upstream should read.
     pub fn parse(path: &str) -> Option<Self> {
         let version = |group: &str, version: &str| {
             Self::Version(GroupVersion {

@@ -1,5 +1,5 @@
-//! The discovery documents of one backend. A task asks for them again and again,
-//! and what is known stays when the backend fails.
+//! The discovery documents of one backend. A task requests them periodically.
+//! If the backend fails, the known documents stay.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,14 +19,15 @@ use super::remote_document::{WITHIN, text};
 use crate::aggregation::{Source, SourceVersion};
 use crate::documents::{FetchError, Fetched, Limits, Refreshed, fetch};
 
-/// Time between questions. kube-aggregator takes a minute; one answered with
-/// 304 costs a backend nothing.
+/// The time between two requests. kube-aggregator waits a minute. A request
+/// that is answered with 304 costs a backend almost nothing.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// After a failure, doubled with each up to the last: as kube-aggregator has it.
+/// The first and the last pause after a failure; each failure doubles the
+/// pause. The values are kube-aggregator's.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 
-/// A backend serves some groups.
+/// The limits of a backend's document. A backend serves only some groups.
 pub(super) const LIMITS: Limits = Limits {
     most: 8 << 20,
     within: WITHIN,
@@ -37,7 +38,7 @@ const ACCEPT: &str = concat!(
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 );
 
-/// A backend that is being asked. The task ends when this is dropped.
+/// A backend whose documents are requested. The task ends when this is dropped.
 pub(super) struct PolledBackend {
     pub(super) source: Source,
     known: Arc<Known>,
@@ -47,9 +48,9 @@ pub(super) struct PolledBackend {
 /// The facts that are known about a backend.
 #[derive(Default)]
 struct Known {
-    /// Empty until the first question ended.
+    /// The entry of each version. Empty until the first request ended.
     entries: ArcSwap<HashMap<GroupVersion, Version>>,
-    /// When it was last known to be current.
+    /// The time at which the entries were last known to be current.
     current: parking_lot::Mutex<Option<Instant>>,
 }
 
@@ -63,7 +64,7 @@ enum BackendError {
     Refused { path: String, code: StatusCode },
 }
 
-/// A task remembers this from one question to the next.
+/// The state that the task keeps from one request to the next.
 #[derive(Default)]
 struct Memory {
     etag: Option<String>,
@@ -77,8 +78,9 @@ impl Drop for PolledBackend {
 }
 
 impl PolledBackend {
-    /// Begins to ask. What an earlier one knew of the same service is believed
-    /// until the first answer. `changed` is called when the entries have.
+    /// Starts the task. The entries of `before`, an earlier task for the same
+    /// service, are used until the first answer. `changed` is called when the
+    /// entries have changed.
     pub(super) fn start(
         source: Source,
         before: Option<&PolledBackend>,
@@ -117,7 +119,7 @@ impl PolledBackend {
             && Arc::ptr_eq(&self.source.upstream, &source.upstream)
     }
 
-    /// The versions that it is registered for and serves.
+    /// Returns the versions that the backend is registered for and serves.
     pub(super) fn entries(&self) -> Vec<(SourceVersion, Version)> {
         let known = self.known.entries.load();
         let of = |v: &SourceVersion| Some((v.clone(), known.get(&v.group_version)?.clone()));
@@ -172,9 +174,9 @@ async fn ask_forever(
     }
 }
 
-/// One round: an entry for each version it is registered for, and what went
-/// wrong. A version that failed keeps what was known of it, and says that it is
-/// stale.
+/// Does one round of requests. Returns an entry for each version that the
+/// backend is registered for, and the first error. A version whose request
+/// failed keeps its known entry, marked as stale.
 async fn ask(
     source: &Source,
     memory: &mut Memory,
@@ -188,7 +190,8 @@ async fn ask(
         let gv = &registered.group_version;
         let current = match everything {
             Some(true) => true,
-            // It has no such document: each version is asked for.
+            // The backend has no `APIGroupDiscoveryList`: each version is
+            // requested.
             Some(false) => match ask_version(source, gv, memory).await {
                 Ok(()) => true,
                 Err(error) => {
@@ -198,7 +201,8 @@ async fn ask(
             },
             None => false,
         };
-        // A version that the server does not mention exists, and is empty.
+        // A registered version that the backend does not mention gets an empty
+        // entry.
         let mut entry = memory.versions.get(gv).cloned().unwrap_or_default();
         gv.version.clone_into(&mut entry.version);
         entry.freshness = if current { "Current" } else { "Stale" }.to_owned();
@@ -211,7 +215,7 @@ async fn ask(
     (entries, failure)
 }
 
-/// False if it has no document of everything.
+/// Requests the `APIGroupDiscoveryList`. Returns false if the backend has none.
 async fn ask_everything(source: &Source, memory: &mut Memory) -> Result<bool, BackendError> {
     const PATH: &str = "/apis";
     let upstream = source.upstream.load_full();
@@ -269,7 +273,7 @@ async fn ask_version(
     }
 }
 
-/// Whether a Content-Type is that of a document of everything.
+/// Tells whether a Content-Type is that of an `APIGroupDiscoveryList`.
 fn is_everything(content_type: &str) -> bool {
     let mut parts = content_type.split(';').map(str::trim);
     let json = parts.next() == Some("application/json");

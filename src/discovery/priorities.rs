@@ -1,4 +1,5 @@
-//! Where the upstream's own groups stand: its APIServices say so.
+//! The priorities of upstream's own groups, which are read from its
+//! APIServices.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,7 @@ pub(super) struct Priority {
 }
 
 impl Default for Priority {
-    /// The priority kube-apiserver takes for a version that has none.
+    /// Returns the priority that kube-apiserver uses for a version without one.
     fn default() -> Self {
         Self {
             group: 1000,
@@ -21,7 +22,7 @@ impl Default for Priority {
     }
 }
 
-/// Priorities of versions that somebody set.
+/// The priorities that are set for versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Priorities(HashMap<GroupVersion, Priority>);
 
@@ -46,7 +47,8 @@ struct Spec {
 }
 
 impl Priorities {
-    /// Reads an APIServiceList. If it cannot be read, all stay at the default.
+    /// Reads an APIServiceList. If it cannot be read, all versions get the
+    /// default priority.
     pub(super) fn parse(json: &[u8]) -> Self {
         let list: List = match serde_json::from_slice(json) {
             Ok(list) => list,

@@ -1,4 +1,4 @@
-//! A discovery document of a server, kept recent.
+//! A discovery document of a server, which is kept recent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,25 +14,26 @@ use tokio::time::Instant;
 use super::metrics::DiscoveryMetrics;
 use crate::documents::{FetchError, Fetched, Limits, Pace, Recent, Refreshed, fetch};
 
-/// How old an answer may be: what upstream shows is shown here within a second,
-/// with a slow question too.
+/// The greatest age of an answer. A change upstream is visible here within a
+/// second, even if the request for it is slow.
 pub(super) const MAX_AGE: Duration = Duration::from_millis(750);
 
 const PACE: Pace = Pace {
-    // The last document is given after that. An API server answers in
-    // milliseconds.
+    // A caller that has waited so long gets the last document. An API server
+    // answers in milliseconds.
     wait: Duration::from_secs(2),
-    // `MAX_AGE` is gap enough.
+    // `MAX_AGE` already spaces the requests.
     gap: Duration::ZERO,
     retry: Duration::from_millis(500),
     waits_for_first: true,
 };
 
-/// The time kube-aggregator gives a server for its discovery document. A server
-/// that takes longer counts as failed, and is asked again later.
+/// The time that kube-aggregator gives a server for its discovery document. A
+/// server that takes longer counts as failed, and is asked again later.
 pub(super) const WITHIN: Duration = Duration::from_secs(5);
 
-/// A custom resource takes some 600 bytes, so this is room for 50,000.
+/// The limits of upstream's document. A custom resource takes some 600 bytes,
+/// so there is room for 50,000.
 const LIMITS: Limits = Limits {
     most: 32 << 20,
     within: WITHIN,
@@ -41,8 +42,9 @@ const LIMITS: Limits = Limits {
 /// The name of the API server in metrics.
 pub(super) const UPSTREAM: &str = "upstream";
 
-/// Numbers every different document there ever was, so that what is made of
-/// some of them is known by their numbers.
+/// The number of the next new document. Each different document gets its own
+/// number, so that a value that is derived from documents can name its inputs
+/// by their numbers.
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
 #[derive(Debug)]
@@ -56,18 +58,19 @@ pub(super) struct Document {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) accept: &'static str,
-    /// Its Content-Type, without spaces.
+    /// The Content-Type of the document, without spaces.
     pub(super) content_type: &'static str,
-    /// Whether the API server writes it itself. Then an answer of 5xx means
-    /// that it is in trouble, and the last document stays. Otherwise 5xx is the
-    /// answer, and what comes from a server behind it is not kept: that server
-    /// negotiates in its own way.
+    /// Whether the API server writes the document itself. If so, an answer of
+    /// 5xx means that the API server is in trouble, and the last document
+    /// stays. Otherwise a server behind the aggregator may write it: then 5xx
+    /// is the answer, and a document from that server is not kept, since that
+    /// server negotiates in its own way.
     pub(super) own: bool,
 }
 
-/// The server that is asked.
+/// The server that is asked for the document.
 pub(super) struct Server {
-    /// In metrics.
+    /// The server's name in metrics.
     pub(super) name: String,
     pub(super) upstream: Arc<ArcSwap<Upstream>>,
     pub(super) metrics: DiscoveryMetrics,
@@ -88,18 +91,18 @@ impl RemoteDocument {
         })
     }
 
-    /// The last document, whatever its age.
+    /// Returns the last document, whatever its age.
     pub(super) fn last(&self) -> Option<Arc<Document>> {
         self.recent.last()
     }
 
-    /// When it was last known to be current.
+    /// Returns the time at which the document was last known to be current.
     pub(super) fn confirmed(&self) -> Option<Instant> {
         self.recent.confirmed()
     }
 
-    /// A document no older than `max_age`, if that can be had soon, or else the
-    /// last one. `None`: there is none.
+    /// Returns a document no older than `max_age` if one is available soon, or
+    /// else the last document. Returns `None` if there is no document.
     pub(super) async fn get(
         self: &Arc<Self>,
         server: &Arc<Server>,
@@ -109,13 +112,14 @@ impl RemoteDocument {
         self.recent.get(max_age, ask).await
     }
 
-    /// Asks again, unless that is being done, or failed just now.
+    /// Requests the document again, unless a request is in flight or has just
+    /// failed.
     pub(super) fn refresh(self: &Arc<Self>, server: &Arc<Server>) {
         let ask = |known| self.clone().ask(server.clone(), known);
         self.recent.refresh(ask);
     }
 
-    /// Forgets the document: the API server is another one now.
+    /// Forgets the document, because the API server was replaced.
     pub(super) fn forget(&self) {
         self.recent.forget();
     }
@@ -133,7 +137,7 @@ impl RemoteDocument {
         refreshed
     }
 
-    /// Decides what an answer means for the document known so far.
+    /// Decides what an answer means for the known document.
     fn read(
         &self,
         fetched: Result<Fetched, FetchError>,
@@ -170,7 +174,8 @@ impl RemoteDocument {
 
     fn is_wanted(&self, headers: &HeaderMap) -> bool {
         let content_type = text(headers, CONTENT_TYPE).unwrap_or_default();
-        // An aggregator's own header stands beside that of the server behind it.
+        // An aggregator adds its own Cache-Control header to that of the server
+        // behind it.
         let aggregated = headers.get_all(CACHE_CONTROL).iter().count() > 1;
         content_type.replace(' ', "") == self.wanted.content_type
             && (self.wanted.own || !aggregated)

@@ -1,10 +1,10 @@
-//! `/apis/G/V`, the plain document of one version, without what is hidden.
+//! The plain document at `/apis/G/V`, without hidden resources.
 
 use bytes::Bytes;
 use kubernetes_wire::representation::scan;
 
-/// The document without the resources that are hidden, and their subresources.
-/// `None` if it does not have the form known here.
+/// Returns the document without hidden resources and their subresources, or
+/// `None` if the document does not have the form known here.
 pub(super) fn without(json: &Bytes, hidden: impl Fn(&str) -> bool) -> Option<Bytes> {
     let span = scan::find(json, &["resources"])?;
     let resources = json.slice(span.clone());

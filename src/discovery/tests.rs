@@ -16,24 +16,24 @@ use tokio::time::Instant;
 use super::*;
 use crate::metrics::Metrics;
 
-/// What a server answers at a path.
+/// The reply of a server to requests of a path.
 #[derive(Clone)]
 enum Reply {
     Everything(String),
     Json(String),
     Html,
     Code(u16),
-    /// Nothing, ever.
+    /// The server never answers.
     Silence,
-    /// So many bytes.
+    /// A body of this many bytes.
     Endless,
 }
 
-/// A server whose replies change.
+/// A server whose replies can be changed.
 struct Scripted {
     address: SocketAddr,
     replies: Arc<Mutex<HashMap<String, Reply>>>,
-    /// Questions, and those that were answered with 304.
+    /// The number of requests, and of those that were answered with 304.
     asked: Arc<[AtomicUsize; 2]>,
 }
 
@@ -86,7 +86,7 @@ impl Scripted {
         Arc::new(ArcSwap::from_pointee(upstream.unwrap()))
     }
 
-    /// As a backend that is registered for one version.
+    /// Returns the server as a backend that is registered for one version.
     fn source(&self, version: &str) -> Source {
         Source {
             name: "extensions/scripted".to_owned(),
@@ -100,7 +100,7 @@ impl Scripted {
     }
 }
 
-/// The path, after a `*` if everything is asked for.
+/// Returns the path, after a `*` if the `APIGroupDiscoveryList` is requested.
 fn key(request: &Request<hyper::body::Incoming>) -> String {
     let accept = request.headers().get(ACCEPT).map(|v| v.to_str().unwrap());
     let everything = accept.is_some_and(|a| a.contains("APIGroupDiscoveryList"));
@@ -254,7 +254,7 @@ async fn without_a_document_upstream_answers_and_a_lost_one_stays() {
     for _ in 0..3 {
         assert!(text(&discovery).await.contains("deployments"));
     }
-    // It says itself that it has none.
+    // The server says itself that it has no document.
     server.reply("*/apis", Reply::Code(404));
     tokio::time::sleep(MAX_AGE).await;
     let within = Duration::from_secs(10);
@@ -303,14 +303,15 @@ async fn a_backends_groups_come_stay_and_go() {
     );
     eventually(&discovery, &ours).await;
     let shown = text(&discovery).await;
-    // After apps, before what has the least priority; and only what it is
-    // registered for.
+    // The backend's group comes after apps and before the group with the least
+    // priority, and only with the version that it is registered for.
     let place = |name: &str| shown.find(&format!("\"name\":\"{name}\""));
     assert!(place("apps") < place("things.io") && place("things.io") < place("example.com"));
     assert_eq!(place("other.io"), None);
     assert!(discovery.resource(&things()).unwrap().namespaced);
 
-    // Registered anew while it does not answer, it keeps what is known.
+    // A new registration while the backend does not answer keeps the known
+    // entries.
     backend.reply("*/apis", Reply::Silence);
     let mut again = source.clone();
     again.versions[0].version_priority = 16;

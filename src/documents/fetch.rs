@@ -1,5 +1,5 @@
-//! One question for one document, bounded in time and size: what a server has
-//! at the path may be anything, and may never end.
+//! Requests a document, within bounds of time and size: the server may send
+//! anything at that path, and without end.
 
 use std::time::Duration;
 
@@ -8,20 +8,21 @@ use bytes::Bytes;
 use http::header::{ACCEPT, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
 
-/// The cost that a document may have. A server that exceeds either has failed.
+/// The bounds of a request for a document. A server that exceeds either has
+/// failed.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of the body.
+    /// The greatest size of the body, in bytes.
     pub most: usize,
-    /// Time from the question to the last byte.
+    /// The time from the request to the last byte of the body.
     pub within: Duration,
 }
 
 #[derive(Debug)]
 pub enum Fetched {
-    /// An answer of 200: its headers and its body.
+    /// The headers and the body of an answer of 200.
     Document(HeaderMap, Bytes),
-    /// The server still has the document of the ETag it was asked with.
+    /// The server still has the document with the ETag of the request.
     NotModified,
     /// Any other answer.
     Refused(StatusCode),
@@ -37,8 +38,8 @@ pub enum FetchError {
     Body(#[from] BodyError),
 }
 
-/// Asks for the document at `path`. The `etag` is that of the document already
-/// here.
+/// Requests the document at `path`. `etag` is the ETag of the document that is
+/// already known.
 pub async fn fetch(
     upstream: &Upstream,
     path: &str,

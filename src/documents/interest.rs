@@ -1,4 +1,5 @@
-//! Whether somebody asks for a document: then it is checked more often.
+//! The record of who asks for a document. A document that callers ask for is
+//! checked more often.
 
 use std::time::Duration;
 
@@ -6,18 +7,18 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How often a document is checked.
+/// The time between two checks of a document.
 #[derive(Clone, Copy, Debug)]
 pub struct Rhythm {
-    /// Between two checks while somebody asks for the document.
+    /// The time between two checks while callers ask for the document.
     pub active: Duration,
-    /// Between two checks while nobody does.
+    /// The time between two checks while no caller asks for the document.
     pub idle: Duration,
-    /// How long after the last request somebody still counts as asking.
+    /// The time after a request during which the document counts as asked for.
     pub active_for: Duration,
 }
 
-/// When a document was last asked for.
+/// The time of the last request for a document.
 #[derive(Debug)]
 pub struct Interest {
     rhythm: Rhythm,
@@ -34,8 +35,8 @@ impl Interest {
         }
     }
 
-    /// Notes that somebody asks now. The first after a pause wakes the task that
-    /// checks.
+    /// Notes a request. The first request after a pause wakes the task that
+    /// checks the document.
     pub fn note(&self) {
         let now = Instant::now();
         let before = self.asked.lock().replace(now);
@@ -45,7 +46,7 @@ impl Interest {
         }
     }
 
-    /// Ends the pause of the task that checks.
+    /// Ends the pause of the task that checks the document.
     pub fn wake(&self) {
         self.wake.notify_one();
     }
@@ -55,14 +56,14 @@ impl Interest {
         self.wake.notified().await;
     }
 
-    /// Returns when somebody has asked for the first time.
+    /// Returns after the first request.
     pub async fn begins(&self) {
         while self.asked.lock().is_none() {
             self.woken().await;
         }
     }
 
-    /// The time between two checks as of now.
+    /// Returns the current time between two checks.
     pub fn period(&self) -> Duration {
         let asked = *self.asked.lock();
         if asked.is_some_and(|then| then.elapsed() < self.rhythm.active_for) {

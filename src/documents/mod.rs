@@ -1,5 +1,5 @@
-//! Documents of other servers that are kept recent here: discovery and OpenAPI
-//! both ask for theirs in this way.
+//! Documents of other servers that are kept recent here. Both discovery and
+//! OpenAPI use them.
 //!
 //! ```text
 //! caller ─ get(max_age) ─▶ Recent ─ one question for all ─▶ fetch ─▶ server
@@ -7,7 +7,7 @@
 //!        Interest ─ how often ┘
 //! ```
 //!
-//! A document is asked for with its ETag, again after a time, and less often
+//! A document is requested with its ETag, again after a time, and less often
 //! after a failure. The last document stays while its server fails.
 
 mod fetch;

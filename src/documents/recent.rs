@@ -1,9 +1,10 @@
-//! A document of another server, kept as recent as somebody needs it.
+//! A document of another server, which is kept as recent as its callers need
+//! it.
 //!
-//! A caller says how old the document may be. If it is older, all callers wait
-//! for one question that began late enough. If the question takes long or
-//! fails, they get the last document there was, and while it goes on failing
-//! nobody waits.
+//! A caller says how old the document may be. If the document is older, all
+//! callers wait for one request that began late enough. If the request takes
+//! long or fails, the callers get the last document. While requests keep
+//! failing, no caller waits.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,29 +16,30 @@ use tokio::time::Instant;
 
 use super::interest::Interest;
 
-/// How callers and servers are spared.
+/// The limits on how long callers wait and how often servers are asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// How long a caller waits for a question.
+    /// The time that a caller waits for a request.
     pub wait: Duration,
-    /// The least time between the beginnings of two questions.
+    /// The least time between the beginnings of two requests.
     pub gap: Duration,
-    /// The same after a question that failed: a broken server is not asked more
-    /// often however many callers there are.
+    /// The least time after a request that failed. A broken server is not asked
+    /// more often, however many callers there are.
     pub retry: Duration,
-    /// Whether a caller waits for a server that fails while there is no
-    /// document to give instead.
+    /// Whether a caller waits for a failing server while there is no document
+    /// to give instead.
     pub waits_for_first: bool,
 }
 
-/// The result of a question to the document's server.
+/// The result of a request to the document's server.
 #[derive(Debug)]
 pub enum Refreshed<T> {
     Changed(T),
     Unchanged,
     /// The server has no such document.
     NotFound,
-    /// The server did not say whether it has one: the last document stays.
+    /// The server did not say whether it has the document: the last document
+    /// stays.
     Failed,
 }
 
@@ -45,33 +47,35 @@ pub enum Refreshed<T> {
 pub struct Recent<T> {
     pace: Pace,
     state: Mutex<State<T>>,
-    /// Moves at the end of each question.
+    /// Changes at the end of each request.
     ended: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
 struct State<T> {
     document: Option<Arc<T>>,
-    /// When the question began that last confirmed `document`, or its absence.
+    /// The beginning of the last request that confirmed `document`, or its
+    /// absence.
     confirmed: Option<Instant>,
-    /// When the last question began, or begins.
+    /// The beginning of the last request, which may be in the future.
     asked: Option<Instant>,
     in_flight: bool,
     failing: bool,
-    /// A caller waited as long as callers do, in vain, since the last question
-    /// that succeeded.
+    /// Whether a caller has waited for the whole of [`Pace::wait`] without an
+    /// answer since the last request that succeeded.
     late: bool,
-    /// Raised when the server was replaced: answers of the old one are void.
+    /// The number of replacements of the server. Answers of an earlier server
+    /// are dropped.
     epoch: u64,
 }
 
-/// The answer to a caller, as far as there is one now.
+/// The answer to a caller, if there is one now.
 enum Ready<T> {
-    /// This is as recent as the caller wants it.
+    /// The document is as recent as the caller wants it.
     Recent(Option<Arc<T>>),
-    /// This is older, but waiting for better would be in vain.
+    /// The document is older, but the caller should not wait for a newer one.
     Last(Option<Arc<T>>),
-    /// At the end of a question.
+    /// The answer will be known at the end of a request.
     Later,
 }
 
@@ -88,13 +92,13 @@ impl<T> State<T> {
         }
     }
 
-    /// The earliest time for the next question.
+    /// Returns the earliest time for the next request.
     fn next(&self, pace: &Pace) -> Option<Instant> {
         let least = if self.failing { pace.retry } else { pace.gap };
         self.asked?.checked_add(least)
     }
 
-    /// Decides about a caller that came at `now`.
+    /// Decides the answer to a caller that came at `now`.
     fn ready(&self, pace: &Pace, now: Instant, max_age: Duration) -> Ready<T> {
         let age = |then| now.saturating_duration_since(then);
         let late_enough = |then: Option<Instant>| then.is_some_and(|t| age(t) <= max_age);
@@ -113,7 +117,7 @@ impl<T> State<T> {
 }
 
 impl<T> Recent<T> {
-    /// `known` is what an earlier one of the same document knew.
+    /// `known` is the document of an earlier `Recent` for the same path.
     pub fn new(known: Option<Arc<T>>, pace: Pace) -> Arc<Self> {
         Arc::new(Self {
             pace,
@@ -122,17 +126,17 @@ impl<T> Recent<T> {
         })
     }
 
-    /// The last document, whatever its age.
+    /// Returns the last document, whatever its age.
     pub fn last(&self) -> Option<Arc<T>> {
         self.state.lock().document.clone()
     }
 
-    /// When the document was last known to be current.
+    /// Returns the time at which the document was last known to be current.
     pub fn confirmed(&self) -> Option<Instant> {
         self.state.lock().confirmed
     }
 
-    /// Forgets the document: its server is another one now.
+    /// Forgets the document, because its server was replaced.
     pub fn forget(&self) {
         let mut state = self.state.lock();
         *state = State::new(None, state.epoch.wrapping_add(1));
@@ -140,7 +144,7 @@ impl<T> Recent<T> {
 }
 
 impl<T> Refreshed<T> {
-    /// The name of the result in metrics.
+    /// Returns the name of the result in metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Changed(_) => "changed",
@@ -152,9 +156,9 @@ impl<T> Refreshed<T> {
 }
 
 impl<T: Send + Sync + 'static> Recent<T> {
-    /// A document no older than `max_age`, if that can be had soon, or else the
-    /// last one. `None`: there is none. `ask` puts the question, given the last
-    /// document.
+    /// Returns a document no older than `max_age` if one is available soon, or
+    /// else the last document. Returns `None` if there is no document. `ask`
+    /// makes the request; its argument is the last document.
     pub async fn get<A, F>(self: &Arc<Self>, max_age: Duration, ask: A) -> Option<Arc<T>>
     where
         A: Fn(Option<Arc<T>>) -> F,
@@ -189,7 +193,8 @@ impl<T: Send + Sync + 'static> Recent<T> {
         ready
     }
 
-    /// Asks again, unless that is being done, or was done just now.
+    /// Requests the document again, unless a request is in flight or has just
+    /// been made.
     pub fn refresh<A, F>(self: &Arc<Self>, ask: A)
     where
         A: Fn(Option<Arc<T>>) -> F,
@@ -202,7 +207,7 @@ impl<T: Send + Sync + 'static> Recent<T> {
         }
     }
 
-    /// Asks for ever, as often as somebody's interest in the document demands.
+    /// Requests the document for ever, as often as `interest` demands.
     pub async fn keep<A, F>(self: &Arc<Self>, interest: &Interest, ask: A)
     where
         A: Fn(Option<Arc<T>>) -> F,
@@ -226,7 +231,8 @@ impl<T: Send + Sync + 'static> Recent<T> {
         }
     }
 
-    /// The question is a task of its own: it ends in any case, whoever waits.
+    /// Starts a request in a task of its own, so that the request ends even if
+    /// its callers are gone.
     fn begin<A, F>(self: &Arc<Self>, state: &mut State<T>, ask: &A)
     where
         A: Fn(Option<Arc<T>>) -> F,
@@ -289,8 +295,8 @@ mod tests {
         active_for: Duration::from_secs(30),
     };
 
-    /// A server whose document is the number of the check; from `fails` on it
-    /// fails, from `hangs` on it does not answer.
+    /// A server whose document is the number of the check. From check `fails`
+    /// on it fails; from check `hangs` on it does not answer.
     struct Server {
         checks: AtomicUsize,
         fails: usize,
@@ -311,7 +317,7 @@ mod tests {
         }
     }
 
-    /// Callers of one document.
+    /// The callers of one document.
     struct Callers {
         document: Arc<Recent<usize>>,
         interest: Interest,
@@ -366,7 +372,7 @@ mod tests {
             tokio::time::sleep(seconds(195)).await;
             let checks = server.checks.load(Ordering::Relaxed);
             assert!((25..42).contains(&checks), "{checks}");
-            // After idling, a check that begins now.
+            // After an idle time, callers wait for a check that begins now.
             assert_eq!(callers.recent().await.as_deref(), Some(&checks));
             let before = Instant::now();
             assert_eq!(callers.recent().await.as_deref(), Some(&checks));

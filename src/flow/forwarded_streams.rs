@@ -1,10 +1,11 @@
 //! Forwarded requests that stay open: watches and logs that the cache does not
 //! answer, exec, attach, port-forward and proxies.
 //!
-//! They hold no seats, as in kube-apiserver, where they cost little. Here each
-//! costs a stream or a connection upstream, of which there are not endlessly
-//! many: about 28,000 ports to one server, and file descriptors. So there is a
-//! limit for each user, that one leaves enough for the others, and one for all.
+//! These requests hold no seats, as in kube-apiserver, where they cost little.
+//! Here each costs a stream or a connection upstream, and both are scarce:
+//! there are about 28,000 ports to one server, and a limit on file descriptors.
+//! Therefore each user has a limit, which leaves enough for other users, and
+//! all users together have one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ impl Exceeded {
     }
 }
 
-/// How many there are, and may be.
+/// The number of open forwarded requests, and its limits.
 pub struct ForwardedStreams {
     state: Mutex<State>,
     metrics: ForwardedMetrics,
@@ -39,15 +40,16 @@ pub struct ForwardedStreams {
 
 #[derive(Default)]
 struct State {
-    /// 0 for no limit, as for each user.
+    /// The limit for all users; 0 means no limit, here and in `user_limit`.
     limit: usize,
     user_limit: usize,
     total: usize,
-    /// Only users who have some.
+    /// The open requests of each user. Users without open requests are left
+    /// out.
     users: HashMap<String, usize>,
 }
 
-/// One of them, as long as it is open.
+/// An open forwarded request. The request is counted until this is dropped.
 pub struct OpenForwarded {
     forwarded: Arc<ForwardedStreams>,
     user: Option<String>,
@@ -78,15 +80,16 @@ impl ForwardedStreams {
         })
     }
 
-    /// Those that are open stay, whatever the limits.
+    /// Sets the limits. Open requests stay, even above the new limits.
     pub(super) fn set_limits(&self, flow: &config::Flow) {
         let mut state = self.state.lock();
         state.limit = flow.long_running_limit;
         state.user_limit = flow.user_long_running_limit;
     }
 
-    /// Counts another. `system:masters` has no limit of its own, and neither has
-    /// apifront's own user, who is `None`; the limit for all is for them, too.
+    /// Counts another request. `system:masters` and apifront's own user, who is
+    /// `None`, have no limit per user; the limit for all users applies to them,
+    /// too.
     pub fn open(self: &Arc<Self>, user: Option<&UserInfo>) -> Result<OpenForwarded, Exceeded> {
         let user = user.filter(|user| !user.groups.iter().any(|g| g == MASTERS));
         let opened = self.state.lock().open(user);
@@ -166,7 +169,7 @@ mod tests {
             (Some(&admin), None),
             (Some(&admin), None),
             (Some(&b), None),
-            // Five are open.
+            // Five requests are open.
             (Some(&b), Some(Exceeded::Total)),
             (Some(&admin), Some(Exceeded::Total)),
             (None, Some(Exceeded::Total)),

@@ -1,15 +1,15 @@
-//! Bytes of answers, until their readers have them.
+//! The bytes of answers that are held until clients have read them.
 //!
-//! An answer that is read at the wire's speed holds its bytes for milliseconds;
-//! one that nobody reads holds them until it is given up. Each user has a bound
-//! for them, and all users together: whoever asks for more waits, and is then
-//! refused, before the answer is made.
+//! An answer that is read at the wire's speed holds its bytes for milliseconds.
+//! An answer that nobody reads holds them until apifront gives it up. These
+//! bytes are bounded for each user, and for all users together. A request that
+//! would exceed a bound waits, and is then refused, before its answer is made.
 //!
-//! What counts is what an answer holds and the store does not: Tables,
-//! PartialObjectMetadata, YAML, indented and compressed bodies. The others are
-//! references to stored objects. An answer of those that has to wait for its
-//! reader counts a fixed amount: what is on its way in buffers, and its own
-//! memory. Objects that it alone still refers to are bounded by time: see
+//! The bytes that count are those that an answer holds and the store does not:
+//! Tables, PartialObjectMetadata, YAML, indented and compressed bodies. Other
+//! bodies are references to stored objects. If such an answer has to wait for
+//! its client, it counts a fixed amount, for the bytes in buffers and its own
+//! memory. Objects that only an answer still refers to are bounded by time: see
 //! `server/listener/slow_client.rs`.
 
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use super::pool::{Pool, QueuePolicy, Seat};
 use super::user_pools::UserPools;
 use crate::metrics::PoolMetrics;
 
-/// One user's answers: two Tables of 10,000 pods, which are 52 MB each. A larger
-/// one goes alone.
+/// The bound of one user's answers: two Tables of 10,000 pods, which are 52 MB
+/// each. A larger answer counts as this much, so it is the user's only one.
 pub(super) const USER_BYTES: usize = 128 << 20;
 
-/// The answers of all: no user has more than a quarter. A process that serves
-/// lists of such a size has gigabytes.
+/// The bound of all users' answers: no user has more than a quarter of it. A
+/// process that serves lists of such a size has gigabytes of memory.
 const ALL_BYTES: usize = 512 << 20;
 
-/// An answer of references that waits for its reader: the piece that is being
-/// written (`server/answer/body_chunks.rs` joins small ones to as much), what TLS and HTTP/2
-/// hold of it, and the task.
+/// The bytes that are counted for an answer of references that waits for its
+/// client: the chunk that is being written (`server/answer/body_chunks.rs`
+/// joins small ones to this size), the buffers of TLS and HTTP/2, and the task.
 pub(super) const WAITING_ANSWER: usize = 256 << 10;
 
 /// The bytes that answers hold.
@@ -38,17 +38,17 @@ pub struct ResponseBytes {
     all: Arc<Pool>,
 }
 
-/// The bytes of one answer, given back when dropped.
+/// The counted bytes of one answer. They are given back when this is dropped.
 #[derive(Debug, Default)]
 pub struct Held(Option<(Seat, Seat)>);
 
 impl Held {
-    /// Whether there are bytes that count.
+    /// Tells whether the answer has bytes that count.
     pub fn counts(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The answer is made, and has so many bytes.
+    /// Sets the size of the answer, after the answer was made.
     pub fn settle(&mut self, bytes: usize) {
         if let Some((own, all)) = &mut self.0 {
             own.resize(bytes);
@@ -67,14 +67,14 @@ impl ResponseBytes {
         }
     }
 
-    /// Room for an answer of about so many bytes. Cancel-safe.
+    /// Waits for room for an answer of about this many bytes. Cancel-safe.
     pub(super) async fn hold(
         &self,
         user: &str,
         bytes: usize,
         policy: QueuePolicy,
     ) -> Result<Held, Rejected> {
-        // One that goes alone would keep all others waiting until it can.
+        // A request for more than the bound would keep all others waiting.
         let bytes = bytes.min(USER_BYTES);
         let Some(own) = self.users.pool(user) else {
             return Ok(Held::default());
@@ -84,14 +84,15 @@ impl ResponseBytes {
         Ok(Held(Some((own, all))))
     }
 
-    /// The same, if there is room at once.
+    /// Does the same as [`ResponseBytes::hold`], but only if there is room at
+    /// once.
     pub(super) fn try_hold(&self, user: &str, bytes: usize) -> Option<Held> {
         let own = self.users.pool(user)?.try_seats(bytes)?;
         let all = self.all.try_seats(bytes)?;
         Some(Held(Some((own, all))))
     }
 
-    /// Forgets who has no answers; returns the bytes of all.
+    /// Forgets users without answers; returns the bytes of all answers.
     pub(super) fn sweep(&self) -> usize {
         self.users.sweep()
     }
@@ -122,7 +123,7 @@ mod tests {
         let answers = answers();
         let hold = |user: &'static str, bytes| answers.hold(user, bytes, PATIENT);
         let mut first = hold("a", USER_BYTES / 2).await.unwrap();
-        // It is larger than was thought.
+        // The answer is larger than was estimated.
         first.settle(USER_BYTES * 2);
         let mut second = hold("a", 1).boxed();
         assert!((&mut second).now_or_never().is_none());
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(answers.sweep(), 10 + 1 + USER_BYTES);
         drop((first, second));
         assert_eq!(answers.sweep(), USER_BYTES);
-        // However large it is, it can be made.
+        // An answer can be made, however large it is.
         assert!(hold("a", usize::MAX).now_or_never().unwrap().is_ok());
     }
 

@@ -1,4 +1,4 @@
-//! A pool of seats for each user who has requests, or answers.
+//! A pool of seats for each user who has requests or answers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub struct UserPools {
 
 #[derive(Default)]
 struct State {
-    /// 0: none, and no pools are kept.
+    /// The seats of each user. 0 means no limit, and then no pools are kept.
     limit: usize,
     pools: HashMap<String, Arc<Pool>>,
 }
@@ -39,7 +39,7 @@ impl UserPools {
         }
     }
 
-    /// `None` when there is no limit.
+    /// Returns the user's pool, or `None` when there is no limit.
     pub fn pool(&self, name: &str) -> Option<Arc<Pool>> {
         let mut state = self.state.lock();
         if state.limit == 0 {
@@ -53,13 +53,14 @@ impl UserPools {
         Some(pool)
     }
 
-    /// Forgets who has no requests; returns how many execute.
+    /// Forgets users without requests; returns the number of executing
+    /// requests.
     pub fn sweep(&self) -> usize {
         let mut state = self.state.lock();
         let mut executing: usize = 0;
         state.pools.retain(|_, pool| {
             executing = executing.saturating_add(pool.executing().0);
-            // Somebody may be about to take a seat.
+            // A caller that holds the pool may be about to take a seat.
             Arc::strong_count(pool) > 1 || !pool.is_idle()
         });
         executing

@@ -1,6 +1,7 @@
-//! One named health check, and where it counts.
+//! One named health check, and the health paths that it is part of.
 
-/// `Err` is the reason; only `/x/<check>` and the log show it.
+/// The result of a check. `Err` is the reason; only `/x/<check>` and the log
+/// show it.
 pub type CheckResult = Result<(), String>;
 
 /// The three health paths.
@@ -20,7 +21,8 @@ impl Endpoint {
         }
     }
 
-    /// As a metric label: kube-apiserver counts the three paths alone.
+    /// Returns the path for metric labels. kube-apiserver's metrics have only
+    /// the three paths, without the names of checks.
     pub fn path(self) -> &'static str {
         match self {
             Self::Healthz => "/healthz",
@@ -29,7 +31,7 @@ impl Endpoint {
         }
     }
 
-    /// `/readyz` and `/readyz/<check>`.
+    /// Parses `/readyz` and `/readyz/<check>`.
     pub fn of_path(path: &str) -> Option<(Self, Option<&str>)> {
         [Self::Healthz, Self::Livez, Self::Readyz]
             .into_iter()
@@ -45,9 +47,9 @@ impl Endpoint {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Weight {
-    /// Fails what it is part of.
+    /// A failure of the check fails the health path.
     Fails,
-    /// Is shown and fails nothing.
+    /// A failure of the check is only shown.
     Informs,
 }
 
@@ -60,8 +62,9 @@ pub struct Check {
 }
 
 impl Check {
-    /// Part of all three paths. Names are kube-apiserver's where the meaning is
-    /// (`ping`, `informer-sync`, `poststarthook/…`).
+    /// Makes a check that is part of all three paths. A check that means the
+    /// same as one of kube-apiserver's has its name (`ping`, `informer-sync`,
+    /// `poststarthook/…`).
     pub fn new(
         name: impl Into<String>,
         look: impl Fn() -> CheckResult + Send + Sync + 'static,
@@ -75,21 +78,22 @@ impl Check {
         }
     }
 
-    /// Not cured by a restart, so not part of `/livez` and `/healthz`.
+    /// Marks a check that a restart does not cure. It is not part of `/livez`
+    /// and `/healthz`.
     pub fn readyz_only(mut self) -> Self {
         self.readyz_only = true;
         self
     }
 
-    /// Takes a while after the start: `/livez` counts it as passed during
-    /// `--livez-grace-period`.
+    /// Marks a check that needs a while after the start to pass. `/livez`
+    /// counts it as passed during `--livez-grace-period`.
     pub fn boot_sequence(mut self) -> Self {
         self.boot_sequence = true;
         self
     }
 
-    /// Shown by `/readyz?verbose`, where it fails nothing, and by
-    /// `/readyz/<check>`, which has its reason.
+    /// Marks a check that `/readyz?verbose` shows without failing because of
+    /// it. `/readyz/<check>` gives its reason.
     pub fn informational(mut self) -> Self {
         self.readyz_only = true;
         self.weight = Weight::Informs;

@@ -1,13 +1,13 @@
-//! `/livez`, `/readyz` and `/healthz`, as kube-apiserver answers them
+//! Answers `/livez`, `/readyz` and `/healthz` as kube-apiserver does
 //! (k8s.io/apiserver `server/healthz`).
 //!
 //! ```text
-//! registered ──▶ livez, healthz      what a restart would cure
-//!            └─▶ readyz              and what keeps requests away meanwhile
+//! registered ──▶ livez, healthz      failures that a restart would cure
+//!            └─▶ readyz              also failures that only keep requests away
 //! ```
 //!
-//! A check is asked at each request and must not block: it looks at state that
-//! others keep.
+//! A check runs at each request and must not block: it reads state that other
+//! parts of the process keep.
 
 mod check;
 mod response;
@@ -23,8 +23,8 @@ use parking_lot::RwLock;
 
 /// The check that at least one API server answers.
 pub const UPSTREAM: &str = "upstream";
-/// The check that preloaded resources are in memory: kube-apiserver's name for
-/// its own caches.
+/// The check that preloaded resources are in memory. The name is the one that
+/// kube-apiserver uses for its own caches.
 pub const INFORMER_SYNC: &str = "informer-sync";
 /// The check that the configuration on disk is the one in force.
 pub const CONFIG: &str = "config";
@@ -38,7 +38,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// With `ping`, `log` and `shutdown`, which every process has.
+    /// Registers `ping`, `log` and `shutdown`, which every process has.
     pub fn new(started: Instant, livez_grace_period: Duration) -> Self {
         let health = Self {
             checks: RwLock::default(),
@@ -47,8 +47,8 @@ impl Health {
             livez_grace_period,
         };
         health.register(Check::new("ping", || Ok(())));
-        // kube-apiserver looks whether its log still flushes. This log is
-        // written without a buffer, so there is nothing to wait for.
+        // kube-apiserver checks that its log still flushes. This log is written
+        // without a buffer, so there is nothing to check.
         health.register(Check::new("log", || Ok(())));
         let shutting_down = health.shutting_down.clone();
         health.register(
@@ -64,8 +64,8 @@ impl Health {
         health
     }
 
-    /// Adds a check, before `shutdown`, which kube-apiserver has last. A check
-    /// of the same name is replaced.
+    /// Adds a check before `shutdown`, which comes last in kube-apiserver. A
+    /// check of the same name is replaced.
     pub fn register(&self, check: Check) {
         let mut checks = self.checks.write();
         if let Some(old) = checks.iter_mut().find(|c| c.name() == check.name()) {
@@ -79,13 +79,13 @@ impl Health {
         checks.insert(end, check);
     }
 
-    /// From now on `/readyz` fails; `/livez` does not.
+    /// Makes `/readyz` fail from now on. `/livez` does not change.
     pub fn shut_down(&self) {
         self.shutting_down.store(true, Ordering::Relaxed);
     }
 
-    /// Answers a health path; `None` for any other. The method does not matter,
-    /// as in kube-apiserver; who sends the answer leaves the body out for HEAD.
+    /// Answers a health path; returns `None` for any other. The method does not
+    /// matter, as in kube-apiserver; the caller leaves the body out for HEAD.
     pub fn respond(&self, path: &str, query: &str, now: Instant) -> Option<HealthResponse> {
         let (endpoint, check) = Endpoint::of_path(path)?;
         let checks = self.checks.read();
@@ -128,7 +128,8 @@ mod tests {
         (response.status.as_u16(), body)
     }
 
-    /// Bytes recorded from kube-apiserver 1.36.3, check names aside.
+    /// The expected bytes were recorded from kube-apiserver 1.36.3, except for
+    /// the names of checks.
     #[test]
     fn answers_are_those_of_kube_apiserver() {
         let good = health(true);
@@ -179,7 +180,8 @@ mod tests {
                 200,
                 "ok",
             ),
-            // In its grace period, livez forgives; healthz never does.
+            // livez ignores the failure in its grace period; healthz never
+            // does.
             (&bad, "/livez", "", 200, "ok"),
             (
                 &bad,

@@ -1,4 +1,4 @@
-//! Answers to health paths, to the byte those of kube-apiserver.
+//! Answers to health paths, byte for byte those of kube-apiserver.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ impl HealthResponse {
         "text/plain; charset=utf-8"
     }
 
-    /// The headers of the answer, Content-Length aside.
+    /// Returns the headers of the answer, except Content-Length.
     pub fn headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
         let content_type = HeaderValue::from_static(self.content_type());
         let nosniff = HeaderValue::from_static("nosniff");
@@ -46,7 +46,8 @@ impl HealthResponse {
     }
 }
 
-/// `/readyz`: `ok`, or a line for each check when asked or when one fails.
+/// Answers `/readyz` and its like: `ok`, or one line per check if the query
+/// asks for it or a check fails.
 pub(super) fn all(
     endpoint: Endpoint,
     checks: &[&Check],
@@ -70,7 +71,8 @@ pub(super) fn all(
                     "[+]{name} failed but not needed: reason withheld\n"
                 ));
             }
-            // Everyone may see a summary, not everyone a single check.
+            // Everyone may see the summary, but not the reason of a single
+            // check.
             Err(reason) => {
                 lines.push_str(&format!("[-]{name} failed: reason withheld\n"));
                 failed.push(format!("{name}: {reason}"));
@@ -97,7 +99,7 @@ pub(super) fn all(
     HealthResponse::summary(StatusCode::OK, "ok")
 }
 
-/// `/readyz/<check>`, whatever the query.
+/// Answers `/readyz/<check>`, whatever the query.
 pub(super) fn one(
     endpoint: Endpoint,
     checks: &[&Check],

@@ -1,5 +1,5 @@
-//! Which encoding a client gets, by kube-openapi's rules: goautoneg's order of
-//! clauses, and the first encoding that one of them names.
+//! Chooses the encoding for a client by kube-openapi's rules: goautoneg's order
+//! of clauses, and the first encoding that one of the clauses names.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, ACCEPT_ENCODING};
@@ -11,7 +11,7 @@ pub enum Encoding {
     Protobuf,
 }
 
-/// Which of the two specifications.
+/// The version of the OpenAPI specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
     V2,
@@ -21,16 +21,16 @@ pub enum Version {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
     Encoding(Encoding),
-    /// 406.
+    /// The client accepts no encoding: the answer is 406.
     None,
     /// A header without any clause.
     NoClause,
-    /// A header whose order only Go's own sorting can tell.
+    /// A header whose clauses only Go's own sorting can order.
     Unreadable,
 }
 
 impl Version {
-    /// In the order they are tried.
+    /// Returns the subtypes in the order in which they are tried.
     fn subtypes(self) -> [(&'static str, Encoding); 3] {
         use Encoding::{Json, Protobuf};
         match self {
@@ -47,8 +47,8 @@ impl Version {
         }
     }
 
-    /// The type that an API server is asked for. Servers of any age know the one
-    /// with `@`.
+    /// Returns the type that an API server is asked for. Servers of any age
+    /// know the type with `@`.
     pub fn accept(self, encoding: Encoding) -> &'static str {
         match (self, encoding) {
             (_, Encoding::Json) => "application/json",
@@ -61,7 +61,7 @@ impl Version {
         }
     }
 
-    /// The Content-Type of answers. Older servers answer with the `@`.
+    /// Returns the Content-Type of answers. Older servers answer with the `@`.
     pub fn content_type(self, encoding: Encoding) -> &'static str {
         match (self, encoding) {
             (_, Encoding::Json) => "application/json",
@@ -101,13 +101,14 @@ impl Version {
     }
 }
 
-/// Whether v2 is compressed for this client: by NYTimes' gziphandler, which
-/// reads weights where the handlers of resources do not. v3 never is.
+/// Tells whether v2 is compressed for this client. NYTimes' gziphandler decides
+/// so in kube-apiserver; it reads weights, unlike the handlers of resources. v3
+/// is never compressed.
 pub fn wants_gzip(headers: &HeaderMap) -> bool {
     let Some(Ok(text)) = headers.get(ACCEPT_ENCODING).map(|v| v.to_str()) else {
         return false;
     };
-    // A later coding of the same name replaces an earlier.
+    // A later coding of the same name replaces an earlier one.
     let mut weights = text.split(',').filter_map(|coding| {
         let mut parts = coding.split(';').map(str::trim);
         if !parts.next()?.eq_ignore_ascii_case("gzip") {

@@ -1,4 +1,4 @@
-//! From a request to the document it gets.
+//! Answers requests for OpenAPI documents.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,27 +23,29 @@ use super::v2;
 use super::v3_cache::Missing;
 use super::view::View;
 
-/// gziphandler's least size.
+/// The least size in bytes that gziphandler compresses.
 const GZIP_ABOVE: usize = 512;
 
-/// A GET or HEAD.
+/// A GET or HEAD request.
 pub struct Request<'a> {
     pub method: &'a Method,
-    /// Decoded.
+    /// The path, percent-decoded.
     pub path: &'a str,
-    /// `hash` of the query.
+    /// The query parameter `hash`.
     pub hash: Option<&'a str>,
     pub headers: &'a HeaderMap,
 }
 
 #[derive(Debug)]
 pub enum Answered {
-    /// Not a path of OpenAPI.
+    /// The path is not one of OpenAPI's.
     NotAsked,
     Reply(Reply),
-    /// Upstream has the document, and answers what we cannot.
+    /// The request is forwarded: upstream has the document, and can answer
+    /// where apifront cannot.
     Forward,
-    /// A backend has the document, and does not give it.
+    /// A backend has the document, but does not return it. The text is the
+    /// reason.
     Unavailable(String),
 }
 
@@ -70,8 +72,8 @@ impl OpenApi {
     }
 
     async fn answer_root(&self, request: &Request<'_>) -> Answered {
-        // Parts of it are upstream's business; of ours they are optional
-        // (RFC 9110 §14.2).
+        // Upstream answers ranges of its own root. For a merged root, ranges
+        // are optional (RFC 9110 §14.2).
         if request.headers.contains_key(RANGE) && self.view.load().is_plain() {
             return Answered::Forward;
         }
@@ -80,7 +82,8 @@ impl OpenApi {
                 let document = root::document(merged.bytes.clone(), http_date(Utc::now()));
                 let mut reply = document.reply(request.headers);
                 if reply.status == StatusCode::PRECONDITION_FAILED {
-                    // Go sniffs the type of what it sends.
+                    // Go sniffs the Content-Type from the body, and this answer
+                    // has none.
                     reply.headers.remove(CONTENT_TYPE);
                 }
                 Answered::Reply(reply)
@@ -89,7 +92,8 @@ impl OpenApi {
         }
     }
 
-    /// `None` as long as upstream's root is not known.
+    /// Returns the merged root, or `None` as long as upstream's root is not
+    /// known.
     async fn merged_root(&self, max_age: Duration) -> Option<Arc<MergedRoot>> {
         let view = self.view.load_full();
         let backends = join_all(view.backends.iter().map(|b| b.server.root(max_age)));
@@ -115,7 +119,7 @@ impl OpenApi {
             None => true,
             Some(owner) => wanted.is_some() && owner.hash.as_deref() != wanted,
         };
-        // The caller may have heard of something newer.
+        // The caller may know a newer root than this one.
         let newest = match outdated {
             true => self.merged_root(Duration::ZERO).await,
             false => Some(merged),
@@ -233,7 +237,7 @@ impl OpenApi {
     }
 }
 
-/// The key in `/openapi/v3/<key>`.
+/// Returns the key in `/openapi/v3/<key>`.
 fn key(path: &str) -> Option<&str> {
     path.strip_prefix(root::PATH)?.strip_prefix('/')
 }
@@ -250,14 +254,15 @@ fn not_acceptable(varies: &[&'static str]) -> Answered {
     Answered::Reply(reply)
 }
 
-/// kube-aggregator adds what a backend says of caching to what it says itself.
+/// Adds the aggregator's own Cache-Control to the backend's, as kube-aggregator
+/// does.
 fn pass_on(reply: &mut Reply) {
     const OWN: HeaderValue = HeaderValue::from_static("no-cache, private");
     let backends = reply.headers.insert(CACHE_CONTROL, OWN);
     reply.headers.append(CACHE_CONTROL, backends.unwrap_or(OWN));
 }
 
-/// To the hash that the document has.
+/// Makes the redirect to the URL with the document's current hash.
 fn moved(document: &Document, key: &str, hash: &str) -> Reply {
     let mut reply = Reply::empty(StatusCode::MOVED_PERMANENTLY);
     let location = HeaderValue::from_str(&root::url(key, Some(hash))).ok();

@@ -1,9 +1,10 @@
-//! A v3 document of a backend that has only v2, as kube-openapi converts it
-//! (`pkg/openapiconv`). Something is lost, as there.
+//! Converts the v2 document of a backend that has no v3, as kube-openapi does
+//! (`pkg/openapiconv`). Some details are lost, as in kube-openapi.
 
 use serde_json::{Map, Value, json};
 
-/// `None` for what is no such document, or too deep to be one.
+/// Returns the v3 document, or `None` if `v2` is not an OpenAPI v2 document, or
+/// is nested too deeply.
 pub fn convert(v2: &[u8]) -> Option<Vec<u8>> {
     let v2: Value = serde_json::from_slice(v2).ok()?;
     let paths = v2.get("paths")?.as_object()?;
@@ -20,8 +21,8 @@ pub fn convert(v2: &[u8]) -> Option<Vec<u8>> {
         let responses = mapped(responses, |r| response(r, &produces)).into();
         components.insert("responses".to_owned(), responses);
     }
-    // Shared parameters are not converted there; without them no reference to
-    // them can be followed.
+    // kube-openapi does not convert shared parameters. They are converted here,
+    // because otherwise references to them would lead nowhere.
     if let Some(parameters) = v2.get("parameters").and_then(Value::as_object) {
         components.insert(
             "parameters".to_owned(),
@@ -51,7 +52,7 @@ fn texts(value: &Value, name: &str) -> Vec<String> {
     texts.map(str::to_owned).collect()
 }
 
-/// The named members, and extensions.
+/// Copies the named members, and extensions.
 fn copy(from: &Value, to: &mut Value, names: &[&str]) {
     let (Some(from), Some(to)) = (from.as_object(), to.as_object_mut()) else {
         return;
@@ -167,7 +168,7 @@ fn operation(v2: &Value) -> Value {
     v3
 }
 
-/// The same schema for each media type.
+/// Returns the content that has the same schema for each media type.
 fn content(v2: &Value, media_types: &[String]) -> Value {
     let schema = schema(v2);
     let types = media_types.iter();

@@ -1,6 +1,6 @@
-//! A document and how it is answered: as Go's `http.ServeContent` does, with
-//! the headers of kube-openapi's handlers (k8s.io/kube-openapi `pkg/handler`,
-//! `pkg/handler3`).
+//! A document, and the answers to requests for it. Conditions are evaluated as
+//! in Go's `http.ServeContent`, and the headers are those of kube-openapi's
+//! handlers (k8s.io/kube-openapi `pkg/handler`, `pkg/handler3`).
 
 use bytes::Bytes;
 use chrono::{DateTime, Datelike, NaiveDateTime, Utc};
@@ -13,14 +13,14 @@ use kubernetes_wire::representation::deflate;
 use sha2::{Digest, Sha512};
 use tokio::sync::OnceCell;
 
-/// RFC 9110 §5.6.7; the first is the one that is written.
+/// The date formats of RFC 9110 §5.6.7. Dates are written in the first one.
 const DATES: [&str; 3] = [
     "%a, %d %b %Y %H:%M:%S GMT",
     "%A, %d-%b-%y %H:%M:%S GMT",
     "%a %b %e %H:%M:%S %Y",
 ];
 
-/// One encoding of a document at one time.
+/// One encoding of a document, as of one time.
 #[derive(Debug)]
 pub struct Document {
     pub bytes: Bytes,
@@ -31,7 +31,7 @@ pub struct Document {
     gzip: OnceCell<Option<Bytes>>,
 }
 
-/// An answer, but for the headers that every answer has.
+/// An answer without the headers that every answer has.
 #[derive(Debug)]
 pub struct Reply {
     pub status: StatusCode,
@@ -50,7 +50,7 @@ impl Document {
         }
     }
 
-    /// The document as its server sent it.
+    /// Makes a document from the answer of its server.
     pub fn received(headers: &HeaderMap, bytes: Bytes) -> Self {
         let content_type = headers.get(CONTENT_TYPE).cloned();
         Self {
@@ -63,7 +63,7 @@ impl Document {
         }
     }
 
-    /// Made here, of what another server has.
+    /// Makes a document that was computed here from documents of other servers.
     pub fn made(bytes: Vec<u8>, content_type: &'static str) -> Self {
         let hash = Sha512::digest(&bytes);
         let hash: String = hash.iter().map(|byte| format!("{byte:02X}")).collect();
@@ -74,14 +74,14 @@ impl Document {
         }
     }
 
-    /// The ETag without its quotes: what URLs have as `hash`.
+    /// Returns the ETag without its quotes, which is the `hash` in URLs.
     pub fn hash(&self) -> Option<&str> {
         let etag = self.etag.as_ref()?.to_str().ok()?;
         etag.strip_prefix('"')?.strip_suffix('"')
     }
 
-    /// The body as gzip, made once, and by one thread at a time. `None` if it
-    /// cannot be made.
+    /// Returns the body as gzip, or `None` if it cannot be compressed. The gzip
+    /// is made once, by one thread at a time.
     pub async fn gzip(&self) -> Option<Bytes> {
         let compress = || {
             let bytes = self.bytes.clone();
@@ -91,7 +91,7 @@ impl Document {
         self.gzip.get_or_init(compress).await.clone()
     }
 
-    /// The answer to a GET or HEAD with these headers.
+    /// Answers a GET or HEAD with these headers.
     pub fn reply(&self, request: &HeaderMap) -> Reply {
         let mut headers = HeaderMap::with_capacity(8);
         headers.insert(CONTENT_TYPE, self.content_type.clone());
@@ -133,7 +133,8 @@ impl Reply {
         }
     }
 
-    /// The document was asked for by its hash: it is the same for ever.
+    /// Lets caches keep the answer. The document was requested by its hash, so
+    /// it never changes.
     pub fn set_immutable(&mut self, now: DateTime<Utc>) {
         let forever = HeaderValue::from_static("public, immutable");
         self.headers.insert(CACHE_CONTROL, forever);
@@ -164,8 +165,8 @@ fn parse_date(value: &HeaderValue) -> Option<NaiveDateTime> {
         .find_map(|format| NaiveDateTime::parse_from_str(text, format).ok())
 }
 
-/// The status of a GET or HEAD after its preconditions, in the order of
-/// RFC 9110 §13.2.2.
+/// Returns the status of a GET or HEAD after its preconditions, which are
+/// evaluated in the order of RFC 9110 §13.2.2.
 fn condition(
     request: &HeaderMap,
     etag: Option<&HeaderValue>,
@@ -191,7 +192,7 @@ fn condition(
     }
 }
 
-/// Whether a list of entity tags names `etag`.
+/// Tells whether a list of entity tags contains `etag`.
 fn matches(tags: &HeaderValue, etag: Option<&HeaderValue>, weak: bool) -> bool {
     let Ok(mut rest) = tags.to_str() else {
         return false;
@@ -218,7 +219,7 @@ fn matches(tags: &HeaderValue, etag: Option<&HeaderValue>, weak: bool) -> bool {
     }
 }
 
-/// The entity tag a text begins with, and what follows it.
+/// Splits a text after the entity tag that it begins with.
 fn scan_tag(text: &str) -> Option<(&str, &str)> {
     let quoted = text.strip_prefix("W/").unwrap_or(text).strip_prefix('"')?;
     let (_, after) = quoted.split_once('"')?;

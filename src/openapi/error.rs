@@ -1,4 +1,4 @@
-//! Why a server's document is not to be had.
+//! The errors of requests for a server's document.
 
 use http::StatusCode;
 

@@ -1,9 +1,10 @@
-//! The roots of all servers as one, and which server has the document of each key.
+//! The roots of all servers merged into one, and the server that has the
+//! document of each key.
 //!
-//! A backend's group version hides upstream's of the same name. Of what else a
-//! backend describes, only the path of its group is shown, if upstream has no
-//! such group: kube-aggregator shows all of it, and of two servers' `version`
-//! that of whichever it comes upon last.
+//! A backend's group version hides upstream's of the same name. Among a
+//! backend's other keys, only the key of its group is shown, and only if
+//! upstream has no such group. kube-aggregator shows all other keys; if two
+//! servers have the key `version`, it shows the one that it reads last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,9 +28,9 @@ pub struct MergedRoot {
 #[derive(Clone)]
 pub struct Owner {
     pub server: Arc<Server>,
-    /// The document's hash, as that server's root has it.
+    /// The document's hash in that server's root.
     pub hash: Option<String>,
-    /// The document itself, of a server that has only v2.
+    /// The document, converted from v2, if the server has only v2.
     pub converted: Option<Arc<Document>>,
 }
 
@@ -90,7 +91,7 @@ impl MergedRoot {
         }
     }
 
-    /// Whether it was made of just these.
+    /// Tells whether the merged root was made of exactly these.
     pub fn is_of(
         &self,
         view: &Arc<View>,
@@ -121,7 +122,8 @@ fn owner(server: &Arc<Server>, root: &Root, key: &str) -> Owner {
     }
 }
 
-/// Upstream's groups, to tell those of which nothing is left.
+/// The groups of upstream's root. They show which groups have no enabled
+/// version left.
 struct Groups {
     versioned: BTreeSet<String>,
     enabled: BTreeSet<String>,

@@ -1,5 +1,5 @@
-//! Metrics of the documents: what was asked for, and how their servers were
-//! asked.
+//! Metrics of OpenAPI: the requests of clients, and the checks of servers'
+//! documents.
 
 use prometheus::{IntCounterVec, IntGauge, Opts, Registry};
 
@@ -10,7 +10,7 @@ pub struct OpenApiMetrics {
     kept: IntGauge,
 }
 
-/// Which document; a label value.
+/// The kind of a document, as a label value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     V2,
@@ -61,7 +61,8 @@ impl OpenApiMetrics {
         self.requests.with_label_values(labels).inc();
     }
 
-    /// `backend` is a configured name, `result` how the question ended.
+    /// Counts a check. `backend` is a configured name, and `result` is the
+    /// result of the check.
     pub(super) fn check(&self, backend: &str, kind: Kind, result: &str) {
         let labels = &[backend, kind.as_str(), result];
         self.checks.with_label_values(labels).inc();

@@ -1,5 +1,5 @@
-//! OpenAPI of many servers as one: `/openapi/v2` and `/openapi/v3`, from
-//! memory.
+//! The OpenAPI documents of many servers merged into one: `/openapi/v2` and
+//! `/openapi/v3`, from memory.
 //!
 //! ```text
 //! server ─ checks ─▶ root, v2 ─┐
@@ -7,10 +7,11 @@
 //!        ◀─ on demand ── documents of group versions, by hash ─▲
 //! ```
 //!
-//! Upstream's own documents already hold its built-in types, its custom
-//! resources and the backends of its APIServices; ours adds the backends of the
-//! configuration and takes away what `apis.runtimeConfig` disables. Nothing is
-//! asked of a server that nobody asks us, but whether its root has changed.
+//! Upstream's own documents already describe its built-in types, its custom
+//! resources and the backends of its APIServices. apifront adds the backends of
+//! its configuration, and removes what `apis.runtimeConfig` disables. A
+//! server's root is always checked for changes; its other documents are
+//! requested only if clients ask for them.
 
 mod accept;
 mod answer;
@@ -47,12 +48,13 @@ use crate::config::RuntimeConfig;
 
 pub struct OpenApi {
     main: Arc<Server>,
-    /// Written under `changing`.
+    /// Written under the lock `changing`.
     view: ArcSwap<View>,
     changing: Mutex<()>,
     changed: watch::Sender<()>,
     root: ArcSwapOption<MergedRoot>,
-    /// Locked while it is made: whoever comes meanwhile wants the same.
+    /// The merged v2 document. The lock is held while the document is made,
+    /// because callers that come meanwhile need the same document.
     v2: tokio::sync::Mutex<Option<Arc<v2::Merged>>>,
     v3_cache: V3Cache,
     metrics: OpenApiMetrics,
@@ -72,8 +74,8 @@ impl OpenApi {
         }
     }
 
-    /// The backends whose group versions are shown beside upstream's. One that
-    /// was there before keeps what is known of it.
+    /// Sets the backends whose group versions are shown beside upstream's. A
+    /// backend that was set before keeps its known documents.
     pub fn set_sources(&self, sources: Vec<Source>) {
         let _changing = self.changing.lock();
         let before = self.view.load();
@@ -101,7 +103,7 @@ impl OpenApi {
         self.changed.send_replace(());
     }
 
-    /// Which group versions are shown.
+    /// Sets which group versions are shown.
     pub fn set_runtime_config(&self, runtime: RuntimeConfig) {
         let _changing = self.changing.lock();
         let before = self.view.load();
@@ -115,8 +117,8 @@ impl OpenApi {
         self.view.store(Arc::new(view));
     }
 
-    /// Keeps the documents recent, each server's in a task of its own, as long
-    /// as this is polled.
+    /// Keeps the documents of all servers recent, with a task for each server,
+    /// as long as this is polled.
     pub async fn run(self: Arc<Self>) {
         let mut changed = self.changed.subscribe();
         let mut tasks = JoinSet::new();

@@ -1,5 +1,6 @@
-//! The root of OpenAPI v3: which group versions have a document, and the hash
-//! of each. Ours is that of upstream with the backends' group versions in it.
+//! The root of OpenAPI v3. It lists the group versions that have a document,
+//! with the hash of each document. apifront's root is upstream's, with the
+//! group versions of backends added.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use super::error::DocumentError;
 
 pub(super) const PATH: &str = "/openapi/v3";
 
-/// Go's sniffing gives the document this type: no handler sets one.
+/// The Content-Type of the root. No handler sets one, so Go sniffs this one
+/// from the body.
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// A root as its server wrote it.
@@ -23,12 +25,13 @@ pub struct Root {
     pub bytes: Bytes,
     /// The path of each document by its key (`api/v1`, `apis/apps/v1`, `version`).
     pub paths: BTreeMap<String, String>,
-    /// Stands in place of all that for a backend that has only v2.
+    /// The documents of a backend that has only v2. The other fields are empty
+    /// then.
     pub converted: Option<Converted>,
 }
 
-/// The v2 document of a backend, and the v3 document made of it for each of its
-/// group versions.
+/// The v2 document of a backend, and the v3 document that is made of it for all
+/// group versions of the backend.
 #[derive(Debug)]
 pub struct Converted {
     pub v2: Arc<Document>,
@@ -68,10 +71,11 @@ impl Root {
         }
     }
 
-    /// The hash of a key's document; `None` for a server that gives none.
+    /// Returns the hash of a key's document, or `None` if the server gives
+    /// none.
     pub fn hash(&self, key: &str) -> Option<&str> {
         let (_, query) = self.paths.get(key)?.split_once("?hash=")?;
-        // An ETag of another make could need decoding: it is no hash to us.
+        // A hash in another format could need decoding, so it is not used.
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
         (!query.is_empty() && query.bytes().all(plain)).then_some(query)
     }
@@ -104,13 +108,13 @@ impl Key {
     }
 }
 
-/// `apis/apps/v1`.
+/// Returns the key of a group version, such as `apis/apps/v1`.
 pub fn key_of(version: &GroupVersion) -> String {
     version.path().trim_start_matches('/').to_owned()
 }
 
-/// The URL as kube-openapi's `constructServerRelativeURL` makes it. A backend's
-/// own URL is not repeated: it could lead anywhere.
+/// Returns the URL that kube-openapi's `constructServerRelativeURL` makes. A
+/// backend's own URL is not repeated, because it could lead anywhere.
 pub fn url(key: &str, hash: Option<&str>) -> String {
     match hash {
         Some(hash) => format!("{PATH}/{key}?hash={hash}"),
@@ -131,7 +135,8 @@ pub fn write(paths: BTreeMap<String, String>) -> Bytes {
     go_json::to_vec(&written).into()
 }
 
-/// kube-aggregator makes it for every request: it is always new.
+/// Makes the document of a root. Its Last-Modified is the current time, because
+/// kube-aggregator makes the root for every request.
 pub fn document(bytes: Bytes, now: Option<HeaderValue>) -> Document {
     let mut document = Document::new(bytes, CONTENT_TYPE);
     document.last_modified = now;

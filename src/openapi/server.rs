@@ -17,58 +17,63 @@ use super::metrics::{Kind, OpenApiMetrics};
 use super::root::{self, Root};
 use crate::documents::{Fetched, Interest, Limits, Pace, Recent, Refreshed, Rhythm, fetch};
 
-/// How long a request waits for upstream: longer than it takes to build a
-/// merged document anew.
+/// The time that a request waits for upstream. Upstream needs less time to
+/// build a merged document.
 const WAIT_FOR_UPSTREAM: Duration = Duration::from_secs(5);
-/// The same for a backend: without it there is an answer, too.
+/// The time that a request waits for a backend. Without the backend there is an
+/// answer, too.
 const WAIT_FOR_BACKEND: Duration = Duration::from_millis(500);
 
-/// How old an answer may be: a check and the pause before it.
+/// The greatest age of an answer: the time of a check and of the pause before
+/// it.
 pub const FRESH: Duration = Duration::from_millis(1500);
 
 const RHYTHM: Rhythm = Rhythm {
-    // New CustomResourceDefinitions are to be seen within about a second.
+    // New CustomResourceDefinitions must be visible within about a second.
     active: Duration::from_secs(1),
-    // kube-aggregator asks its backends as often.
+    // kube-aggregator uses the same interval for its backends.
     idle: Duration::from_secs(60),
     // Clients like kubectl ask a few times in a row, and then not at all.
     active_for: Duration::from_secs(30),
 };
 
-/// From question to last byte. kube-aggregator waits a minute; a server that
-/// takes longer than this, for a document it has ready, hangs.
+/// The time from the request to the last byte. kube-aggregator waits a minute.
+/// A server that takes longer than this for a document that is ready hangs.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// The merged document of kube-apiserver 1.36 has 2.2 MB, that of a cluster
-/// with a thousand CustomResourceDefinitions some 60. A larger one is an error
-/// of its server: the one before it stays, or it is forwarded.
+/// The limits of a document. The merged document of kube-apiserver 1.36 has 2.2
+/// MB; in a cluster with a thousand CustomResourceDefinitions it has some 60
+/// MB. A larger document is an error of its server: the document before it
+/// stays, or the request is forwarded.
 const DOCUMENT: Limits = Limits {
     most: 128 << 20,
     within: WITHIN,
 };
 
-/// One line for each group version.
+/// The limits of a root, which has one line for each group version.
 const ROOT: Limits = Limits {
     most: 4 << 20,
     within: WITHIN,
 };
 
-/// Tells servers apart that have, or had, the same name.
+/// The id of the next server. Ids distinguish servers that have, or had, the
+/// same name.
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 pub struct Server {
     pub id: u64,
-    /// Empty for upstream.
+    /// The configured name, or empty for upstream.
     pub name: String,
     pub upstream: Arc<ArcSwap<Upstream>>,
     root: Checked<Root>,
     v2_json: Checked<Document>,
-    /// This is asked of upstream alone: of backends, JSON is merged.
+    /// The v2 document in protobuf. Only upstream is asked for it: backends'
+    /// documents are merged as JSON.
     v2_protobuf: Checked<Document>,
     metrics: OpenApiMetrics,
 }
 
-/// A document that is checked while somebody asks for it.
+/// A document that is checked while callers ask for it.
 struct Checked<T> {
     recent: Arc<Recent<T>>,
     interest: Interest,
@@ -90,7 +95,8 @@ impl<T: Send + Sync + 'static> Checked<T> {
 }
 
 impl Server {
-    /// `before` is what knew the same server so far.
+    /// `before` is the earlier `Server` of the same name, whose documents are
+    /// kept.
     pub fn new(
         name: &str,
         upstream: Arc<ArcSwap<Upstream>>,
@@ -117,14 +123,16 @@ impl Server {
         self.name.is_empty()
     }
 
-    /// The root, no older than `max_age` if that can be had soon.
+    /// Returns the root. It is no older than `max_age` if such a root is
+    /// available soon.
     pub async fn root(self: &Arc<Self>, max_age: Duration) -> Option<Arc<Root>> {
         self.root.interest.note();
         let ask = |known| self.clone().ask_root(known);
         self.root.recent.get(max_age, ask).await
     }
 
-    /// The v2 document as it was a moment ago.
+    /// Returns the v2 document. It is no older than [`FRESH`] if such a
+    /// document is available soon.
     pub async fn v2(self: &Arc<Self>, encoding: Encoding) -> Option<Arc<Document>> {
         let document = self.checked_v2(encoding);
         document.interest.note();
@@ -139,8 +147,8 @@ impl Server {
         }
     }
 
-    /// Keeps all of its documents recent, for ever. v2 is large: it is not
-    /// fetched until somebody asks for it.
+    /// Keeps all documents of the server recent, for ever. The v2 documents are
+    /// large, so they are not fetched until a caller asks for them.
     pub async fn keep(self: Arc<Self>) {
         let v2 = async |encoding| {
             let document = self.checked_v2(encoding);
@@ -168,7 +176,7 @@ impl Server {
         self.observe(Kind::V2, self.check_v2(encoding, known).await)
     }
 
-    /// Notes how a check ended.
+    /// Records the result of a check.
     fn observe<T>(&self, kind: Kind, checked: Result<Refreshed<T>, DocumentError>) -> Refreshed<T> {
         let refreshed = checked.unwrap_or_else(|error| {
             tracing::debug!(server = %self.name, document = ?kind, %error, "no OpenAPI document");
@@ -231,7 +239,7 @@ impl Server {
             Fetched::Document(headers, bytes) => {
                 check_type(&headers, &bytes, Version::V2, encoding)?;
                 match known {
-                    // A server without ETags.
+                    // The server sends no ETags.
                     Some(known) if known.bytes == bytes && known.etag.is_none() => {
                         Ok(Refreshed::Unchanged)
                     }
@@ -241,7 +249,7 @@ impl Server {
         }
     }
 
-    /// The v3 document of a key, `None` when there is none.
+    /// Returns the v3 document of a key, or `None` if there is none.
     pub async fn v3_document(
         &self,
         key: &str,
@@ -262,7 +270,7 @@ impl Server {
     }
 }
 
-/// Whatever answers 200 at that path is not therefore a document.
+/// Checks the Content-Type, because an answer of 200 need not be a document.
 fn check_type(
     headers: &HeaderMap,
     bytes: &[u8],

@@ -1,4 +1,4 @@
-//! Upstream and backends that answer what a test tells them to.
+//! An upstream and backends that answer as a test says.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ use crate::metrics::Metrics;
 
 #[derive(Clone)]
 enum Mood {
-    /// JSON by path, each with its text's length as hash.
+    /// JSON by path. The hash of each document is the length of its text.
     Documents(BTreeMap<String, String>),
     Status(u16),
     Html,
@@ -340,7 +340,8 @@ async fn v2_of_upstream_and_a_backend() {
             other => panic!("{other:?}"),
         }
     }
-    // Its group version is the backend's now, and with it go what it used.
+    // The group version is the backend's now, and the definitions that only
+    // upstream's version used are gone.
     room.openapi
         .set_sources(vec![backend.source("ns/b", &["a.io/v1", "b.io/v1"])]);
     let text = room.text("/openapi/v2").await;
@@ -350,7 +351,7 @@ async fn v2_of_upstream_and_a_backend() {
     assert_eq!(room.text("/openapi/v2").await, MAIN_V2);
 }
 
-/// As servers before Kubernetes 1.24 are.
+/// Servers before Kubernetes 1.24 have only v2.
 #[tokio::test]
 async fn v3_of_a_backend_that_has_only_v2() {
     let main = main_server().await;
@@ -391,7 +392,7 @@ async fn what_is_disabled_is_gone() {
     assert!(room.text("/openapi/v3").await.contains("apis/a.io/v1"));
 }
 
-/// Whatever a backend does, the others' documents are there, soon.
+/// Whatever a backend does, the documents of other servers are answered soon.
 #[tokio::test]
 async fn hostile_backends_hurt_nobody_else() {
     for mood in [
@@ -463,7 +464,7 @@ async fn the_last_known_is_served_while_its_server_is_down() {
     assert!(room.text("/openapi/v3").await.contains("b.io/v1"));
     assert!(room.text("/openapi/v2").await.contains("b.io/v1"));
     assert_eq!(room.text("/openapi/v3/apis/b.io/v1").await, known);
-    // What was never fetched, its owner would have to give.
+    // A document that was never fetched could only come from its owner.
     match room.ask("/openapi/v3/apis/b.io", &[]).await {
         Answered::Unavailable(_) => {}
         other => panic!("{other:?}"),

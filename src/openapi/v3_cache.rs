@@ -1,5 +1,5 @@
-//! A cache of v3 documents by their hash. They are fetched from their server
-//! when somebody asks for them.
+//! A cache of v3 documents by their hash. A document is fetched from its server
+//! when a caller asks for it.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,15 +13,17 @@ use super::document::Document;
 use super::error::DocumentError;
 use super::merged_root::Owner;
 
-/// All documents of kube-apiserver 1.36 in both encodings have 24 MB. Above
-/// this, those that were not asked for longest are fetched again when needed.
+/// The greatest size of the cache. All documents of kube-apiserver 1.36 in both
+/// encodings have 24 MB. Above this size, the least recently used documents are
+/// dropped, and fetched again when needed.
 const MAX_BYTES: u64 = 128 << 20;
-/// The bytes that the bookkeeping of a document is taken to need.
+/// The bytes that are counted for the bookkeeping of a document.
 const OVERHEAD: u32 = 1 << 10;
-/// Documents of old hashes, and of APIs that are gone.
+/// The time after which an unused document is dropped. Such documents have old
+/// hashes, or belong to APIs that are gone.
 const IDLE: Duration = Duration::from_secs(3600);
-/// How long a document without a hash is believed: as long as kube-aggregator
-/// believes a backend's.
+/// The time that a document without a hash is kept. kube-aggregator keeps a
+/// backend's document as long.
 const UNHASHED_SECONDS: u64 = 60;
 
 type Name = (u64, String, Encoding, String);
@@ -46,8 +48,8 @@ impl Default for V3Cache {
 }
 
 impl V3Cache {
-    /// The document of a key as its owner has it. A caller that asks for one that
-    /// is being fetched waits for that.
+    /// Returns the document of a key from its owner. A caller that asks for a
+    /// document that is being fetched waits for that fetch.
     pub async fn document(
         &self,
         owner: &Owner,
@@ -56,7 +58,7 @@ impl V3Cache {
     ) -> Result<Arc<Document>, Arc<Missing>> {
         match (&owner.converted, encoding) {
             (Some(document), Encoding::Json) => return Ok(document.clone()),
-            // It is made of JSON, as JSON alone.
+            // A converted document exists as JSON only.
             (Some(_), Encoding::Protobuf) => {
                 let status = DocumentError::Status(StatusCode::NOT_ACCEPTABLE);
                 return Err(Arc::new(Missing::Failed(status)));

@@ -1,4 +1,4 @@
-//! Whose documents are shown, and what of them.
+//! The servers whose documents are shown, and the parts that are shown.
 
 use std::sync::Arc;
 
@@ -8,14 +8,15 @@ use super::server::Server;
 use crate::aggregation::SourceVersion;
 use crate::config::RuntimeConfig;
 
-/// Replaced as a whole when the configuration changes.
+/// The shown servers and group versions. The view is replaced as a whole when
+/// the configuration changes.
 #[derive(Default)]
 pub struct View {
     pub backends: Vec<ShownBackend>,
     pub runtime: RuntimeConfig,
 }
 
-/// A backend and the group versions that are shown of it.
+/// A backend, and those of its group versions that are shown.
 #[derive(Clone)]
 pub struct ShownBackend {
     pub server: Arc<Server>,
@@ -23,7 +24,7 @@ pub struct ShownBackend {
 }
 
 impl View {
-    /// Upstream's documents are shown as they are.
+    /// Tells whether upstream's documents are shown unchanged.
     pub fn is_plain(&self) -> bool {
         self.backends.is_empty() && self.runtime.is_default()
     }
@@ -33,9 +34,9 @@ impl View {
         versions.into_iter().any(|v| v.group_version == *version)
     }
 
-    /// Every shown group version of a backend, with the backend's index, in
-    /// the order kube-aggregator merges them: highest priority of the group
-    /// first, then by the name of the APIService.
+    /// Returns each shown group version of a backend with the backend's index.
+    /// The order is that in which kube-aggregator merges them: by descending
+    /// priority of the group, then by the name of the APIService.
     pub fn in_order(&self) -> Vec<(usize, &GroupVersion)> {
         let all = || {
             let backends = self.backends.iter().enumerate();

@@ -1,13 +1,14 @@
-//! The way of a request, from the socket to the answer. The only module that knows
-//! all others. Start at `proxy.rs`.
+//! The way of a request, from the socket to the answer. This is the only module
+//! that knows all others. Start at `proxy.rs`.
 //!
-//! Its rooms, from the ground up, each of which uses only those below it
-//! (`tests/architecture.rs` holds them to it):
+//! Its modules are listed from the ground up. Each uses only modules that are
+//! listed before it (`tests/architecture.rs` checks this):
 //!
 //! - `listener`: sockets, TLS, HTTP/1 and HTTP/2 framing, limits of connections;
-//! - `state`: what requests are served with, and what of it a reload replaces;
+//! - `state`: the parts that serve requests, and those that a reload replaces;
 //! - `stage`: what is known of a request so far;
-//! - `answer`: from the cache, from memory, or passed on from an API server;
+//! - `answer`: answers from the cache, from memory, or passed on from an API
+//!   server;
 //! - `proxy`: the steps of a request, as a table of contents;
 //! - `process`: start, reload and stop.
 

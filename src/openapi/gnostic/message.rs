@@ -1,7 +1,8 @@
-//! JSON to protobuf by a table of messages, as gnostic's compiler does.
+//! Encodes JSON as protobuf by a table of messages, as gnostic's compiler does.
 //!
-//! What a message has no field for is left out, where gnostic refuses the whole
-//! document: a backend's mistake is not to be everybody's.
+//! A member without a field in its message is left out, whereas gnostic refuses
+//! the whole document. One backend's mistake must not break the document of all
+//! servers.
 
 use super::node::Node;
 use super::v2;
@@ -10,7 +11,7 @@ use super::yaml;
 pub(super) struct Message {
     /// The fields in the order of their numbers.
     pub(super) fields: &'static [Field],
-    /// The number of the field of `x-` members; 0 without.
+    /// The number of the field for `x-` members, or 0 if the message has none.
     pub(super) extensions: u32,
 }
 
@@ -31,7 +32,7 @@ pub(super) enum Kind {
     Anys,
     One(&'static Message),
     Messages(&'static Message),
-    /// A message whose first field repeats names with values.
+    /// A message whose first field is a list of names with values.
     Map(&'static Message),
     AnyMap,
     TextMap,
@@ -115,13 +116,13 @@ impl Kind {
             }
             Self::Security => each(out, number, node, |item| map(item, texts)),
             Self::SecurityDefinitions => bytes(out, number, &map(node, security_definition)),
-            // Has no member of its own.
+            // [`Message::encode`] writes the many members of this kind.
             Self::Primitive => {}
         }
     }
 }
 
-/// A `NamedX` of a name and a value.
+/// Encodes a `NamedX` message, which has a name and a value.
 pub(super) fn named(name: &str, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(name.len().saturating_add(value.len()).saturating_add(8));
     text(&mut out, 1, name);
@@ -198,7 +199,8 @@ fn responses(node: &Node) -> Vec<u8> {
     out
 }
 
-/// A choice of a value, or a reference as the second.
+/// Encodes a choice between a value, in field `number`, and a reference, in
+/// field 2.
 fn reference_or(node: &Node, number: u32, encode: impl Fn(&Node) -> Vec<u8>) -> Vec<u8> {
     let mut out = Vec::new();
     match node.get("$ref") {
@@ -264,7 +266,7 @@ fn security_definition(node: &Node) -> Vec<u8> {
     out
 }
 
-/// The text of a scalar, as YAML takes it for a string.
+/// Returns the text that gnostic takes from a scalar for a string field.
 fn scalar(node: &Node) -> String {
     match node {
         Node::Text(text) => text.clone(),
@@ -285,7 +287,7 @@ fn int(out: &mut Vec<u8>, number: u32, node: &Node) {
         && let Some(value) = value.as_i64().filter(|value| *value != 0)
     {
         tag(out, number, 0);
-        // Two's complement, as protobuf writes int64.
+        // protobuf writes int64 in two's complement.
         varint(out, value as u64);
     }
 }
@@ -299,14 +301,14 @@ fn double(out: &mut Vec<u8>, number: u32, node: &Node) {
     }
 }
 
-/// Empty is not written.
+/// Writes a text field. An empty text is left out.
 fn text(out: &mut Vec<u8>, number: u32, text: &str) {
     if !text.is_empty() {
         bytes(out, number, text.as_bytes());
     }
 }
 
-/// A message or an item, which is written even when it is empty.
+/// Writes a message or an item, even if it is empty.
 pub(super) fn bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     tag(out, number, 2);
     varint(out, bytes.len() as u64);

@@ -1,6 +1,7 @@
-//! OpenAPI in protobuf, as gnostic (github.com/google/gnostic-models) makes it
-//! of JSON: what kube-apiserver answers
-//! `application/com.github.proto-openapi.spec.v2@v1.0+protobuf` with.
+//! Encodes OpenAPI documents in protobuf as gnostic
+//! (github.com/google/gnostic-models) does. kube-apiserver answers requests for
+//! `application/com.github.proto-openapi.spec.v2@v1.0+protobuf` in this
+//! encoding.
 
 mod message;
 mod node;
@@ -9,7 +10,8 @@ mod yaml;
 
 use node::Node;
 
-/// A document of version 2. `None` for what is no JSON object.
+/// Encodes a document of version 2. Returns `None` if `json` is not a JSON
+/// object.
 pub fn encode_v2(json: &[u8]) -> Option<Vec<u8>> {
     let document: Node = serde_json::from_slice(json).ok()?;
     matches!(document, Node::Map(_)).then(|| v2::DOCUMENT.encode(&document))
@@ -19,8 +21,8 @@ pub fn encode_v2(json: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// As the Go program writes it; whole documents are compared with
-    /// kube-apiserver's in the suite.
+    /// The expected bytes are those of the Go program. The suite compares whole
+    /// documents with kube-apiserver's.
     #[test]
     fn choices_and_empty_fields() {
         let json = r##"{
@@ -50,7 +52,8 @@ mod tests {
         }
         assert!(encode_v2(b"<html>").is_none());
         assert!(encode_v2(b"[]").is_none());
-        // Each level is a call: deeper ones are refused.
+        // Each level is a recursive call, so a document that is too deep is
+        // refused.
         let deep = format!("{{\"a\":{}1{}}}", "[".repeat(9999), "]".repeat(9999));
         assert!(encode_v2(deep.as_bytes()).is_none());
     }

@@ -116,7 +116,7 @@ pub(super) static BODY_PARAMETER: Message = Message {
     extensions: 6,
 };
 
-/// In a header or a path.
+/// A parameter in a header or a path.
 pub(super) static PLAIN_PARAMETER: Message = Message {
     fields: &[
         field("required", 1, Flag),
@@ -128,7 +128,7 @@ pub(super) static PLAIN_PARAMETER: Message = Message {
     extensions: 22,
 };
 
-/// In a form or a query.
+/// A parameter in a form or a query.
 pub(super) static EMPTIABLE_PARAMETER: Message = Message {
     fields: &[
         field("required", 1, Flag),
@@ -141,7 +141,8 @@ pub(super) static EMPTIABLE_PARAMETER: Message = Message {
     extensions: 23,
 };
 
-/// The fields that [`Primitive`] stands for, from its number on.
+/// The fields that a [`Primitive`] field stands for. Their numbers begin at the
+/// number of that field.
 pub(super) static PRIMITIVE: [(&str, Kind); 17] = [
     ("type", Text),
     ("format", Text),
@@ -249,7 +250,8 @@ static XML: Message = Message {
     extensions: 6,
 };
 
-/// Type and flow of a security definition, its field, and its message.
+/// The type and flow of each security definition, its field number, and its
+/// message.
 pub(super) static SECURITY: [(&str, &str, u32, &Message); 6] = [
     ("basic", "", 1, &BASIC),
     ("apiKey", "", 2, &API_KEY),

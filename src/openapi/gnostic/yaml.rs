@@ -1,5 +1,6 @@
-//! YAML as gnostic keeps values of any type in: blocks of go-yaml v3 (indented
-//! by 4, lines of any length), which is not what kube-apiserver answers YAML in.
+//! Writes the YAML in which gnostic keeps values of any type: blocks as go-yaml
+//! v3 writes them (indented by 4, lines of any length). kube-apiserver's
+//! answers in YAML have a different form.
 
 use kubernetes_wire::representation::yaml::analysis::{
     Analysis, escape, is_break, is_printable_v3,
@@ -20,13 +21,14 @@ pub(super) fn write(node: &Node) -> String {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Root,
-    /// After a dash.
+    /// The place after a dash.
     Item,
-    /// After a key.
+    /// The place after a key.
     Value,
 }
 
-/// The indent of a collection, or of the lines of a text, at that place.
+/// Returns the indent of a collection, or of the lines of a text, at that
+/// place.
 fn deeper(indent: Option<usize>, place: Place, collection: bool) -> usize {
     match indent {
         None if collection => 0,
@@ -72,7 +74,8 @@ fn write_node(out: &mut String, node: &Node, indent: Option<usize>, place: Place
     }
 }
 
-/// The first of a collection after a dash stays on its line.
+/// Begins an entry of a collection. The first entry after a dash stays on the
+/// line of the dash.
 fn begin(out: &mut String, indent: usize, place: Place, n: usize) {
     match place {
         Place::Item if n == 0 => out.push(' '),
@@ -88,7 +91,7 @@ fn spaces(out: &mut String, count: usize) {
     out.extend(std::iter::repeat_n(' ', count));
 }
 
-/// `indent` is that of further lines.
+/// Writes a text. `indent` is the indent of its lines after the first.
 fn write_text(out: &mut String, text: &str, indent: usize, key: bool) {
     match style(text, key) {
         Style::Plain => out.push_str(text),
@@ -128,7 +131,7 @@ fn is_word(text: &str) -> bool {
     )
 }
 
-/// go-yaml's `select_scalar_style`.
+/// Chooses the style of a text as go-yaml's `select_scalar_style` does.
 fn style(text: &str, key: bool) -> Style {
     let found = Analysis::new(text, is_printable_v3);
     if text.contains('\n') {
@@ -174,7 +177,8 @@ fn literal(out: &mut String, text: &str, indent: usize) {
     } else if last.next().is_none_or(is_break) {
         out.push('+');
     }
-    // The document's own line break is the last one.
+    // The last line break is written before the next node, or at the end of the
+    // document.
     for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
         out.push('\n');
         if !line.is_empty() {

@@ -1,5 +1,5 @@
-//! `x-kubernetes-group-version-kind`: what objects a definition or an operation
-//! is about.
+//! `x-kubernetes-group-version-kind`: the kinds of objects that a definition or
+//! an operation is about.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +11,8 @@ use super::spec::{Members, object};
 
 pub(super) const KINDS: &str = "x-kubernetes-group-version-kind";
 
-/// The first definition with the group version kinds of both; `None` if it has
-/// them.
+/// Returns the first definition with the group version kinds of both, or `None`
+/// if it has them already.
 pub(super) fn merge_kinds(first: &str, second: &str) -> Result<Option<String>, serde_json::Error> {
     if first == second {
         return Ok(None);
@@ -38,7 +38,7 @@ pub(super) fn merge_kinds(first: &str, second: &str) -> Result<Option<String>, s
     match members.iter_mut().find(|(name, _)| name == KINDS) {
         Some((_, value)) => *value = merged.into(),
         None => {
-            // Extensions come last, in order.
+            // Extensions come last, sorted by name.
             let later = |(name, _): &(String, _)| name.starts_with("x-") && name.as_str() > KINDS;
             let at = members.iter().position(later).unwrap_or(members.len());
             members.insert(at, (KINDS.to_owned(), merged.into()));
@@ -47,7 +47,7 @@ pub(super) fn merge_kinds(first: &str, second: &str) -> Result<Option<String>, s
     Ok(Some(object(&members)))
 }
 
-/// `None` if the first has all of the second.
+/// Joins two lists of kinds. Returns `None` if the first has all of the second.
 fn join(first: &str, second: &str) -> Result<Option<String>, serde_json::Error> {
     let parse = |text| -> Result<Vec<(String, String)>, serde_json::Error> {
         let items: Vec<&RawValue> = serde_json::from_str(text)?;
@@ -72,8 +72,9 @@ fn join(first: &str, second: &str) -> Result<Option<String>, serde_json::Error> 
     Ok(Some(format!("[{}]", texts.join(","))))
 }
 
-/// An operation's kind with its fields in order, as Go writes what it has read:
-/// servers write their own in the order of the type. `None` if all are.
+/// Sorts the fields of each operation's kind, as Go writes a map that it has
+/// read; servers write these fields in the order of the Go type. Returns `None`
+/// if all are sorted.
 pub(super) fn sort_kinds(text: &str) -> Option<String> {
     let key = format!("\"{KINDS}\":");
     let mut out = String::new();

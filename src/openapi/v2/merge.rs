@@ -1,8 +1,10 @@
-//! One specification into another, by kube-openapi's rules
-//! (`pkg/aggregator`, `MergeSpecsIgnorePathConflictRenamingDefinitionsAndParameters`):
-//! of two paths of one name the first stays; of two different definitions or
-//! parameters of one name the second gets another, and its references follow;
-//! equal definitions become one that has the group version kinds of both.
+//! Merges one specification into another, by kube-openapi's rules
+//! (`pkg/aggregator`,
+//! `MergeSpecsIgnorePathConflictRenamingDefinitionsAndParameters`). If both
+//! have a path, the first one's stays. If both have a definition or a parameter
+//! of the same name with different content, the second one's gets another name,
+//! and its references follow. Equal definitions become one that has the group
+//! version kinds of both.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +19,7 @@ use super::spec::{Spec, Texts};
 #[error("definition {0}: not a list of group version kinds")]
 pub struct NotKinds(String);
 
-/// `dest` is unchanged after an error.
+/// Merges `source` into `dest`. After an error, `dest` is unchanged.
 pub(super) fn merge<'a>(dest: &mut Spec<'a>, mut source: Spec<'a>) -> Result<(), NotKinds> {
     source.keep_paths(|path| !dest.paths.contains_key(path));
     if source.paths.is_empty() {
@@ -60,7 +62,8 @@ fn add<'a>(dest: &mut Texts<'a>, source: Texts<'a>) {
     }
 }
 
-/// Names of `source` that mean something else in `dest`, and what they become.
+/// Returns the new names for the entries of `source` that differ from the entry
+/// of the same name in `dest`.
 fn renames(
     dest: &Texts<'_>,
     source: &Texts<'_>,
@@ -73,7 +76,7 @@ fn renames(
             continue;
         }
         let numbered = (2..).map(|n| format!("{name}_v{n}"));
-        // One that was renamed before is used again.
+        // If an equal entry was renamed before, its new name is used again.
         for new in numbered {
             let fits = match dest.get(&new) {
                 Some(existing) => equal(existing, text),
@@ -154,7 +157,7 @@ mod tests {
     fn the_first_of_two_paths_stays() {
         let second = r##"{"paths":{"/a":{"$ref":"#/definitions/B"}},"definitions":{"B":{}}}"##;
         assert_eq!(merged(FIRST, &[second]), value(FIRST));
-        // What only the lost path used is lost with it.
+        // A definition that only the dropped path used is dropped, too.
         let second = r##"{"paths":{"/a":{"$ref":"#/definitions/B"},"/b":{}},"definitions":{"B":{},"C":{}}}"##;
         let all = merged(FIRST, &[second]);
         assert_eq!(
@@ -185,7 +188,7 @@ mod tests {
                     "A_v4":{"type":"number"}}}"##
             )
         );
-        // One without a reference to itself is used again.
+        // A definition without a reference to itself is used again.
         let fifth = fourth.replace("\"/d\"", "\"/e\"");
         let all = merged(FIRST, &[fourth, &fifth]);
         assert_eq!(

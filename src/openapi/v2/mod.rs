@@ -1,4 +1,5 @@
-//! `/openapi/v2` of many servers: one document, merged as kube-aggregator does.
+//! The document at `/openapi/v2`, merged from the documents of many servers as
+//! kube-aggregator does.
 
 mod kinds;
 mod merge;
@@ -31,7 +32,7 @@ pub struct Parts {
 pub struct Merged {
     parts: Parts,
     json: Arc<Document>,
-    /// Made when it is first asked for.
+    /// The protobuf encoding, made when it is first asked for.
     protobuf: OnceCell<Option<Arc<Document>>>,
 }
 
@@ -50,8 +51,9 @@ impl Parts {
 }
 
 impl Merged {
-    /// `None` if upstream's document is not one. A backend's that is none, or
-    /// cannot be merged, is left out. Takes tens of milliseconds.
+    /// Merges the documents, which takes tens of milliseconds. Returns `None`
+    /// if upstream's document is not an OpenAPI document. A backend's document
+    /// that is not one, or cannot be merged, is left out.
     pub fn new(parts: Parts) -> Option<Self> {
         let json = merge(&parts)?;
         let document = Document::made(json, Version::V2.content_type(Encoding::Json));
@@ -80,7 +82,8 @@ impl Merged {
         let content_type = Version::V2.content_type(Encoding::Protobuf);
         let content_type = HeaderValue::from_static(content_type);
         let mut document = Document::new(Bytes::from(bytes), content_type);
-        // It varies with the Accept header: the ETag need not.
+        // The answer varies with the Accept header, so the encodings may share
+        // an ETag.
         document.etag = self.json.etag.clone();
         document.last_modified = self.json.last_modified.clone();
         Some(Arc::new(document))
@@ -124,7 +127,8 @@ fn prefix(version: &GroupVersion) -> String {
     format!("{}/", version.path())
 }
 
-/// Takes away what is disabled, or a backend's.
+/// Removes the paths of group versions that are disabled, or that a backend
+/// serves.
 fn hide(spec: &mut Spec<'_>, view: &View) {
     let versions: BTreeSet<GroupVersion> = spec
         .paths
@@ -152,7 +156,7 @@ fn hide(spec: &mut Spec<'_>, view: &View) {
     }
 }
 
-/// The group version that a path is below.
+/// Returns the group version in a path.
 fn version_of(path: &str) -> Option<GroupVersion> {
     let mut parts = path.trim_start_matches('/').split('/');
     let group = match parts.next()? {

@@ -1,5 +1,5 @@
-//! References in the JSON of a specification, found in its text: definitions
-//! need not be parsed to be copied, and keep the order of their fields.
+//! Finds references in the JSON text of a specification. Definitions need not
+//! be parsed to be copied, and keep the order of their fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,12 +10,12 @@ const KEY: &str = "\"$ref\"";
 pub(super) const DEFINITION: &str = "#/definitions/";
 pub(super) const PARAMETER: &str = "#/parameters/";
 
-/// The values of all `$ref` fields, in order.
+/// Returns the values of all `$ref` fields, in order.
 pub(super) fn references(text: &str) -> impl Iterator<Item = Cow<'_, str>> {
     spans(text).filter_map(|span| text.get(span).map(value))
 }
 
-/// Those that `renamed` gives another name, given it.
+/// Replaces the references that `renamed` has a new name for.
 pub(super) fn rename<'a>(text: &'a str, renamed: &BTreeMap<String, String>) -> Cow<'a, str> {
     let mut out = String::new();
     let mut copied = 0;
@@ -40,8 +40,9 @@ pub(super) fn rename<'a>(text: &'a str, renamed: &BTreeMap<String, String>) -> C
     }
 }
 
-/// Where the string literals of the values are. Within a string the key's first
-/// quote would be escaped, or be its last and no colon follow.
+/// Returns the ranges of the values' string literals. Text inside a string does
+/// not match: there the first quote of the key is escaped, or no colon follows
+/// the key.
 fn spans(text: &str) -> impl Iterator<Item = Range<usize>> {
     text.match_indices(KEY).filter_map(move |(at, _)| {
         if text.get(..at)?.ends_with('\\') {

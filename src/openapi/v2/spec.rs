@@ -1,4 +1,4 @@
-//! A specification of version 2 as the texts of its parts.
+//! A specification of version 2, as the JSON texts of its parts.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,8 @@ pub(super) type Texts<'a> = BTreeMap<String, Cow<'a, str>>;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spec<'a> {
-    /// Everything else, in order, and where the maps below belong.
+    /// All members in order. The maps below are empty texts here, which mark
+    /// their places.
     members: Vec<(String, Cow<'a, str>)>,
     pub(super) paths: Texts<'a>,
     pub(super) definitions: Texts<'a>,
@@ -63,13 +64,14 @@ impl<'a> Spec<'a> {
             map.extend(texts);
             spec.members.push((name, "".into()));
         }
-        // All else are extensions, which no merge keeps.
+        // Other members are extensions, which no merge keeps.
         spec.paths.retain(|path, _| path.starts_with('/'));
         Ok(spec)
     }
 
-    /// Drops the other paths, and the definitions that only those used, as
-    /// kube-openapi's `FilterSpecByPaths` does.
+    /// Keeps the paths that `keep` accepts. Drops the other paths, and the
+    /// definitions that only those used, as kube-openapi's `FilterSpecByPaths`
+    /// does.
     pub(super) fn keep_paths(&mut self, keep: impl Fn(&str) -> bool) {
         if self.paths.keys().all(|path| keep(path)) {
             return;
@@ -81,7 +83,7 @@ impl<'a> Spec<'a> {
             .retain(|name, _| after.contains(name) || !before.contains(name));
     }
 
-    /// The definitions that paths refer to, directly or not.
+    /// Returns the definitions that paths refer to, directly or indirectly.
     fn used_definitions(&self) -> BTreeSet<String> {
         let mut definitions = BTreeSet::new();
         let mut parameters = BTreeSet::new();
@@ -102,8 +104,8 @@ impl<'a> Spec<'a> {
         definitions
     }
 
-    /// The document: members in the order they came in, maps sorted by key, as
-    /// kube-openapi writes them.
+    /// Writes the document. Members keep their original order, and maps are
+    /// sorted by key, as kube-openapi writes them.
     pub(super) fn write(&self, length: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(length);
         out.push(b'{');
@@ -129,7 +131,7 @@ impl<'a> Spec<'a> {
     }
 }
 
-/// Go's `omitempty`.
+/// Returns `None` for an empty map, like Go's `omitempty`.
 fn not_empty<'m, 'a>(map: &'m Texts<'a>) -> Option<&'m Texts<'a>> {
     (!map.is_empty()).then_some(map)
 }
@@ -149,7 +151,7 @@ fn write_member(out: &mut Vec<u8>, name: &str, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Writes a name, with a comma before it where one belongs.
+/// Writes a name, after a comma if one is needed.
 fn write_name(out: &mut Vec<u8>, name: &str) {
     if out.last() != Some(&b'{') {
         out.push(b',');
@@ -158,7 +160,7 @@ fn write_name(out: &mut Vec<u8>, name: &str) {
     out.push(b':');
 }
 
-/// An object from members, as they are.
+/// Returns an object with these members, unchanged.
 pub(super) fn object(members: &[(String, Cow<'_, str>)]) -> String {
     let mut out = vec![b'{'];
     for (name, text) in members {

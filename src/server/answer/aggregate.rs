@@ -1,5 +1,6 @@
-//! Requests for the group versions of backends: as kube-apiserver's aggregator
-//! treats them (kube-aggregator, `handler_proxy.go`).
+//! Requests for the group versions of backends, which are treated as
+//! kube-apiserver's aggregator treats them (kube-aggregator,
+//! `handler_proxy.go`).
 
 use std::time::Duration;
 
@@ -18,16 +19,18 @@ use crate::aggregation::{InFlight, api_service_objects};
 use crate::server::stage::forwarded::{Authority, Forward};
 use crate::server::stage::{Identified, Leave, Received, Ungranted};
 
-/// A backend that is asked what it serves answers within this.
+/// The time that a backend has to answer a discovery request.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 const TEXT: &str = "text/plain; charset=utf-8";
 const UNAVAILABLE: &str = "service unavailable";
 const REDIRECTED: &str = "the backend attempted to redirect this request, which is not permitted";
-/// How a refused redirect is told from a 502 of another origin.
+/// The error type of a refused redirect. It distinguishes the redirect from
+/// other errors that lead to a 502.
 const REDIRECT: ErrorType = ErrorType::Custom("redirect of a backend");
 
-/// A backend that is not available is not asked for what must be recent. What
-/// may be old the cache can still know.
+/// Answers 503 if the backend is not available and the request needs recent
+/// data. A read that accepts old data goes on to the cache, which may still
+/// have it.
 pub(in crate::server) async fn before_cache(
     request: &RequestHeader,
     leave: &mut Leave<'_>,
@@ -46,9 +49,10 @@ pub(in crate::server) async fn before_cache(
     }
 }
 
-/// On whose authority a request is forwarded, with its place among those of its
-/// backend. Backends believe that a caller may: they are asked only for callers
-/// with a grant. The error is the answer instead.
+/// Returns the authority on which a request is forwarded. For a request to a
+/// backend, also returns its place among the backend's requests in flight. A
+/// backend trusts that the caller is authorized, so it is asked only for
+/// callers with a grant. The error is the answer instead.
 pub(in crate::server) async fn authority(
     request: &RequestHeader,
     leave: &mut Leave<'_>,
@@ -56,7 +60,7 @@ pub(in crate::server) async fn authority(
     let identified = leave.identified().clone();
     let say = |status: &Status| Answer::from_status(status, &request.headers, identified.query());
     if let Some(status) = changes_ours(&identified) {
-        // A caller who may not write it hears no more than that.
+        // A caller without the right to write the object is told only that.
         return Err(match leave.ask().await {
             Err(Ungranted::Refused(refused)) => say(&refused),
             Err(Ungranted::OnlyUpstream) | Ok(_) => say(&status),
@@ -84,7 +88,8 @@ pub(in crate::server) async fn authority(
     Ok((Authority::Backend(granted), Some(in_flight)))
 }
 
-/// A write to an APIService of the configuration: nobody could make it so.
+/// Returns the refusal of a write to an APIService of the configuration, since
+/// such a write could have no effect.
 fn changes_ours(identified: &Identified) -> Option<Status> {
     let info = identified.info();
     let of_api_services = info.gvr.group == api_service_objects::GROUP
@@ -98,7 +103,8 @@ fn changes_ours(identified: &Identified) -> Option<Status> {
     Some(api_service_objects::read_only(&ours.service))
 }
 
-/// Discovery is small, and everybody waits for it.
+/// Returns the timeout for a backend's discovery document. Such documents are
+/// small, and all clients wait for them.
 pub(in crate::server) fn timeout(received: &Received) -> Option<Duration> {
     received.route()?;
     let info = received.info();
@@ -107,7 +113,8 @@ pub(in crate::server) fn timeout(received: &Received) -> Option<Duration> {
     is_discovery.then_some(DISCOVERY_TIMEOUT)
 }
 
-/// A backend's answer has begun.
+/// Handles the head of a backend's answer: records its status, refuses a
+/// redirect, and rewrites the headers.
 pub(in crate::server) fn answered(response: &mut ResponseHeader, forward: &Forward) -> Result<()> {
     let (Some(_), Some(endpoint)) = (forward.route(), forward.tried.last()) else {
         return Ok(());
@@ -141,12 +148,14 @@ pub(in crate::server) fn checked(
     Ok(response)
 }
 
-/// The answer is not written as `http.Error` does: it stands in the place of the backend's answer.
+/// Returns the answer for a refused redirect. It is not written as `http.Error`
+/// does, because it replaces the backend's answer.
 fn redirected() -> Answer {
     Answer::new(StatusCode::BAD_GATEWAY, TEXT, vec![REDIRECTED.into()])
 }
 
-/// Whether an answer would lead clients, and their credentials, to wherever the backend likes.
+/// Tells whether an answer would lead clients, with their credentials, to an
+/// address that the backend chooses.
 fn is_redirect(status: StatusCode, headers: &HeaderMap) -> bool {
     status.is_redirection() && headers.contains_key(LOCATION)
 }
@@ -163,8 +172,8 @@ pub(in crate::server) fn unreachable(why: &str) -> Answer {
     text(StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
-/// An error as Go's `http.Error` writes it: the aggregator's own errors are no
-/// Status.
+/// Makes an error as Go's `http.Error` writes it. The aggregator's own errors
+/// are not a Status.
 fn text(status: StatusCode, body: &str) -> Answer {
     let body = vec![Bytes::from(format!("{body}\n"))];
     Answer::new(status, TEXT, body).without_sniffing()

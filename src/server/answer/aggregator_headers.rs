@@ -1,6 +1,6 @@
-//! The heads of requests to backends and of their answers, as kube-apiserver's
-//! aggregator rewrites them: Go's `httputil.ReverseProxy` and apimachinery
-//! `util/proxy`.
+//! Rewrites the heads of requests to backends, and of their answers, as
+//! kube-apiserver's aggregator does with Go's `httputil.ReverseProxy` and
+//! apimachinery `util/proxy`.
 
 use apifront_upstream::HOP_BY_HOP;
 use http::header::{
@@ -37,7 +37,8 @@ const ESCAPED_IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'=')
     .remove(b'@');
 
-/// Headers that would speak of another origin than the client knows.
+/// The headers of a backend's answer that describe another origin than the
+/// client knows.
 const OF_THE_ORIGIN: [HeaderName; 4] = [
     ACCESS_CONTROL_ALLOW_CREDENTIALS,
     ACCESS_CONTROL_ALLOW_HEADERS,
@@ -45,9 +46,10 @@ const OF_THE_ORIGIN: [HeaderName; 4] = [
     ACCESS_CONTROL_ALLOW_ORIGIN,
 ];
 
-/// The request line and what tells a backend of the way it came. The aggregator
-/// reads path and query and writes them again: the path unescaped and escaped,
-/// the keys of the query in order, malformed pairs gone.
+/// Rewrites the request line, and adds headers that tell a backend how the
+/// request came. The aggregator parses path and query and writes them again:
+/// the path is unescaped and escaped, the keys of the query are sorted, and
+/// malformed pairs are dropped.
 pub(in crate::server) fn request(request: &mut RequestHeader, forward: &Forward) -> Result<()> {
     if forward.route().is_none() {
         return Ok(());
@@ -61,7 +63,8 @@ pub(in crate::server) fn request(request: &mut RequestHeader, forward: &Forward)
     if let Ok(uri) = Uri::try_from(rewritten) {
         request.set_uri(uri);
     }
-    // Upgrades do not pass its transport.
+    // Upgrades do not pass the aggregator's transport, which adds these
+    // headers.
     if handshake::is_upgrade(request) {
         return Ok(());
     }
@@ -77,7 +80,8 @@ fn escaped(path: &str) -> String {
     percent_encode(&plain, ESCAPED_IN_PATHS).to_string()
 }
 
-/// Go's `path.Clean` of what begins with a slash; one at the end stays.
+/// Does the same as Go's `path.Clean` for a path that begins with a slash, but
+/// keeps a slash at the end.
 fn cleaned(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {
@@ -96,9 +100,9 @@ fn cleaned(path: &str) -> String {
     format!("/{}{end}", segments.join("/"))
 }
 
-/// Takes from an answer what is not for the client, and adds what an aggregator
-/// has of its own: its headers stand beside those of the backend. `received`
-/// are the headers as they came.
+/// Removes the headers of an answer that are not for the client, and adds the
+/// aggregator's own headers beside those of the backend. `received` are the
+/// headers as they came.
 pub(in crate::server) fn answer(
     header: &mut ResponseHeader,
     received: &HeaderMap,
@@ -112,7 +116,7 @@ pub(in crate::server) fn answer(
     for name in named.filter(|name| !is_framing(name)) {
         header.remove_header(&name);
     }
-    // HTTP takes care of the framing.
+    // The HTTP server takes care of the framing headers.
     let of_the_connection = HOP_BY_HOP.iter().filter(|name| !is_framing(name));
     for name in OF_THE_ORIGIN.iter().chain(of_the_connection) {
         header.remove_header(name);
@@ -122,7 +126,8 @@ pub(in crate::server) fn answer(
     Ok(())
 }
 
-/// HTTP's own, whoever names them.
+/// Tells whether a header belongs to HTTP's framing, even if a Connection
+/// header names it.
 fn is_framing(name: &HeaderName) -> bool {
     [
         http::header::CONTENT_LENGTH,

@@ -4,24 +4,24 @@ use std::vec::IntoIter;
 
 use bytes::{Bytes, BytesMut};
 
-/// Small pieces are copied together to this size: pingora writes each on its
-/// own, and thousands of small ones cost it five times the CPU.
+/// The size to which small pieces are joined. pingora writes each piece on its
+/// own, and thousands of small pieces cost it five times the CPU.
 const WRITTEN_BYTES: usize = 256 << 10;
 
-/// A piece of this size or more is written as it is: a write costs less than copying as
-/// much.
+/// A piece of this size or more is written as it is, because a write costs less
+/// than copying this much.
 const LARGE_BYTES: usize = 128 << 10;
 
-/// A larger piece is written in slices, so that no connection has to take an
-/// unbounded piece at once.
+/// The size of the largest chunk. A larger piece is written in slices, so that
+/// no connection has to take an unbounded piece at once.
 const LARGEST_BYTES: usize = 1 << 20;
 
-/// The chunks of a body: they take the memory of one write at a time, however long
-/// the body is.
+/// The chunks of a body. They take the memory of one write at a time, however
+/// long the body is.
 pub(in crate::server) struct BodyChunks {
     pieces: IntoIter<Bytes>,
     next: Bytes,
-    /// Bytes still to come.
+    /// The bytes still to come.
     left: usize,
 }
 
@@ -38,7 +38,7 @@ impl BodyChunks {
         self.left == 0
     }
 
-    /// The piece to be taken next: empty only at the end.
+    /// Returns the next piece, which is empty only at the end.
     fn peek(&mut self) -> &mut Bytes {
         while self.next.is_empty()
             && let Some(piece) = self.pieces.next()

@@ -1,6 +1,6 @@
-//! gzip of answers, as kube-apiserver compresses them
-//! (k8s.io/apiserver `endpoints/handlers/responsewriters`): GETs and LISTs of
-//! more than 128 KiB. Of watches it compresses none, in 1.36; nor do we.
+//! gzip of answers, as kube-apiserver compresses them (k8s.io/apiserver
+//! `endpoints/handlers/responsewriters`): GETs and LISTs of more than 128 KiB.
+//! kube-apiserver 1.36 compresses no watches, and neither does apifront.
 
 use apifront_watch_cache::read::{BypassReason, GzipList};
 use bytes::Bytes;
@@ -9,13 +9,14 @@ use kubernetes_wire::representation::deflate;
 use super::cpu_offload::{Behalf, Unmade};
 use crate::flow::Held;
 
-/// Bodies of more bytes are compressed.
+/// The size in bytes above which bodies are compressed.
 pub(in crate::server) const ABOVE: usize = 128 << 10;
 
-/// JSON of Kubernetes shrinks to a third or less, roughly.
+/// Compression shrinks JSON of Kubernetes by about this factor, or more.
 const SHRINKS: usize = 3;
 
-/// Uncompressed is an answer too: `None` if it cannot be compressed.
+/// Compresses a body. Returns `None` if that fails: the uncompressed body is an
+/// answer, too.
 pub(in crate::server) async fn body(
     pieces: &[Bytes],
     by: Behalf<'_>,

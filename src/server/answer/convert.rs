@@ -1,4 +1,4 @@
-//! JSON on its way out made into what people read: YAML, or indented.
+//! Converts JSON into the forms that people read: YAML, or indented JSON.
 
 use apifront_watch_cache::read::BypassReason;
 use bytes::Bytes;
@@ -7,23 +7,24 @@ use kubernetes_wire::representation::{pretty, yaml};
 use super::cpu_offload::{Behalf, Unmade};
 use crate::flow::Held;
 
-/// Longer JSON is converted on a thread that serves nobody meanwhile: this much
-/// takes about a millisecond.
+/// The longest JSON that is converted at once, which takes about a millisecond.
+/// Longer JSON is converted on a thread that serves no other request.
 const AT_ONCE: usize = 64 << 10;
 
 /// YAML or indented JSON is about this many times as long as its JSON.
 const GROWS: usize = 2;
 
-/// Indentation can make much of short JSON too, where it is deep: 10,000 levels, as
-/// many as kube-apiserver reads, become 200 MB. Longer results are made by
-/// `cpu_offload.rs`.
+/// The longest result of an indentation at once. Short JSON becomes long if it
+/// is deep: 10,000 levels, as many as kube-apiserver reads, become 200 MB.
+/// Longer results are made by `cpu_offload.rs`.
 const INDENTED_AT_ONCE: usize = 512 << 10;
 
-/// The longest indented body: that of a list of 100 MB has 180. kube-apiserver
-/// makes a longer one, and its API Priority and Fairness pays for it.
+/// The longest indented body. A list of 100 MB becomes 180 MB. A request for a
+/// longer body is forwarded: kube-apiserver makes it, and its API Priority and
+/// Fairness accounts for it.
 const INDENTED_MAX: usize = 256 << 20;
 
-/// The body, and what it holds.
+/// A body, and the [`Held`] of its bytes.
 type Converted = (Vec<Bytes>, Held);
 
 fn length(json: &[Bytes]) -> usize {

@@ -1,10 +1,11 @@
-//! Work that takes the CPU for milliseconds and more: it is done on threads that
-//! serve nobody, and by turns.
+//! Runs work that takes the CPU for milliseconds and more, on threads that
+//! serve no other request, and in turns.
 //!
-//! There are as many turns at a time as there are cores. A later request waits for
-//! its turn and holds no thread; if it wants a list compressed that another request
-//! wanted too, it then finds most of it done. Turns go round among users: one user's thousand
-//! requests delay another's by one.
+//! There are as many turns at a time as there are cores. A later request waits
+//! for its turn without holding a thread. If it wants a compressed list that
+//! another request wanted too, it then finds most of the list compressed. Turns
+//! go round among users, so that a thousand requests of one user delay another
+//! user's request by one turn.
 
 use apifront_watch_cache::read::BypassReason;
 use kubernetes_wire::api::UserInfo;
@@ -16,15 +17,15 @@ use crate::server::stage::Identified;
 #[derive(Clone, Copy)]
 pub(in crate::server) struct Behalf<'a> {
     limits: &'a Flow,
-    /// `None`: apifront's own user.
+    /// `None` for apifront's own user.
     user: Option<&'a UserInfo>,
 }
 
-/// Why an answer is not made here.
+/// The reason why an answer is not made here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum Unmade {
     Bypass(BypassReason),
-    /// The user has too much under way: 429.
+    /// The user has too much work under way: 429.
     Overloaded,
 }
 
@@ -48,8 +49,8 @@ impl<'a> Behalf<'a> {
         }
     }
 
-    /// Work that has begun is brought to its end, whether or not somebody waits for
-    /// it. `None` if it panics.
+    /// Runs the work when its turn comes. Work that has begun is finished, even
+    /// if no caller waits for it any more. Returns `None` if the work panics.
     pub(in crate::server) async fn run<T: Send + 'static>(
         self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -63,7 +64,7 @@ impl<'a> Behalf<'a> {
         Ok(tokio::task::spawn_blocking(work).await.ok())
     }
 
-    /// Room for an answer of about so many bytes of its own.
+    /// Waits for room for an answer that has about this many bytes of its own.
     pub(in crate::server) async fn hold(self, bytes: usize) -> Result<Held, Rejected> {
         self.limits.hold(self.user, bytes).await
     }

@@ -1,5 +1,5 @@
-//! `/debug/cache`: what is cached, in what state, and how it compares with
-//! upstream. `docs/operations.md` documents the answer.
+//! The answer to `/debug/cache`: the cached resources, their states, and how
+//! they compare with upstream. `docs/operations.md` documents the answer.
 
 use std::time::{Duration, Instant};
 
@@ -50,8 +50,8 @@ struct ResourceReport {
 struct StoreReport {
     resource_version: String,
     objects: usize,
-    /// The encoding of upstream's objects: JSON of custom resources, and of
-    /// built-in kinds whose protobuf the schema does not know.
+    /// The encoding of upstream's objects. It is JSON for custom resources, and
+    /// for built-in kinds whose protobuf the schema does not know.
     #[serde(skip_serializing_if = "Option::is_none")]
     encoding: Option<&'static str>,
     bytes: serde_json::Map<String, serde_json::Value>,
@@ -73,24 +73,25 @@ struct StoreReport {
 #[serde(rename_all = "camelCase")]
 struct HistoryReport {
     events: usize,
-    /// Watches from below it are upstream's.
+    /// Watches from a lower version are forwarded to upstream.
     oldest_version: String,
-    /// The age of the oldest event; 0 without one.
+    /// The age of the oldest event, or 0 without events.
     age_seconds: f64,
-    /// Events older than this go.
+    /// Events older than this are dropped.
     max_age_seconds: f64,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ProbesReport {
-    /// How long a read waits for late events after a probe.
+    /// The time that a read waits for late events after a probe.
     settle_seconds: f64,
-    /// Events came later than promised: reads go upstream for a while.
+    /// Whether reads go upstream for a while, because events came later than
+    /// promised.
     suspended: bool,
 }
 
-/// Why upstream's list or watch was last begun anew.
+/// The last time that upstream's list or watch was begun anew, and why.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Restart {
@@ -102,7 +103,7 @@ struct Restart {
 #[serde(rename_all = "camelCase")]
 struct CheckReport {
     result: &'static str,
-    /// Why it was skipped, or what differs.
+    /// The reason why the check was skipped, or the difference that it found.
     #[serde(skip_serializing_if = "String::is_empty")]
     message: String,
     resource_version: String,
@@ -110,7 +111,7 @@ struct CheckReport {
     seconds_ago: f64,
 }
 
-/// The answer to `/debug/cache?resource=…`.
+/// Returns the answer to `/debug/cache?resource=…`.
 pub(in crate::server) fn answer(generation: &Generation, query: &Query, now: Instant) -> Answer {
     let patterns = match patterns(query) {
         Ok(patterns) => patterns,
@@ -153,8 +154,8 @@ pub(in crate::server) fn answer(generation: &Generation, query: &Query, now: Ins
     }
 }
 
-/// Reads patterns in the form of the configuration, and of kubectl, whose `pods.v1.` ends in
-/// the dot before an empty group.
+/// Reads patterns in the form of the configuration, or in that of kubectl,
+/// whose `pods.v1.` ends with the dot before an empty group.
 fn patterns(query: &Query) -> Result<Vec<ResourcePattern>, Status> {
     let wanted = query.all("resource");
     wanted
@@ -175,7 +176,7 @@ fn resource(generation: &Generation, entry: &Entry, now: Instant) -> ResourceRep
     let refused = entry.disconnected_for(now) == Duration::MAX;
     let state = match &store {
         _ if refused => Some("refused"),
-        // Only what could be listed has series.
+        // Only resources that could be listed have metric series.
         Some(_) => generation.metrics.cache.resource(&entry.gvr).state(),
         None => None,
     };

@@ -1,5 +1,5 @@
-//! Warnings of deprecated APIs on answers of all ways, and the note of who
-//! asked for such an API, which is written down when the request ends.
+//! Adds warnings of deprecated APIs to answers of every kind, and notes who
+//! asked for such an API. The note is recorded when the request ends.
 
 use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::Store;
@@ -12,7 +12,7 @@ use pingora_http::ResponseHeader;
 use crate::server::stage::context::RequestContext;
 use crate::server::state::generation::Generation;
 
-/// The warnings of an answer from the cache.
+/// Returns the warnings of an answer from the cache.
 pub(in crate::server) async fn of_cached(
     generation: &Generation,
     gvr: &GroupVersionResource,
@@ -29,8 +29,8 @@ pub(in crate::server) async fn of_cached(
     warnings
 }
 
-/// Reads the warnings of a forwarded answer. `Some`: those to send in their
-/// place.
+/// Reads the warnings of a forwarded answer. Returns the warnings to send in
+/// their place, if apifront adds one.
 pub(in crate::server) async fn of_forwarded(
     ctx: &mut RequestContext,
     status: StatusCode,
@@ -62,7 +62,7 @@ pub(in crate::server) async fn of_forwarded(
     more.then_some(warnings)
 }
 
-/// Sends these warnings and no others.
+/// Sets these warnings, and removes all others.
 pub(in crate::server) fn replace(
     header: &mut ResponseHeader,
     warnings: Vec<HeaderValue>,
@@ -74,8 +74,8 @@ pub(in crate::server) fn replace(
     Ok(())
 }
 
-/// Whether the answer may be the API's own: kube-apiserver gives no warning
-/// with those that come before it.
+/// Tells whether the answer may come from the API itself. With an answer from
+/// an earlier filter, kube-apiserver gives no warning.
 fn reached(status: StatusCode) -> bool {
     !matches!(
         status,
@@ -83,7 +83,7 @@ fn reached(status: StatusCode) -> bool {
     )
 }
 
-/// Keeps what the warnings of an answer say for the request's record.
+/// Notes what the warnings of an answer say, for the request's record.
 pub(in crate::server) fn note(
     ctx: &mut RequestContext,
     status: StatusCode,

@@ -1,8 +1,9 @@
 //! A request that goes on in a task of its own: a watch, a log, a tunnel.
 //!
-//! A watch that lives in pingora's request task costs 25 to 77 KB of futures;
-//! in a task of its own 6 to 40. And a tunnel needs the bare stream. A dummy
-//! session stays behind, which nobody may ask for its request any more.
+//! A watch that lives in pingora's request task takes 25 to 77 KB of futures;
+//! in a task of its own it takes 6 to 40 KB. A tunnel also needs the bare
+//! stream. A dummy session stays behind in pingora, which must not be asked for
+//! its request any more.
 
 use std::io::Cursor;
 use std::mem;
@@ -20,8 +21,8 @@ use crate::server::stage::access_log::{Finished, Watching};
 use crate::server::stage::context::{Guards, RequestContext};
 use crate::server::stage::seats;
 
-/// Everything that such a request holds beside its connection. All of them end
-/// by [`Detached::end`] or [`Detached::end_with`].
+/// Everything that a detached request holds beside its connection. Every
+/// detached request ends by [`Detached::end`] or [`Detached::end_with`].
 pub(in crate::server) struct Detached {
     finished: Finished,
     guards: Guards,
@@ -34,16 +35,17 @@ pub(in crate::server) struct Detached {
     next_request: Option<NextRequest>,
 }
 
-/// How a stream came to its end.
+/// The end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) struct Ending {
     pub(in crate::server) why: &'static str,
-    /// The client was told that this is the end, and another request may follow.
+    /// Whether the client was told that the stream ended. If so, another
+    /// request may follow.
     pub(in crate::server) in_order: bool,
 }
 
 impl Ending {
-    /// The client was not told.
+    /// Makes the end of a stream whose client was not told.
     pub(in crate::server) fn broken(why: &'static str) -> Self {
         Self {
             why,
@@ -53,7 +55,7 @@ impl Ending {
 }
 
 /// Takes the whole downstream session: an HTTP/1 connection or an HTTP/2
-/// stream. The head of the answer has been sent.
+/// stream. The head of the answer must have been sent.
 pub(in crate::server) fn detach(
     session: &mut Session,
     ctx: &mut RequestContext,
@@ -63,7 +65,7 @@ pub(in crate::server) fn detach(
 }
 
 /// Takes the bare stream of an HTTP/1 connection whose request has no body.
-/// There is none for HTTP/2, where a stream is not a connection.
+/// Fails for HTTP/2, where a stream is not a connection.
 pub(in crate::server) fn detach_stream(
     session: &mut Session,
     ctx: &mut RequestContext,
@@ -99,8 +101,8 @@ impl Detached {
         }
     }
 
-    /// The request is a watch answered from the cache. `has_begun`: there are no
-    /// initial events to be sent any more.
+    /// Marks the request as a watch that is answered from the cache.
+    /// `has_begun` says that no initial events are left to send.
     pub(in crate::server) fn watches(&mut self, code: u16, has_begun: bool) {
         self.watching = Some(self.finished.watching());
         self.initial = !has_begun;
@@ -112,7 +114,8 @@ impl Detached {
         }
     }
 
-    /// A batch of events was sent. `has_begun`: with it all initial events are.
+    /// Counts a batch of events that was sent. `has_begun` says that all
+    /// initial events have been sent with it.
     pub(in crate::server) fn sent(&mut self, bytes: usize, events: usize, has_begun: bool) {
         self.bytes = self.bytes.saturating_add(bytes);
         let Some(watching) = &self.watching else {
@@ -125,7 +128,7 @@ impl Detached {
         }
     }
 
-    /// Notes bytes of upstream that are passed on.
+    /// Counts bytes of upstream that are passed on.
     pub(in crate::server) fn passes(&mut self, data: &Bytes) {
         self.bytes = self.bytes.saturating_add(data.len());
         if let Some(trail) = &mut self.trail {
@@ -133,14 +136,14 @@ impl Detached {
         }
     }
 
-    /// The answer of upstream begins.
+    /// Notes the head of upstream's answer.
     pub(in crate::server) fn answered(&mut self, code: u16, headers: &HeaderMap) {
         if let Some(trail) = &mut self.trail {
             trail.response(code, headers);
         }
     }
 
-    /// Making the answer costs nothing any more.
+    /// Gives back the seats, because making the answer costs nothing any more.
     pub(in crate::server) fn release_seats(&mut self) {
         seats::give_back(&mut self.guards.in_flight);
     }
@@ -150,8 +153,8 @@ impl Detached {
         self.finished.aborted();
     }
 
-    /// Writes down what became of the request and gives back all that it holds;
-    /// the connection then goes on to its next request, or is closed.
+    /// Records the end of the request, and gives back all that it holds. The
+    /// connection then goes on to its next request, or is closed.
     pub(in crate::server) async fn end_with(mut self, session: ServerSession, ending: Ending) {
         let next = self.next_request.take().filter(|_| ending.in_order);
         let (Some(next), true) = (next, matches!(session, ServerSession::H1(_))) else {
@@ -161,7 +164,7 @@ impl Detached {
             return;
         };
         self.end(ending.why);
-        // A body that the client still sends may keep it from being reused.
+        // The connection cannot be reused if the client still sends a body.
         if let Ok(Some(reusable)) = session.finish().await {
             let (stream, _) = reusable.into_parts();
             next.go_on(stream).await;
@@ -175,8 +178,8 @@ impl Detached {
         }
         self.finished.ended(why);
         self.finished.record(self.bytes);
-        // The process may end when nothing is open any more: the last audit
-        // event is made before the guards go.
+        // The process may end when no request is open any more. Therefore the
+        // last audit event is made before the guards are dropped.
         drop(self.trail);
         drop(self.guards);
     }

@@ -1,8 +1,9 @@
-//! Discovery, answered from memory (`crate::discovery`), and the refusal of
+//! Answers discovery from memory (`crate::discovery`), and refuses requests for
 //! what `apis.runtimeConfig` hides.
 //!
-//! Other requests are forwarded: for documents that upstream does not
-//! have, errors in words of its router, requests that only it can read.
+//! The other requests are forwarded: requests for documents that upstream does
+//! not have, requests whose error upstream's router words, and requests that
+//! only upstream can read.
 
 use std::sync::Arc;
 
@@ -26,17 +27,19 @@ use crate::discovery::{DiscoveryPath, EncodedDocument, Found, Missing, Peers};
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{Leave, Received, Ungranted};
 
-/// `/api` names the address to use by that of the client, for which these are
-/// believed (`utilnet.GetClientIP`).
+/// The headers from which upstream takes the client's address
+/// (`utilnet.GetClientIP`). The server's address in `/api` depends on the
+/// client's.
 const CLIENT_ADDRESS: [HeaderName; 2] = [
     HeaderName::from_static("x-forwarded-for"),
     HeaderName::from_static("x-real-ip"),
 ];
 
-/// Documents to make larger than this are made aside.
+/// The size above which documents are made by `cpu_offload.rs`.
 const LARGE: usize = 64 << 10;
 
-/// `None`: the request is no matter of discovery, or is forwarded.
+/// Answers a request for discovery. Returns `None` if the request is not about
+/// discovery, or is forwarded.
 pub(in crate::server) async fn answer(
     request: &RequestHeader,
     leave: &mut Leave<'_>,
@@ -59,11 +62,11 @@ pub(in crate::server) async fn answer(
     let headers = &request.headers;
     let representation = match negotiate(&path, headers, received.query()) {
         DiscoveryNegotiation::Accepted(representation) => Some(representation),
-        // The router's words are upstream's.
+        // The router's errors are left to upstream, for their words.
         DiscoveryNegotiation::NotAcceptable if !is_routed(&path) => None,
         DiscoveryNegotiation::NotAcceptable | DiscoveryNegotiation::Unknown => return None,
     };
-    // Paths of the router know GET alone, the others any method.
+    // Paths of the router accept only GET; the other paths accept any method.
     if is_routed(&path) && info.method != Method::GET {
         return None;
     }
@@ -99,7 +102,8 @@ pub(in crate::server) async fn answer(
     }
 }
 
-/// A resource that is hidden is refused as one that does not exist.
+/// Refuses a request for a hidden resource like one for a resource that does
+/// not exist.
 pub(in crate::server) async fn refuse_hidden(
     request: &RequestHeader,
     leave: &mut Leave<'_>,
@@ -139,8 +143,8 @@ fn not_found(missing: Missing, request: &RequestHeader, received: &Received) -> 
     }
 }
 
-/// Whether go-restful's router stands before the handler: of all groups, only
-/// before that of the aggregator's own.
+/// Tells whether go-restful's router handles the path before the handler. Of
+/// all groups, only the aggregator's own group has a path of the router.
 fn is_routed(path: &DiscoveryPath) -> bool {
     match path {
         DiscoveryPath::Api | DiscoveryPath::Version(_) => true,
@@ -157,7 +161,8 @@ fn negotiate(path: &DiscoveryPath, headers: &HeaderMap, query: &Query) -> Discov
     negotiate_discovery(headers, query, offer)
 }
 
-/// `None` if the document has no exact form in that encoding.
+/// Makes the answer. Returns `None` if the document has no exact form in that
+/// encoding.
 async fn write(
     encoded: &Arc<EncodedDocument>,
     wanted: DiscoveryRepresentation,

@@ -1,4 +1,4 @@
-//! Passing a request on to an API server.
+//! Forwards requests to API servers.
 
 use std::time::Instant;
 
@@ -23,13 +23,13 @@ use crate::server::stage::access_log::Finished;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::forwarded::{Authority, Forward};
 
-/// kube-apiserver's audit log takes its source addresses from here.
+/// kube-apiserver's audit log takes its source addresses from this header.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// A hint for clients while no API server can be reached.
+/// The Retry-After of answers while no API server can be reached.
 pub(in crate::server) const RETRY_AFTER_SECONDS: u32 = 1;
 
-/// Hands the request to upstream from here on.
+/// Begins to forward the request.
 pub(in crate::server) fn begin(
     session: &Session,
     ctx: &mut RequestContext,
@@ -44,13 +44,14 @@ pub(in crate::server) fn begin(
     ctx.forward = Some(forward);
 }
 
-/// The error of a phase that only forwarded requests come to.
+/// Returns the error of a phase that only forwarded requests can reach.
 pub(in crate::server) fn not_forwarded<T>() -> Result<T> {
     Error::e_explain(ErrorType::InternalError, "not a forwarded request")
 }
 
-/// A client that waits to be told before it sends its body is told: upstream's
-/// own word does not come through HTTP/2. From here on it must keep pace.
+/// Sends the 100 to a client that waits for it before it sends its body,
+/// because upstream's own 100 does not come through HTTP/2. From here on the
+/// client must keep pace.
 pub(in crate::server) async fn go_on(session: &mut Session, forward: &Forward) -> Result<()> {
     let request = session.req_header();
     if request.version == Version::HTTP_11 && request.headers.contains_key(EXPECT) {
@@ -65,8 +66,8 @@ pub(in crate::server) async fn go_on(session: &mut Session, forward: &Forward) -
     Ok(())
 }
 
-/// Gives back the seat: upstream has made the answer, or makes it as fast as the
-/// client reads.
+/// Gives back the seat, because upstream has made the answer, or makes it as
+/// fast as the client reads.
 pub(in crate::server) fn answer_begins(
     response: &ResponseHeader,
     forward: &Forward,
@@ -80,7 +81,7 @@ pub(in crate::server) fn answer_begins(
     limits.answer_begins(in_flight, forward.user());
 }
 
-/// The next API server to try.
+/// Picks the next API server to try.
 pub(in crate::server) async fn peer(
     session: &mut Session,
     forward: &mut Forward,
@@ -98,7 +99,7 @@ pub(in crate::server) async fn peer(
         failed
     })?;
     let purpose = if forward.long_running {
-        // A watch may be silent for as long as it likes.
+        // A watch may be silent for any length of time.
         session.set_read_timeout(None);
         Purpose::LongRunning
     } else {
@@ -111,8 +112,8 @@ pub(in crate::server) async fn peer(
     Ok(Box::new(peer))
 }
 
-/// Replaces the caller's credentials by headers that make the caller known
-/// upstream.
+/// Replaces the caller's credentials by headers that tell upstream who the
+/// caller is.
 pub(in crate::server) async fn rewrite(
     request: &mut RequestHeader,
     forward: &Forward,
@@ -136,7 +137,7 @@ pub(in crate::server) async fn rewrite(
     if let Some(trail) = trail {
         trail.request_begins();
     }
-    // The client has been told to go on.
+    // The client has already been told to send its body.
     request.remove_header(&EXPECT);
     aggregator_headers::request(request, forward)?;
     introduce(request, forward)?;
@@ -146,8 +147,9 @@ pub(in crate::server) async fn rewrite(
     request.insert_header(HOST, endpoint.name.as_str())
 }
 
-/// Whatever the way upstream: takes what the caller claims to be, and says who
-/// is asking, from where, and in which request.
+/// Removes the headers in which the caller claims an identity, and adds those
+/// that say who asks, from where, and in which request. Every request to
+/// upstream passes here, whether pingora or `stream.rs` sends it.
 pub(in crate::server) fn introduce(request: &mut RequestHeader, forward: &Forward) -> Result<()> {
     let front_proxy = forward.generation().gate.front_proxy();
     for (name, value) in identity::changes(&request.headers, front_proxy) {
@@ -166,14 +168,15 @@ pub(in crate::server) fn introduce(request: &mut RequestHeader, forward: &Forwar
         way.extend(before.filter_map(|value| value.to_str().ok()));
         let address = address.to_string();
         way.push(&address);
-        // One line, as Go's proxies write it.
+        // The header has one line, as Go's proxies write it.
         let way = way.join(", ");
         request.insert_header(X_FORWARDED_FOR, way)?;
     }
     Ok(())
 }
 
-/// Connecting sent nothing: any request may try the next server.
+/// Lets the request try the next server. A connection that failed sent nothing,
+/// so this is right for any request.
 pub(in crate::server) fn could_not_connect(
     forward: Option<&Forward>,
     mut error: Box<Error>,
@@ -189,8 +192,9 @@ pub(in crate::server) fn could_not_connect(
     error
 }
 
-/// The connection broke after the request was, perhaps, sent. Reads are asked
-/// again; anything else may have had its effect.
+/// Decides whether to repeat a request whose connection broke after the request
+/// was, perhaps, sent. Reads are repeated, and requests that upstream did not
+/// process. Any other request may have had its effect.
 pub(in crate::server) fn broke_off(
     session: &Session,
     forward: Option<&mut Forward>,
@@ -205,7 +209,8 @@ pub(in crate::server) fn broke_off(
         && (!processed || is_read(&session.req_header().method));
     if let Some(forward) = forward {
         if repeatable && (client_reused || !processed) {
-            // A connection that the server wanted to close says nothing about it.
+            // A connection that the server wanted to close says nothing against
+            // the server.
             forward.tried.pop();
         }
         forward.outcome_unknown = upstreams && processed && !repeatable;
@@ -214,14 +219,14 @@ pub(in crate::server) fn broke_off(
     error
 }
 
-/// Upstream itself says that it did not look at the request (RFC 9113, 6.8 and
-/// 8.7). API servers with `--goaway-chance` say so now and then.
+/// Tells whether upstream itself says that it did not look at the request (RFC
+/// 9113, 6.8 and 8.7). API servers with `--goaway-chance` say so now and then.
 fn is_unprocessed(error: &Error) -> bool {
     let cause = error.root_cause().downcast_ref::<h2::Error>();
     cause.is_some_and(apifront_upstream::is_unprocessed)
 }
 
-/// Whether the client has an answer; a 100 is none.
+/// Tells whether the client has an answer; a 100 does not count.
 fn answered(session: &Session) -> bool {
     let written = session.as_ref().response_written();
     written.is_some_and(|header| !header.status.is_informational())
@@ -231,14 +236,15 @@ fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Nothing was done; trying again may help.
+/// Returns the 503 for a request that had no effect. Trying again may help.
 pub(in crate::server) fn unreachable() -> Status {
     Status::service_unavailable("the API server cannot be reached")
         .with_retry_after(RETRY_AFTER_SECONDS)
 }
 
-/// The API server may have done what it was asked. No Retry-After: client-go
-/// repeats any request, writes too, on a 5xx that has one.
+/// Returns the 503 for a request that the API server may have carried out. It
+/// has no Retry-After, because client-go repeats any request, even a write, on
+/// a 5xx that has one.
 pub(in crate::server) fn unknown_outcome() -> Status {
     Status::service_unavailable(
         "the connection to the API server broke off before it answered; \
@@ -246,7 +252,7 @@ pub(in crate::server) fn unknown_outcome() -> Status {
     )
 }
 
-/// Says what went wrong, as a Status.
+/// Answers a request that could not be forwarded.
 pub(in crate::server) async fn failed(
     session: &mut Session,
     ctx: &mut RequestContext,

@@ -1,6 +1,6 @@
-//! The observability port: health, metrics and the cache's state over plain HTTP on
-//! loopback, without authentication. It answers programs, Prometheus through
-//! `kubectl port-forward` too, and no web pages (`browser.rs`).
+//! Serves the observability port: health, metrics and the cache's state over
+//! plain HTTP on loopback, without authentication. It answers programs, such as
+//! Prometheus through `kubectl port-forward`, but no web pages (`browser.rs`).
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl ServeHttp for Observability {
     }
 }
 
-/// Refuses requests that no program that observes would make.
+/// Refuses requests that no monitoring program would make.
 fn refuse(request: &RequestHeader) -> Option<Answer> {
     let authority = request.uri.authority().map(|a| a.as_str().as_bytes());
     let target = browser::absolute_authority(request.raw_path());

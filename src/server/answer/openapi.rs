@@ -1,4 +1,4 @@
-//! OpenAPI documents, for whom upstream allows to get their path.
+//! Answers OpenAPI documents to callers whom upstream allows to get their path.
 
 use http::Method;
 use kubernetes_wire::api::Status;
@@ -11,7 +11,8 @@ use crate::openapi::{Answered, Request};
 use crate::server::stage::Leave;
 use crate::server::stage::context::CacheResult;
 
-/// `None`: it is forwarded, or has nothing to do with OpenAPI.
+/// Answers a request for a document. Returns `None` if the request is
+/// forwarded, or is not about OpenAPI.
 pub(in crate::server) async fn answer(
     header: &RequestHeader,
     leave: &mut Leave<'_>,

@@ -1,4 +1,5 @@
-//! Paths that apifront answers for itself: health, metrics, the cache's state.
+//! The paths that apifront answers about itself: health, metrics, the cache's
+//! state.
 
 use std::time::Instant;
 
@@ -13,7 +14,7 @@ use crate::metrics::CONTENT_TYPE;
 use crate::server::stage::Leave;
 use crate::server::state::generation::Generation;
 
-/// `/livez`, `/readyz`, `/healthz` and their checks, for everybody.
+/// Answers `/livez`, `/readyz`, `/healthz` and their checks, for every caller.
 pub(in crate::server) fn health(
     generation: &Generation,
     request: &RequestHeader,
@@ -33,8 +34,8 @@ pub(in crate::server) fn answer_health(
     Some(Answer::of_parts(response.status, headers, body))
 }
 
-/// `/metrics` and `/debug/cache`, for callers whom upstream allows to get that
-/// path.
+/// Answers `/metrics` and `/debug/cache`, for callers whom upstream allows to
+/// get that path.
 pub(in crate::server) async fn own_paths(
     request: &RequestHeader,
     leave: &mut Leave<'_>,
@@ -50,7 +51,7 @@ pub(in crate::server) async fn own_paths(
     }
 }
 
-/// Answers the same paths for callers who need not be authorized.
+/// Answers `/metrics` and `/debug/cache` without asking for a grant.
 pub(in crate::server) fn answer_unasked(
     generation: &Generation,
     path: &str,

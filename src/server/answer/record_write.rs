@@ -1,4 +1,5 @@
-//! The version that a caller wrote, learnt from the answer as it is passed on.
+//! Learns the version that a caller wrote from the answer, while it is passed
+//! on.
 
 use std::time::Instant;
 
@@ -21,8 +22,8 @@ pub(in crate::server) fn begin(
         request.method,
         Method::POST | Method::PUT | Method::PATCH | Method::DELETE
     );
-    // A proxied answer is not about the resource. Strict reads show every
-    // write, whoever made it.
+    // A proxied answer is not about the resource. In strict mode nothing is
+    // noted, because reads show every write anyway.
     let counts = writes
         && response.status.is_success()
         && info.is_resource_request
@@ -35,7 +36,8 @@ pub(in crate::server) fn begin(
     let content_type = response.headers.get(CONTENT_TYPE);
     let content_type = content_type.map_or(&b""[..], |v| v.as_bytes());
     let version = if request.method == Method::DELETE {
-        // A Status, or the object as it was, or as it waits for its finalizers.
+        // The answer has a Status, or the object before its deletion, or the
+        // object that waits for its finalizers.
         WrittenVersion::Known(None)
     } else {
         let is_encoded = response.headers.contains_key(CONTENT_ENCODING);
@@ -46,7 +48,7 @@ pub(in crate::server) fn begin(
     forward.write = Some((write, version));
 }
 
-/// Reads more of the answer, before the client has it.
+/// Reads more of the answer, before the client gets it.
 pub(in crate::server) fn learn(bytes: &[u8], end: bool, forward: &mut Forward) {
     let Some((_, version)) = &mut forward.write else {
         return;

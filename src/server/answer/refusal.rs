@@ -1,4 +1,4 @@
-//! Answers in place of what a caller asked for and may not have.
+//! The answers to callers whose request is refused.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use pingora_http::RequestHeader;
 use super::respond::Answer;
 use crate::server::stage::{Granted, Leave, Refused, Ungranted};
 
-/// The answer to a caller who may not go on.
+/// Returns the answer to a caller who was refused at authentication or
+/// impersonation.
 pub(in crate::server) fn of_caller(
     refused: &Refused,
     request: &RequestHeader,
@@ -24,8 +25,8 @@ pub(in crate::server) fn of_caller(
     }
 }
 
-/// Asks for a request's grant. The error is the answer in place of what was asked
-/// for; it is `None` where upstream has to answer.
+/// Asks for the grant of a request. The error is the answer that refuses the
+/// request, or `None` if upstream has to answer.
 pub(in crate::server) async fn unless_granted(
     request: &RequestHeader,
     leave: &mut Leave<'_>,

@@ -1,8 +1,8 @@
-//! Writing the answers that apifront makes itself.
+//! Writes the answers that apifront makes itself.
 //!
-//! A request gives its seat back when its answer is ready: what a reader then
-//! takes its time for is bounded by time (`slow_client.rs`) and by bytes
-//! (`crate::flow`).
+//! A request gives its seat back when its answer is ready. After that, a client
+//! that reads slowly is bounded in time (`slow_client.rs`), and the bytes that
+//! wait for it in number (`crate::flow`).
 
 use std::time::Duration;
 
@@ -30,9 +30,9 @@ use crate::server::stage::access_log::Finished;
 use crate::server::stage::context::{CacheResult, RequestContext};
 use crate::server::stage::{AUDIT_ID, seats};
 
-/// How much of a body that nobody needs is read, and for how long, so that its
-/// connection can live on: as much as Go's server reads. A client that sends
-/// more, or slowly, is answered, and its connection closed.
+/// The bounds, in bytes and time, of reading a request body that nobody needs,
+/// so that its connection can be reused. Go's server reads as much. A client
+/// that sends more, or slowly, gets its answer, and its connection is closed.
 const MAX_DRAINED: usize = 256 << 10;
 pub(in crate::server) const DRAIN_WITHIN: Duration = Duration::from_millis(500);
 const LINGER: Duration = Duration::from_millis(500);
@@ -43,16 +43,16 @@ const TOO_MANY_WAIT: &str = "answer_budget";
 
 pub(in crate::server) const NOT_CACHED: &str = "no-cache, private";
 
-/// A whole answer. The body is a list of pieces, as small as they come: see
+/// A whole answer. The body is a list of pieces of any size: see
 /// [`BodyChunks`].
 #[derive(Debug)]
 pub(in crate::server) struct Answer {
     pub(in crate::server) status: StatusCode,
     pub(in crate::server) headers: HeaderMap,
     pub(in crate::server) body: Vec<Bytes>,
-    /// How the cache took part in it.
+    /// The part that the cache had in the answer.
     pub(in crate::server) cache: CacheResult,
-    /// The bytes that nobody else has, until it is written.
+    /// The bytes that only this answer has, until it is written.
     held: Held,
 }
 
@@ -81,12 +81,12 @@ impl Answer {
         }
     }
 
-    /// A line of plain text.
+    /// Makes an answer that is a line of plain text.
     pub(in crate::server) fn text(status: StatusCode, text: &'static str) -> Self {
         Self::new(status, "text/plain; charset=utf-8", vec![text.into()])
     }
 
-    /// The same answer, with the part that the cache had in it.
+    /// Sets the part that the cache had in the answer.
     pub(in crate::server) fn out_of(self, cache: CacheResult) -> Self {
         Self { cache, ..self }
     }
@@ -96,7 +96,7 @@ impl Answer {
         self
     }
 
-    /// A Status in the encoding its reader negotiated.
+    /// Makes an answer of a Status, in the encoding that the client negotiated.
     pub(in crate::server) fn from_status(
         status: &Status,
         request: &HeaderMap,
@@ -116,7 +116,7 @@ impl Answer {
         answer
     }
 
-    /// The answer of kube-apiserver's in-flight filter.
+    /// Returns the 429 of kube-apiserver's in-flight filter.
     pub(in crate::server) fn too_many_requests() -> Self {
         let body = vec![flow::TOO_MANY_REQUESTS_BODY.into()];
         let mut answer = Self::new(
@@ -129,7 +129,7 @@ impl Answer {
         answer.without_sniffing()
     }
 
-    /// Adds deprecation warnings, as upstream gives them.
+    /// Adds deprecation warnings, as upstream does.
     pub(in crate::server) fn warn(&mut self, warnings: &[HeaderValue]) {
         for warning in warnings {
             self.headers.append(WARNING, warning.clone());
@@ -142,7 +142,8 @@ impl Answer {
         self
     }
 
-    /// Compresses a large body, as kube-apiserver does for clients that let it.
+    /// Compresses a large body, as kube-apiserver does for clients that accept
+    /// gzip.
     pub(in crate::server) async fn compress(
         &mut self,
         by: Behalf<'_>,
@@ -156,7 +157,7 @@ impl Answer {
         Ok(())
     }
 
-    /// The body from here on, as gzip.
+    /// Replaces the body by its gzip.
     pub(in crate::server) fn set_compressed(&mut self, body: Vec<Bytes>) {
         self.body = body;
         let headers = &mut self.headers;
@@ -164,7 +165,7 @@ impl Answer {
         headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
     }
 
-    /// Tells the audit log of the whole answer.
+    /// Reports the whole answer to the audit log.
     pub(in crate::server) fn tell(&self, trail: Option<&mut Trail>) {
         let Some(trail) = trail else { return };
         trail.response(self.status.as_u16(), &self.headers);
@@ -178,7 +179,7 @@ impl Answer {
     }
 }
 
-/// The headers kube-apiserver puts on every answer.
+/// Adds the headers that kube-apiserver has on every answer.
 pub(in crate::server) fn common_headers(
     header: &mut ResponseHeader,
     request: &RequestHeader,
@@ -190,14 +191,16 @@ pub(in crate::server) fn common_headers(
         header.insert_header(CACHE_CONTROL, NOT_CACHED)?;
     }
     if ctx.is_routed() && matches!(ctx.reply.cache, CacheResult::Hit(_)) {
-        // An aggregator would have passed it on so: see aggregator_headers.rs.
+        // An aggregator would have added its own headers, too: see
+        // aggregator_headers.rs.
         header.append_header(AUDIT_ID, &audit_id)?;
         header.append_header(CACHE_CONTROL, NOT_CACHED)?;
     }
     debug_header(header, request, ctx.reply.cache)
 }
 
-/// Tells who asks with `X-Apifront-Debug: cache` how the cache took part.
+/// Tells a client that asks with `X-Apifront-Debug: cache` what part the cache
+/// had.
 pub(in crate::server) fn debug_header(
     header: &mut ResponseHeader,
     request: &RequestHeader,
@@ -240,12 +243,13 @@ pub(in crate::server) async fn send(
     for (name, value) in &answer.headers {
         header.append_header(name, value)?;
     }
-    // In a 304, the length would be read as that of the document.
+    // Clients would read the length in a 304 as that of the document.
     if answer.status != StatusCode::NOT_MODIFIED {
         header.insert_header(CONTENT_LENGTH, length.to_string())?;
     }
     common_headers(&mut header, session.req_header(), ctx)?;
-    // A client that waits to be told to send its body is told not to.
+    // An answer tells a client that waits for a 100 not to send its body. The
+    // connection is not reused then.
     let waits = session.req_header().headers.contains_key(EXPECT);
     if waits || !drain_little(session).await {
         session.set_keepalive(None);
@@ -265,14 +269,15 @@ pub(in crate::server) async fn send(
         return Err(error.into_down());
     }
     if !waits {
-        // Closing on a client that still sends would take the answer from it.
+        // If the connection closed while the client still sends, the client
+        // would lose the answer.
         drain(session, usize::MAX, LINGER).await;
     }
     Ok(length)
 }
 
-/// Writes as fast as the client reads, and not slower than it may. `Ok(Err)`
-/// says why it is given up.
+/// Writes as fast as the client reads, and gives up if the client is too slow.
+/// `Ok(Err)` is the reason for giving up.
 async fn write(
     session: &mut Session,
     body: Vec<Bytes>,
@@ -283,7 +288,7 @@ async fn write(
     let began = Instant::now();
     let mut chunks = BodyChunks::new(body);
     let mut written = 0usize;
-    // An answer that counts already may wait for its reader.
+    // An answer whose bytes are counted already may wait for its client.
     let mut held = Some(held).filter(Held::counts);
     while let Some(piece) = chunks.next() {
         written = written.saturating_add(piece.len());
@@ -295,7 +300,7 @@ async fn write(
                     done?;
                     continue;
                 }
-                // The answer waits for its reader from here on.
+                // The answer waits for its client from here on.
                 Err(_) => held = ctx.generation().flow.hold_waiting(user),
             }
             if held.is_none() {
@@ -312,13 +317,13 @@ async fn write(
     Ok(Ok(()))
 }
 
-/// False for a body that is long or slow.
+/// Drains a short body. Returns false for a body that is long or slow.
 pub(in crate::server) async fn drain_little(session: &mut Session) -> bool {
     drain(session, MAX_DRAINED, DRAIN_WITHIN).await
 }
 
-/// Reads what is left of a request's body: it would be taken for the next
-/// request. True when that was all.
+/// Reads the rest of a request's body, which would otherwise be taken for the
+/// next request. Returns true if all of it was read.
 async fn drain(session: &mut Session, most: usize, within: Duration) -> bool {
     let session = session.as_mut();
     let read = async {

@@ -1,6 +1,7 @@
-//! Forwarding what stays open: watches the cache does not serve, and logs. Each
-//! has an upstream connection of its own and, once its answer has begun, a task
-//! of its own, which can end it in order when apifront stops.
+//! Forwards requests that stay open: watches that the cache does not serve, and
+//! logs. Each has an upstream connection of its own. Once its answer has begun,
+//! it also has a task of its own, which can end it in order when apifront
+//! stops.
 
 use std::time::{Duration, Instant};
 
@@ -27,26 +28,26 @@ use crate::server::stage::context::RequestContext;
 use crate::server::stage::forwarded::Forward;
 use crate::server::stage::handshake;
 
-/// How long the end of a half-sent event is waited for when stopping.
+/// The time that a stop waits for the end of a half-sent event.
 const LAST_EVENT: Duration = Duration::from_secs(1);
 
-/// Upstream ended the connection, not the answer.
+/// The reason for an answer whose upstream connection ended too early.
 const BROKE_OFF: &str = "upstream_broke_off";
 const CLIENT_GONE: &str = "client_gone";
 
-/// Whether the request is forwarded here rather than by pingora, which would
-/// send chunks to HTTP/1.0 clients too.
+/// Tells whether the request is forwarded here rather than by pingora, which
+/// would send chunks to HTTP/1.0 clients, too.
 pub(in crate::server) fn is_stream(request: &RequestHeader, info: &RequestInfo) -> bool {
     let stream = info.verb == "watch" || info.subresource == "log";
     request.method == Method::GET && (stream || request.version == Version::HTTP_10)
 }
 
-/// Forwards the request. `Some`: there is an error to answer.
+/// Forwards the request. Returns the answer if that failed.
 pub(in crate::server) async fn forward(
     session: &mut Session,
     ctx: &mut RequestContext,
 ) -> Result<Option<Answer>> {
-    // Requests that come here are GETs.
+    // The request is a GET, so it can be repeated.
     let response = match ask_upstream(session, ctx, true).await? {
         Ok(response) => response,
         Err(answer) => return Ok(Some(answer)),
@@ -57,7 +58,7 @@ pub(in crate::server) async fn forward(
     let mut frames = Frames::of(content_type.as_ref());
     let stop = stop(ctx);
     let (mut client, mut detached) = detach(session, ctx);
-    // Upstream paces what follows, the initial events of a watch too.
+    // Upstream paces what follows, also the initial events of a watch.
     detached.release_seats();
     tokio::spawn(async move {
         let ending = pump(&mut client, &mut body, &mut frames, &mut detached, stop).await;
@@ -69,7 +70,7 @@ pub(in crate::server) async fn forward(
     Ok(None)
 }
 
-/// Sends the request upstream; an answer in its place says why that failed.
+/// Sends the request upstream. The inner error is the answer if that failed.
 /// Ends early when the client goes away.
 pub(in crate::server) async fn ask_upstream(
     session: &mut Session,
@@ -142,7 +143,7 @@ fn upstream_request(request: &RequestHeader, forward: &Forward) -> Result<Reques
     Ok(upstream)
 }
 
-/// Sends the head of upstream's answer on, and hands back its body.
+/// Sends the head of upstream's answer to the client, and returns its body.
 pub(in crate::server) async fn send_head(
     session: &mut Session,
     ctx: &mut RequestContext,
@@ -200,7 +201,8 @@ pub(in crate::server) fn stop(
     }
 }
 
-/// Copies until one of the three ends.
+/// Copies upstream's answer to the client, until upstream, the client or `stop`
+/// ends it.
 async fn pump(
     session: &mut ServerSession,
     body: &mut LongRunningBody,
@@ -209,7 +211,8 @@ async fn pump(
     stop: impl Future<Output = &'static str>,
 ) -> Ending {
     tokio::pin!(stop);
-    // Why, and since when the end of an event is waited for.
+    // The reason for the stop, and the time since when the end of an event is
+    // awaited.
     let mut stopping: Option<(&str, tokio::time::Instant)> = None;
     loop {
         if let Some((why, _)) = stopping
@@ -237,7 +240,8 @@ async fn pump(
         };
         let data = match frame {
             None => return end(session, "upstream").await,
-            // The stream is not ended in order: the client must not take this for an end.
+            // The stream is not ended in order, because the client must not
+            // take this for the end of the answer.
             Some(Err(error)) => {
                 tracing::info!(%error, "upstream broke off");
                 return Ending::broken(BROKE_OFF);

@@ -1,4 +1,5 @@
-//! Upgrade requests: the client's connection joined to one upstream.
+//! Forwards upgrade requests: the client's connection is joined to one
+//! upstream.
 
 use std::time::Instant;
 
@@ -15,13 +16,13 @@ use super::respond::Answer;
 use super::{deprecation, stream};
 use crate::server::stage::context::RequestContext;
 
-/// Asks upstream to upgrade, and on its yes lets the two connections talk in a
-/// task of its own. `Some`: there is an error to answer.
+/// Asks upstream to upgrade. If upstream agrees, a task of its own joins the
+/// two connections. Returns the answer if that failed.
 pub(in crate::server) async fn tunnel(
     session: &mut Session,
     ctx: &mut RequestContext,
 ) -> Result<Option<Answer>> {
-    // Whatever its method, it may start a command.
+    // The request is not repeated: whatever its method, it may start a command.
     let mut response = match stream::ask_upstream(session, ctx, false).await? {
         Ok(response) => response,
         Err(answer) => return Ok(Some(answer)),
@@ -79,7 +80,7 @@ async fn switch(
 fn response_head(response: &Response<()>) -> Vec<u8> {
     let mut head = b"HTTP/1.1 101 Switching Protocols\r\n".to_vec();
     for (name, value) in response.headers() {
-        // Neither belongs to a 101 (RFC 9110, 8.6).
+        // These headers do not belong to a 101 (RFC 9110, 8.6).
         if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
             continue;
         }
@@ -92,8 +93,8 @@ fn response_head(response: &Response<()>) -> Vec<u8> {
     head
 }
 
-/// Passes on an ordinary answer, and closes: what follows on a connection that
-/// wished to upgrade is not to be trusted (CVE-2020-8559).
+/// Passes on an ordinary answer, and closes the connection. What follows on a
+/// connection that asked for an upgrade cannot be trusted (CVE-2020-8559).
 async fn decline(
     session: &mut Session,
     ctx: &mut RequestContext,

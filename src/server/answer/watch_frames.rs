@@ -1,15 +1,17 @@
-//! A search for the ends of events in a forwarded watch, so that the watch can be
-//! ended between two of them.
+//! Finds the ends of events in a forwarded watch, so that the watch can be
+//! ended between two events.
 
 use http::HeaderValue;
 
-/// A stream of bytes, by the way in which its events are told apart.
+/// The framing of the events in a stream of bytes, and the position in the
+/// stream.
 pub(in crate::server) enum Frames {
-    /// JSON: an event a line.
+    /// JSON: each line is an event.
     Lines { at_start: bool },
-    /// Protobuf: four bytes of big-endian length, then the event.
+    /// Protobuf: each event comes after its length, four bytes in big-endian
+    /// order.
     Lengths { prefix: Vec<u8>, left: usize },
-    /// A log: any byte may be the last.
+    /// A log, which may end after any byte.
     Bytes,
 }
 

@@ -1,4 +1,4 @@
-//! Writing a watch to its client, in a task of its own.
+//! Writes a watch to its client, in a task of its own.
 
 use apifront_watch_cache::watch::Watch;
 use bytes::Bytes;
@@ -17,13 +17,13 @@ use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::seats;
 
-/// How a watch's connection came to its end.
+/// The end of a watch's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum StreamEnd {
-    /// The watch itself says why.
+    /// The watch itself ended, for this reason.
     Watch(apifront_watch_cache::watch::WatchEnd),
     ClientGone,
-    /// The client took longer for a batch than it may.
+    /// The client took too long to read a batch.
     TooSlow,
     ShuttingDown,
 }
@@ -39,23 +39,24 @@ impl StreamEnd {
     }
 }
 
-/// Writes batches until the watch, the client or apifront ends, and ends the
-/// stream in order where there is still somebody to tell.
+/// Writes batches until the watch, the client or apifront ends. Then ends the
+/// stream in order, if the client is still there.
 async fn run(
     session: &mut ServerSession,
     watch: &mut Watch,
     stopping: &mut Receiver<bool>,
     detached: &mut Detached,
 ) -> Ending {
-    // Waits through all batches: to begin anew with each would cost more than
-    // the batch.
+    // This future lasts through all batches: a new one for each batch would
+    // cost more than the batch.
     let stopped = stopping.wait_for(|stop| *stop);
     tokio::pin!(stopped);
     let end = loop {
         let batch = tokio::select! {
             biased;
             _ = &mut stopped => break StreamEnd::ShuttingDown,
-            // Resolves when the client hangs up; it has nothing more to say.
+            // Resolves when the client hangs up. The client of a watch sends
+            // nothing more.
             _ = session.read_body_or_idle(true) => break StreamEnd::ClientGone,
             batch = watch.next() => batch,
         };
@@ -84,7 +85,7 @@ async fn run(
     }
 }
 
-/// Sends the header and hands the stream to a task of its own.
+/// Sends the header, and moves the stream to a task of its own.
 pub(in crate::server) async fn start(
     session: &mut Session,
     ctx: &mut RequestContext,

@@ -1,4 +1,4 @@
-//! A watch whose events are the text frames of a WebSocket.
+//! Writes a watch to its client as frames of a WebSocket, in a task of its own.
 
 use std::time::Duration;
 
@@ -27,21 +27,21 @@ use crate::server::stage::context::RequestContext;
 use crate::server::stage::handshake::Handshake;
 use crate::server::stage::seats;
 
-/// Clients have nothing to say. What one says is read to its end and dropped,
-/// and must be held for that; above this its connection is closed with 1009.
-/// kube-apiserver takes 32 MiB.
+/// The longest message of a client. Clients have nothing to send, so a message
+/// is read to its end and dropped, but it must be held for that. After a longer
+/// message the connection is closed with 1009. kube-apiserver accepts 32 MiB.
 const MAX_CLIENT_MESSAGE: usize = 64 << 10;
 
-/// Bytes read at a time: control frames are shorter.
+/// The bytes that are read at a time. Control frames are shorter.
 const READ_BUFFER: usize = 1 << 10;
 
 /// Small events are written together up to about this size.
 const WRITE_BUFFER: usize = 16 << 10;
 
-/// How long a client may take to hear that it is over.
+/// The time that a client may take to receive the close frame.
 const LAST_WORD: Duration = Duration::from_secs(5);
 
-/// Answers the handshake and hands the connection to a task of its own.
+/// Answers the handshake, and moves the connection to a task of its own.
 pub(in crate::server) async fn start(
     session: &mut Session,
     ctx: &mut RequestContext,
@@ -69,8 +69,8 @@ async fn write_head(client: &mut Stream, head: &[u8]) -> std::io::Result<()> {
     client.flush().await
 }
 
-/// Writes events until the watch, the client or apifront ends; then says so and
-/// closes.
+/// Writes events until the watch, the client or apifront ends. Then sends a
+/// close frame and closes the connection.
 async fn run(
     client: Stream,
     watch: &mut Watch,
@@ -90,7 +90,7 @@ async fn run(
             _ = stopping.wait_for(|stop| *stop) => {
                 break (StreamEnd::ShuttingDown, Some(CloseCode::Away));
             }
-            // Pings are answered in here.
+            // Reading also answers pings.
             heard = socket.next() => match heard {
                 Some(Ok(Message::Close(_))) | None => {
                     break (StreamEnd::ClientGone, Some(CloseCode::Normal));
@@ -103,7 +103,8 @@ async fn run(
         match batch {
             Ok((frames, events)) => {
                 detached.sent(frames.len(), events, watch.has_begun());
-                // A failure may come in the middle of a frame: nothing can follow.
+                // A write may fail in the middle of a frame, so no close frame
+                // can follow.
                 let written = write(&mut socket, cut, frames);
                 let write = seats::write(written, || detached.release_seats());
                 match timeout(WRITE_TIMEOUT, write).await {
@@ -128,8 +129,8 @@ async fn run(
     }
 }
 
-/// kube-apiserver closes with 1000, whatever the client's own close frame said;
-/// the library would repeat that one.
+/// Sends a close frame. kube-apiserver closes with 1000, whatever code the
+/// client's own close frame has; the library would repeat the client's code.
 async fn close(socket: &mut WebSocketStream<Stream>, code: CloseCode) -> std::io::Result<()> {
     let [high, low] = u16::from(code).to_be_bytes();
     let stream = socket.get_mut();
@@ -137,12 +138,12 @@ async fn close(socket: &mut WebSocketStream<Stream>, code: CloseCode) -> std::io
     stream.flush().await
 }
 
-/// How a batch of events is cut into WebSocket frames.
+/// The way in which a batch of events is cut into WebSocket frames.
 #[derive(Clone, Copy)]
 enum Cut {
-    /// Text: lines, their newlines with them.
+    /// Text frames of lines, with their newlines.
     Lines,
-    /// Binary: messages, without the length that stands before each.
+    /// Binary frames of messages, without the length before each message.
     Messages,
 }
 
@@ -155,13 +156,13 @@ impl Cut {
         }
     }
 
-    /// The first event, cut off.
+    /// Cuts off the first event.
     fn next(self, events: &mut Bytes) -> (Data, Bytes) {
         match self {
             Self::Lines => {
                 let newline = events.iter().position(|b| *b == b'\n');
                 let line = newline.map_or(events.len(), |at| at.saturating_add(1));
-                // JSON is UTF-8: what is cached was parsed.
+                // The JSON is UTF-8, because cached objects were parsed.
                 (Data::Text, events.split_to(line))
             }
             Self::Messages => {

@@ -1,35 +1,38 @@
-//! Requests that a web page makes. A listener without authentication, on
-//! loopback, must not answer those of foreign pages: the browser is on this
-//! machine, the page's author is not.
+//! Detects requests that foreign web pages make. A listener without
+//! authentication, on loopback, must not answer them: the browser is on this
+//! machine, but the page's author is not.
 //!
-//! | attack | what tells it |
+//! | attack | header that reveals it |
 //! |---|---|
 //! | DNS rebinding: the page's own name resolves to 127.0.0.1 | `Host` |
 //! | `fetch`, forms, WebSockets of another origin | `Origin`, `Sec-Fetch-Site` |
 //! | `<img>`, `<script>`, links of another origin, without `Origin` | `Sec-Fetch-Site`, in browsers older than 2023 `Referer` |
 //! | a page on another port of localhost: same *site*, other origin | the port in each of them |
 //!
-//! Programs such as kubectl and curl send none of them but `Host`.
+//! Programs such as kubectl and curl send none of these headers except `Host`.
 
 use std::net::IpAddr;
 
 use http::HeaderMap;
 use http::header::{HOST, HeaderName, ORIGIN, REFERER};
 
-/// W3C Fetch Metadata: how the page that asks is related to what is asked.
+/// The header of W3C Fetch Metadata that relates the requesting page to the
+/// requested URL.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// The port by which clients may name a listener.
+/// The port that clients may name for a listener.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::server) enum Port {
-    /// Only the port of its socket.
+    /// Only the port of the listener's socket.
     Own(u16),
-    /// Any port: the listener may be reached through `kubectl port-forward`, from another port.
+    /// Any port, because the listener may be reached through `kubectl
+    /// port-forward`, from another port.
     Any,
 }
 
-/// Why a request is refused, in words for its client; `None` for a request that is
-/// fine. `authorities` are those of the request line or `:authority`.
+/// Returns the reason why a request is refused, in words for its client, or
+/// `None` for an acceptable request. `authorities` are those of the request
+/// line or `:authority`.
 pub(in crate::server) fn foreign(
     headers: &HeaderMap,
     mut authorities: impl Iterator<Item = Option<impl AsRef<[u8]>>>,
@@ -43,7 +46,8 @@ pub(in crate::server) fn foreign(
         return Some("this listener answers only requests to localhost");
     }
     let hosts = || headers.get_all(HOST).iter().filter_map(|h| h.to_str().ok());
-    // Exactly where the request goes. Without a port, a page is of port 80.
+    // The origin must be exactly the one that the request goes to. An origin
+    // without a port has port 80.
     let own = |origin: &str| {
         origin.strip_prefix("http://").is_some_and(|origin| {
             let (_, its_port) = split_port(origin);
@@ -63,7 +67,7 @@ pub(in crate::server) fn foreign(
     (!fine).then_some("this listener answers no requests of foreign web pages")
 }
 
-/// `http://host:port/path` without the path.
+/// Returns `http://host:port/path` without the path.
 fn origin_of(url: &str) -> &str {
     let after_scheme = url.find("://").map_or(0, |at| at.saturating_add(3));
     let end = url
@@ -73,8 +77,8 @@ fn origin_of(url: &str) -> &str {
     url.get(..end).unwrap_or(url)
 }
 
-/// Whether this names the machine itself, with the port or, as only programs that
-/// are no browsers write it, without.
+/// Tells whether a host names this machine. It may have the listener's port or
+/// none; only programs other than browsers leave the port out.
 fn is_local(host: &str, port: Port) -> bool {
     let (name, its_port) = split_port(host);
     let right_port = match (its_port, port) {
@@ -86,7 +90,7 @@ fn is_local(host: &str, port: Port) -> bool {
         Some(v6) => v6.parse().map(IpAddr::V6),
         None => name.parse().map(IpAddr::V4),
     };
-    // An address cannot be made to mean another machine, as a name can.
+    // An address cannot be made to mean another machine; a name can.
     right_port && (name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|a| a.is_loopback()))
 }
 
@@ -97,11 +101,11 @@ fn split_port(host: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The authority of a request line in absolute form.
+/// Returns the authority of a request line in absolute form.
 pub(in crate::server) fn absolute_authority(target: &[u8]) -> Option<&[u8]> {
     let at = target.windows(3).position(|w| w == b"://")?;
     let path = target.iter().position(|b| *b == b'/')?;
-    // In a path or query, it is nobody's authority.
+    // `://` in a path or query begins no authority.
     if path < at {
         return None;
     }
@@ -129,7 +133,7 @@ mod tests {
             ("LOCALHOST:8001", own, false),
             ("127.0.0.1:8001", own, false),
             ("[::1]:8001", own, false),
-            // curl and scripts may leave it out; browsers never do.
+            // curl and scripts may leave out the port; browsers never do.
             ("localhost", own, false),
             ("[::1]", own, false),
             ("localhost:8002", own, true),
@@ -151,7 +155,8 @@ mod tests {
             );
         }
         assert!(!refused(&[], None, own));
-        // One that names this machine does not make up for one that does not.
+        // A host that names this machine does not make up for another that does
+        // not.
         for (host, authority) in [
             ("localhost:8001", "evil.example"),
             ("evil.example", "localhost"),
@@ -173,7 +178,7 @@ mod tests {
             (ORIGIN, "http://localhost:8001", false),
             (ORIGIN, "https://127.0.0.1:8001", true),
             (ORIGIN, "http://127.0.0.1:3000", true),
-            // Port 80.
+            // An origin without a port has port 80.
             (ORIGIN, "http://localhost", true),
             (REFERER, "http://localhost/", true),
             (ORIGIN, "https://evil.example", true),
@@ -201,7 +206,7 @@ mod tests {
         assert!(refused(&two, None, Port::Own(8001)));
     }
 
-    /// A forwarded port is any, but then the page is from the same one.
+    /// A forwarded port may be any, but the page must come from the same port.
     #[test]
     fn a_page_of_another_forwarded_port_is_foreign() {
         for (origin, expected) in [

@@ -1,22 +1,22 @@
-//! Clients that went away before their answer was ready.
+//! Detects clients that went away before their answer was ready.
 
 use pingora_core::{Error, ErrorType};
 use pingora_proxy::Session;
 
-/// The error of a request whose client is not there to be told, or does not wait
-/// for answers.
+/// Returns the error of a request whose client has gone, or does not wait for
+/// answers.
 pub(in crate::server) fn error() -> Box<Error> {
     Error::explain(ErrorType::ConnectionClosed, "the client went away").into_down()
 }
 
-/// Resolves when nobody waits for the answer any more. That an HTTP/1 client
-/// which still has to send its body has gone is not noticed.
+/// Resolves when no client waits for the answer any more. An HTTP/1 client that
+/// still has to send its body can go away unnoticed.
 pub(in crate::server) async fn wait(session: &mut Session) {
     let session = session.as_mut();
     let has_body = !session.is_body_empty();
     if session.as_http1().is_none() {
         if let Some(closed) = session.watch_h2_stream_close() {
-            // How it ended matters to nobody.
+            // The reason for the close does not matter.
             let _ = closed.await;
             return;
         }

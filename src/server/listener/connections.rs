@@ -1,8 +1,9 @@
-//! Limits of the connections that clients may have open: of all together, and of
-//! those of one address, so that nobody keeps the others out by holding connections.
+//! Limits the connections that clients may have open: all connections together,
+//! and those of one address, so that no client keeps the others out by holding
+//! connections.
 //!
 //! A connection has its [`Seat`] from the moment it is accepted, before TLS,
-//! until its socket is closed, whoever holds it then.
+//! until its socket is closed, whichever task holds the socket then.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,9 +22,9 @@ pub(in crate::server) struct Limits {
 }
 
 impl Limits {
-    /// Allows no more connections than half of the files that the process may have open: the other
-    /// half is for what connections need (upstream, watches, files). Without a
-    /// file nothing can be accepted, forwarded or read any more.
+    /// Lowers the total to half of the files that the process may have open.
+    /// The other half is for what connections need (upstream, watches, files).
+    /// Without a free file, apifront can accept, forward and read nothing.
     pub(in crate::server) fn within_open_files(self, open_files: Option<usize>) -> Self {
         let total = match (self.total, open_files.map(|files| files / 2)) {
             (total, None) => total,
@@ -34,12 +35,14 @@ impl Limits {
     }
 }
 
-/// How many files this process may have open, if the system tells.
+/// Returns the number of files that this process may have open, if the system
+/// tells.
 pub(in crate::server) fn open_files_limit() -> Option<usize> {
     parse_open_files(&std::fs::read_to_string("/proc/self/limits").ok()?)
 }
 
-/// proc(5): a line of name, soft limit, hard limit and unit.
+/// Parses the limit out of its line of proc(5), which has a name, a soft limit,
+/// a hard limit and a unit.
 fn parse_open_files(limits: &str) -> Option<usize> {
     let line = limits
         .lines()
@@ -62,7 +65,7 @@ impl Refusal {
     }
 }
 
-/// The connections that are open. Listeners may share one.
+/// The open connections. Several listeners may share them.
 #[derive(Debug)]
 pub(in crate::server) struct Connections {
     limits: Limits,
@@ -75,7 +78,7 @@ struct Open {
     clients: HashMap<IpAddr, usize>,
 }
 
-/// One open connection; its end is its drop.
+/// An open connection. It is counted until this is dropped.
 #[derive(Debug)]
 pub(in crate::server) struct Seat {
     connections: Arc<Connections>,
@@ -91,7 +94,8 @@ impl Connections {
         })
     }
 
-    /// A seat for a connection from `address`, unless it is over a limit.
+    /// Returns a seat for a connection from `address`, unless a limit is
+    /// reached.
     pub(in crate::server) fn open(
         self: &Arc<Self>,
         address: IpAddr,
@@ -124,8 +128,8 @@ impl Open {
             return Err(Refusal::Total);
         }
         let of_client = self.clients.entry(client).or_default();
-        // A client without connections is below every limit, so that no entry
-        // of nobody stays behind.
+        // A client without connections is below every limit, so a refusal
+        // leaves no empty entry behind.
         if limits.per_client != 0 && *of_client >= limits.per_client {
             return Err(Refusal::Client);
         }
@@ -145,8 +149,9 @@ impl Open {
     }
 }
 
-/// The client that an address belongs to. One host usually has a whole /64 of IPv6 addresses, and
-/// an IPv4 client of a dual-stack socket is the same as on an IPv4 one.
+/// Returns the client that an address belongs to. One host usually has a whole
+/// /64 of IPv6 addresses. An IPv4 client is the same client on a dual-stack
+/// socket and on an IPv4 socket.
 fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {

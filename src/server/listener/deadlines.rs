@@ -1,8 +1,8 @@
-//! The time that a client may take, and why its connection ended.
+//! The time that a client may take, and the reasons why connections end.
 
 use std::time::Duration;
 
-/// How long a client may take for what it has to send.
+/// The times that a client may take to send something.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::server) struct Deadlines {
     /// The time for the TLS handshake, for the first request's header, and for the
@@ -17,27 +17,30 @@ impl Deadlines {
         self.header.min(self.idle)
     }
 
-    /// The time from the end of a request to the end of the next one's header.
+    /// Returns the time from the end of a request to the end of the next
+    /// request's header.
     pub(in crate::server) fn idle_and_header(self) -> Duration {
         self.idle.saturating_add(self.header)
     }
 }
 
-/// Why a connection has ended.
+/// The reason why a connection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum Ended {
-    /// The client closed it, or it ended with its last answer, or it never began.
+    /// The client closed the connection, or the connection ended with its last
+    /// answer, or it never began.
     ByClient,
     HandshakeTimeout,
     HeaderTimeout,
     Idle,
-    /// Frames or streams that ask for nothing.
+    /// The client sent too many frames or streams that ask for nothing.
     Flood,
     Unauthenticated,
 }
 
 impl Ended {
-    /// The metric's label; `None` where apifront did not end it.
+    /// Returns the metric's label, or `None` if apifront did not end the
+    /// connection.
     pub(in crate::server) fn reason(self) -> Option<&'static str> {
         Some(match self {
             Self::ByClient => return None,

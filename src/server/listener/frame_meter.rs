@@ -1,4 +1,4 @@
-//! A meter of the HTTP/2 frames that a client sends beside its requests.
+//! Meters the HTTP/2 frames that a client sends beside its requests.
 //!
 //! h2 bounds resets of streams, headers and empty DATA frames, but not frames
 //! that cost work and ask for nothing: PING, SETTINGS, PRIORITY, WINDOW_UPDATE
@@ -7,7 +7,7 @@
 //! Tokens come with time, and with what is sent to the client, because a client
 //! that receives much has a reason for many window updates and pings.
 //!
-//! The meter looks at the nine bytes of each frame's header alone.
+//! The meter reads only the nine bytes of each frame's header.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,25 +15,28 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// The frames that a client may send at once: as many as Go's net/http2 queues of its
-/// own answers to them (`maxQueuedControlFrames`), before it ends the connection.
+/// The frames that a client may send at once. Go's net/http2 queues as many of
+/// its own answers to such frames (`maxQueuedControlFrames`) before it ends the
+/// connection.
 const TOKENS: u64 = 10_000;
-/// A thousandth of a core, at a microsecond for each.
+/// The tokens that come with time. A frame takes a microsecond, so this is a
+/// thousandth of a core.
 const TOKENS_PER_SECOND: u64 = 1_000;
-/// A token for each so many bytes sent. A client with the smallest usual window,
-/// 64 KiB, sends two updates for each half of it.
+/// The bytes sent to a client that give it a token. A client with the smallest
+/// usual window, 64 KiB, sends two updates for each half of it.
 const BYTES_PER_TOKEN: u64 = 1 << 10;
-/// A change of the initial window is work for every open stream.
+/// The cost of a SETTINGS frame. A change of the initial window is work for
+/// every open stream.
 const SETTINGS_COST: u64 = 50;
-/// Below this size, the frame is a greater part of the work than its data. h2's own
-/// measure for such frames.
+/// The size below which the frame is a greater part of the work than its data.
+/// h2 uses the same size for such frames.
 const SMALL_DATA: usize = 256;
 
-/// Reads of one turn, of 8 KiB or more each. A connection whose client sends
-/// without a pause lets the others have their turn.
+/// The reads in one turn, of 8 KiB or more each. A connection whose client
+/// sends without a pause lets the other connections have their turn.
 const READS_PER_TURN: u32 = 8;
 
-/// RFC 9113, 3.4.
+/// The client's preface of HTTP/2 (RFC 9113, 3.4).
 pub(in crate::server) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const HEADER: usize = 9;
 
@@ -45,12 +48,13 @@ const END_STREAM: u8 = 0x1;
 const ACK: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
 
-/// The state of a connection, by which its stream, the task that serves it, and its
-/// requests tell each other what happens.
+/// The state of a connection. Its stream, the task that serves it, and its
+/// requests use this state to notify one another.
 #[derive(Debug)]
 pub(in crate::server) struct Http2State {
     started: Instant,
-    /// Milliseconds since `started`, plus one; 0 while nothing is unfinished.
+    /// The time since which a frame or a block of headers is unfinished:
+    /// milliseconds since `started`, plus one; 0 while nothing is unfinished.
     unfinished_since: AtomicU64,
     stopped_reading: AtomicBool,
     asked_to_end: AtomicBool,
@@ -68,12 +72,14 @@ impl Http2State {
         })
     }
 
-    /// Returns when something below may be true now.
+    /// Returns when [`Self::has_stopped_reading`] or [`Self::is_asked_to_end`]
+    /// may have become true.
     pub(in crate::server) async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Nothing more is read: too much was sent that asks for nothing.
+    /// Tells whether reading has stopped because the client sent too much that
+    /// asks for nothing.
     pub(in crate::server) fn has_stopped_reading(&self) -> bool {
         self.stopped_reading.load(Ordering::Acquire)
     }
@@ -87,13 +93,15 @@ impl Http2State {
         self.asked_to_end.load(Ordering::Acquire)
     }
 
-    /// The connection takes no more requests after those it has.
+    /// Asks for the end of the connection: it takes no more requests after
+    /// those that it has.
     pub(in crate::server) fn ask_to_end(&self) {
         self.asked_to_end.store(true, Ordering::Release);
         self.changed.notify_one();
     }
 
-    /// How long a frame that is not DATA, or a block of headers, has not ended.
+    /// Returns how long a frame that is not DATA, or a block of headers, has
+    /// been unfinished.
     pub(in crate::server) fn unfinished_for(&self, now: Instant) -> Duration {
         match self.unfinished_since.load(Ordering::Relaxed) {
             0 => Duration::ZERO,
@@ -111,22 +119,23 @@ impl Http2State {
     }
 }
 
-/// Follows what a client sends on one connection.
+/// Follows the frames that a client sends on one connection.
 #[derive(Debug)]
 pub(in crate::server) struct FrameMeter {
     state: Arc<Http2State>,
     tokens: u64,
-    /// When tokens last came with time.
+    /// The time at which tokens last came with time.
     filled: Instant,
     sent: u64,
     reads_left: u32,
-    /// Bytes of the preface or of a payload still to come.
+    /// The bytes of the preface or of a payload that are still to come.
     skip: usize,
     /// The bytes of a frame's header that have come.
     header: [u8; HEADER],
     have: usize,
     in_data: bool,
-    /// A block of headers has begun and not ended: HEADERS came without END_HEADERS.
+    /// Whether a block of headers has begun and not ended: HEADERS came without
+    /// END_HEADERS.
     in_block: bool,
     unfinished: bool,
 }
@@ -152,7 +161,8 @@ impl FrameMeter {
         &self.state
     }
 
-    /// Whether there is more to read in this turn. If not, the next begins.
+    /// Takes a read of this turn. Returns false at the end of the turn; then
+    /// the next turn begins.
     pub(in crate::server) fn take_read(&mut self) -> bool {
         match self.reads_left.checked_sub(1) {
             Some(left) => {
@@ -166,18 +176,19 @@ impl FrameMeter {
         }
     }
 
-    /// Nothing more has come, so that the turn ends by itself.
+    /// Begins a new turn. Nothing more has come, so the last turn ended by
+    /// itself.
     pub(in crate::server) fn nothing_to_read(&mut self) {
         self.reads_left = READS_PER_TURN;
     }
 
-    /// Notes how many bytes are on their way to the client.
+    /// Counts bytes that are on their way to the client.
     pub(in crate::server) fn sent(&mut self, bytes: usize) {
         self.sent = self.sent.saturating_add(bytes as u64);
     }
 
-    /// Counts the frames in bytes that came from the client. `now` is asked only when
-    /// it matters.
+    /// Counts the frames in bytes that came from the client. `now` is called
+    /// only when the time matters.
     pub(in crate::server) fn received(&mut self, mut bytes: &[u8], now: impl Fn() -> Instant) {
         let mut spent = 0;
         while !bytes.is_empty() {
@@ -213,7 +224,7 @@ impl FrameMeter {
         }
     }
 
-    /// A frame's header is complete. Returns what the frame costs.
+    /// Reads a complete frame header. Returns the cost of the frame.
     fn frame(&mut self) -> u64 {
         let [a, b, c, kind, flags, ..] = self.header;
         let length = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
@@ -253,7 +264,8 @@ impl FrameMeter {
         let by_bytes = std::mem::take(&mut self.sent) / BYTES_PER_TOKEN;
         let new = by_time.saturating_add(by_bytes);
         self.tokens = self.tokens.saturating_add(new).min(TOKENS);
-        // Parts of a token's time are kept.
+        // The time stays until it gives a whole token, so that parts of a
+        // token's time are kept.
         if by_time > 0 {
             self.filled = now;
         }
@@ -327,7 +339,7 @@ mod tests {
         assert!(state.has_stopped_reading());
     }
 
-    /// Wherever reads cut what is sent.
+    /// Headers that do not end are seen wherever reads cut the bytes.
     #[test]
     fn headers_that_do_not_end_are_seen() {
         for cut in 1..40 {
@@ -344,7 +356,7 @@ mod tests {
             assert_eq!(state.unfinished_for(later), Duration::from_secs(5));
             meter.received(&frame(CONTINUATION, END_HEADERS, 7), || now);
             assert!(!unfinished(), "{cut}");
-            // A body may take its time.
+            // A DATA frame may take its time.
             meter.received(&frame(DATA, 0, 50)[..20], || now);
             assert!(!unfinished(), "{cut}");
             meter.received(&[0; 39], || now);

@@ -1,5 +1,5 @@
-//! Requests that two HTTP parsers could read differently, and requests that
-//! are too large to look at.
+//! Refuses requests that two HTTP parsers could read differently, and requests
+//! whose headers are too large.
 
 use http::header::{HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, StatusCode, Version};
@@ -7,11 +7,11 @@ use pingora_proxy::Session;
 
 use crate::config::Serving;
 
-/// A status and its text, as Go's HTTP server words it: it answers before any
-/// API machinery, in plain text.
+/// A status and its text, in the words of Go's HTTP server, which answers such
+/// requests in plain text, before any API machinery.
 pub(in crate::server) type Refusal = (StatusCode, &'static str);
 
-/// The refusal of an unacceptable request.
+/// Returns the refusal of an unacceptable request.
 pub(in crate::server) fn refuse(session: &Session, serving: &Serving) -> Option<Refusal> {
     let request = session.req_header();
     if request.method == Method::CONNECT {
@@ -27,13 +27,13 @@ pub(in crate::server) fn refuse(session: &Session, serving: &Serving) -> Option<
     ambiguity(session).map(|text| (StatusCode::BAD_REQUEST, text))
 }
 
-/// The text of the refusal of a request that two readers could take for two
+/// Returns the refusal's text for a request that two parsers could take for two
 /// requests.
 fn ambiguity(session: &Session) -> Option<&'static str> {
     let request = session.req_header();
     let headers = &request.headers;
-    // RFC 9112, 6.1: both together is an attempt at request smuggling. pingora
-    // drops the length, so it is looked for in what was received.
+    // RFC 9112, 6.1: both headers together are an attempt at request smuggling.
+    // pingora drops the length, so it is searched for in the received bytes.
     if headers.contains_key(TRANSFER_ENCODING)
         && let Some(http1) = session.as_http1()
         && has_content_length(&http1.get_headers_raw_bytes())
@@ -43,7 +43,7 @@ fn ambiguity(session: &Session) -> Option<&'static str> {
     if !is_target(request.raw_path(), &request.method) {
         return Some("400 Bad Request: invalid request target");
     }
-    // RFC 9112, 3.2; HTTP/2 has :authority.
+    // RFC 9112, 3.2. HTTP/2 has :authority instead.
     let mut hosts = headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (Some(_), Some(_)) => Some("400 Bad Request: too many Host headers"),
@@ -66,7 +66,7 @@ fn has_content_length(header: &[u8]) -> bool {
     })
 }
 
-/// Origin form, absolute form, or the asterisk of OPTIONS.
+/// Accepts the origin form, the absolute form, and the asterisk of OPTIONS.
 fn is_target(target: &[u8], method: &Method) -> bool {
     target.starts_with(b"/")
         || target.starts_with(b"http://")
@@ -74,12 +74,12 @@ fn is_target(target: &[u8], method: &Method) -> bool {
         || (target == b"*" && *method == Method::OPTIONS)
 }
 
-/// Go's `httpguts.ValidHostHeader`.
+/// Does the same as Go's `httpguts.ValidHostHeader` for one byte.
 fn is_host_byte(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!$%&'()*+,-.:;=[]_~".contains(byte)
 }
 
-/// The colon, the space and the end of a header's line.
+/// The bytes of the colon, the space and the line end of a header.
 const LINE_BYTES: usize = 4;
 
 fn size(headers: &HeaderMap) -> usize {

@@ -1,9 +1,9 @@
 //! HTTP/1 connections, with a limit on the time a request header may take.
 //!
-//! pingora bounds each read, not the header as a whole: a client that sends a
-//! byte now and then ("slowloris") could hold a connection for hours. Here the
-//! time from the start of a request, the idle time before it included, to the
-//! end of its header is bounded. `http2.rs` has the other protocol's deadlines.
+//! pingora bounds each read, not the header as a whole, so a client that sends
+//! a byte now and then ("slowloris") could hold a connection for hours. Here
+//! the time from the start of a request, including the idle time before it, to
+//! the end of its header is bounded. `http2.rs` has the deadlines of HTTP/2.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,15 +17,16 @@ use pingora_core::server::ShutdownWatch;
 
 use super::deadlines::Deadlines;
 
-/// The app that answers the requests of a connection, and how it is served.
+/// The app that answers the requests of a connection, and the settings of the
+/// connection.
 pub(in crate::server) struct Http1<A> {
     pub(in crate::server) app: Arc<A>,
     pub(in crate::server) deadlines: Deadlines,
     pub(in crate::server) shutdown: ShutdownWatch,
 }
 
-/// Tells that the header has been read. It travels with the connection to
-/// `ProxyHttp::on_connection_reuse`.
+/// Signals that the header has been read. The value travels with the connection
+/// to `ProxyHttp::on_connection_reuse`.
 pub(in crate::server) struct HeaderRead {
     read: Arc<AtomicBool>,
     next: NextRequest,
@@ -40,9 +41,10 @@ impl HeaderRead {
 
 type ServeRest = dyn FnOnce(Stream) -> BoxFuture<'static, ()> + Send + Sync;
 
-/// Serves the rest of an HTTP/1 connection after a request that left pingora:
-/// the connection goes on with the next request when a watch or a log has ended
-/// in order, as kube-apiserver's does. pingora has let go of it by then.
+/// Serves the rest of an HTTP/1 connection after a request that left pingora.
+/// When a watch or a log has ended in order, the connection goes on with the
+/// next request, as it does with kube-apiserver. pingora no longer holds the
+/// connection by then.
 pub(in crate::server) struct NextRequest(Box<ServeRest>);
 
 impl NextRequest {
@@ -53,10 +55,11 @@ impl NextRequest {
 }
 
 impl<A: HttpServerApp + Send + Sync + 'static> Http1<A> {
-    /// Serves the requests of a connection, one after the other. False when a
-    /// header did not come in time.
+    /// Serves the requests of a connection, one after the other. Returns false
+    /// if a header did not come in time.
     pub(in crate::server) async fn serve(&self, stream: Stream) -> bool {
-        // A client connects to ask: its first request is expected at once.
+        // A client connects to ask something, so its first request is expected
+        // at once.
         self.serve_first_within(stream, self.deadlines.header).await
     }
 
@@ -78,7 +81,7 @@ impl<A: HttpServerApp + Send + Sync + 'static> Http1<A> {
 
     async fn serve_first_within(&self, stream: Stream, mut allowed: Duration) -> bool {
         let mut session = ServerSession::new_http1(stream);
-        // 0 seconds would be no limit to pingora.
+        // pingora would take 0 seconds as no limit.
         let idle = self.deadlines.idle.as_secs().max(1);
         let keepalive = (!*self.shutdown.borrow()).then_some(idle);
         session.set_keepalive(keepalive);
@@ -89,9 +92,9 @@ impl<A: HttpServerApp + Send + Sync + 'static> Http1<A> {
                 next: self.next_request(),
             })));
             let mut request = self.app.process_new_http(session, &self.shutdown);
-            // Most requests end before the deadline; waking a task when each header
-            // has been read would cost each request more than the deadline costs a
-            // few.
+            // Most requests end before the deadline. Waking a task when each
+            // header has been read would cost each request more than the
+            // deadline costs the few requests that reach it.
             let reused = tokio::select! {
                 biased;
                 reused = &mut request => reused,

@@ -32,19 +32,20 @@ use super::http1::Http1;
 use super::http2::{self, Http2Options};
 use crate::metrics::ListenerMetrics;
 
-/// Connections the kernel holds until they are accepted. Linux cuts it to
-/// `net.core.somaxconn`, which is as much by default.
+/// The connections that the kernel holds until they are accepted. Linux cuts
+/// the number to `net.core.somaxconn`, which has the same value by default.
 const BACKLOG: u32 = 4096;
-/// Accepting failed, mostly because the process has no file left: the next
-/// attempt would fail, too. Go waits for 5 ms to 1 s.
+/// The pause after a failure to accept. Mostly the process has no file left, so
+/// the next attempt would fail, too. Go waits for 5 ms to 1 s.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// When a client that says nothing is asked whether it is still there, and how
-/// often it may fail to answer. Go's, with which kube-apiserver listens.
+/// The time after which a silent client is probed, and the number of probes
+/// that it may leave unanswered. Go has the same values, and so has
+/// kube-apiserver.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_PROBES: u16 = 9;
 
-/// How a listener treats its connections.
+/// The settings for a listener's connections.
 #[derive(Clone)]
 pub(in crate::server) struct ConnectionSettings {
     pub(in crate::server) connections: Arc<Connections>,
@@ -53,7 +54,7 @@ pub(in crate::server) struct ConnectionSettings {
     pub(in crate::server) http2: Http2Options,
 }
 
-/// A bound socket that nobody serves yet.
+/// A bound socket that is not served yet.
 pub(in crate::server) struct Listener {
     pub(in crate::server) address: SocketAddr,
     socket: TcpListener,
@@ -67,7 +68,7 @@ pub struct ListenError {
 }
 
 impl Listener {
-    /// Binds now, so that a taken port is a start-up error.
+    /// Binds the socket now, so that a taken port is a start-up error.
     pub(in crate::server) fn bind(address: SocketAddr) -> Result<Self, ListenError> {
         let listen = || {
             let socket = match address {
@@ -190,7 +191,8 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
             let meter = FrameMeter::new(state.clone());
             let stream = Box::new(Coalesced::http2(stream, meter, Some(seat)));
             let options = &self.settings.http2;
-            // The future has a box of its own, so that the handshake's memory goes.
+            // The future has a box of its own, so that the memory of the
+            // handshake is released.
             return Box::pin(http2::serve(
                 &self.app, stream, state, options, deadlines, shutdown,
             ))
@@ -209,7 +211,8 @@ impl<A: HttpServerApp + Send + Sync + 'static> Service<A> {
     }
 }
 
-/// Bounds a future in time. Its memory is given back when it has ended.
+/// Bounds a future in time. The memory of the future is released when it has
+/// ended.
 async fn within<T>(
     deadline: Duration,
     future: impl Future<Output = T> + Send,
@@ -217,7 +220,8 @@ async fn within<T>(
     Box::pin(timeout(deadline, future)).await
 }
 
-/// The connection as pingora knows it; `None` if it is gone already.
+/// Makes the connection that pingora uses. Returns `None` if the client has
+/// gone already.
 fn prepare(stream: TcpStream, peer: SocketAddr) -> Option<TcpConnection> {
     let mut connection = TcpConnection::from(stream);
     connection.set_nodelay().ok()?;
@@ -225,8 +229,8 @@ fn prepare(stream: TcpStream, peer: SocketAddr) -> Option<TcpConnection> {
         idle: KEEPALIVE,
         interval: KEEPALIVE,
         count: KEEPALIVE_PROBES.into(),
-        // Without it, what is on its way to a client that has vanished is sent
-        // again for a quarter of an hour, and no probe is.
+        // Without this timeout, data for a client that has vanished is sent
+        // again for a quarter of an hour, and no probe is sent.
         #[cfg(target_os = "linux")]
         user_timeout: KEEPALIVE.saturating_mul(u32::from(KEEPALIVE_PROBES).saturating_add(1)),
     };
@@ -237,8 +241,8 @@ fn prepare(stream: TcpStream, peer: SocketAddr) -> Option<TcpConnection> {
     Some(connection)
 }
 
-/// Whether the client begins as HTTP/2 does. The bytes that were read to find out are
-/// read again.
+/// Tells whether the client begins with the preface of HTTP/2. The bytes that
+/// were read to find out are put back.
 async fn begins_with_preface(connection: &mut TcpConnection) -> std::io::Result<bool> {
     let mut read = [0; PREFACE.len()];
     let mut have = 0;

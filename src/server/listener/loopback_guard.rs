@@ -1,18 +1,20 @@
-//! The checks of `kubectl proxy`, for a listener that lends out its owner's
-//! credentials: only from this machine, and not on behalf of a web page.
+//! The checks of `kubectl proxy`, for a listener that acts with its owner's
+//! credentials: it answers only this machine, and no foreign web page.
 //!
-//! kubectl proxy checks the Host's name alone, and rejects exec and attach of
-//! pods; here the port, the origin and what browsers say of the page are checked
-//! too (`browser.rs`), so that exec can stay open to programs.
+//! kubectl proxy checks only the name in the Host header, and rejects exec and
+//! attach of pods. Here the port, the origin, and what browsers say about the
+//! page are checked, too (`browser.rs`), so that exec can stay open to
+//! programs.
 //!
-//! **Pages from inside the cluster.** The `proxy` subresources of pods, services
-//! and nodes answer with what a program in the cluster says. As a page, it would be
-//! of the same origin as the API, and its scripts would be the owner. No header
-//! tells its requests from those of a page of ours. So each answer that a browser
-//! may show as a page is put into a sandbox by `Content-Security-Policy`: it has an
-//! origin of its own, and no scripts; what it loads comes as `cross-site` and is
-//! refused. To work with a web application of the cluster in a browser, there is
-//! `kubectl port-forward`, which makes it an origin of its own.
+//! **Pages from inside the cluster.** The `proxy` subresources of pods,
+//! services and nodes answer with what a program in the cluster sends. A page
+//! from there would have the same origin as the API, and its scripts would act
+//! as the owner. No header distinguishes its requests from those of a page of
+//! apifront. Therefore each answer that a browser may show as a page is put
+//! into a sandbox by `Content-Security-Policy`: it has an origin of its own,
+//! and no scripts; what it loads comes as `cross-site` and is refused. To work
+//! with a web application of the cluster in a browser, people can use `kubectl
+//! port-forward`, which gives the application an origin of its own.
 
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue};
@@ -25,23 +27,24 @@ use super::browser::{self, Port};
 const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox");
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 
-/// Why the owner's listener does not answer this request, if it does not.
+/// Returns the reason why the owner's listener refuses this request, if it
+/// does.
 pub(in crate::server) fn foreign(session: &Session) -> Option<&'static str> {
     let request = session.req_header();
     let address = session.server_addr().and_then(|a| a.as_inet().copied());
-    // Without an address of its own, nobody can have asked for it.
+    // If the listener has no address, no port is right.
     let port = Port::Own(address.map_or(0, |a| a.port()));
     let authority = request.uri.authority().map(|a| a.as_str().as_bytes());
     let target = browser::absolute_authority(request.raw_path());
     browser::foreign(&request.headers, [authority, target].into_iter(), port)
 }
 
-/// Keeps an answer that was forwarded from being a page of the owner's origin.
+/// Keeps a forwarded answer from being a page of the owner's origin.
 pub(in crate::server) fn sandbox(response: &mut ResponseHeader) -> Result<()> {
     if is_data(&response.headers) {
         return Ok(());
     }
-    // The answer keeps policies of its own: browsers apply all of them.
+    // The answer keeps its own policies, because browsers apply all of them.
     append(response, CONTENT_SECURITY_POLICY, SANDBOX)?;
     response.insert_header(X_CONTENT_TYPE_OPTIONS, NOSNIFF)
 }
@@ -50,7 +53,8 @@ fn append(response: &mut ResponseHeader, name: HeaderName, value: HeaderValue) -
     response.append_header(name, value).map(drop)
 }
 
-/// The types that API servers answer with, which no browser shows as a page.
+/// Tells whether the answer has a type that API servers use and no browser
+/// shows as a page.
 fn is_data(headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let (Some(only), None) = (types.next(), types.next()) else {

@@ -1,17 +1,17 @@
-//! Clients that read or send too slowly, and when they are given up.
+//! Gives up clients that read or send too slowly.
 //!
 //! kube-apiserver ends a request that is neither a watch nor a stream after
-//! `--request-timeout`, 60 s, whoever it waits for (k8s.io/apiserver
-//! `server/filters/timeout.go`). Here a client has as long, and beyond that the
-//! time that what it has moved takes at a least rate: a list of 100 MB over a
-//! poor line takes minutes, and a reader of one byte a minute is given up like
-//! one that reads nothing.
+//! `--request-timeout`, 60 s, whatever it waits for (k8s.io/apiserver
+//! `server/filters/timeout.go`). Here a client has as long, and in addition the
+//! time that the bytes it has moved take at a least rate. A list of 100 MB over
+//! a slow line takes minutes, and a client that reads one byte a minute is
+//! given up like one that reads nothing.
 //!
-//! `respond.rs` writes answers of ours within these bounds. What pingora
-//! forwards is bounded from outside: pingora's own timeouts are for one write or
-//! read at a time, and in HTTP/2 for one frame, so that a client that takes or
-//! gives a byte now and then would never meet them. [`SlowClientGuard`] drops such a
-//! request, which resets its stream or closes its connection.
+//! `respond.rs` writes apifront's own answers within these bounds. Forwarded
+//! requests are bounded from outside: pingora's own timeouts are for one write
+//! or read at a time, and in HTTP/2 for one frame, so a client that takes or
+//! gives a byte now and then would never exceed them. [`SlowClientGuard`] drops
+//! such a request, which resets its stream or closes its connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,29 +26,29 @@ use tokio::time::{Instant, sleep};
 
 use crate::metrics::FlowMetrics;
 
-/// A client that takes no byte for this long is given up.
+/// The time after which a client that takes no byte is given up.
 pub(in crate::server) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// kube-apiserver's `--request-timeout`.
+/// The value of kube-apiserver's `--request-timeout`.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The least rate beyond that, in bytes a second: 2 Mbit/s, less than what people have who use a
-/// cluster, and enough that a list of 100 MB, the largest usual one, holds its
-/// place for no more than seven minutes.
+/// The least rate beyond that time, in bytes a second. It is 2 Mbit/s, which is
+/// less than users of a cluster have, and lets a list of 100 MB, the largest
+/// usual one, hold its place for no more than seven minutes.
 const LEAST_RATE: u64 = 256 << 10;
 
-/// kube-apiserver ends a request whose body is late with an answer of its own,
-/// which is to come first.
+/// The additional time for a request's body. kube-apiserver ends a request
+/// whose body is late with an answer of its own, which must come first.
 const AFTER_UPSTREAM: Duration = Duration::from_secs(5);
 
-/// How often a request is looked at that is not on the clock now.
+/// The time between checks of a request that is not on the clock.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The labels of `apifront_slow_clients_total`.
 pub(in crate::server) const FORWARDED_ANSWER: &str = "forwarded_answer";
 const REQUEST_BODY: &str = "request_body";
 
-/// How long a client may take for so many bytes.
+/// Returns the time that a client may take for this many bytes.
 pub(in crate::server) fn allowed(bytes: usize) -> Duration {
     let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
     TIMEOUT.saturating_add(Duration::from_millis(
@@ -65,7 +65,7 @@ pub(in crate::server) fn body_begins() {
     let _ = CLOCK.try_with(|clock| clock.begin(Transfer::Body));
 }
 
-/// Counts a piece of the body that has come, perhaps the last.
+/// Counts a piece of the body that has come. `last` says that no more follows.
 pub(in crate::server) fn body_received(bytes: usize, last: bool) {
     let _ = CLOCK.try_with(|clock| {
         if last {
@@ -86,7 +86,7 @@ pub(in crate::server) fn answer_written(bytes: usize) {
     let _ = CLOCK.try_with(|clock| clock.moved(Transfer::Answer, bytes));
 }
 
-/// The bytes that a client has to move.
+/// The bytes that a client has to move: the request's body, or the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transfer {
     Body = 1,
@@ -105,9 +105,10 @@ impl Transfer {
 /// The clock of one request. All times are milliseconds since the request began.
 struct Clock {
     began: Instant,
-    /// When the client is given up; `NEVER` when it is not on the clock.
+    /// The time at which the client is given up; `NEVER` while it is not on the
+    /// clock.
     due: AtomicU64,
-    /// The transfer that it is given up for: one of [`Transfer`], or 0.
+    /// The transfer that is on the clock: one of [`Transfer`], or 0.
     what: AtomicU64,
     since: AtomicU64,
     bytes: AtomicU64,
@@ -126,7 +127,8 @@ impl Clock {
         }
     }
 
-    // One task writes, and another part of it reads: no order is needed.
+    // The task that writes these values also reads them, so no memory order is
+    // needed.
 
     fn begin(&self, what: Transfer) {
         self.since
@@ -164,9 +166,9 @@ impl Clock {
         self.due.store(due.min(NEVER - 1), Ordering::Relaxed);
     }
 
-    /// Resolves when the client is given up.
+    /// Resolves when the client must be given up.
     async fn late(&self) -> Transfer {
-        // Nothing is due before.
+        // No client is due before that time.
         let mut pause = TIMEOUT;
         loop {
             sleep(pause).await;
@@ -176,7 +178,7 @@ impl Clock {
             if due == NEVER {
                 pause = LOOK_EVERY;
             } else if left > 0 {
-                // The time may still move, but only away.
+                // The due time may still change, but only to a later one.
                 pause = Duration::from_millis(left).min(TIMEOUT);
             } else if self.is(Transfer::Body) {
                 return Transfer::Body;
@@ -258,7 +260,7 @@ mod tests {
         assert!(allowed(usize::MAX) > allowed(usize::MAX >> 20));
     }
 
-    /// Runs a client, and tells after how many seconds it is given up.
+    /// Runs a client, and returns the seconds after which it is given up.
     async fn given_up(client: impl AsyncFnOnce(&Clock)) -> Option<(Transfer, u64)> {
         let clock = Clock::new(Instant::now());
         let client = async {
@@ -285,7 +287,7 @@ mod tests {
             }
         });
         assert_eq!(dripping.await, Some((Transfer::Answer, 60)));
-        // After a pause for upstream's own word.
+        // The client has a pause in which upstream's own answer can come.
         let body = given_up(async |clock| clock.begin(Transfer::Body)).await;
         assert_eq!(body, Some((Transfer::Body, 65)));
     }
@@ -310,7 +312,7 @@ mod tests {
             tokio::time::sleep(SECOND * 50).await;
             clock.end(Transfer::Body);
             tokio::time::sleep(SECOND * 500).await;
-            // Pieces of no answer that is on the clock.
+            // Pieces of an answer that is not on the clock are not counted.
             clock.moved(Transfer::Answer, 1);
             tokio::time::sleep(SECOND * 500).await;
             clock.begin(Transfer::Answer);

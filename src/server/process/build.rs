@@ -23,7 +23,7 @@ use crate::metrics::Metrics;
 use crate::server::listener::tls::{CertificateError, CertificateFiles};
 use crate::server::state::gate::{Delegated, Gate};
 
-/// Why the parts cannot be made from this configuration.
+/// The reason why the parts cannot be made from a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     #[error(transparent)]
@@ -39,7 +39,7 @@ pub enum BuildError {
         field: &'static str,
         error: CaBundleError,
     },
-    /// The file in `error` tells which of them it is.
+    /// The file in `error` tells which of the fields is wrong.
     #[error("serving (tlsCertFile, tlsPrivateKeyFile, sniCerts): {error}")]
     Certificate { error: CertificateError },
     #[error("aggregation.apiServices: {0}")]
@@ -52,8 +52,8 @@ impl From<CertificateError> for BuildError {
     }
 }
 
-/// The API servers of a configuration. `embedded` is where the embedded one
-/// listens, if that is what the configuration asks for.
+/// Returns the settings of a configuration's API servers. `embedded` is the
+/// address of the embedded API server, if the configuration asks for that one.
 pub(in crate::server) async fn upstream(
     config: &Config,
     embedded: Option<std::net::SocketAddr>,
@@ -115,7 +115,7 @@ pub(in crate::server) async fn upstream(
     })
 }
 
-/// The backends of a configuration.
+/// Prepares the backends of a configuration.
 pub(in crate::server) fn aggregation(
     config: &Config,
     metrics: &Metrics,
@@ -179,8 +179,7 @@ fn authn(authentication: &access::Authentication) -> Result<AuthnSettings, Build
     })
 }
 
-/// Access control as a configuration wants it, with its files read, and not in
-/// force yet.
+/// The configured access control, with its files read, but not in force yet.
 pub(in crate::server) struct PreparedAccess {
     authn: AuthnSettings,
     authz: AuthzSettings,
@@ -190,7 +189,8 @@ pub(in crate::server) struct PreparedAccess {
 }
 
 impl PreparedAccess {
-    /// `None`: whoever reaches the listener acts as apifront's own user.
+    /// Reads the configured access control. Returns `None` if every caller who
+    /// reaches the listener acts as apifront's own user.
     pub(in crate::server) fn new(config: &Config) -> Result<Option<Self>, BuildError> {
         let Some(delegated) = config.access.delegated() else {
             return Ok(None);
@@ -213,7 +213,7 @@ impl PreparedAccess {
         }))
     }
 
-    /// Every authority that client certificates may come from.
+    /// Returns every authority that client certificates may come from.
     pub(in crate::server) fn client_authorities(&self) -> impl Iterator<Item = &CaBundle> {
         let front_proxy = self.authn.request_header.as_ref().map(|r| &*r.client_ca);
         self.authn
@@ -224,7 +224,7 @@ impl PreparedAccess {
     }
 }
 
-/// The parts that keep what they learnt across reloads.
+/// The parts of access control that keep what they learnt across reloads.
 #[derive(Clone)]
 pub(in crate::server) struct AccessControl {
     authenticator: Arc<Authenticator>,
@@ -256,7 +256,7 @@ impl AccessControl {
         }
     }
 
-    /// Puts settings in force. Nothing here can fail.
+    /// Puts settings in force. This cannot fail.
     pub(in crate::server) fn gate(&self, prepared: Option<PreparedAccess>) -> Gate {
         let Some(prepared) = prepared else {
             return Gate::Owner;
@@ -274,7 +274,8 @@ impl AccessControl {
     }
 }
 
-/// The certificate files of the secure port: the default, and those by name.
+/// Returns the certificate files of the secure port: the default ones, and
+/// those for server names.
 pub(in crate::server) fn certificate_files(
     secure: &SecureServing,
 ) -> (CertificateFiles, Vec<CertificateFiles>) {

@@ -1,5 +1,5 @@
-//! The task that keeps upstream's release and the kinds of configured deprecations
-//! known.
+//! The task that keeps upstream's release and the kinds of configured
+//! deprecations up to date.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use arc_swap::ArcSwap;
 
 use crate::server::state::generation::Generation;
 
-/// The time between questions for upstream's release: an upgrade of API servers takes
-/// minutes.
+/// The time between requests for upstream's release. An upgrade of API servers
+/// takes minutes.
 const LEARN_EVERY: Duration = Duration::from_secs(30);
 
-/// The time between questions while upstream has not answered.
+/// The time between requests while upstream has not answered.
 const LEARN_SOON: Duration = Duration::from_secs(1);
 
-/// Keeps upstream's release and the kinds that the configuration speaks of
-/// known, for ever.
+/// Keeps upstream's release and the kinds in the configured deprecations up to
+/// date, for ever.
 pub(in crate::server) async fn run(current: Arc<ArcSwap<Generation>>) {
     loop {
         let generation = current.load_full();
@@ -37,7 +37,7 @@ pub(in crate::server) async fn run(current: Arc<ArcSwap<Generation>>) {
             Some(_) => LEARN_EVERY,
             None => LEARN_SOON,
         };
-        // Woken early or not, it is time.
+        // The next round begins after the pause, or when the task is woken.
         let _ = tokio::time::timeout(pause, known.woken()).await;
     }
 }

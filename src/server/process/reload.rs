@@ -1,4 +1,4 @@
-//! Putting a new configuration in force: every part is built first, and only then
+//! Puts a new configuration in force. Every part is built first, and only then
 //! is anything replaced.
 
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ pub(super) struct Reloader {
     pub(super) availability: AvailabilityMetrics,
 }
 
-/// A configuration whose every part is built, and none of it in force.
+/// A configuration whose parts are all built, but not in force.
 struct Prepared {
     config: Arc<Config>,
     upstream: Upstream,
@@ -49,8 +49,8 @@ impl Reloader {
         }
     }
 
-    /// Builds everything, then swaps everything: where anything fails, nothing is
-    /// swapped.
+    /// Builds everything, then replaces everything. If anything fails, nothing
+    /// is replaced.
     async fn reload(&self, config: Arc<Config>) -> Result<(), StartError> {
         let prepared = self.prepare(config).await?;
         self.commit(prepared);
@@ -66,13 +66,13 @@ impl Reloader {
             aggregation: build::aggregation(&config, &running.metrics)?,
             certificates: server_certificates(&config)?,
             access: PreparedAccess::new(&config)?,
-            // Last, because it opens files to write to.
+            // This comes last, because it opens files to write to.
             audit: running.audit.prepare(audit).await?,
             config,
         })
     }
 
-    /// Nothing here can fail.
+    /// Replaces the parts that are in force. This cannot fail.
     fn commit(&self, prepared: Prepared) {
         let old = self.current.load_full();
         let Prepared {
@@ -127,12 +127,12 @@ pub(super) fn server_certificates(
     Ok(Some(Arc::new(loaded)))
 }
 
-/// The authorities whose client certificates are asked for.
+/// Returns the authorities whose client certificates are asked for.
 pub(super) fn authorities(access: &Option<PreparedAccess>) -> impl Iterator<Item = &CaBundle> {
     access.iter().flat_map(PreparedAccess::client_authorities)
 }
 
-/// Starts what the configuration wants filled before it is asked for.
+/// Starts to fill the resources that the configuration wants preloaded.
 pub(super) fn preload(generation: &Generation) {
     for pattern in generation.config.cache.preload.clone() {
         let (cache, config) = (generation.cache.clone(), generation.config.clone());
@@ -140,8 +140,8 @@ pub(super) fn preload(generation: &Generation) {
     }
 }
 
-/// Tells the cache and the documents which APIs are shown, and which servers have
-/// them.
+/// Tells the cache and the documents which APIs are shown, and which servers
+/// serve them.
 pub(super) fn show_apis(generation: &Generation) {
     let hidden = &generation.config.apis.runtime_config;
     generation.cache.route(generation.aggregation.upstreams());

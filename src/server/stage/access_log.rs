@@ -1,5 +1,4 @@
-//! The record of a request that has ended: its metrics and its line in the access
-//! log.
+//! Records a request that has ended, in metrics and in the access log.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,28 +18,29 @@ use super::context::{CacheResult, Reply, RequestContext};
 use crate::deprecation::{Deprecations, Requested};
 use crate::metrics::{self, KnownName, RequestOutcome, ResourceMetrics};
 
-/// kube-apiserver counts these, alone among what is no resource, by their path.
+/// The health paths. Of all paths without a resource, kube-apiserver counts
+/// only these by their path.
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
-/// Bytes of a URI in the access log: longer ones are lists of selectors, or made
-/// to fill a disk.
+/// The most bytes of a URI in the access log. Longer URIs are lists of
+/// selectors, or made to fill a disk.
 const MAX_LOGGED_URI_BYTES: usize = 2048;
 
-/// Bytes of a method or a user's name in the access log.
+/// The most bytes of a method or a user's name in the access log.
 const MAX_LOGGED_WORD_BYTES: usize = 256;
 
-/// A request as its record needs it, independent of the session.
+/// The facts about a request that its record needs, independent of the session.
 pub(in crate::server) struct Finished {
     started: Instant,
     method: Method,
-    /// Path and query, without what the query may hold of secrets: nothing in
-    /// the Kubernetes API does.
+    /// The path and the query. The query is logged unchanged, because nothing
+    /// in the Kubernetes API puts secrets there.
     uri: Uri,
-    /// The name alone.
+    /// The user's name, without groups.
     user: Option<String>,
     code: u16,
     cache: CacheResult,
-    /// The time until upstream's answer began, if it was asked.
+    /// The time until upstream's answer began, if upstream was asked.
     upstream_took: Option<Duration>,
     labels: Labels,
     series: Option<Arc<ResourceMetrics>>,
@@ -55,11 +55,11 @@ struct Labels {
     verb: Verb,
     scope: Scope,
     dry_run: DryRun,
-    /// The lower-case verb of the cache's own metric.
+    /// The lower-case verb in the cache's own metric.
     read: &'static str,
 }
 
-/// The API that was asked for, if it is deprecated.
+/// The requested API, if it is deprecated.
 struct DeprecatedApi {
     gvr: GroupVersionResource,
     subresource: String,
@@ -80,7 +80,7 @@ impl DeprecatedApi {
     }
 }
 
-/// Counts what one watcher is sent, and the watcher itself.
+/// Counts a watcher, and what it is sent.
 pub(in crate::server) struct Watching {
     series: Option<Arc<ResourceMetrics>>,
     scope: Scope,
@@ -98,7 +98,7 @@ impl Drop for Watching {
 }
 
 impl Watching {
-    /// A batch of whole frames.
+    /// Counts a batch of whole frames.
     pub(in crate::server) fn sent(&self, bytes: usize, events: usize) {
         if let (Some(series), Some(each)) = (&self.series, bytes.checked_div(events)) {
             let counted = series.watch_events();
@@ -116,7 +116,7 @@ impl Watching {
         }
     }
 
-    /// The client has the state; what follows is change.
+    /// Notes that the client has all initial events. Only changes follow.
     pub(in crate::server) fn initial_events_sent(&self) {
         if let Some(series) = &self.series {
             series.watch_list(self.scope, self.started.elapsed());
@@ -161,13 +161,14 @@ impl Finished {
         }
     }
 
-    /// Counts among the long-running requests until dropped.
+    /// Counts the request among the long-running requests, until the result is
+    /// dropped.
     pub(in crate::server) fn long_running(&self) -> Option<metrics::LongRunning> {
         let Labels { verb, scope, .. } = self.labels;
         self.series.as_ref().map(|s| s.long_running(verb, scope))
     }
 
-    /// Counts a watch that is served here, from now until dropped.
+    /// Counts a watch that is served here, until the result is dropped.
     pub(in crate::server) fn watching(&self) -> Watching {
         if let Some(cached) = &self.cached {
             cached.watchers.inc();
@@ -181,7 +182,7 @@ impl Finished {
         }
     }
 
-    /// The request was refused to protect this process.
+    /// Counts a request that was refused to protect this process.
     pub(in crate::server) fn terminated(&self) {
         let Labels { verb, scope, .. } = self.labels;
         if let Some(series) = &self.series {
@@ -189,7 +190,7 @@ impl Finished {
         }
     }
 
-    /// The answer broke off before its end.
+    /// Counts an answer that broke off before its end.
     pub(in crate::server) fn aborted(&self) {
         let Labels { verb, scope, .. } = self.labels;
         if let Some(series) = &self.series {
@@ -197,7 +198,7 @@ impl Finished {
         }
     }
 
-    /// How a stream ended.
+    /// Notes how a stream ended.
     pub(in crate::server) fn ended(&mut self, end: &'static str) {
         self.end = end;
     }
@@ -287,7 +288,7 @@ pub(in crate::server) fn record_request(
     error: Option<&Error>,
 ) {
     if ctx.reply.code == 0 {
-        // Nothing was answered: the client went away.
+        // The client went away before anything was answered.
         ctx.reply.code = if error.is_some() { 499 } else { 0 };
     }
     let bytes = if ctx.reply.bytes > 0 {
@@ -303,9 +304,9 @@ pub(in crate::server) fn record_request(
     finished.record(bytes);
 }
 
-/// The name that a request is counted under. A success proves that its resource
-/// and subresource exist, and so does an answer from the cache; what is known is
-/// counted however it ends, unless nobody knows who asked.
+/// Returns the name under which a request is counted. A success proves that its
+/// resource and subresource exist, and so does an answer from the cache. A
+/// known name is counted however the request ends, except with a 401.
 fn name(ctx: &RequestContext, info: &RequestInfo) -> Option<KnownName> {
     let known = &ctx.generation().metrics.known;
     let Reply { code, cache, .. } = ctx.reply;
@@ -317,7 +318,7 @@ fn name(ctx: &RequestContext, info: &RequestInfo) -> Option<KnownName> {
     }
 }
 
-/// Text of a client for the log, cut to `most` bytes.
+/// Cuts a client's text to `most` bytes for the log.
 fn short(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return Cow::Borrowed(text);

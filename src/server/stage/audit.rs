@@ -1,4 +1,4 @@
-//! A request on its way through the audit log: where its steps are told to the
+//! Begins the audit trail of a request. The request's steps report to the
 //! [`Trail`](crate::audit::Trail) in its context.
 
 use std::time::SystemTime;
@@ -12,12 +12,13 @@ use super::received::Received;
 use crate::audit::{Request, Trail};
 use crate::authn::Peer;
 
-/// The trail of a path that answers every caller, asked or not who that is.
+/// Begins the trail for a path that answers every caller without
+/// authentication.
 pub(in crate::server) fn unasked(session: &Session, received: &Received) -> Option<Box<Trail>> {
     begin(session, received, Some(&UserInfo::anonymous()))
 }
 
-/// The trail of a caller who is known, and perhaps goes on as somebody else.
+/// Begins the trail of a known caller, who may act as another user.
 pub(in crate::server) fn admitted(
     session: &Session,
     identified: &Identified,
@@ -32,7 +33,7 @@ pub(in crate::server) fn admitted(
     Some(trail)
 }
 
-/// The trail of a caller who may not come in.
+/// Begins the trail of a caller who is refused.
 pub(in crate::server) fn refused(
     session: &Session,
     received: &Received,
@@ -71,8 +72,8 @@ fn request<'r>(
     }
 }
 
-/// The credentials that a caller without a name tried: k8s.io/apiserver
-/// `endpoints/filters/authn_audit.go`.
+/// Names the credentials that an unknown caller tried, as k8s.io/apiserver
+/// `endpoints/filters/authn_audit.go` does.
 fn attempted(session: &Session, query: &Query) -> String {
     let authorization = session.req_header().headers.get(AUTHORIZATION);
     let authorization = authorization.and_then(|v| v.to_str().ok());

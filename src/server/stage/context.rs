@@ -1,5 +1,5 @@
-//! The context that pingora keeps for a request between its phases: the stage that
-//! the request has reached, and what became of it so far.
+//! The context that pingora keeps for a request between its phases: the stage
+//! that the request has reached, and its results so far.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,47 +27,47 @@ use crate::server::listener::http2;
 use crate::server::state::drain::OpenRequest;
 use crate::server::state::generation::Generation;
 
-/// How the cache took part.
+/// The part that the cache had in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::server) enum CacheResult {
     /// The cache could never answer such a request.
     NotAsked,
-    /// Answered from the state at this version.
+    /// The answer was made from the state at this version.
     Hit(u64),
-    /// Answered with a document of the API itself, such as discovery.
+    /// The answer is a document of the API itself, such as discovery.
     Document,
     Bypass(BypassReason),
 }
 
 pub struct RequestContext {
-    /// When the connection began to wait for the request.
+    /// The time at which the connection began to wait for the request.
     pub(in crate::server) waited_since: Instant,
     stage: Stage,
-    /// The trail of a request that is audited; `annotate` adds to its events. The last
-    /// event is made when it is dropped.
+    /// The trail of a request that is audited; `annotate` adds to its events.
+    /// The last event is made when the trail is dropped.
     pub(in crate::server) audit: Option<Box<Trail>>,
     pub(in crate::server) reply: Reply,
-    /// The way upstream of a request that is forwarded.
+    /// The way upstream, if the request is forwarded.
     pub(in crate::server) forward: Option<Forward>,
     pub(in crate::server) guards: Guards,
     /// The rest of an HTTP/1 connection, for a request that leaves pingora.
     pub(in crate::server) next_request: Option<NextRequest>,
 }
 
-/// The answer as far as the client has it.
+/// The answer, as far as it has been sent.
 pub(in crate::server) struct Reply {
-    /// 0 until something was answered.
+    /// The status, or 0 until something was answered.
     pub(in crate::server) code: u16,
     pub(in crate::server) bytes: usize,
     pub(in crate::server) cache: CacheResult,
-    /// The answer is of a deprecated API.
+    /// Set if the answer is that of a deprecated API.
     pub(in crate::server) deprecated: Option<Requested>,
-    /// The request was handed to a task that records it itself.
+    /// Whether the request was handed to a task that records it itself.
     pub(in crate::server) detached: bool,
 }
 
-/// Values that end with the request, however it ends: they are kept only to be
-/// dropped.
+/// Values that are kept only to be dropped when the request ends, however it
+/// ends.
 #[derive(Default)]
 pub(in crate::server) struct Guards {
     pub(in crate::server) in_flight: Admitted,
@@ -117,8 +117,8 @@ impl RequestContext {
         }
     }
 
-    /// Authenticates the caller, who may go on as somebody else. An unknown caller
-    /// keeps no HTTP/2 connection.
+    /// Authenticates the caller, who may act as another user. An unknown
+    /// caller's HTTP/2 connection is ended.
     pub(in crate::server) async fn identify(
         &mut self,
         received: Arc<Received>,
@@ -143,7 +143,8 @@ impl RequestContext {
         identified
     }
 
-    /// Lets a later step ask for the request's grant.
+    /// Returns the [`Leave`] by which a later step asks for the request's
+    /// grant.
     pub(in crate::server) fn leave(&mut self, identified: Arc<Identified>) -> Leave<'_> {
         Leave::new(identified, self.audit.as_deref_mut())
     }
@@ -156,33 +157,33 @@ impl RequestContext {
         &self.stage
     }
 
-    /// When the request's header had been read.
+    /// Returns the time at which the request's header had been read.
     pub(in crate::server) fn started(&self) -> Instant {
         let head = self.stage.head();
         head.map_or(self.waited_since, |head| head.started())
     }
 
-    /// Empty before the request was read.
+    /// Returns the audit id, which is empty before the request was read.
     pub(in crate::server) fn audit_id(&self) -> HeaderValue {
         let head = self.stage.head();
         head.map_or(HeaderValue::from_static(""), |head| head.audit_id().clone())
     }
 
-    /// `None` before the request was read.
+    /// Returns the query, or `None` before the request was read.
     pub(in crate::server) fn query(&self) -> Option<&Query> {
         self.stage.head().map(|head| head.query())
     }
 
-    /// Whether the path is that of an APIService of the configuration.
+    /// Tells whether the path is that of an APIService of the configuration.
     pub(in crate::server) fn is_routed(&self) -> bool {
         let received = self.stage.received();
         received.is_some_and(|received| received.route().is_some())
     }
 }
 
-/// Whether kube-apiserver would end the HTTP/2 connection of such a caller: one
-/// that is refused as unauthenticated, or is anonymous. A caller who acts as
-/// somebody else is known.
+/// Tells whether kube-apiserver would end the HTTP/2 connection of such a
+/// caller: one who is refused as unauthenticated, or is anonymous. A caller who
+/// impersonates a user counts as known.
 fn is_unknown(identified: &Result<Arc<Identified>, Refused>, headers: &HeaderMap) -> bool {
     match identified {
         Ok(identified) => {

@@ -14,23 +14,24 @@ use super::identified::Identified;
 pub(in crate::server) enum Authority {
     /// The API server, which is told who asks and authorizes the request itself.
     Upstream(Arc<Identified>),
-    /// apifront: a backend believes that whoever is passed on to it may.
+    /// apifront itself: a backend trusts that every caller who is passed on to
+    /// it is authorized.
     Backend(Arc<Granted>),
 }
 
-/// A forwarded request's way.
+/// The way of a forwarded request.
 pub(in crate::server) struct Forward {
     authority: Authority,
-    /// The servers it is for.
+    /// The servers that the request is for.
     pub(in crate::server) upstream: Arc<Upstream>,
-    /// API servers already tried.
+    /// The API servers that were tried already.
     pub(in crate::server) tried: Vec<Arc<Endpoint>>,
     pub(in crate::server) long_running: bool,
-    /// Upstream may have acted on the request without saying so.
+    /// Whether upstream may have acted on the request without saying so.
     pub(in crate::server) outcome_unknown: bool,
-    /// When an API server was asked, or was to be.
+    /// The time at which an API server was asked, or was to be asked.
     pub(in crate::server) asked: Option<Instant>,
-    /// When its answer began.
+    /// The time at which upstream's answer began.
     pub(in crate::server) answered: Option<Instant>,
     /// A write that has succeeded, while its answer is passed on.
     pub(in crate::server) write: Option<(OpenWrite, WrittenVersion)>,
@@ -54,7 +55,7 @@ impl Forward {
         }
     }
 
-    /// How long upstream took to begin its answer, or to fail.
+    /// Returns the time that upstream took to begin its answer, or to fail.
     pub(in crate::server) fn took(&self) -> Option<Duration> {
         let answered = self.answered.unwrap_or_else(Instant::now);
         self.asked

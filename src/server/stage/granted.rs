@@ -1,9 +1,9 @@
-//! Leave to do what a request asks for. This is the one place where requests
-//! are authorized.
+//! The authorization of requests. This is the one place where requests are
+//! authorized.
 //!
-//! A grant carries the attributes it was given for. Whatever serves a request
-//! takes the grant, and derives from its attributes what it serves: what is
-//! authorized and what is served cannot differ.
+//! A grant carries the attributes that it was given for. The code that serves a
+//! request takes the grant, and derives what it serves from these attributes.
+//! Therefore what is authorized and what is served cannot differ.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -16,36 +16,37 @@ use crate::audit::Trail;
 use crate::authz::{Decision, Verdict};
 use crate::server::state::gate::Gate;
 
-/// Annotations of the audit log that tell who decided, and why: k8s.io/apiserver
-/// `endpoints/filters/authorization.go`.
+/// Annotations of the audit log with the decision and its reason:
+/// k8s.io/apiserver `endpoints/filters/authorization.go`.
 const DECISION: &str = "authorization.k8s.io/decision";
 const REASON: &str = "authorization.k8s.io/reason";
 const NOBODY_COULD_SAY: &str = "internal error";
 
-/// A request that its caller may make.
+/// A request that its caller is authorized to make.
 pub(in crate::server) struct Granted {
     identified: Arc<Identified>,
     attributes: Attributes,
 }
 
-/// Why there is no grant.
+/// The reason why there is no grant.
 pub(in crate::server) enum Ungranted {
-    /// The caller may not, or nobody could be asked.
+    /// The caller lacks the right, or no authorizer could be asked.
     Refused(Status),
-    /// Only upstream knows as which user the request is made, and decides itself.
+    /// Only upstream knows as which user the request is made, so upstream
+    /// decides itself.
     OnlyUpstream,
 }
 
 impl Granted {
-    /// The objects that the grant is about. `None` where kube-apiserver serves
-    /// something else at the request's path, or nothing.
+    /// Returns the objects that the grant is about. Returns `None` if
+    /// kube-apiserver serves something else at the request's path, or nothing.
     pub(in crate::server) fn scope(&self, namespaced: bool) -> Option<Scope<'_>> {
         let info = self.info();
         let path = Some(info.path.as_str()).filter(|_| info.is_canonical())?;
         Scope::of(&self.attributes, namespaced, path)
     }
 
-    /// The resource that the grant is about.
+    /// Returns the resource that the grant is about.
     pub(in crate::server) fn resource(&self) -> Option<&GroupVersionResource> {
         match &self.attributes {
             Attributes::Resource { gvr, .. } => Some(gvr),
@@ -62,8 +63,9 @@ impl Deref for Granted {
     }
 }
 
-/// Asks for a request's grant when somebody needs it, and once: what is
-/// forwarded to upstream is authorized there.
+/// Asks for a request's grant when a step needs it, and only once. A request
+/// that is forwarded to upstream needs no grant, because upstream authorizes
+/// it.
 pub(in crate::server) struct Leave<'t> {
     identified: Arc<Identified>,
     granted: Option<Arc<Granted>>,
@@ -116,8 +118,8 @@ impl<'t> Leave<'t> {
     }
 }
 
-/// Tells the audit log who decided, and why. There is no verdict where nobody
-/// could be asked.
+/// Adds the decision and its reason to the audit log. There is no verdict if no
+/// authorizer could be asked.
 fn annotate(trail: &mut Trail, verdict: Option<&Verdict>) {
     let Some(verdict) = verdict else {
         trail.annotate(REASON, NOBODY_COULD_SAY);

@@ -1,6 +1,7 @@
 //! The opening handshake of a WebSocket watch, as golang.org/x/net/websocket
-//! takes it for kube-apiserver. One that is wrong or odd in any way is not read
-//! here: upstream has the words for it.
+//! accepts it for kube-apiserver. A handshake that is wrong or unusual in any
+//! way is not read here: its request is forwarded, because upstream words the
+//! error.
 
 use http::header::{
     AUTHORIZATION, CONNECTION, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_KEY,
@@ -12,7 +13,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::authn::bearer_token::TOKEN_PROTOCOL_PREFIX;
 
-/// HTTP/1.1 alone has upgrades.
+/// Tells whether a request asks for an upgrade, which only HTTP/1.1 has.
 pub(in crate::server) fn is_upgrade(request: &RequestHeader) -> bool {
     request.version == Version::HTTP_11
         && request.headers.contains_key(UPGRADE)
@@ -24,18 +25,19 @@ pub(in crate::server) fn is_upgrade(request: &RequestHeader) -> bool {
             .any(|token| token.trim_ascii().eq_ignore_ascii_case(b"upgrade"))
 }
 
-/// A handshake that kube-apiserver would accept, and what it answers.
+/// A handshake that kube-apiserver would accept, and the contents of its
+/// answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::server) struct Handshake {
     accept: String,
-    /// The one protocol offered, whatever it is: it is echoed.
+    /// The one protocol that is offered, whatever it is. The answer repeats it.
     protocol: Option<String>,
 }
 
 impl Handshake {
-    /// `other_credentials`: something else than a token among the protocols may
-    /// say who is asking. Then the API server does not remove that token from
-    /// the offer.
+    /// Reads a handshake. `other_credentials` says that something else than a
+    /// token among the protocols may identify the caller. Then the API server
+    /// does not remove the token from the offer.
     pub(in crate::server) fn read(
         request: &RequestHeader,
         other_credentials: bool,
@@ -58,8 +60,8 @@ impl Handshake {
         })
     }
 
-    /// The 101, byte for byte kube-apiserver's: Go's library writes it past the
-    /// headers that every other answer has.
+    /// Returns the 101, byte for byte kube-apiserver's. Go's library writes it
+    /// without the headers that every other answer has.
     pub(in crate::server) fn answer(&self, debug: Option<&HeaderValue>) -> Vec<u8> {
         let mut head = b"HTTP/1.1 101 Switching Protocols\r\n".to_vec();
         let protocol = self.protocol.as_ref().map(String::as_bytes);
@@ -80,7 +82,7 @@ impl Handshake {
     }
 }
 
-/// The protocol to echo. `None` where the server would have to choose.
+/// Returns the protocol to echo, or `None` if the server would have to choose.
 fn protocol(headers: &HeaderMap, other_credentials: bool) -> Option<Option<String>> {
     let mut values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter();
     let Some(first) = values.next() else {
@@ -103,7 +105,7 @@ fn protocol(headers: &HeaderMap, other_credentials: bool) -> Option<Option<Strin
     }
 }
 
-/// Whether every URL parser reads the origin alike: `https://host:port`.
+/// Tells whether every URL parser reads the origin alike: `https://host:port`.
 fn is_origin(origin: &str) -> bool {
     origin.split_once("://").is_some_and(|(scheme, host)| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -148,7 +150,7 @@ mod tests {
 
     #[test]
     fn only_what_the_api_server_accepts_is_read() {
-        // RFC 6455, 1.3.
+        // The key and its answer are from RFC 6455, 1.3.
         let accept = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
         assert_eq!(read(&[], false).unwrap().accept, accept);
         for (name, value, accepted) in [

@@ -19,38 +19,40 @@ pub(in crate::server) struct Identified {
     received: Arc<Received>,
     caller: Caller,
     impersonator: Option<Box<Impersonator>>,
-    /// Makes the caller known upstream, in place of what the caller claims.
+    /// The headers that name the caller upstream, in place of those by which
+    /// the caller claims an identity.
     identity: HeaderMap,
 }
 
-/// The user as whom a request goes on.
+/// The user that a request acts as.
 pub(super) enum Caller {
     /// apifront's own user, whom upstream knows.
     Owner,
-    /// The owner asks upstream to act as somebody else. Upstream alone can say
+    /// The owner asks upstream to act as another user. Only upstream can say
     /// what that user may see.
     OwnerAsSomebody,
     User(UserInfo),
 }
 
-/// The caller who goes on as somebody else.
+/// The caller who acts as another user.
 pub(in crate::server) struct Impersonator {
     pub(in crate::server) caller: UserInfo,
-    /// The verb that allowed it; empty for the mode before Kubernetes 1.36.
+    /// The verb that allowed the impersonation; empty for the mode before
+    /// Kubernetes 1.36.
     pub(in crate::server) constraint: &'static str,
 }
 
-/// Why a caller may not go on.
+/// The reason why a caller is refused.
 pub(in crate::server) enum Refused {
-    /// Nobody knows who the caller is.
+    /// The caller could not be authenticated.
     Caller(Status),
-    /// The caller is known, but may not be somebody else or cannot be named
-    /// upstream.
+    /// The caller is known, but may not act as the other user, or cannot be
+    /// named upstream.
     Later {
         status: Status,
         caller: Option<UserInfo>,
-        /// kube-apiserver's impersonation filter guards its answers against
-        /// sniffing.
+        /// Whether the answer is guarded against sniffing, as the answers of
+        /// kube-apiserver's impersonation filter are.
         by_impersonation: bool,
     },
 }
@@ -86,7 +88,7 @@ impl From<Status> for Refused {
 }
 
 impl Identified {
-    /// Finds out who asks, and as whom.
+    /// Authenticates the caller, and finds the user that the request acts as.
     pub(in crate::server) async fn identify(
         received: Arc<Received>,
         session: &Session,
@@ -103,7 +105,8 @@ impl Identified {
         &self.caller
     }
 
-    /// `None` for apifront's own user, whom upstream knows.
+    /// Returns the user, or `None` for apifront's own user, whom upstream
+    /// knows.
     pub(in crate::server) fn user(&self) -> Option<&UserInfo> {
         match &self.caller {
             Caller::User(user) => Some(user),
@@ -111,18 +114,19 @@ impl Identified {
         }
     }
 
-    /// Present where the user is not the caller.
+    /// Returns the caller if the request acts as another user.
     pub(in crate::server) fn impersonator(&self) -> Option<&Impersonator> {
         self.impersonator.as_deref()
     }
 
-    /// The user who was authenticated: the caller, whoever it goes on as.
+    /// Returns the user who was authenticated: the caller, even if it acts as
+    /// another user.
     pub(in crate::server) fn known(&self) -> Option<&UserInfo> {
         let impersonator = self.impersonator.as_ref().map(|i| &i.caller);
         impersonator.or(self.user())
     }
 
-    /// Headers that make the caller known upstream.
+    /// Returns the headers that name the caller upstream.
     pub(in crate::server) fn identity(&self) -> &HeaderMap {
         &self.identity
     }
@@ -191,7 +195,8 @@ async fn delegated(
             },
         }));
     }
-    // Backends take names from headers, as from kube-apiserver.
+    // Backends take the user's name from headers, as they do with
+    // kube-apiserver.
     let mode = match received.route() {
         Some(_) => identity::Mode::RequestHeader,
         None => gate.forward_as,

@@ -1,5 +1,5 @@
-//! The places of forwarded requests that stay open. There is a bounded number of
-//! them; a request without one is refused as kube-apiserver refuses too many
+//! The places of forwarded requests that stay open. Their number is bounded. A
+//! request without a place is refused as kube-apiserver refuses too many
 //! requests.
 
 use pingora_proxy::Session;
@@ -8,7 +8,7 @@ use super::context::RequestContext;
 use super::identified::Identified;
 use super::too_many_requests::TooManyRequests;
 
-/// Takes the request's place, if it stays open.
+/// Takes a place for the request, if the request stays open.
 pub(in crate::server) fn take(
     session: &Session,
     ctx: &mut RequestContext,

@@ -1,13 +1,13 @@
-//! The stages of a request, by what is known of it: each is a value that only the stage
-//! before it can make, and that does not change any more.
+//! The stages of a request, by what is known of it. Each stage is a value that
+//! only the stage before it can make, and that does not change any more.
 //!
 //! ```text
 //! Head ─▶ Received ─▶ Identified ─▶ Granted
 //! always  understood   who asks     may do exactly this
 //! ```
 //!
-//! `Received` and `Identified` are shared: whatever goes on in a task of its own
-//! takes its stage along.
+//! `Received` and `Identified` are shared, because a request that goes on in a
+//! task of its own takes its stage along.
 
 pub(super) mod access_log;
 pub(super) mod audit;

@@ -8,17 +8,17 @@ use crate::server::state::generation::Generation;
 
 /// The latest stage a request has reached, for its record.
 pub(in crate::server) enum Stage {
-    /// The connection waits for a request, or it was refused as one that two
-    /// parsers could read differently.
+    /// The connection waits for a request, or the request was refused as one
+    /// that two parsers could read differently.
     Waiting(Arc<Generation>),
-    /// Nobody can tell what is asked for.
+    /// The request's method, path or query cannot be understood.
     Unreadable(Box<Head>),
     Received(Arc<Received>),
     Identified(Arc<Identified>),
 }
 
 impl Stage {
-    /// The configuration and all parts that the request is served with.
+    /// Returns the configuration and all parts that the request is served with.
     pub(in crate::server) fn generation(&self) -> &Arc<Generation> {
         match self {
             Self::Waiting(generation) => generation,

@@ -1,4 +1,4 @@
-//! A request as it was received: what is asked, from where.
+//! A request as it was received: what it asks for, and where it comes from.
 
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -17,10 +17,11 @@ use crate::authn::Peer;
 use crate::server::state::gate::Gate;
 use crate::server::state::generation::Generation;
 
-/// The header by which a request is known in all audit logs.
+/// The header with the request's id in all audit logs.
 pub(in crate::server) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// The part of a request that needs no understanding.
+/// The part of a request that is known even if the request cannot be
+/// understood.
 pub(in crate::server) struct Head {
     generation: Arc<Generation>,
     started: Instant,
@@ -39,7 +40,7 @@ pub(in crate::server) struct Received {
     wants_upgrade: bool,
 }
 
-/// A request that nobody understands, and why.
+/// A request that cannot be understood, and the answer to it.
 pub(in crate::server) struct Unreadable {
     pub(in crate::server) head: Box<Head>,
     pub(in crate::server) status: Status,
@@ -60,12 +61,13 @@ impl Head {
         }
     }
 
-    /// The configuration and all parts that were in force when it arrived.
+    /// Returns the configuration and all parts that were in force when the
+    /// request arrived.
     pub(in crate::server) fn generation(&self) -> &Arc<Generation> {
         &self.generation
     }
 
-    /// When the header had been read.
+    /// Returns the time at which the header had been read.
     pub(in crate::server) fn started(&self) -> Instant {
         self.started
     }
@@ -122,17 +124,19 @@ impl Received {
         &self.info
     }
 
-    /// The route of a request whose path is that of an APIService of the configuration.
+    /// Returns the route, if the path is that of an APIService of the
+    /// configuration.
     pub(in crate::server) fn route(&self) -> Option<&Registered> {
         self.route.as_deref()
     }
 
-    /// The backend that the request is for.
+    /// Returns the backend that the request is for.
     pub(in crate::server) fn remote(&self) -> Option<&Remote> {
         self.route()?.remote.as_ref()
     }
 
-    /// The handshake of a request for a WebSocket that can be answered here.
+    /// Returns the handshake of a request for a WebSocket, if it can be
+    /// answered here.
     pub(in crate::server) fn handshake(&self) -> Option<&Handshake> {
         self.handshake.as_ref()
     }
@@ -154,7 +158,7 @@ impl Deref for Received {
     }
 }
 
-/// The client at the other end of a TLS connection.
+/// Returns the client at the other end of a TLS connection.
 pub(super) fn peer(session: &Session) -> Option<&Peer> {
     let tls = session.digest()?.ssl_digest.as_ref()?;
     tls.extension.get::<Peer>()
@@ -169,8 +173,8 @@ fn unreadable(error: &RequestInfoError, path: &str) -> Status {
     }
 }
 
-/// The caller's own id, however long, or a fresh one: kube-apiserver takes it as
-/// it is.
+/// Returns the caller's own id, however long, or a fresh one. kube-apiserver
+/// takes the caller's id unchanged, too.
 fn audit_id(headers: &HeaderMap) -> HeaderValue {
     headers
         .get(AUDIT_ID)
@@ -179,8 +183,8 @@ fn audit_id(headers: &HeaderMap) -> HeaderValue {
         .unwrap_or_else(fresh_audit_id)
 }
 
-/// A random id. Its bytes come from this thread's generator: the kernel's would be a
-/// system call for every request.
+/// Makes a random id. Its bytes come from this thread's generator, because the
+/// kernel's would need a system call for every request.
 fn fresh_audit_id() -> HeaderValue {
     let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
     let mut text = uuid::Uuid::encode_buffer();

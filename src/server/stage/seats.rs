@@ -1,5 +1,5 @@
-//! The seats of requests in flight. A request waits for its seat while its client is
-//! there.
+//! The seats of requests in flight. A request waits for its seat as long as its
+//! client is there.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(in crate::server) async fn take(
     ctx: &mut RequestContext,
     identified: &Identified,
 ) -> Result<std::result::Result<(), TooManyRequests>> {
-    // apifront's own user is whoever started it.
+    // apifront's own user, who started it, needs no seat.
     let Some(user) = identified.user() else {
         return Ok(Ok(()));
     };
@@ -41,11 +41,12 @@ pub(in crate::server) async fn take(
         }
     }
 }
-/// A reader that lets a piece wait for longer is a slow one: what is made for it
-/// takes no seat from others meanwhile.
+/// The time after which a client that has not taken a piece counts as slow.
+/// Then its request holds no seat, so that the answer takes no seat from
+/// others.
 pub(in crate::server) const PROMPT: Duration = Duration::from_secs(1);
 
-/// Waits for a write, and tells if it is not prompt.
+/// Waits for a write, and calls `waits` if the write is not prompt.
 pub(in crate::server) async fn write<T>(write: impl Future<Output = T>, waits: impl FnOnce()) -> T {
     let mut write = std::pin::pin!(write);
     match timeout(PROMPT, &mut write).await {
@@ -57,8 +58,8 @@ pub(in crate::server) async fn write<T>(write: impl Future<Output = T>, waits: i
     }
 }
 
-/// The answer is ready; the initial events of a watch are sent, or wait for its
-/// reader.
+/// Gives the seat back. The answer is ready, or the initial events of a watch
+/// are sent, or they wait for the client.
 pub(in crate::server) fn give_back(in_flight: &mut Admitted) {
     drop(std::mem::take(in_flight));
 }

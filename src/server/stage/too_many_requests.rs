@@ -6,7 +6,7 @@ use pingora_proxy::Session;
 use super::access_log::Finished;
 use super::context::RequestContext;
 
-/// A request is refused because there are too many.
+/// The refusal of a request because there are too many.
 pub(in crate::server) struct TooManyRequests(());
 
 impl TooManyRequests {

@@ -1,4 +1,4 @@
-//! Knowing when all requests have ended, to stop gracefully.
+//! Counts open requests, so that apifront can wait for their end when it stops.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,17 +7,18 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How often the end of the last request is looked for: it is waited for once
-/// in a process's life, and counted twice in each request's.
+/// The time between checks for the end of the last request. The process waits
+/// for that only once, but each request is counted twice, so only the counting
+/// must be cheap.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Counts open requests and says when to wind up.
+/// Counts open requests, and signals when streams must end.
 pub struct Drain {
     open: Arc<AtomicUsize>,
     stop: watch::Sender<bool>,
 }
 
-/// One request; its end is its drop.
+/// An open request. It is counted until this is dropped.
 pub struct OpenRequest(Arc<AtomicUsize>);
 
 impl Default for Drain {
@@ -35,7 +36,8 @@ impl Drain {
         OpenRequest(self.open.clone())
     }
 
-    /// Turns true when streams without an end of their own must end.
+    /// Returns a value that turns true when streams without an end of their own
+    /// must end.
     pub fn stopping(&self) -> watch::Receiver<bool> {
         self.stop.subscribe()
     }
@@ -44,7 +46,8 @@ impl Drain {
         self.stop.send_replace(true);
     }
 
-    /// Waits until no request is open, at most `grace`. Returns how many are.
+    /// Waits until no request is open, but at most `grace`. Returns the number
+    /// of open requests.
     pub(in crate::server) async fn wait(&self, grace: Duration) -> usize {
         let since = Instant::now();
         loop {

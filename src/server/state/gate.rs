@@ -1,4 +1,4 @@
-//! The gate through which callers come in.
+//! The rule by which callers are admitted.
 
 use std::sync::Arc;
 
@@ -6,9 +6,10 @@ use crate::authn::{Authenticator, RequestHeaderNames};
 use crate::authz::{Authorizer, ImpersonationAuthorizer};
 use crate::identity;
 
-/// The rule of who may come in, and as which user each goes on.
+/// The rule that decides who is admitted, and as which user each caller acts.
 pub enum Gate {
-    /// Whoever reaches the loopback listener acts as apifront's own user.
+    /// Every caller who reaches the loopback listener acts as apifront's own
+    /// user.
     Owner,
     Delegated(Box<Delegated>),
 }
@@ -17,18 +18,18 @@ pub struct Delegated {
     pub authenticator: Arc<Authenticator>,
     pub authorizer: Arc<Authorizer>,
     pub impersonator: Arc<ImpersonationAuthorizer>,
-    /// The front proxy's header names, where one is trusted.
+    /// The header names of the front proxy, if one is trusted.
     pub front_proxy: Option<RequestHeaderNames>,
     pub forward_as: identity::Mode,
 }
 
 impl Gate {
-    /// Whether requests are made as apifront's own user.
+    /// Tells whether requests are made as apifront's own user.
     pub(in crate::server) fn is_owner(&self) -> bool {
         matches!(self, Self::Owner)
     }
 
-    /// The header names of a trusted front proxy.
+    /// Returns the header names of a trusted front proxy.
     pub(in crate::server) fn front_proxy(&self) -> Option<&RequestHeaderNames> {
         match self {
             Self::Owner => None,

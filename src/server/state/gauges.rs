@@ -1,4 +1,4 @@
-//! The gauges that are not kept up to date with every event.
+//! Updates the gauges that are not updated with every event.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use apifront_watch_cache::store::Store;
 use super::generation::Generation;
 
 impl Generation {
-    /// Brings the gauges of the cache and its upstreams up to date.
+    /// Updates the gauges of the cache and its upstreams.
     pub(in crate::server) fn observe_cache(&self) {
         self.discovery.observe();
         let now = Instant::now();
@@ -36,7 +36,7 @@ impl Generation {
     }
 }
 
-/// The figures of a cached resource at this moment.
+/// Returns the figures of a cached resource at this moment.
 pub(in crate::server) fn state(entry: &Entry, store: &Store, now: Instant) -> CacheState {
     let snapshot = store.snapshot();
     let memory = store.memory();

@@ -1,4 +1,4 @@
-//! One configuration in force, with what is made of it.
+//! One configuration in force, with the parts that are made from it.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::process_state::ProcessState;
 use crate::aggregation::Aggregation;
 use crate::config::Config;
 
-/// Everything that a request may need. A reload replaces it as a whole; a request
-/// keeps the one it began with.
+/// Everything that a request may need. A reload replaces the generation as a
+/// whole; a request keeps the generation with which it began.
 pub struct Generation {
     pub config: Arc<Config>,
     pub gate: Gate,

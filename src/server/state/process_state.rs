@@ -18,10 +18,12 @@ use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
 
-/// A reload leaves each of these in place; some are told of the new configuration.
+/// The parts that a reload leaves in place. Some of them are told of the new
+/// configuration.
 pub struct ProcessState {
     pub cache: Arc<Cache>,
-    /// The aggregation of the current generation, for tasks that outlive theirs.
+    /// The aggregation of the current generation, for tasks that outlive their
+    /// own generation.
     pub current_aggregation: ArcSwap<Aggregation>,
     pub discovery: Arc<Discovery>,
     pub shared_reads: SharedReads,

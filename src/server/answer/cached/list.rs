@@ -1,4 +1,4 @@
-//! LIST from a store.
+//! Answers LIST from a store.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,12 +16,13 @@ use crate::flow::Held;
 use crate::server::answer::compression;
 use crate::server::answer::cpu_offload::{Behalf, Unmade};
 
-/// Objects that a selector is held against, or that are written anew, on a
-/// thread that serves others: more take milliseconds, and are done aside.
+/// The most objects that are matched with a selector, or written anew, on a
+/// thread that serves other requests. More objects take milliseconds, so they
+/// are left to `cpu_offload.rs`.
 const SELECTED_AT_ONCE: usize = 10_000;
 const WRITTEN_AT_ONCE: usize = 500;
 
-/// The size of an object's row or metadata, roughly: those of pods are 2 to 5 KB
+/// The rough size of an object's row or metadata. Those of pods are 2 to 5 KB
 /// with the metadata that Tables have by default.
 const WRITTEN_BYTES: usize = 3 << 10;
 
@@ -32,7 +33,7 @@ pub(super) enum Body {
     Gzip(Box<GzipList>),
 }
 
-/// How a list is to be shown.
+/// The parameters of a list.
 pub(super) struct Wanted {
     pub(super) namespace: String,
     pub(super) options: ListOptions,
@@ -44,9 +45,10 @@ pub(super) struct Wanted {
 /// The cost of making a list, in objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cost {
-    /// Objects that are held against a selector.
+    /// Objects that are matched with a selector.
     selected: usize,
-    /// Objects that are written for this answer alone; the others are references.
+    /// Objects that are written for this answer alone. All others are
+    /// references to stored objects.
     written: usize,
 }
 
@@ -74,7 +76,8 @@ impl Cost {
     }
 }
 
-/// The body, and the version it is of, made where it holds up nobody else.
+/// Makes the body, and returns it with its version. Expensive work is done
+/// where it delays no other request.
 pub(super) async fn make(
     wanted: Wanted,
     store: &Arc<Store>,
@@ -103,8 +106,8 @@ pub(super) async fn make(
     Ok(made.ok_or(BypassReason::Representation)??)
 }
 
-/// The body, and the version it is of. `newest` has been found recent enough
-/// for the plan.
+/// Makes the body, and returns it with its version. `newest` is known to be
+/// recent enough for the plan.
 fn list(
     wanted: &Wanted,
     store: &Store,
@@ -150,8 +153,8 @@ fn list(
     Ok((body, snapshot.resource_version))
 }
 
-/// Tables and PartialObjectMetadata are made for each answer anew: there is
-/// nothing to compress once for all.
+/// Makes the body. Tables and PartialObjectMetadata are made anew for each
+/// answer, so their compressed form is not kept.
 fn body(
     store: &Store,
     page: &Page<'_>,

@@ -1,4 +1,4 @@
-//! Answering a read from the cache, or saying why not.
+//! Answers reads from the cache, or gives the reason why it cannot.
 
 mod list;
 mod newest;
@@ -32,22 +32,23 @@ use crate::flow::Held;
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{Granted, Identified, Leave, Ungranted};
 
-/// How long a watch waits for its resource to be listed for the first time,
-/// before it is forwarded. kube-apiserver's cache waits 3 s.
+/// The time that a watch waits for the first list of its resource, before the
+/// watch is forwarded. kube-apiserver's cache waits 3 s.
 const WATCH_WAITS: Duration = Duration::from_secs(2);
 
 pub(in crate::server) enum Outcome {
     Answer(Answer),
-    /// With the warnings that go with its header.
+    /// A watch, with the warnings for its header.
     Watch(Box<Watch>, Vec<HeaderValue>),
-    /// Upstream answers.
+    /// The request is forwarded to upstream, for this reason.
     Bypass(BypassReason),
     /// The cache has no part in such requests.
     NotAsked,
 }
 
-/// Decides from cheap to dear: options, consistency mode, authorization, and
-/// only then the cache itself.
+/// Answers a read from the cache if possible. The checks go from cheap to
+/// expensive: options, consistency mode, authorization, and only then the cache
+/// itself.
 pub(in crate::server) async fn answer(request: &RequestHeader, leave: &mut Leave<'_>) -> Outcome {
     let identified = leave.identified();
     let info = identified.info();
@@ -92,7 +93,7 @@ fn say(
     answer
 }
 
-/// Serves within the time that the request gives itself.
+/// Serves the read within the time limit that the request sets.
 async fn serve_within(
     granted: &Granted,
     headers: &HeaderMap,
@@ -123,9 +124,9 @@ async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Ser
     }
     let selection = generation.config.as_ref();
     let waits = match plan {
-        // A forwarded watch stays upstream for as long as it lasts.
+        // A forwarded watch would stay at upstream as long as it lasts.
         Plan::Watch(..) => true,
-        // Upstream does not know all of what is asked.
+        // Upstream does not know the configured APIServices.
         Plan::Get(_) | Plan::List(..) => overlay::is_for(generation, gvr),
     };
     let entry = if waits {
@@ -135,7 +136,8 @@ async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Ser
         generation.cache.lookup(gvr, selection)?
     };
     let store = entry.store().ok_or(BypassReason::Filling)?;
-    // A path that does not fit the resource's scope is upstream's to refuse.
+    // A path that does not fit the resource's scope is forwarded: upstream
+    // refuses it.
     let scope = match store.resource.namespaced {
         true => namespaced,
         false => cluster_wide,
@@ -147,7 +149,7 @@ async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Ser
     }
     let (representation, shape) = shape::representation(headers, granted.query(), &store, &plan)?;
     plan.check(&scope, &store)?;
-    // The shard stands in the metadata of whole lists alone.
+    // Only the metadata of whole lists can name the shard.
     if plan.is_of_shard() && matches!(plan, Plan::List(..)) && !matches!(shape, Shape::Whole(_)) {
         return Err(BypassReason::Representation);
     }
@@ -184,7 +186,7 @@ async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Ser
     }
 }
 
-/// Everything that an answer is made of: nothing is asked of upstream any more.
+/// Everything that an answer is made of. No further request goes to upstream.
 struct Prepared<'a> {
     granted: &'a Granted,
     headers: &'a HeaderMap,
@@ -272,8 +274,9 @@ impl Prepared<'_> {
     }
 }
 
-/// Whether upstream has shards too, and its lists of the resource say which they
-/// are. Backends may be of any release.
+/// Tells whether upstream supports shards, and whether its lists of the
+/// resource name their shard. Backends may be of any release, so shards of
+/// their resources are not served.
 async fn serves_shards(granted: &Granted, store: &Store, plan: &Plan) -> bool {
     let generation = granted.generation();
     let lists_say = matches!(plan, Plan::Watch(..)) || store.resource.envelope.form == Form::Struct;

@@ -1,5 +1,5 @@
-//! The state that answers a read: the store's own, or one that upstream was
-//! asked for.
+//! The state that answers a read: the store's own, or one that was requested
+//! from upstream.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,27 +19,28 @@ use super::served::Served;
 use crate::server::answer::forward;
 use crate::server::state::generation::Generation;
 
-/// A resource to be read.
+/// The resource that a read is about.
 #[derive(Clone, Copy)]
 pub(super) struct Resource<'a> {
     pub(super) generation: &'a Generation,
     pub(super) entry: &'a Arc<Entry>,
     pub(super) store: &'a Arc<Store>,
     pub(super) user: Option<&'a UserInfo>,
-    /// The part of it that was granted.
+    /// The part of the resource that was granted.
     pub(super) scope: &'a Scope<'a>,
 }
 
-/// A state, page or object that is as recent as was asked for.
+/// A state, page or object that is as recent as the read demands.
 pub(super) enum Newest {
     State {
         snapshot: Arc<Snapshot>,
-        /// The state is of the whole resource, not only of the part that was asked for.
+        /// Whether the state has the whole resource, not only the requested
+        /// part.
         complete: bool,
     },
-    /// The page that was asked for.
+    /// The requested page.
     Page(SharedPage),
-    /// The object that was asked for.
+    /// The requested object.
     Object(Option<Arc<StoredObject>>),
 }
 
@@ -52,7 +53,8 @@ impl Newest {
         }
     }
 
-    /// Its version; the version of the store where it has none of its own.
+    /// Returns the version of the state, page or object. If the object does not
+    /// exist, returns the version of the store.
     pub(super) fn resource_version(&self, store: &Store) -> u64 {
         match self {
             Self::State { snapshot, .. } => snapshot.resource_version,
@@ -70,7 +72,7 @@ impl Newest {
     }
 }
 
-/// Adds the configured APIServices to a state, where they belong.
+/// Adds the configured APIServices to a state of the resource APIService.
 pub(super) fn overlaid(newest: Newest, generation: &Generation, store: &Store) -> Newest {
     match newest {
         Newest::State { snapshot, complete }
@@ -85,7 +87,7 @@ pub(super) fn overlaid(newest: Newest, generation: &Generation, store: &Store) -
     }
 }
 
-/// The state for a plan, once it is known to be recent enough.
+/// Returns the state for a plan, once it is known to be recent enough.
 pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest, Unanswered> {
     let Resource {
         generation,
@@ -128,15 +130,15 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
     };
     let overlaid = overlay::is_for(generation, scope.gvr);
     let question = match plan {
-        // Objects of ours stand among upstream's.
+        // The configured APIServices are added to all of upstream's.
         _ if overlaid => Question::List(ListQuery::everything(scope.namespace)),
         Plan::Get(_) => {
             let one = (scope.namespace, scope.name);
             let object = generation.shared_reads.object(entry, store, one, patience);
             return Ok(Newest::Object(object.await?));
         }
-        // A list that goes on at the newest state: what comes before is not
-        // in its page.
+        // A list that continues at the newest state needs the whole state,
+        // because a page does not have the objects before its start.
         Plan::List(_, plan) if !plan.start.is_empty() => {
             Question::List(ListQuery::everything(scope.namespace))
         }
@@ -155,7 +157,7 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
     })
 }
 
-/// The answer to a client whose shared read has none.
+/// Returns the answer to a client whose shared read failed.
 pub(super) fn refuse(unanswered: Unanswered) -> Result<Served, BypassReason> {
     let status = match unanswered {
         Unanswered::Bypass(reason) => return Err(reason),

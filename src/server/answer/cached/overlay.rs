@@ -1,8 +1,9 @@
-//! Configured APIServices among those of upstream.
+//! The configured APIServices among those of upstream.
 //!
-//! They are laid over the state that answers, and not put into the store: its
-//! versions are upstream's, and a change of theirs has none. Watches of them are
-//! in `overlay_watch.rs`.
+//! The configured APIServices are added to the state that answers a read, and
+//! not to the store. The versions in the store are upstream's, but a change of
+//! a configured APIService has no version. Watches of APIServices are in
+//! `overlay_watch.rs`.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use kubernetes_wire::api::GroupVersionResource;
 use crate::aggregation::api_service_objects;
 use crate::server::state::generation::Generation;
 
-/// Whether configured APIServices stand among the objects of a resource.
+/// Tells whether configured APIServices are among the objects of a resource.
 pub(super) fn is_for(generation: &Generation, gvr: &GroupVersionResource) -> bool {
     gvr.resource == api_service_objects::RESOURCE
         && gvr.group == api_service_objects::GROUP
@@ -20,7 +21,8 @@ pub(super) fn is_for(generation: &Generation, gvr: &GroupVersionResource) -> boo
         && !generation.aggregation.is_empty()
 }
 
-/// The configured APIServices as objects of the store, at a version of upstream.
+/// Returns the configured APIServices as stored objects, at a version of
+/// upstream.
 pub(super) fn objects(
     generation: &Generation,
     store: &Store,

@@ -1,7 +1,7 @@
 //! Watches of APIServices, configured ones among them.
 //!
-//! Each has a store of its own, which a task keeps up to date: with the events
-//! of upstream's own, and with what becomes of ours.
+//! Each watch has a store of its own. A task keeps that store up to date, with
+//! the events of upstream's APIServices and the changes of the configured ones.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -24,34 +24,37 @@ use crate::server::answer::forward;
 use crate::server::state::generation::Generation;
 use crate::server::state::process_state::ProcessState;
 
-/// A list of APIServices. Each is a kilobyte, and one more for its authority.
+/// The greatest size of a list of APIServices. Each APIService takes a
+/// kilobyte, and another one for its certificate authority.
 const MAX_LIST_BYTES: usize = 16 << 20;
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time between looks at the configured APIServices. Their changes are told
-/// later by as much.
+/// The time between checks of the configured APIServices. Their changes are
+/// reported with up to this delay.
 const PERIOD: Duration = Duration::from_secs(1);
-/// The version of items that are made only to be compared.
+/// The version of items that are made only for a comparison.
 const NO_VERSION: u64 = 0;
-/// Events taken at once.
+/// The number of events that are read at once.
 const BATCH: usize = 100;
-/// A client that resumes a watch may have missed changes of ours in this time, and is
-/// told again how they are: as long as the history of other resources reaches.
+/// A client that resumes a watch may have missed the changes of configured
+/// APIServices within this time, so they are reported again. The history of
+/// other resources reaches as far back.
 const TOLD_AGAIN: TimeDelta = TimeDelta::minutes(5);
 
 struct Follower {
     process: Arc<ProcessState>,
     base: Arc<Store>,
     cursor: Cursor,
-    /// The store of the watch, dropped with it.
+    /// The store of the watch, which is dropped with the watch.
     merged: Weak<Store>,
-    /// The configured APIServices as they were last told, without a version, and the
-    /// version they were told at.
+    /// The configured APIServices as they were last reported, without a
+    /// version, and the version at which they were reported.
     told: BTreeMap<String, (Bytes, u64)>,
 }
 
-/// A watch of upstream's own in `base` and of ours. `newest` is what it begins
-/// with, where it begins with a state. The error is upstream's.
+/// Opens a watch of upstream's APIServices, which are in `base`, and of the
+/// configured ones. `newest` is the state at the beginning of the watch, if it
+/// begins with a state. The inner error is upstream's.
 pub(super) async fn open(
     generation: &Generation,
     base: Arc<Store>,
@@ -107,8 +110,8 @@ pub(super) async fn open(
     }))
 }
 
-/// Asks upstream for its APIServices. The error is its own, or says that there is no
-/// answer.
+/// Lists upstream's APIServices. The error is upstream's own, or says that
+/// upstream cannot be reached.
 async fn listed(cache: &Cache, query: &str) -> Result<api_service_objects::Upstreams, Box<Status>> {
     let path = format!(
         "/apis/{}/v1/{}{query}",
@@ -133,7 +136,8 @@ async fn listed(cache: &Cache, query: &str) -> Result<api_service_objects::Upstr
     api_service_objects::Upstreams::parse(&body).ok_or_else(unreachable)
 }
 
-/// The configured APIServices as they are now, by name, at the versions given.
+/// Returns the configured APIServices as they are now, by name, at the versions
+/// given.
 fn ours(
     aggregation: &Aggregation,
     version: impl Fn(&str) -> u64,
@@ -152,8 +156,8 @@ fn objects(base: &Store, items: Vec<Bytes>) -> Result<Vec<StoredObject>, Malform
     items.into_iter().map(parse).collect()
 }
 
-/// Keeps `merged` up to date for as long as somebody reads it. `resumed`: its
-/// reader has seen some state of it before.
+/// Starts the task that keeps `merged` up to date as long as the watch reads
+/// it. `resumed` says that the client has seen an earlier state.
 fn follow(generation: &Generation, base: Arc<Store>, merged: &Arc<Store>, resumed: bool) {
     let version = merged.progress().resource_version;
     let aggregation = &generation.aggregation;
@@ -174,7 +178,8 @@ fn follow(generation: &Generation, base: Arc<Store>, merged: &Arc<Store>, resume
             }
         }
     }
-    // Upstream's history tells changes one by one; without it, a list tells the result.
+    // The history of `base` has each change. If the history does not contain
+    // `version`, a list gives the result of the changes.
     let reached = base.progress().resource_version >= version;
     let cursor = base.position(version).ok().filter(|_| reached);
     let mut follower = Follower {
@@ -196,7 +201,8 @@ fn follow(generation: &Generation, base: Arc<Store>, merged: &Arc<Store>, resume
 }
 
 impl Follower {
-    /// Waits for news and tells them. `None`: the watch is over.
+    /// Reports the changes so far, and waits for more. Returns `None` when the
+    /// watch is over.
     async fn step(&mut self, whole: bool) -> Option<()> {
         let mut progress = self.base.subscribe();
         progress.mark_unchanged();
@@ -206,13 +212,13 @@ impl Follower {
         if whole || self.differ(&now) {
             self.relist(&aggregation, now).await?;
         }
-        // Either way there is a look at ours.
+        // After this wait, the configured APIServices are checked in any case.
         let news = tokio::time::timeout(PERIOD, progress.changed()).await;
         let closed = news.is_ok_and(|changed| changed.is_err()) || progress.borrow().closed;
         (!closed && self.merged.strong_count() > 0).then_some(())
     }
 
-    /// Tells upstream's events, in order.
+    /// Applies upstream's events, in order.
     fn events(&mut self) -> Option<()> {
         let merged = self.merged.upgrade()?;
         loop {
@@ -222,7 +228,7 @@ impl Follower {
             }
             for event in events {
                 let object = &event.object;
-                // A configured APIService hides upstream's.
+                // A configured APIService hides upstream's of the same name.
                 if self.told.contains_key(object.key.as_str()) {
                     continue;
                 }
@@ -241,10 +247,12 @@ impl Follower {
         !told.eq(now.iter())
     }
 
-    /// Ours changed. They have no versions of their own: upstream is asked for
-    /// one, and what a list at that version has is told along. Upstream may not
-    /// have moved since the last; then it is asked again, as soon as it has: its
-    /// leases alone move it every few seconds.
+    /// Reports the changes of the configured APIServices. These have no
+    /// versions of their own, so a list of upstream gives the version, and the
+    /// objects in that list are reported at the same time. If upstream's
+    /// version has not moved since the last report, nothing is reported, and
+    /// the list is repeated later. Leases alone move the version every few
+    /// seconds.
     async fn relist(
         &mut self,
         aggregation: &Aggregation,

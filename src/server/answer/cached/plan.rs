@@ -1,4 +1,4 @@
-//! How a request is to be read from the cache, decided before the cache is asked.
+//! Plans how a request is read from the cache, before the cache is asked.
 
 use apifront_watch_cache::read::{
     self, BypassReason, Freshness, WatchPlan, legacy_watch, parameters,
@@ -14,7 +14,7 @@ use crate::server::stage::Received;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Upgrade {
     No,
-    /// A WebSocket, by a handshake that can be answered here.
+    /// A WebSocket, requested by a handshake that can be answered here.
     WebSocket,
     Other,
 }
@@ -54,8 +54,8 @@ impl Plan {
         }
     }
 
-    /// Whether the store can answer such a read at all: to be known before
-    /// upstream is asked for anything.
+    /// Checks whether the store can answer the read at all. This must be known
+    /// before upstream is asked for anything.
     pub(super) fn check(&self, scope: &Scope<'_>, store: &Store) -> Result<(), BypassReason> {
         let (Self::List(options, _) | Self::Watch(options, _)) = self else {
             return Ok(());
@@ -67,9 +67,9 @@ impl Plan {
         }
     }
 
-    /// Selects what the grant is about and no more: the selectors are those that
-    /// were authorized. A legacy watch is authorized without any, and its own
-    /// only narrow it.
+    /// Narrows the selection to that of the grant: its selectors are those that
+    /// were authorized. A legacy watch is authorized without selectors, so its
+    /// own selectors only narrow the selection.
     pub(super) fn narrow(
         self,
         scope: &Scope<'_>,
@@ -90,8 +90,8 @@ impl Plan {
     }
 }
 
-/// How a request is to be read from the cache; `None` where the cache has no part
-/// in such requests.
+/// Plans how a request is read from the cache. Returns `None` if the cache has
+/// no part in such requests.
 pub(super) fn plan(received: &Received) -> Result<Option<Plan>, BypassReason> {
     let (info, query) = (received.info(), received.query());
     let verb = info.verb.as_str();
@@ -108,7 +108,7 @@ pub(super) fn plan(received: &Received) -> Result<Option<Plan>, BypassReason> {
     if !info.is_canonical() {
         return Err(BypassReason::UnusualRequest);
     }
-    // A watch has a time of its own, `timeoutSeconds`.
+    // A watch has a time limit of its own, `timeoutSeconds`.
     if verb != "watch" && received.deadline() == Deadline::Unclear {
         return Err(BypassReason::InvalidOptions);
     }

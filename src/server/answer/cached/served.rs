@@ -1,4 +1,4 @@
-//! A read that was answered from the cache.
+//! The answer to a read from the cache.
 
 use apifront_watch_cache::read::BypassReason;
 use apifront_watch_cache::watch::Watch;
@@ -8,13 +8,13 @@ use kubernetes_wire::api::Status;
 use crate::server::answer::cpu_offload::Unmade;
 use crate::server::answer::respond::Answer;
 
-/// A read that could be made of the store.
+/// The result of a read that the cache could answer.
 pub(super) enum Served {
     Answer(Answer),
-    /// The object or state that was asked for is not there; `Some`: at this
-    /// version.
+    /// A failure, with its warnings. If a state of the cache shows the failure,
+    /// the version is that of the state.
     Status(Status, Vec<HeaderValue>, Option<u64>),
-    /// 429 as the in-flight filter says it: no Status.
+    /// The 429 of the in-flight filter, which is not a Status.
     Overloaded,
     Watch(Box<Watch>, Vec<HeaderValue>),
 }

@@ -38,8 +38,9 @@ pub(super) fn representation(
     Ok((accepted, shape(accepted, query, store, plan)?))
 }
 
-/// A list cannot be one PartialObjectMetadata, nor an object a list of them:
-/// the error is upstream's to word.
+/// Returns the shape of the answer. A list cannot be one PartialObjectMetadata,
+/// nor an object a list of them: such a request is forwarded, because upstream
+/// words the error.
 fn shape(
     accepted: Representation,
     query: &Query,
@@ -50,7 +51,7 @@ fn shape(
         return Err(BypassReason::Representation);
     }
     let encoding = match accepted.media_type {
-        // YAML is made of the JSON.
+        // YAML is made from the JSON.
         MediaType::Json | MediaType::Yaml => Encoding::Json,
         MediaType::Protobuf => Encoding::Protobuf,
     };
@@ -69,7 +70,8 @@ fn shape(
             let printer = printer.ok_or(BypassReason::Representation)?;
             Ok(Shape::Table(printer, options))
         }
-        // A watch that met what it cannot write has ended: the next would too.
+        // An earlier watch ended at an object that it could not write. Another
+        // watch would end there, too.
         Transform::PartialObjectMetadata(_)
             if matches!(plan, Plan::Watch(..)) && store.failed_to_write(encoding) =>
         {
@@ -80,8 +82,9 @@ fn shape(
     }
 }
 
-/// JSON on its way out: as YAML, indented, and compressed where the client
-/// wants that. `held` is what the body holds already.
+/// Makes the answer from a body: as YAML or indented if the client wants that,
+/// and compressed if the client accepts it. The body comes with the [`Held`] of
+/// its bytes.
 pub(super) async fn answer(
     body: (Vec<Bytes>, Held),
     representation: Representation,
@@ -103,15 +106,15 @@ pub(super) async fn answer(
     Ok(answer)
 }
 
-/// Whether a list, if it is long, goes out as gzip of the very bytes it has in
-/// its leaves.
+/// Tells whether a list, if it is long, is sent as gzip that `GzipList` joins
+/// from compressed parts. The bytes of these parts cannot be converted.
 pub(super) fn stitches(representation: Representation, headers: &HeaderMap) -> bool {
     representation.media_type != MediaType::Yaml
         && !representation.pretty
         && negotiation::accepts_gzip(headers)
 }
 
-/// A list on its way out.
+/// Makes the answer from the body of a list.
 pub(super) async fn list(
     body: list::Body,
     representation: Representation,

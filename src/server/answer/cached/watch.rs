@@ -1,4 +1,4 @@
-//! WATCH from a store.
+//! Answers WATCH from a store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,23 +12,24 @@ use kubernetes_wire::api::{ListOptions, Status};
 use kubernetes_wire::representation::Encoding;
 use rand::Rng;
 
-/// Where a watch begins.
+/// The beginning of a watch.
 pub(super) enum Start {
-    /// With the objects of this state as events.
+    /// The watch begins with the objects of this state as events.
     State(Arc<Snapshot>),
-    /// With the events after this version.
+    /// The watch begins with the events after this version.
     Version(u64),
 }
 
-/// Requirements and values of a watch's selector: what is held as long as the
-/// watch lasts, at some 100 bytes each. Longer ones are forwarded.
+/// The most requirements and values in a watch's selector. They are held as
+/// long as the watch lasts, at some 100 bytes each. A watch with more of them
+/// is forwarded.
 const MAX_TERMS: usize = 1_000;
 
-/// Go counts time in nanoseconds: `timeoutSeconds` beyond this wraps around, and
-/// upstream knows what becomes of it.
+/// The greatest `timeoutSeconds` that is served here. Go counts time in
+/// nanoseconds, so greater values wrap around. Upstream knows the result.
 const MAX_SECONDS: i64 = i64::MAX / 1_000_000_000;
 
-/// Whether the store can serve such a watch at all.
+/// Checks whether the store can serve such a watch at all.
 pub(super) fn check(options: &ListOptions, store: &Store) -> Result<(), BypassReason> {
     let lasts = options.timeout_seconds.unwrap_or_default();
     if !(0..=MAX_SECONDS).contains(&lasts) {
@@ -44,9 +45,10 @@ pub(super) fn check(options: &ListOptions, store: &Store) -> Result<(), BypassRe
     Ok(())
 }
 
-/// 410 for a version within a resync. Upstream may still have it in its history
-/// and would go on from there with what does not follow from what was told
-/// here: a change of an object whose creation nobody told, a second deletion.
+/// Returns the 410 for a version within a resync. Upstream may still have the
+/// version in its history, but its next events would not follow from the events
+/// that were sent here. For example, they could change an object whose creation
+/// was never sent, or delete an object twice.
 pub(super) fn refuse_half_known(version: u64, store: &Store) -> Result<(), Status> {
     match store.position(version) {
         Err(evicted) if evicted.within_resync => Err(Status::expired(format!(
@@ -57,7 +59,7 @@ pub(super) fn refuse_half_known(version: u64, store: &Store) -> Result<(), Statu
     }
 }
 
-/// The objects that a read selects.
+/// Returns the filter for the objects that a read selects.
 pub(super) fn filter(
     namespace: &str,
     options: ListOptions,
@@ -83,7 +85,8 @@ pub(super) fn watch(
 ) -> Result<Watch, BypassReason> {
     let lasts = match options.timeout_seconds {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
-        // Spread, so that watches opened together do not end together.
+        // The time is spread, so that watches opened together do not end
+        // together.
         _ => min_request_timeout.mul_f64(1.0 + rand::rng().random_range(0.0..1.0)),
     };
     let bookmarks = options.allow_watch_bookmarks;

@@ -1,5 +1,6 @@
-//! The server's own certificates: a default one and any number chosen by the
-//! server name a client asks for (SNI). Files are read again on `reload`.
+//! The server's own certificates: a default one, and others that are chosen by
+//! the server name that a client asks for (SNI). A reload reads the files
+//! again.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,12 +20,13 @@ use x509_parser::prelude::FromDer;
 /// A certificate chain and its key, both PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// `--tls-cert-file`: the leaf first.
+    /// The chain of `--tls-cert-file`, with the leaf first.
     pub certificate: PathBuf,
-    /// `--tls-private-key-file`: PKCS#8, PKCS#1 or SEC1.
+    /// The key of `--tls-private-key-file`, as PKCS#8, PKCS#1 or SEC1.
     pub key: PathBuf,
-    /// Server names it is for, `*.example.com` included. Empty: those in the
-    /// certificate. Without meaning for the default certificate.
+    /// The server names that the certificate is for, wildcards like
+    /// `*.example.com` included. If empty, the names in the certificate are
+    /// used. The default certificate needs no names.
     pub names: Vec<String>,
 }
 
@@ -48,7 +50,8 @@ pub enum CertificateError {
 #[derive(Debug)]
 struct Loaded {
     default: Arc<CertifiedKey>,
-    /// The others by lower-case name; wildcards as `*.example.com`.
+    /// The other certificates by lower-case name; wildcards are kept as
+    /// `*.example.com`.
     by_name: HashMap<String, Arc<CertifiedKey>>,
 }
 
@@ -74,7 +77,7 @@ impl ServerCertificates {
         })
     }
 
-    /// Shows those of `fresh` from now on.
+    /// Shows the certificates of `fresh` from now on.
     pub fn replace(&self, fresh: &Self) {
         self.loaded.store(fresh.loaded.load_full());
     }
@@ -115,8 +118,8 @@ impl Loaded {
                 files.names.clone()
             };
             for name in names {
-                // The first one named wins, as with kube-apiserver's
-                // --tls-sni-cert-key.
+                // The first certificate for a name wins, as with
+                // kube-apiserver's --tls-sni-cert-key.
                 by_name
                     .entry(name.to_ascii_lowercase())
                     .or_insert_with(|| certified.clone());
@@ -164,7 +167,7 @@ fn contents(path: &Path) -> Result<Vec<u8>, CertificateError> {
     })
 }
 
-/// The DNS names of the leaf; the common name where it has none, as
+/// Returns the DNS names of the leaf, or its common name if it has none, as
 /// kube-apiserver does for `--tls-sni-cert-key`.
 fn dns_names(certified: &CertifiedKey) -> Vec<String> {
     let Some(Ok((_, leaf))) = certified.cert.first().map(|c| X509Certificate::from_der(c)) else {

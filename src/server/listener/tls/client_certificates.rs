@@ -1,8 +1,9 @@
-//! Accepting client certificates in the handshake without believing them.
+//! Accepts client certificates in the handshake without trusting them.
 //!
-//! kube-apiserver asks for a certificate, takes any, and lets the
-//! authenticator answer 401 to one it does not like. A handshake that fails
-//! instead tells the client nothing, and could not follow a reloaded CA.
+//! kube-apiserver asks for a certificate, accepts any, and lets the
+//! authenticator answer 401 to a certificate that it refuses. A handshake that
+//! fails instead would tell the client nothing, and could not follow a reloaded
+//! CA.
 
 use std::sync::OnceLock;
 
@@ -21,29 +22,30 @@ use crate::authn::CaBundle;
 use crate::authn::ca_bundle::MAX_CHAIN;
 use crate::authn::der::PublicKey;
 
-/// Takes every certificate whose key the client can prove to hold.
+/// Accepts every certificate whose key the client can prove to hold.
 #[derive(Debug)]
 pub struct AnyClientCertificate {
     hints: Hints,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// The names of authorities sent to clients, newest last. rustls borrows them
-/// from the verifier for as long as it lives, so a reload appends.
+/// The names of authorities that are sent to clients as hints. `next` has newer
+/// names. rustls borrows the names from the verifier for as long as the
+/// verifier lives, so a reload appends.
 #[derive(Debug, Default)]
 struct Hints {
     names: Vec<DistinguishedName>,
     next: OnceLock<Box<Hints>>,
 }
 
-/// Reloads with other authorities that are kept track of. After that no hints
-/// are sent, which lets clients offer any certificate.
+/// The most reloads with other authorities whose names are kept. After that no
+/// hints are sent, which lets clients offer any certificate.
 const MAX_HINTS: usize = 256;
 
 impl AnyClientCertificate {
-    /// The subjects of `bundles` are sent as hints; nothing is verified with
-    /// them. Go's TLS client, for one, keeps a certificate to itself that no
-    /// hint fits.
+    /// Makes a verifier that sends the subjects of `bundles` as hints; nothing
+    /// is verified with them. Some clients, such as Go's TLS client, offer only
+    /// a certificate that fits a hint.
     pub fn new<'a>(bundles: impl IntoIterator<Item = &'a CaBundle>) -> Self {
         Self {
             hints: Hints {
@@ -64,7 +66,7 @@ impl AnyClientCertificate {
         };
         let known = current.names.iter().map(DistinguishedName::as_ref);
         if !names.iter().map(DistinguishedName::as_ref).eq(known) {
-            // Lost only to another reload at the same time.
+            // This fails only if another reload comes at the same time.
             let _ = current.next.set(Box::new(Hints {
                 names,
                 next: OnceLock::new(),
@@ -100,8 +102,8 @@ impl ClientCertVerifier for AnyClientCertificate {
         &self.hints.last().1.names
     }
 
-    /// Refuses only what cannot be read at all: pingora parses the leaf too,
-    /// and does not expect that to fail.
+    /// Refuses only a leaf that cannot be parsed, because pingora parses it,
+    /// too, and does not expect that to fail, and a chain that is too long.
     fn verify_client_cert(
         &self,
         leaf: &CertificateDer<'_>,
@@ -115,8 +117,9 @@ impl ClientCertVerifier for AnyClientCertificate {
         Ok(ClientCertVerified::assertion())
     }
 
-    /// Verifies without `rustls::crypto::verify_tls12_signature`, here and below: that
-    /// parses the certificate with `webpki`, which refuses version 1.
+    /// Verifies without `rustls::crypto::verify_tls12_signature`, here and
+    /// below. That function parses the certificate with `webpki`, which refuses
+    /// version 1.
     fn verify_tls12_signature(
         &self,
         message: &[u8],

@@ -1,5 +1,5 @@
-//! TLS of the secure port: which certificate is shown, and what is kept of
-//! the client's.
+//! TLS of the secure port: the server's certificates, and the client's
+//! certificate, which is kept for the authenticator.
 
 pub mod certificates;
 pub mod client_certificates;
@@ -17,10 +17,10 @@ use crate::authn::Peer;
 pub use certificates::{CertificateError, CertificateFiles, ServerCertificates};
 pub use client_certificates::AnyClientCertificate;
 
-/// Settings of a listener: h2 preferred, http/1.1 allowed, TLS 1.2 or newer
-/// (pingora offers no older one).
+/// Returns the settings of a listener: h2 is preferred, http/1.1 is allowed,
+/// and TLS is 1.2 or newer (pingora offers no older version).
 ///
-/// Sessions have an [`Peer`] in
+/// Sessions have a [`Peer`] in
 /// `session.digest().ssl_digest.extension.get::<Peer>()`.
 pub fn settings(
     certificates: Arc<ServerCertificates>,

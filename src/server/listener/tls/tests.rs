@@ -68,8 +68,9 @@ fn world() -> World {
 }
 
 impl World {
-    /// A handshake through pingora's acceptor: what the server kept, and the
-    /// certificate the client saw with the protocol it agreed to.
+    /// Does a handshake through pingora's acceptor. Returns what the server
+    /// kept, and what the client saw: the server's certificate and the agreed
+    /// protocol.
     async fn handshake(
         &self,
         host: &str,
@@ -141,7 +142,7 @@ async fn organizations_of_a_client_certificate_stay_apart() {
         let peer = digest.extension.get::<Peer>().unwrap();
         let subject = peer.verify(&clients.bundle(), UnixTime::now()).unwrap();
         assert_eq!(subject.organizations, ["system:masters", "devs"]);
-        // Why the digest's own field is never read.
+        // This is why the digest's own field is never read.
         assert_eq!(digest.organization.as_deref(), Some("system:mastersdevs"));
     }
 }
