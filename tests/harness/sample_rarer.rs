@@ -1,11 +1,13 @@
-//! The part of the [`super::sample`] of which few clusters have objects.
+//! The part of the [`super::sample`] with kinds that few clusters have objects
+//! of.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 
-/// Collection paths and what is created in them, in `namespace` if it is in one.
+/// Returns collection paths and the object to create in each. Namespaced
+/// objects go to `namespace`.
 pub fn objects(namespace: &str) -> Vec<(String, Value)> {
     let admission = "/apis/admissionregistration.k8s.io/v1";
     let resource = "/apis/resource.k8s.io/v1";
@@ -34,7 +36,8 @@ fn object(base: &str, resource: &str, kind: &str, name: &str, rest: Value) -> (S
     (format!("{base}/{resource}"), object)
 }
 
-/// They name a group that nobody serves, which must hold up nothing.
+/// Returns a rule for a group that nobody serves, so that the policies and
+/// webhooks hold up nothing.
 fn nowhere() -> Value {
     json!({
         "apiGroups": ["none.test"], "apiVersions": ["v1"],

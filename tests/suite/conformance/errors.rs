@@ -1,4 +1,4 @@
-//! What is said to requests that are wrong.
+//! Answers to wrong requests.
 
 use serde_json::json;
 
@@ -164,7 +164,7 @@ async fn bad_watch_queries(subject: Subject) {
         .get(&format!("{list}?watch=1&resourceVersion=abc"))
         .await;
     assert_eq!(answer.status, 500, "{}", answer.text());
-    // Anything but 0 and false is true, even nothing.
+    // Any value but 0 and false is true, even the empty one.
     let watch = Watch::open(admin, &format!("{list}?watch&timeoutSeconds=1")).await;
     drop(watch);
     assert_eq!(

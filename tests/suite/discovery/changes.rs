@@ -1,4 +1,4 @@
-//! What changes is shown soon; what cannot be asked for stays as it was.
+//! Changes are shown soon. Documents that cannot be fetched stay as they were.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,15 @@ use crate::harness::cluster::{Cluster, unique};
 use crate::harness::{eventually, objects};
 
 const SOON: Duration = Duration::from_secs(30);
-/// What is promised: a second after upstream shows it.
+/// The promised delay: a second after upstream shows a change.
 const LATEST: Duration = Duration::from_secs(1);
 
 async fn shows(client: &Client, path: &str, accept: &str, text: &str) -> bool {
     client.get_as(path, accept).await.text().contains(text)
 }
 
-/// Waits until `shown` holds at upstream and how long after that apifront does.
+/// Waits until `shown` holds at upstream. Returns how long after that it holds
+/// at apifront.
 async fn delay(
     direct: &Client,
     front: &Client,
@@ -40,7 +41,7 @@ async fn delay(
     since.elapsed()
 }
 
-/// Waits until both show the same document, for as long as is promised.
+/// Waits until both show the same document, at most for the promised delay.
 async fn same_soon(direct: &Client, front: &Client, path: &str, accept: &str) {
     eventually(&format!("the same {path}"), LATEST, || async {
         let headers = [("accept", accept)];
@@ -87,7 +88,7 @@ async fn custom_resources_come_and_go_within_a_second() {
     front.stop().await;
 }
 
-/// The hash of a storage version is in no document of everything.
+/// The hash of a storage version is not in the aggregated document.
 #[tokio::test]
 async fn another_storage_version_is_shown_too() {
     let (direct, front) = (
@@ -139,8 +140,8 @@ async fn without_upstream_the_last_documents_stay() {
     skip_under_oracle!("it stops the API server behind apifront");
     let mut cluster = Cluster::start(&[]).await;
     let front = Apifront::start(&cluster, |config| {
-        // system:masters is not asked about, so that these can be asked for at
-        // all while nobody can be.
+        // Callers in system:masters are not reviewed, so that requests are
+        // possible while no API server answers.
         config["authorization"] = json!({ "subjectAccessReview": { "allowTTL": "10m" } });
     })
     .await;
@@ -152,7 +153,7 @@ async fn without_upstream_the_last_documents_stay() {
         texts.push(client.get(path).await.text());
     }
     cluster.apiserver.kill();
-    // The first question after that may wait a little.
+    // The first request after that may wait a little.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let _ = everything(&client).await;
     let since = Instant::now();
