@@ -1,4 +1,4 @@
-//! nginx and haproxy with what a fair comparison needs: one process on one
+//! Starts nginx and haproxy as a fair comparison needs them: one process on one
 //! core, connections kept alive on both sides, no logs.
 
 use std::net::SocketAddr;
@@ -18,7 +18,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// nginx with `root`'s file `answer.json` under every path.
+    /// Starts nginx, which serves the file `answer.json` in `root` under every
+    /// path.
     pub async fn nginx_file(core: usize, root: &Path, tls: Option<&Pair>) -> Self {
         let port = ports::free();
         let listen = match tls {
@@ -37,7 +38,7 @@ impl Peer {
         nginx(core, port, &site).await
     }
 
-    /// nginx as a proxy before `upstream`.
+    /// Starts nginx as a proxy before `upstream`.
     pub async fn nginx_proxy(core: usize, upstream: SocketAddr) -> Self {
         let port = ports::free();
         let site = format!(
@@ -48,7 +49,7 @@ impl Peer {
         nginx(core, port, &site).await
     }
 
-    /// haproxy before `upstream`.
+    /// Starts haproxy before `upstream`.
     pub async fn haproxy(core: usize, upstream: SocketAddr) -> Self {
         let port = ports::free();
         let folder = temporary_folder("haproxy");
