@@ -38,8 +38,8 @@ const GZIP: (&str, &str) = ("accept-encoding", "gzip");
 const PROTOBUF_PARTIAL: &str =
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-/// The representations, in an order in which each can use what earlier ones
-/// made. Pods are kept as protobuf.
+/// The representations, in the order in which they are measured. Pods are kept
+/// as protobuf, and the other representations are made from that.
 const REPRESENTATIONS: [Representation; 8] = [
     Representation {
         name: "protobuf",

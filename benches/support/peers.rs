@@ -75,7 +75,8 @@ async fn nginx(core: usize, port: u16, site: &str) -> Peer {
         .map(|kind| format!("{kind}_temp_path {kind};"))
         .collect();
     let text = format!(
-        // One process is what one worker would be, and ends when it is told to.
+        // nginx runs as one process, as one worker would be, and ends when it
+        // is told to.
         "daemon off; master_process off; pid nginx.pid; error_log stderr error;
          events {{ worker_connections 4096; }}
          http {{ access_log off; {temporary} sendfile on; tcp_nopush on;

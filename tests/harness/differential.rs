@@ -186,8 +186,8 @@ impl Differential {
         let filled_by = Instant::now() + FILLED_WITHIN;
         let mut tries = 0;
         loop {
-            // Both are asked at the same time, so that nothing ticks between
-            // them.
+            // Both servers are asked at the same time, so that nothing ticks
+            // between the answers.
             let (direct, front) = tokio::join!(
                 self.direct.send(method.clone(), path, headers, body),
                 self.front.try_send(method.clone(), path, &debug, body),

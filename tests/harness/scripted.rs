@@ -203,7 +203,7 @@ impl Scripted {
         format!("http://{}", self.address)
     }
 
-    /// All requests that were passed on so far.
+    /// Returns all requests that were passed on so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().expect("no panic while locked").clone()
     }

@@ -504,7 +504,8 @@ async fn both_versions_of_an_autoscaler() {
     for (list, of_table) in [(&v1, table), (&v2, Expect::Hit)] {
         let path = format!("{list}?resourceVersion=0");
         both.get(&path).await;
-        // A v1 autoscaler does not say in which order its metrics are printed.
+        // A v1 autoscaler has its metrics in another order than they are
+        // printed in.
         both.expect(of_table).get_as(&path, TABLE).await;
         for name in ["new", "old"] {
             both.get(&format!("{list}/{name}?resourceVersion=0")).await;

@@ -590,7 +590,7 @@ async fn watches_see_what_comes_and_goes() {
         let path = format!("{pods}/{name}?gracePeriodSeconds=0");
         direct.delete(&path).await.expect(200);
     }
-    // No further event is expected after this one.
+    // The watches of each selector are read until neither sends an event.
     let mut seen = 0;
     for (selector, (mut direct, mut through)) in watches {
         loop {

@@ -139,7 +139,7 @@ async fn nor_over_http1() {
     }
 }
 
-/// What the right allows is still served from the cache.
+/// Requests that the right allows are still served from the cache.
 #[tokio::test]
 async fn the_own_namespace_is_still_served() {
     skip_under_oracle!("kube-apiserver does not say what came from its cache");

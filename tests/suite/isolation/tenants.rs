@@ -38,8 +38,8 @@ pub enum Tenant {
     Owner,
     /// A user with `watch` on everything in team-a, and no other verb.
     Watcher,
-    /// A user with `get` on one ConfigMap, one Secret and one node, granted in
-    /// team-a, where the node's grant has no effect.
+    /// A user with `get` on one ConfigMap and one Secret in team-a, and on a
+    /// node as if the node were in team-a.
     Named,
     /// A user with `list` and `watch` on namespace team-b, one node and one pod
     /// of team-a, by name.

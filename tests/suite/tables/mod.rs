@@ -29,8 +29,8 @@ const FLAGS: [&str; 3] = [
 /// The resource that cannot be watched.
 const UNWATCHED: &str = "/api/v1/componentstatuses";
 
-/// Tables that the cache leaves to upstream. A v1 autoscaler does not say in
-/// which order its metrics are printed, the columns of `odds` need more of
+/// Tables that the cache leaves to upstream. A v1 autoscaler has its metrics in
+/// another order than they are printed in, the columns of `odds` need more of
 /// JSONPath than we have, and a number in `vasts` is beyond what Go defines.
 const FORWARDED: [&str; 3] = [
     "/apis/autoscaling/v1/horizontalpodautoscalers",

@@ -93,7 +93,7 @@ fn recorders(client: &Client, list: &str) -> Vec<(Recorder, Selects)> {
     ]
 }
 
-/// What etcd says was written, and what watchers received.
+/// The writes according to etcd, and the events that watchers received.
 struct Record {
     log: Vec<Written>,
     heard: Vec<(Recorded, Selects)>,
