@@ -121,7 +121,7 @@ struct Listing {
     objects: Objects,
 }
 
-/// The version of each object by `namespace/name`.
+/// The version of each object, by `namespace/name`.
 type Objects = BTreeMap<String, String>;
 
 /// Asks for the pages. Each is asked of the next server in turn.

@@ -12,7 +12,7 @@ type how struct {
 	zeroes bool
 	// Some texts, numbers and times are unusual.
 	odd bool
-	// Some of the fields are left out.
+	// Some fields are left out.
 	sparse bool
 	// Some texts are not UTF-8.
 	invalid bool

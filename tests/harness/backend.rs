@@ -37,7 +37,7 @@ pub enum Mood {
     HangingAfterHead,
     /// Closes connections as soon as they are accepted.
     Closing,
-    /// Closes after it has read the request.
+    /// Closes the connection after reading the request.
     ClosingAfterRequest,
     /// Sends a body that is shorter than promised.
     HalfClosed,

@@ -1,4 +1,4 @@
-//! Certificate authorities and certificates of a test cluster.
+//! Makes the certificate authorities and certificates of a test cluster.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -25,7 +25,7 @@ pub struct Cluster {
     pub certificates: Certificates,
     pub etcd: Etcd,
     pub apiserver: KubeApiserver,
-    /// `kubernetes-admin` of `system:masters`.
+    /// The certificate of `kubernetes-admin` in `system:masters`.
     pub admin: Pair,
     /// The user as whom apifront calls the API server. [`front_role`] is all
     /// that this user may do.
@@ -114,7 +114,7 @@ impl Cluster {
         self.client(Some(&self.admin))
     }
 
-    /// A client of kube-apiserver itself.
+    /// Returns a client of kube-apiserver itself.
     pub fn client(&self, certificate: Option<&Pair>) -> Client {
         Client::tls(self.apiserver.address(), self.ca(), certificate)
     }

@@ -298,7 +298,7 @@ fn comparable_body(answer: &Answer) -> Bytes {
     }
 }
 
-/// The body as it was before compression.
+/// Returns the body as it was before compression.
 pub fn unpacked(answer: &Answer) -> Bytes {
     match answer.header("content-encoding") {
         "gzip" => unpack(&answer.body),

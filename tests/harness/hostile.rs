@@ -293,7 +293,7 @@ fn event(kind: &str, name: &str, bytes: usize) -> String {
     format!("{{\"type\":\"{kind}\",\"object\":{thing}}}\n")
 }
 
-/// The bookmark that ends the initial events.
+/// Returns the bookmark that ends the initial events.
 fn end() -> String {
     format!(
         "{{\"type\":\"BOOKMARK\",\"object\":{{\"apiVersion\":\"{GROUP}/v1\",\"kind\":\"Thing\",\"metadata\":{{\"annotations\":{{\"k8s.io/initial-events-end\":\"true\"}},\"resourceVersion\":\"7\"}}}}}}\n"

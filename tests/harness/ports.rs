@@ -1,4 +1,4 @@
-//! Free ports on loopback.
+//! Finds free ports on loopback.
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};

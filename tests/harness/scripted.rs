@@ -208,7 +208,7 @@ impl Scripted {
         self.seen.lock().expect("no panic while locked").clone()
     }
 
-    /// The number of requests with this line that were passed on.
+    /// Returns the number of requests with this line that were passed on.
     pub fn count(&self, line: &str) -> usize {
         self.seen().iter().filter(|s| s.line == line).count()
     }

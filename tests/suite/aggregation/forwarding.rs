@@ -123,7 +123,7 @@ async fn names_of_all_kinds_arrive() {
     let heard_of = heard((&direct, &front), Method::GET, "/1", &[], "").await;
     assert_eq!(heard_of.values("x-remote-group").len(), 3);
 
-    // A token has a uid.
+    // The user of a token has a uid.
     let (direct, front) = (twins.oracle.client(None), twins.front.client(None));
     let (direct, front) = (direct.token("token-of-tess"), front.token("token-of-tess"));
     // tess has no rights: RBAC refuses her.

@@ -189,7 +189,7 @@ async fn bad_continue_tokens(subject: Subject) {
             "{token}: {message}"
         );
     }
-    // {"v":"meta.k8s.io/v1","rv":5,"start":"a\u0000"}
+    // The token is {"v":"meta.k8s.io/v1","rv":5,"start":"a\u0000"}.
     let token = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NSwic3RhcnQiOiJhXHUwMDAwIn0";
     let answer = admin
         .get(&format!("{list}?continue={token}&resourceVersion=7"))

@@ -1,4 +1,4 @@
-//! LIST and GET: selectors, pages, versions.
+//! LIST and GET with selectors, pages and versions.
 
 use serde_json::{Value, json};
 

@@ -17,7 +17,7 @@ struct Seen {
     events: Vec<Event>,
     /// The number of events that are the state with which the watch began.
     initial: usize,
-    /// The version of that state.
+    /// The version of the state with which the watch began.
     began: u64,
     /// The newest version in the stream.
     end: u64,

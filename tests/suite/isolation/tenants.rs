@@ -28,7 +28,7 @@ const VIEW: &str = "system:aggregate-to-view";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tenant {
-    /// No credentials.
+    /// A caller without credentials.
     Nobody,
     /// An authenticated user without rights.
     Stranger,
