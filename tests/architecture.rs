@@ -92,7 +92,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The modules that the rooms that serve from the cache may use.
+/// The modules that `read` and `watch` may use.
 const READERS: &[&str] = &[
     "negotiation",
     "reflector",
@@ -150,8 +150,8 @@ fn modules_use_what_the_table_allows() {
 #[test]
 fn the_table_has_no_circles() {
     let rules: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
-    // The modules all of whose uses are known to end. Each round finds more of
-    // them.
+    // The modules whose chains of uses are known to end. Each round finds more
+    // of them.
     let mut ends: BTreeSet<&str> = BTreeSet::new();
     loop {
         let more: Vec<&str> = rules
