@@ -1,6 +1,6 @@
-//! What the audit log costs a request that the cache answers: the same GET and
-//! LIST through apifronts that differ in their audit policy alone, in turns. TLS,
-//! HTTP/2, resourceVersion=0.
+//! Measures the cost of the audit log for requests that the cache answers: the
+//! same GET and LIST, in turns, through apifronts that differ only in their
+//! audit policy. TLS, HTTP/2, resourceVersion=0.
 //!
 //! `cargo bench --bench audit -- --objects 500 --requests 5000 --rounds 7`
 
@@ -23,12 +23,13 @@ use support::{argument, configmaps, cores, count, require, usage};
 const GET: &str = "/api/v1/namespaces/tenant-00/configmaps/settings-000000?resourceVersion=0";
 const LIST: &str = "/api/v1/configmaps?resourceVersion=0";
 
-/// Requests at a time, on one connection.
+/// The number of requests at a time, on one connection.
 const AT_A_TIME: usize = 32;
-/// A LIST is as much work as that many GETs, so that rounds last alike.
+/// A LIST is as much work as this many GETs, so that the rounds last equally
+/// long.
 const GETS_PER_LIST: usize = 10;
 
-/// Percent of CPU per request.
+/// The most additional CPU per request, in percent.
 const GOAL: f64 = 5.0;
 
 struct Side {
@@ -47,7 +48,7 @@ async fn audit() {
     let rounds = argument("rounds", 7);
     let cluster = Cluster::start(&[]).await;
     configmaps::create(&cluster.admin_client(), objects).await;
-    // It shares no core with what is measured.
+    // The API server shares no core with the measured apifront.
     cores::pin(cluster.apiserver.pid(), cores::CLIENT);
     let sides = [
         start(&cluster, "no audit", None).await,
@@ -77,7 +78,7 @@ async fn audit() {
         ("LIST", LIST, requests / GETS_PER_LIST),
     ] {
         let mut figures = vec![Vec::new(); sides.len()];
-        // The first is warming up.
+        // The first round warms up.
         for n in 0..=rounds {
             for (side, figures) in sides.iter().zip(&mut figures) {
                 let round = round(side, path, number).await;
@@ -107,8 +108,8 @@ async fn start(cluster: &Cluster, name: &'static str, policy: Option<Value>) -> 
         std::fs::write(&file, policy.to_string()).expect("policy");
         config["observability"]["auditPolicyFile"] = json!(file);
         config["observability"]["auditLogPath"] = json!(folder.join("audit.log"));
-        // A log that is rotated writes to pages the machine has had before. In a
-        // virtual machine those it has never had cost ten times the write.
+        // A rotated log writes to pages that the machine has had before. In a
+        // virtual machine, new pages made the write ten times as expensive.
         config["observability"]["auditLogMaxSize"] = json!(4);
         config["observability"]["auditLogMaxBackups"] = json!(1);
     })
@@ -123,7 +124,7 @@ async fn start(cluster: &Cluster, name: &'static str, policy: Option<Value>) -> 
     }
 }
 
-/// CPU time and time of a request.
+/// The CPU time and wall time of a request.
 #[derive(Clone, Copy)]
 struct Round {
     cpu: Duration,

@@ -1,7 +1,8 @@
-//! What a LIST of 10,000 pods costs a server: apifront from its cache,
-//! kube-apiserver from its own, nginx with the same bytes as a static file.
-//! TLS, HTTP/2, resourceVersion=0. The first list of each representation, later
-//! ones, and the first after 1% of the pods have changed.
+//! Measures the cost of a LIST of 10,000 pods: by apifront from its cache, by
+//! kube-apiserver from its own cache, and by nginx with the same bytes as a
+//! static file. TLS, HTTP/2, resourceVersion=0. The first list of each
+//! representation, later lists, and the first list after 1% of the pods have
+//! changed are measured.
 //!
 //! `cargo bench --bench cached_list -- --pods 10000 --rounds 4 --lists 5`
 
@@ -21,7 +22,8 @@ use support::{argument, cores, count, pods, require, usage};
 
 const PATH: &str = "/api/v1/pods?resourceVersion=0";
 
-/// Times less CPU than kube-apiserver.
+/// A representation. `goal` is how many times less CPU than kube-apiserver
+/// apifront must use.
 struct Representation {
     name: &'static str,
     headers: &'static [(&'static str, &'static str)],
@@ -36,7 +38,8 @@ const GZIP: (&str, &str) = ("accept-encoding", "gzip");
 const PROTOBUF_PARTIAL: &str =
     "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-/// In the order in which they come into use: pods are kept as protobuf.
+/// The representations, in the order in which they are measured. Pods are kept
+/// as protobuf, and the other representations are made from that.
 const REPRESENTATIONS: [Representation; 8] = [
     Representation {
         name: "protobuf",
@@ -77,7 +80,7 @@ const REPRESENTATIONS: [Representation; 8] = [
         protocol: Protocol::Http2,
         goal: 20.0,
     },
-    // As clients that are not written in Go speak.
+    // Clients that are not written in Go often use HTTP/1.1.
     Representation {
         name: "JSON, HTTP/1.1",
         headers: &[JSON],
@@ -92,13 +95,14 @@ const REPRESENTATIONS: [Representation; 8] = [
     },
 ];
 
-/// Times nginx's CPU for the same JSON bytes.
+/// The most CPU for JSON, as a multiple of nginx's for the same bytes.
 const NGINX_GOAL: f64 = 1.2;
-/// Times the JSON of all pods, plus what the program itself needs.
+/// The most resident memory, as a multiple of the JSON of all pods, plus what
+/// the program itself needs.
 const MEMORY_GOAL: f64 = 1.5;
 const MEMORY_BASE: u64 = 60 << 20;
 
-/// How long the garbage of some lists is collected.
+/// The time in which the garbage of some lists is collected.
 const REST: Duration = Duration::from_secs(2);
 
 fn main() {
@@ -140,8 +144,9 @@ async fn cached_list() {
         let first = round(&ours, representation.headers, 1).await;
         let _warm = round(&direct, representation.headers, 1).await;
         let resident = ours.resident_megabytes();
-        // Not in turns: kube-apiserver goes on collecting garbage after its
-        // lists, on the same core, and so makes ours dearer.
+        // The servers do not take turns here: kube-apiserver goes on collecting
+        // garbage after its lists, on the same core, and would make apifront's
+        // lists more expensive.
         for _ in 0..rounds {
             a.push(round(&direct, representation.headers, 1).await);
         }
@@ -161,8 +166,8 @@ async fn cached_list() {
         if is_json {
             json = (own, file);
         }
-        // A forwarded list costs apifront little and upstream everything; one
-        // in another encoding is another work.
+        // A forwarded list costs apifront little and upstream everything. A
+        // list in another encoding is different work.
         let cached = b.iter().all(|b| b.list.cached());
         let encoding = |r: &Round| r.list.headers.get("content-encoding").cloned();
         let alike = b.iter().zip(&a).all(|(b, a)| encoding(b) == encoding(a));
@@ -232,7 +237,7 @@ async fn cached_list() {
 }
 
 /// Changes one of a hundred pods, spread over all of them, and waits until
-/// apifront has heard of it.
+/// apifront has seen the change.
 async fn change(servers: &Servers, number: usize) {
     let admin = servers.cluster.admin_client();
     for n in (0..number).step_by(100) {
@@ -243,13 +248,13 @@ async fn change(servers: &Servers, number: usize) {
     servers.front().client.get(&known).await.expect(200);
 }
 
-/// What one of several lists cost, and what came of it.
+/// The CPU time of one of several lists, and the last list.
 struct Round {
     cpu: Duration,
     list: List,
 }
 
-/// One after the other, `times` of them.
+/// Reads `times` lists, one after another.
 async fn round(server: &Server, headers: &[(&str, &str)], times: usize) -> Round {
     let debug = [("x-apifront-debug", "cache")];
     let headers = [headers, &debug].concat();
@@ -264,7 +269,7 @@ async fn round(server: &Server, headers: &[(&str, &str)], times: usize) -> Round
     }
 }
 
-/// A list without its head, whose resourceVersion goes on by itself.
+/// Returns a list without its head, whose resourceVersion advances by itself.
 fn items(list: &[u8]) -> &[u8] {
     const ITEMS: &[u8] = b"\"items\":[";
     let at = list.windows(ITEMS.len()).position(|w| w == ITEMS);

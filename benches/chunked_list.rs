@@ -1,7 +1,7 @@
-//! 50,000 objects listed in pages of 500 while 500 writes a second go on: by
-//! kube-apiserver, by apifront, and by both in turn with each other's continue
-//! tokens. All pages show one version, and together the state at that version.
-//! TLS, HTTP/2, JSON, resourceVersion unset as kubectl asks.
+//! Measures listing 50,000 objects in pages of 500 during 500 writes a second:
+//! by kube-apiserver, by apifront, and by both in turn with each other's
+//! continue tokens. All pages must have one version, and together be the state
+//! at that version. TLS, HTTP/2, JSON, resourceVersion unset as kubectl asks.
 //!
 //! `cargo bench --bench chunked_list -- --objects 50000 --page 500 --writes 500`
 
@@ -21,9 +21,9 @@ use support::servers::{Server, Servers};
 use support::{argument, configmaps, count, require};
 
 const PATH: &str = "/api/v1/configmaps";
-/// Holds a list's metadata.
+/// The number of bytes that hold a list's metadata.
 const HEAD: usize = 1 << 10;
-/// The writers alone, for what they cost.
+/// The time for which the writers run alone, to measure their cost.
 const QUIET: Duration = Duration::from_secs(5);
 
 fn main() {
@@ -76,7 +76,7 @@ async fn chunked_list() {
 }
 
 async fn listings(servers: &Servers, page: usize) -> Vec<Vec<String>> {
-    // Both caches have seen some writes.
+    // Now both caches have seen some writes.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (direct, front) = (servers.direct(), servers.front());
     let mut rows = Vec::new();
@@ -112,19 +112,19 @@ async fn listings(servers: &Servers, page: usize) -> Vec<Vec<String>> {
     rows
 }
 
-/// What all pages together say.
+/// The content of all pages together.
 #[derive(Default)]
 struct Listing {
-    /// Pages that came out of apifront's cache.
+    /// The number of pages from apifront's cache.
     hits: usize,
     versions: BTreeSet<String>,
     objects: Objects,
 }
 
-/// The version of each object by `namespace/name`.
+/// The version of each object, by `namespace/name`.
 type Objects = BTreeMap<String, String>;
 
-/// Each page is asked of the next server in turn.
+/// Asks for the pages. Each is asked of the next server in turn.
 async fn traverse(turns: &[&Server], page: usize) -> Vec<Answer> {
     let headers = [
         ("x-apifront-debug", "cache"),
@@ -144,8 +144,9 @@ async fn traverse(turns: &[&Server], page: usize) -> Vec<Answer> {
     pages
 }
 
-/// It stands before the items, in characters that need no escape: what is
-/// measured is listing, not the client's reading.
+/// Returns the token, which comes before the items and needs no escapes. The
+/// body is not parsed, so that listing is measured and not the client's
+/// reading.
 fn continue_token(list: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(list.get(..list.len().min(HEAD))?);
     let (_, rest) = head.split_once(r#""continue":""#)?;
@@ -176,7 +177,8 @@ impl Listing {
     }
 }
 
-/// The objects at the version of the listing, as kube-apiserver has them.
+/// Returns the objects at the version of the listing, according to
+/// kube-apiserver.
 async fn exact(direct: &Client, listing: &Listing) -> Objects {
     let version = listing.versions.first().expect("a version");
     let path = format!("{PATH}?resourceVersion={version}&resourceVersionMatch=Exact");

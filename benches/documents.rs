@@ -1,5 +1,5 @@
-//! What discovery and OpenAPI documents cost, asked of kube-apiserver and of
-//! apifront before it in turn: CPU per answer.
+//! Measures the CPU per answer for discovery and OpenAPI documents, asked in
+//! turn of kube-apiserver and of apifront before it.
 //!
 //! `cargo bench --bench documents -- --requests 300 --rounds 5`
 
@@ -13,14 +13,14 @@ use http::Method;
 use support::report::{self, Goal};
 use support::servers::{Server, Servers};
 
-/// As the program has it.
+/// The same allocator as the program's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const JSON: &str = "application/json";
 const GOAL: f64 = 5.0;
-/// Requests at a time on one connection.
+/// The number of requests at a time on one connection.
 const AT_A_TIME: usize = 16;
 
 fn main() {
@@ -94,14 +94,15 @@ async fn compare() {
     }
 }
 
-/// The URL of a group version's document, with its hash.
+/// Returns the URL of a group version's document, with its hash.
 async fn document(client: &Client) -> String {
     let root = client.get("/openapi/v3").await.expect(200);
     let url = root["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str();
     url.expect("a URL").to_owned()
 }
 
-/// CPU microseconds of an answer, and its bytes as they were sent.
+/// Returns the CPU time of an answer in microseconds, and its length in bytes
+/// as sent.
 async fn cost(server: &Server, asked: &Asked, requests: usize) -> (f64, usize) {
     let client = server.connection().await;
     let encoding = if asked.gzip { "gzip" } else { "identity" };
@@ -111,7 +112,7 @@ async fn cost(server: &Server, asked: &Asked, requests: usize) -> (f64, usize) {
         assert_eq!(answer.status, 200, "{}", asked.name);
         answer.body.len()
     };
-    // What is made once is made before.
+    // Work that is done once is done before the measurement.
     let mut bytes = 0;
     for _ in 0..5 {
         bytes = ask().await;

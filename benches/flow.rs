@@ -1,7 +1,7 @@
-//! What flow control costs cached reads: the CPU of apifront per GET of one
-//! ConfigMap and per LIST of a namespace's, without limits for users and groups
-//! and with both, by turns in one run. TLS, HTTP/2, JSON, resourceVersion=0, a
-//! user who is no administrator.
+//! Measures the cost of flow control for cached reads: apifront's CPU per GET
+//! of one ConfigMap and per LIST of a namespace's ConfigMaps, without limits
+//! for users and groups and with both, in turns in one run. TLS, HTTP/2, JSON,
+//! resourceVersion=0, a user who is no administrator.
 //!
 //! `cargo bench --bench flow -- --requests 20000 --rounds 5`
 
@@ -19,13 +19,14 @@ use support::report::{self, Goal, median};
 use support::servers::Servers;
 use support::{configmaps, count, require};
 
-/// Requests at a time.
+/// The number of requests at a time.
 const AT_ONCE: usize = 32;
 
-/// The names and sizes of `configmaps::create` are of no matter here.
+/// The number of other objects. The names and sizes from `configmaps::create`
+/// do not matter here.
 const OBJECTS: usize = 100;
 
-/// Percent.
+/// The most additional CPU, in percent.
 const GOAL: f64 = 5.0;
 
 fn main() {
@@ -69,7 +70,8 @@ async fn flow() {
         for _ in 0..rounds {
             for (side, flow) in [json!({}), limits.clone()].iter().enumerate() {
                 configure(&servers, flow).await;
-                // What is asked about the caller is asked.
+                // These reads do the reviews of the caller before the
+                // measurement.
                 read(&client, path, AT_ONCE).await;
                 let ((), cost) = servers.measure(read(&client, path, requests)).await;
                 sides[side].push(cost.apifront.as_secs_f64() * 1e6 / requests as f64);
@@ -87,7 +89,7 @@ async fn configure(servers: &Servers, flow: &Value) {
     let mut config = servers.apifront.read_config();
     config["flow"] = flow.clone();
     servers.apifront.write_config(&config);
-    // A reload says nothing when it is done; it takes milliseconds.
+    // The reload takes milliseconds, and nothing tells when it is done.
     tokio::time::sleep(Duration::from_secs(2)).await;
 }
 

@@ -1,6 +1,7 @@
-//! What a compressed LIST costs the library: stitched of leaves that are all
-//! new, of leaves that are known, and with 1% of the objects changed, against
-//! flate2 and Go (in kube-apiserver) that compress all of it each time.
+//! Measures the library's cost of a compressed LIST: stitched from leaves that
+//! are all new, from known leaves, and with 1% of the objects changed. It is
+//! compared with flate2 and Go (in kube-apiserver), which compress everything
+//! each time.
 //!
 //! `cargo bench --bench gzip_list -- --pods 10000 --rounds 5`
 
@@ -29,14 +30,15 @@ use serde_json::value::RawValue;
 use support::report::{self, Goal, median};
 use support::{count, pods, usage};
 
-/// As the program has it.
+/// The same allocator as the program's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const PATH: &str = "/api/v1/pods?resourceVersion=0";
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// Times less CPU than kube-apiserver, with what it takes to send the list.
+/// The goals: how many times less CPU than kube-apiserver, including
+/// kube-apiserver's sending of the list.
 const GOALS: [(Encoding, &str, f64); 2] = [
     (Encoding::Json, JSON, 100.0),
     (Encoding::Protobuf, PROTOBUF, 50.0),
@@ -75,7 +77,7 @@ async fn gzip_list() {
             let (costs, bytes) = repeated(rounds, || whole(&plain, level));
             row(&format!("flate2, level {level}, all of it"), &costs, bytes);
         }
-        // A new store each time: nothing is known of it.
+        // Each round has a new store, whose leaves are all new.
         let stores: Vec<_> = (0..rounds).map(|_| store(encoding, &items)).collect();
         let mut fresh = stores.iter();
         let (costs, bytes) = repeated(rounds, || stitched(fresh.next().expect("one"), encoding));
@@ -96,7 +98,7 @@ async fn gzip_list() {
     }
 }
 
-/// CPU time of each round, and how long the last result was.
+/// Returns the CPU time of each round, and the length of the last result.
 fn repeated(rounds: usize, mut work: impl FnMut() -> usize) -> (Vec<Duration>, usize) {
     let pid = std::process::id();
     let mut bytes = 0;
@@ -149,7 +151,7 @@ fn stitched(store: &Store, encoding: Encoding) -> usize {
     pieces.iter().map(Bytes::len).sum()
 }
 
-/// Every hundredth object comes again at another version.
+/// Applies every hundredth object again, at another version.
 fn change(store: &Store, encoding: Encoding, items: &[Bytes], round: usize) {
     let mut version = store.snapshot().resource_version;
     for item in items.iter().skip(round).step_by(100) {
@@ -186,7 +188,7 @@ struct List<'a> {
     items: Vec<&'a RawValue>,
 }
 
-/// What stands in the list.
+/// Returns the items of the list.
 fn items(encoding: Encoding, body: &[u8]) -> Vec<Bytes> {
     let copied = |bytes: &[u8]| Bytes::copy_from_slice(bytes);
     match encoding {

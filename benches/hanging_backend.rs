@@ -1,6 +1,6 @@
-//! Discovery beside a backend that hangs, and beside healthy ones alone: how
-//! long it takes, and whether anybody else's requests fail. Through
-//! kube-apiserver's aggregator and through apifront, over TLS and HTTP/2.
+//! Measures discovery beside hanging backends and beside healthy ones: the time
+//! it takes, and whether other requests fail. Both kube-apiserver's aggregator
+//! and apifront are measured, over TLS and HTTP/2.
 //!
 //! `cargo bench --bench hanging_backend -- --requests 400 --rounds 5`
 
@@ -19,7 +19,8 @@ use support::report::{self, Goal, least, percentile};
 
 const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
-/// The aggregated document of all groups, the plain ones, one group's.
+/// The discovery requests: aggregated documents of all groups, a plain one, and
+/// documents of single group versions.
 const DISCOVERY: [(&str, &str); 5] = [
     ("/apis", AGGREGATED),
     ("/api", AGGREGATED),
@@ -27,7 +28,7 @@ const DISCOVERY: [(&str, &str); 5] = [
     ("/apis/apps/v1", "application/json"),
     ("/apis/calm.example.com/v1", "application/json"),
 ];
-/// What others ask for meanwhile.
+/// The paths of other requests meanwhile.
 const OTHERS: [&str; 3] = [
     "/api/v1/namespaces",
     "/apis/apps/v1/deployments",
@@ -93,7 +94,8 @@ async fn hanging_backend() {
         World::start("all healthy", healthy).await,
         World::start("two of three hang", hanging).await,
     ];
-    // In turns: what else the machine does is the same for all.
+    // The sides take turns, so that other work of the machine affects all
+    // equally.
     let mut sides: Vec<(&str, &str, Client, Figures)> = Vec::new();
     for world in &worlds {
         let direct = world.twins.direct_client();

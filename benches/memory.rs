@@ -1,5 +1,6 @@
-//! What 5,000 idle watches weigh; and a cache of 10,000 pods, filled and after
-//! lists, herds and watches, at once and ten seconds later. TLS, HTTP/2.
+//! Measures the memory of 5,000 idle watches, and of a cache of 10,000 pods:
+//! filled, and after lists, herds and watches, at once and ten seconds later.
+//! TLS, HTTP/2.
 //!
 //! `cargo bench --bench memory -- --pods 10000 --clients 50 --idle 5000 --own 1000`
 
@@ -16,14 +17,16 @@ use support::report::{self, Goal};
 use support::servers::{Server, Servers};
 use support::{count, lists, pods, require, usage, watches};
 
-/// Times the JSON of all pods, plus what the program itself needs.
+/// The most resident memory, as a multiple of the JSON of all pods, plus what
+/// the program itself needs.
 const GOAL: f64 = 1.5;
 const BASE_MB: f64 = 60.0;
-/// Resident after a burst ÷ before: what a burst took is given back.
+/// The most resident memory after all bursts ÷ before: the memory of a burst
+/// must be given back.
 const BACK_GOAL: f64 = 1.1;
 const IDLE_SHARED_GOAL_KB: f64 = 10.0;
 const IDLE_OWN_GOAL_KB: f64 = 45.0;
-/// After which what a burst took is measured.
+/// The time after a burst until memory is measured again.
 const LATER: Duration = Duration::from_secs(10);
 
 const ALL: &str = "/api/v1/pods";
@@ -87,7 +90,7 @@ async fn memory() {
     servers.apifront.stop().await;
 }
 
-/// On servers of their own, which have nothing to reuse yet.
+/// Measures idle watches on new servers, which have no memory to reuse yet.
 async fn idle_watches(shared: usize, own: usize) {
     let fill = async |admin: &Client| pods::create(admin, 1).await;
     let servers = Servers::start(&[], fill).await;
@@ -142,11 +145,11 @@ fn row(what: &str, sides: &[Server; 2], now: [f64; 2], later: [f64; 2]) -> Vec<S
 
 #[derive(Clone, Copy)]
 enum Burst {
-    /// In each representation, plain and with gzip.
+    /// Lists in each representation, plain and with gzip.
     Lists,
-    /// Of changing pods.
+    /// Watches of changing pods.
     Watches,
-    /// resourceVersion unset.
+    /// Lists with resourceVersion unset.
     Recent,
     Informers,
 }
@@ -161,7 +164,8 @@ impl Burst {
             Self::Lists => {
                 let kinds = ACCEPTED.iter().flat_map(|a| [(a, "identity"), (a, "gzip")]);
                 let kinds: Vec<_> = kinds.collect();
-                // One of each is much work for kube-apiserver already.
+                // One list of each kind is already much work for
+                // kube-apiserver.
                 let lists = open.iter().zip(&kinds).map(|(client, (accept, encoding))| {
                     let headers = [("accept", **accept), ("accept-encoding", *encoding)];
                     async move { lists::read(client, CACHED, &headers).await }
@@ -192,7 +196,7 @@ impl Burst {
     }
 }
 
-/// Watches with a TLS connection each.
+/// Opens watches, each on its own TLS connection.
 async fn separate(server: &Server, number: usize, path: &str) -> Vec<Incoming> {
     let mut open = Vec::new();
     for _ in 0..number {
@@ -202,7 +206,7 @@ async fn separate(server: &Server, number: usize, path: &str) -> Vec<Incoming> {
     open
 }
 
-/// The watches, open, and KB of resident memory for each.
+/// Opens watches. Returns them and the KB of resident memory for each.
 async fn weigh(server: &Server, open: impl Future<Output = Vec<Incoming>>) -> (Vec<Incoming>, f64) {
     let before = server.resident_megabytes();
     let open = open.await;

@@ -1,5 +1,6 @@
-//! What a change costs when 5,000 watchers each look at a node of their own,
-//! as kubelets do: no more than when there are 50. TLS, HTTP/2, JSON.
+//! Measures the cost of a change when 5,000 watchers each watch one node, as
+//! kubelets do. It may not be much more than with 50 watchers. TLS, HTTP/2,
+//! JSON.
 //!
 //! `cargo bench --bench node_watches -- --pods 5000 --few 50 --updates 2000`
 
@@ -12,7 +13,7 @@ use support::report::{self, Goal, median};
 use support::servers::{Server, Servers};
 use support::{argument, count, pods, require, watches};
 
-/// CPU of an event with all watchers ÷ with few.
+/// The most CPU of an event with all watchers ÷ with few.
 const GOAL: f64 = 2.0;
 
 fn main() {
@@ -84,8 +85,9 @@ struct Bench {
 }
 
 impl Bench {
-    /// CPU µs of the server per update. Each goes to a pod that somebody
-    /// watches and is received before the next; without watchers, updates only.
+    /// Returns the server's CPU time per update in µs. Each update changes a
+    /// watched pod and is received before the next. Without watchers there are
+    /// only the updates.
     async fn round(&mut self, server: &Server, watchers: usize) -> f64 {
         let version = pods::version(&server.client).await;
         let paths = (0..watchers).map(|n| {
@@ -97,7 +99,7 @@ impl Bench {
         let mut open = watches::open(&server.client, paths).await;
         let before = server.cpu();
         for n in 0..self.updates {
-            // Spread over all of them.
+            // The changed pods are spread over all of them.
             let pod = n * self.pods / self.updates;
             if watchers == 0 {
                 pods::relabel(&self.writer, pod).await;

@@ -1,5 +1,5 @@
-//! What apifront adds to a request that it only passes on: a small GET over
-//! plain HTTP, with nginx and haproxy as other proxies before the same
+//! Measures what apifront adds to a request that it only passes on: a small GET
+//! over plain HTTP, compared with nginx and haproxy as proxies before the same
 //! upstream.
 //!
 //! `cargo bench --bench pass_through -- --rounds 5 --seconds 2`
@@ -18,12 +18,12 @@ use support::report::{self, Goal, least, median};
 use support::wrk::{Round, Wrk};
 use support::{argument, cores, require, seconds};
 
-/// Of the upstream's answer.
+/// The length of the upstream's answer.
 const ANSWER_BYTES: usize = 1024;
-/// Events are not cached by default: a request such as every cluster sees,
-/// with all that apifront does before it forwards one.
+/// Events are not cached by default. Every cluster sees such requests, and
+/// apifront does all the work for them that precedes forwarding.
 const PATH: &str = "/api/v1/namespaces/default/events/web-0.17f0a3c5d2e4b681";
-/// One at a time shows latency, many show what a core can do.
+/// One connection shows latency, many show the capacity of a core.
 const CONNECTIONS: [usize; 2] = [1, 64];
 
 const RATE_GOAL: f64 = 0.75;
@@ -53,9 +53,10 @@ fn main() {
 async fn pass_through(connections: usize) {
     let folder = temporary_folder("pass-through");
     std::fs::write(folder.join("answer.json"), answer()).expect("answer.json");
-    // One request at a time: with the upstream beside the proxy, a request
-    // crosses cores equally often with and without a proxy, and the
-    // difference is the proxy alone. Many: the proxy has its core for itself.
+    // With one request at a time the upstream runs on the proxy's core: a
+    // request then crosses cores equally often with and without a proxy, and
+    // the difference is the proxy alone. With many requests the proxy has a
+    // core for itself.
     let beside = if connections == 1 {
         cores::SERVER
     } else {
@@ -138,7 +139,7 @@ fn print(connections: usize, subjects: &[Subject; 4]) {
 }
 
 impl Subject {
-    /// The median of the rounds.
+    /// Returns the median of the rounds.
     fn of(&self, figure: impl Fn(&Round) -> f64) -> f64 {
         median(self.rounds.iter().map(figure))
     }
@@ -148,7 +149,7 @@ impl Subject {
     }
 }
 
-/// An Event of the size, padded in its message.
+/// Returns an Event of the wanted length, padded in its message.
 fn answer() -> String {
     let event = |message: &str| {
         format!(

@@ -1,6 +1,6 @@
-//! What a list of 10,000 pods costs to write in each representation, without
-//! any server: the first time, and then; and what is kept of it. The objects
-//! are kept as protobuf, as the program reads them.
+//! Measures the cost of writing a list of 10,000 pods in each representation,
+//! without any server: the first time and later times, and the memory kept. The
+//! objects are kept as protobuf, as the program reads them.
 //!
 //! `cargo bench --bench shapes -- --pods 10000 --lists 10`
 
@@ -19,7 +19,7 @@ use kubernetes_wire::negotiation::{IncludeObject, MetaVersion};
 use kubernetes_wire::representation::{Encoding, Envelope, Form, ListMeta, Printer, TableOptions};
 use support::{count, report, usage};
 
-/// As the program has it.
+/// The same allocator as the program's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -35,7 +35,8 @@ fn main() {
     let partial = |encoding| Shape::Partial(MetaVersion::V1, encoding);
     let mut rows = Vec::new();
     for (name, shape) in [
-        // Whole JSON last: the others can do without, but use what is there.
+        // Whole JSON comes late: the shapes before it do not need it, but would
+        // use it if it were there.
         ("whole, protobuf", Shape::Whole(Encoding::Protobuf)),
         (
             "PartialObjectMetadata, protobuf",
@@ -83,7 +84,7 @@ fn filled(pods: usize) -> Store {
         envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
         bookmark: OnceLock::new(),
     };
-    // As built-in kinds are read.
+    // Built-in kinds are read as protobuf.
     let encoding = Encoding::Protobuf;
     let Resource {
         envelope, fields, ..
@@ -97,7 +98,8 @@ fn filled(pods: usize) -> Store {
     Store::new(resource, objects, 9)
 }
 
-/// As large as those of a cluster, and as deep.
+/// Returns a pod that is as large and as deeply nested as pods of a real
+/// cluster.
 fn pod(n: usize) -> String {
     let fields =
         r#""f:name":{},"f:image":{},"f:resources":{".":{},"f:limits":{".":{},"f:cpu":{}}},"#;

@@ -1,5 +1,6 @@
-//! The store alone, without any server: 150,000 objects of 1 KB, the events of
-//! an upstream watch going in, the frames of ten watchers coming out, and lists.
+//! Measures the store alone, without any server: 150,000 objects of 1 KB, the
+//! events of an upstream watch applied to them, the frames for ten watchers,
+//! and lists.
 //!
 //! `cargo bench --bench store -- --objects 150000 --events 100000`
 
@@ -21,14 +22,14 @@ use support::report::{self, Goal, percentile};
 use support::{count, usage};
 use tokio::task::JoinHandle;
 
-/// As the program has it.
+/// The same allocator as the program's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const NAMESPACES: usize = 150;
 const WATCHERS: usize = 10;
-/// Events between two turns of the watchers: one, as when little happens, and
-/// as many as a read of 64 KiB brings.
+/// The number of events between two turns of the watchers: one, as when little
+/// happens, and as many as a read of 64 KiB brings.
 const EVENTS_A_TURN: [usize; 2] = [1, 64];
 const EVENTS_GOAL: f64 = 20_000.0;
 const LISTS: usize = 200;
@@ -117,7 +118,7 @@ fn timed(what: &str, mut read: impl FnMut()) -> Vec<String> {
     vec![what.to_owned(), figure(50.0), figure(99.0)]
 }
 
-/// Object `n` has version `n + 1`.
+/// Returns a store in which object `n` has version `n + 1`.
 fn filled(objects: usize) -> Store {
     let gvr = GroupVersionResource::new("", "v1", "configmaps");
     let resource = Resource {
@@ -144,7 +145,7 @@ fn name(n: usize) -> String {
     format!("settings-{n:06}")
 }
 
-/// As kube-apiserver writes one, about 1 KB.
+/// Returns an object of about 1 KB, as kube-apiserver writes it.
 fn object(n: usize, version: u64) -> Bytes {
     let (namespace, name, data) = (namespace(n), name(n), "x".repeat(500));
     let app = n % 100;
@@ -163,7 +164,8 @@ struct Line<'a> {
     object: &'a RawValue,
 }
 
-/// CPU time of all of it, and the bytes that came out for all watchers.
+/// Applies all events. Returns the CPU time, and the number of bytes for all
+/// watchers.
 async fn apply(
     store: &Arc<Store>,
     version: &mut u64,
@@ -174,12 +176,12 @@ async fn apply(
     let watchers: Vec<_> = (0..WATCHERS)
         .map(|_| watcher(store, *version, events))
         .collect();
-    // They wait for the first event.
+    // This lets the watchers run until they wait for the first event.
     tokio::task::yield_now().await;
     let mut cpu = Duration::ZERO;
     let mut left = events;
     while left > 0 {
-        // What upstream sends, a turn's worth, is made outside of the clock.
+        // Upstream's events for a turn are made outside the measured time.
         let lines: Vec<Bytes> = (0..events_a_turn.min(left))
             .map(|_| {
                 *version += 1;
@@ -205,7 +207,7 @@ async fn apply(
     (cpu + (usage::cpu_time(std::process::id()) - began), bytes)
 }
 
-/// What the reflector does with a line.
+/// Does what the reflector does with a line.
 fn receive(store: &Store, line: &Bytes) {
     let event: Line = serde_json::from_slice(line).expect("an event");
     assert_eq!(event.kind, "MODIFIED");
@@ -219,7 +221,7 @@ fn receive(store: &Store, line: &Bytes) {
     store.apply(false, item, Instant::now()).expect("an object");
 }
 
-/// Takes frames until it has all events; returns their bytes.
+/// Takes frames until all events have come, and returns their length.
 fn watcher(store: &Arc<Store>, version: u64, events: usize) -> JoinHandle<usize> {
     let labels = LabelSelector::parse("").expect("a selector");
     let fields = FieldSelector::parse("").expect("a selector");

@@ -1,6 +1,6 @@
-//! 200 clients that list all pods at once and want the most recent state:
-//! kube-apiserver makes 200 lists, apifront asks it for a few reads and answers
-//! all. TLS, HTTP/2, JSON, each client on a connection of its own.
+//! Measures 200 clients that list all pods at once and want the most recent
+//! state. kube-apiserver makes 200 lists; apifront asks it for a few reads and
+//! answers all clients. TLS, HTTP/2, JSON, each client on its own connection.
 //!
 //! `cargo bench --bench strict_herd -- --pods 10000 --clients 200`
 
@@ -15,10 +15,10 @@ use support::servers::{Server, Servers};
 use support::{count, lists, pods, require};
 
 const PATH: &str = "/api/v1/pods";
-/// Reads of upstream for the whole herd.
+/// The most reads upstream for all clients.
 const READS_GOAL: f64 = 3.0;
-/// On one core, 200 lists take kube-apiserver longer than the minute it allows
-/// itself.
+/// On one core, 200 lists take kube-apiserver longer than its default limit of
+/// a minute.
 const PATIENCE: &str = "--request-timeout=20m";
 
 fn main() {
@@ -43,13 +43,13 @@ async fn strict_herd() {
     servers.apifront.stop().await;
 }
 
-/// All connections are open before the first list is asked for.
+/// Opens all connections, and then lists on all of them at once.
 async fn measure(servers: &Servers, server: &Server, clients: usize) -> Herd {
     let mut connections = Vec::new();
     for _ in 0..clients {
         connections.push(server.connection().await);
     }
-    // Acknowledged before any of them asks: each must see it.
+    // This write is acknowledged before any client asks, so each must see it.
     pods::relabel(&servers.cluster.admin_client(), 0).await;
     let pod = servers.cluster.admin_client().get(&pods::path(0)).await;
     let written = pod.expect(200)["metadata"]["resourceVersion"].clone();

@@ -1,7 +1,7 @@
-//! The transcoder alone, and Go's serializers with the same pods in the same
-//! run, in turns on one core. kube-apiserver holds decoded objects, so that a
-//! list costs it Go's encoder; where it reads what it then writes (a write, its
-//! storage) it costs the decoder as well.
+//! Measures the transcoder alone, and Go's serializers with the same pods in
+//! the same run, in turns on one core. kube-apiserver holds decoded objects, so
+//! that a list costs Go's encoder. Where kube-apiserver writes what it has just
+//! read (a write, its storage), it needs the decoder as well.
 //!
 //! `cargo bench --bench transcode -- --pods 500 --rounds 7`
 
@@ -25,12 +25,13 @@ use serde_json::value::RawValue;
 use support::report::{self, Goal};
 use support::{cores, count, pods, require, usage};
 
-/// As the program has it.
+/// The same allocator as the program's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const GOAL: f64 = 4.0;
-/// Of each round, so that a round is long against the clock's steps.
+/// The number of passes per round, which makes a round long compared with the
+/// clock's steps.
 const PASSES: usize = 10;
 
 fn main() {
@@ -119,7 +120,7 @@ struct Objects {
 }
 
 impl Objects {
-    /// The items of a list, and what Go writes for each.
+    /// Returns the items of a list, and Go's protobuf of each.
     fn of(list: &str) -> Self {
         #[derive(Deserialize)]
         struct List<'a> {
@@ -151,7 +152,7 @@ impl Objects {
         }
     }
 
-    /// CPU time for all of them once.
+    /// Returns the CPU time of one pass over all objects.
     fn transcode(&self, from: Encoding) -> Duration {
         let message = Schema::builtin().kind("v1", "Pod").expect("a kind");
         let (inputs, outputs) = match from {
@@ -176,7 +177,7 @@ impl Objects {
     }
 }
 
-/// CPU seconds for all of them, by what is done.
+/// Returns Go's CPU seconds for all objects, by kind of work.
 fn go_seconds(file: &Path) -> BTreeMap<String, f64> {
     let output = Command::new(encodings::program())
         .arg("-bench")

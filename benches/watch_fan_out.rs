@@ -1,5 +1,6 @@
-//! What it costs to tell 1,000 watchers of a change: apifront from one
-//! upstream watch, and kube-apiserver to each watcher. TLS, HTTP/2, JSON.
+//! Measures the cost of telling 1,000 watchers of a change: for apifront with
+//! one upstream watch, and for kube-apiserver with a watch for each watcher.
+//! TLS, HTTP/2, JSON.
 //!
 //! `cargo bench --bench watch_fan_out -- --watchers 1000 --updates 300`
 
@@ -12,7 +13,7 @@ use support::report::{self, Goal, median};
 use support::servers::{Server, Servers};
 use support::{argument, count, pods, require, watches};
 
-/// Pods in the cluster; one of them changes.
+/// The number of pods in the cluster, of which one changes.
 const PODS: usize = 20;
 const GOAL: f64 = 6.0;
 
@@ -31,7 +32,8 @@ async fn watch_fan_out() {
         updates,
     };
     let (direct, front) = (servers.direct(), servers.front());
-    // What the updates cost without watchers is no cost of delivery.
+    // The cost of the updates without watchers is not part of the delivery's
+    // cost.
     let _warm_up = bench.round(&direct, 0).await;
     let (mut a, mut b, mut idle) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..argument("rounds", 2) {
@@ -75,15 +77,17 @@ struct Bench {
     updates: usize,
 }
 
-/// CPU time of the server over all updates, and what all watchers received.
+/// The server's CPU time for all updates, and the number of bytes that all
+/// watchers received.
 struct Round {
     cpu_us: f64,
     bytes: usize,
 }
 
 impl Bench {
-    /// Each update is delivered to all before the next: no server is helped
-    /// by sending several events at once, none cuts off slow watchers.
+    /// Runs one round. Each update is delivered to all watchers before the
+    /// next, so that no server profits from sending several events at once or
+    /// ends slow watches.
     async fn round(&mut self, server: &Server, watchers: usize) -> Round {
         let version = pods::version(&server.client).await;
         let path =

@@ -1,6 +1,7 @@
-//! 500 informers that start at once, as when their controllers are rolled out:
-//! each opens the WatchList with which client-go fills its store, until the
-//! bookmark that ends the initial events. TLS, HTTP/2, JSON.
+//! Measures 500 informers that start at once, as when their controllers are
+//! rolled out. Each opens the WatchList with which client-go fills its store,
+//! and reads up to the bookmark that ends the initial events. TLS, HTTP/2,
+//! JSON.
 //!
 //! `cargo bench --bench watch_list_herd -- --pods 1000 --informers 500`
 
@@ -18,7 +19,7 @@ use support::servers::{Server, Servers};
 use support::watches::{self, Informer};
 use support::{count, pods, require};
 
-/// Clients with as many informers each: several share a connection.
+/// The number of informers per client, which share its connection.
 const INFORMERS_PER_CLIENT: usize = 10;
 /// Reads of upstream for all informers.
 const READS_GOAL: f64 = 3.0;
@@ -52,7 +53,8 @@ async fn measure(servers: &Servers, server: &Server, informers: usize, number: u
     let before = servers.reads("pods").await;
     let began = Instant::now();
     let fill = (0..informers).map(|n| watches::inform(&connections[n / INFORMERS_PER_CLIENT]));
-    // Their watches go on: none must end before those upstream are counted.
+    // The informers' watches stay open, so that none ends before the upstream
+    // watches are counted.
     let (filled, cost) = servers.measure(join_all(fill)).await;
     let reads = servers.reads("pods").await.since(before);
     assert!(filled.iter().all(|i| i.objects == number), "all pods");

@@ -1,4 +1,4 @@
-//! The embedded API server by itself.
+//! Runs the embedded API server by itself.
 //!
 //! ```text
 //! cargo run --example embedded -- --listen 127.0.0.1:8002

@@ -1,4 +1,4 @@
-//! An extension API server: one API group of its own, as an aggregation layer
+//! An extension API server with its own API group, as an aggregation layer
 //! finds it behind an APIService.
 //!
 //! ```text
@@ -6,12 +6,11 @@
 //! kubectl --server http://127.0.0.1:8444 get flunders -A
 //! ```
 //!
-//! It serves `wardle.example.com/v1alpha1` with `flunders` (namespaced) and
-//! nothing of the core group that a client would look for: the embedded server
-//! does the storing, listing and watching, and this program lets through only
-//! what belongs to the group, as a separate server would. Put the group in
-//! front of users with an APIService:
-//!
+//! It serves `wardle.example.com/v1alpha1` with `flunders` (namespaced), and
+//! nothing else that a client would look for. The embedded server stores, lists
+//! and watches the objects. This program lets through only requests for the
+//! group, as a separate server would. An APIService puts the group in front of
+//! users:
 //! ```yaml
 //! apiVersion: apiregistration.k8s.io/v1
 //! kind: APIService
@@ -85,7 +84,7 @@ async fn serve(listener: TcpListener, storage: SocketAddr, client: Storage) -> a
         let client = client.clone();
         tokio::spawn(async move {
             let service = service_fn(move |request| answer(client.clone(), storage, request));
-            // A connection that breaks is its client's business.
+            // A broken connection only concerns its client.
             let _ = auto::Builder::new(TokioExecutor::new())
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
@@ -93,8 +92,8 @@ async fn serve(listener: TcpListener, storage: SocketAddr, client: Storage) -> a
     }
 }
 
-/// What belongs to the group goes to storage, and so does what every API server
-/// answers; the rest is not here.
+/// Forwards requests for the group, and for what every API server answers, to
+/// storage. Other paths do not exist here.
 async fn answer(
     client: Storage,
     storage: SocketAddr,
@@ -102,7 +101,7 @@ async fn answer(
 ) -> Result<Response<Body>, Infallible> {
     let path = request.uri().path().trim_end_matches('/').to_owned();
     let own = format!("/apis/{GROUP}");
-    // Aggregators take from the second OpenAPI only what is under the group.
+    // Aggregators take from OpenAPI v2 only what is under the group.
     let general = ["/healthz", "/livez", "/readyz", "/version", "/openapi/v2"];
     let ours = path == own
         || path.starts_with(&format!("{own}/"))
@@ -170,7 +169,7 @@ fn text(status: StatusCode, message: &str) -> Response<Body> {
     response
 }
 
-/// Makes the group exist in storage, with something in it.
+/// Defines the group in storage, and creates some objects in it.
 async fn define(storage: &Handle, samples: usize) -> anyhow::Result<()> {
     let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
     let post = async |path: String, object: Value| -> anyhow::Result<()> {

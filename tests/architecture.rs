@@ -1,11 +1,12 @@
-//! The house keeps its rooms: a module uses the modules the table allows it
-//! and no others (see ARCHITECTURE.md). Cargo keeps the walls between crates;
-//! this table keeps those inside them, too.
+//! Checks that a module uses only the modules that the table allows (see
+//! ARCHITECTURE.md). Cargo enforces this between crates; the table also
+//! enforces it inside a crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Folder of a crate's sources, its name in code, and its room if it is one.
+/// The folder of a crate's sources, its name in code, and its room if the whole
+/// crate is one room.
 const CRATES: &[(&str, &str, Option<&str>)] = &[
     ("crates/wire/src", "kubernetes_wire", None),
     ("crates/upstream/src", "apifront_upstream", Some("upstream")),
@@ -14,8 +15,9 @@ const CRATES: &[(&str, &str, Option<&str>)] = &[
     ("src", "apifront", None),
 ];
 
-/// Module, what it may use. Every module may use `api` and `metrics`; the
-/// right side is not transitive: who needs a module names it.
+/// Each module and the modules that it may use. Every module may use `api` and
+/// `metrics`. The right side is not transitive: a module must name each module
+/// that it uses.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("api", &[]),
     ("metrics", &["request", "upstream"]),
@@ -90,7 +92,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What serves from the cache.
+/// The modules that `read` and `watch` may use.
 const READERS: &[&str] = &[
     "negotiation",
     "reflector",
@@ -100,13 +102,13 @@ const READERS: &[&str] = &[
     "upstream",
 ];
 
-/// Knows all of the above.
+/// The room that may use all others.
 const SERVER: &str = "server";
-/// The rooms inside the server, from the ground up: each uses those before it
+/// The rooms inside the server, from the lowest up. Each uses those before it
 /// and none after it.
 const SERVER_ROOMS: [&str; 6] = ["listener", "state", "stage", "answer", "proxy", "process"];
 const ALWAYS: [&str; 2] = ["api", "metrics"];
-/// The crate's own files at the root are wiring, not rooms.
+/// The crate's own files at the root. They are wiring, not rooms.
 const ROOTS: [&str; 2] = ["lib", "main"];
 
 #[test]
@@ -143,11 +145,13 @@ fn modules_use_what_the_table_allows() {
     assert!(list.is_empty(), "\n{}", list.join("\n"));
 }
 
-/// Data flows one way: no module is, through others, used by what it uses.
+/// Data flows one way: no module is used, even through others, by a module that
+/// it uses.
 #[test]
 fn the_table_has_no_circles() {
     let rules: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
-    // Modules whose all uses are known to end; each round finds more of them.
+    // The modules whose chains of uses are known to end. Each round finds more
+    // of them.
     let mut ends: BTreeSet<&str> = BTreeSet::new();
     loop {
         let more: Vec<&str> = rules
@@ -207,9 +211,8 @@ fn the_scan_finds_what_is_used() {
     assert_eq!(of_one_room, BTreeSet::from(["embedded".to_owned()]));
 }
 
-/// Everything public is compiled as if somebody used it: the compiler warns of
-/// dead code only where it is private. So what is public must be named in
-/// another file at least.
+/// The compiler warns of dead code only where it is private. A public name must
+/// therefore occur in at least one other file.
 #[test]
 fn what_is_public_has_a_user() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -247,7 +250,8 @@ fn what_is_public_has_a_user() {
     assert!(count > 500, "only {count} public items");
 }
 
-/// The name of a function, a constant or a trait that is `pub` without a limit.
+/// Returns the name of a function, a constant or a trait that is `pub` without
+/// a restriction.
 fn public_name(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix("pub ")?;
     let rest = ["async ", "const ", "unsafe "]
@@ -288,8 +292,9 @@ fn module_of(relative: &Path) -> String {
         .into_owned()
 }
 
-/// The rooms that code, not comments, takes something from: the first segments
-/// after the names of crates. `own` is what `crate` stands for.
+/// Returns the rooms that code, not comments, takes something from: the first
+/// segments after the names of crates. `own` is the crate that `crate` stands
+/// for.
 fn used_modules(text: &str, own: &str) -> BTreeSet<String> {
     let code = code_of(text);
     let mut found = BTreeSet::new();
@@ -308,7 +313,7 @@ fn used_modules(text: &str, own: &str) -> BTreeSet<String> {
     found
 }
 
-/// A file without its comments.
+/// Returns a file without its comments.
 fn code_of(text: &str) -> String {
     text.lines()
         .filter(|line| !line.trim_start().starts_with("//"))
@@ -316,7 +321,7 @@ fn code_of(text: &str) -> String {
         .collect()
 }
 
-/// The first segments of the paths that begin with `prefix`.
+/// Returns the first segments of the paths that begin with `prefix`.
 fn used_after(code: &str, prefix: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (at, _) in code.match_indices(prefix) {
@@ -333,7 +338,7 @@ fn used_after(code: &str, prefix: &str) -> BTreeSet<String> {
     found
 }
 
-/// The first segments in `a::b, c::{d, e}, f}`.
+/// Returns the first segments in `a::b, c::{d, e}, f}`.
 fn group_heads(text: &str) -> Vec<String> {
     let mut heads = Vec::new();
     let (mut depth, mut at_head) = (0usize, true);
@@ -360,7 +365,7 @@ fn identifier(text: &str) -> Option<String> {
     (end > 0).then(|| text[..end].to_owned())
 }
 
-/// ARCHITECTURE.md names files; each of them is there.
+/// Every file that ARCHITECTURE.md names exists.
 #[test]
 fn the_map_names_what_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -378,8 +383,8 @@ fn the_map_names_what_exists() {
     assert!(count > 5, "the map names only {count} files");
 }
 
-/// A promise is as good as the test that holds it: docs/security.md names one
-/// for each, and these are there and are run.
+/// docs/security.md names a test for each promise. These tests exist and are
+/// run.
 #[test]
 fn each_promise_names_a_test_that_exists() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -404,7 +409,8 @@ fn each_promise_names_a_test_that_exists() {
     assert!(count > 20, "only {count} tests");
 }
 
-/// Whether the file is there and has tests, and its folder's module declares it.
+/// Tells whether the file exists and has tests, and whether its folder's module
+/// declares it.
 fn is_run(root: &Path, test: &str) -> bool {
     let file = root.join(test);
     let Ok(text) = std::fs::read_to_string(&file) else {
@@ -424,7 +430,7 @@ fn is_run(root: &Path, test: &str) -> bool {
     let (Some(folder), Some(name)) = (folder, name.and_then(|n| n.to_str())) else {
         return false;
     };
-    // A file of its own target needs no declaration.
+    // A file that is its own target needs no declaration.
     let parents = [folder.join("mod.rs"), folder.join("main.rs")];
     let mut parents = parents.iter().filter(|parent| parent.exists()).peekable();
     parents.peek().is_none()

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the Go program in tests/NAME (`encodings`, `prometheus`) beside the real
-# servers and prints its path as the last line. They are built apart from the
-# servers: their sources change with the suites, those of the servers with
-# releases.
+# Builds the Go program in tests/NAME (`encodings`, `prometheus`) beside the
+# real servers and prints its path as the last line. It is built apart from the
+# servers, since its sources change with the suites and those of the servers
+# with releases.
 set -euo pipefail
 name=${1:?the name of a folder: encodings or prometheus}
 tests=$(cd "$(dirname "$0")" && pwd)
@@ -16,11 +16,12 @@ stamp=$(cat "$here"/go.mod "$here"/go.sum "$here"/*.go "$tests/build-program.sh"
 binary=$out/$name-$stamp
 if [ ! -x "$binary" ]; then
   printf '%s building %s (Go) ...\n' "$(date +%H:%M:%S)" "$name" >&2
-  # Two builds at once must not see half of a file.
+  # Two builds at the same time must not see half of a file.
   part=$(mktemp "$out/part.XXXXXX")
   (cd "$here" && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o "$part" .)
   mv "$part" "$binary"
-  # Those of earlier sources, when no checkout can be about to run them.
+  # Binaries of earlier sources are deleted when no checkout can still need
+  # them.
   find "$out" -name "$name-*" -mtime +7 -delete
 fi
 echo "$binary"

@@ -1,5 +1,5 @@
-//! Many small objects: ConfigMaps of 1 KB over a number of namespaces, and
-//! writers that never let them rest.
+//! Many small objects: ConfigMaps of 1 KB in a number of namespaces, and
+//! writers that keep changing them.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -11,18 +11,20 @@ use tokio::time::MissedTickBehavior;
 use crate::harness::client::Client;
 
 const NAMESPACES: usize = 50;
-/// As JSON with the server's own fields about 1 KB.
+/// The length of the data. With the server's own fields, the JSON has about 1
+/// KB.
 const DATA_BYTES: usize = 600;
-/// Creations at a time, on each of a few connections: kube-apiserver and etcd
-/// are busy with fewer.
+/// The number of creations at a time on each connection. They keep
+/// kube-apiserver and etcd busy.
 const AT_A_TIME: usize = 32;
 const CONNECTIONS: usize = 4;
-/// Writes that may wait for their answers.
+/// The number of writes that may wait for their answers.
 const WRITES_AT_A_TIME: usize = 64;
-/// Writes from a creation to the deletion of what it made.
+/// The number of writes between a creation and the deletion of the created
+/// object.
 const LIVES: usize = 400;
 
-/// Creates `count` of them.
+/// Creates `count` ConfigMaps.
 pub async fn create(admin: &Client, count: usize) {
     for n in 0..NAMESPACES.min(count) {
         let namespace = json!({
@@ -64,8 +66,9 @@ fn config_map(name: &str, n: usize) -> Value {
     })
 }
 
-/// Changes objects at a rate until `stop`; every fourth write creates one,
-/// every fourth deletes one. Returns how many writes were acknowledged.
+/// Changes objects at a rate until `stop`. Every fourth write creates an
+/// object, and every fourth deletes one. Returns the number of acknowledged
+/// writes.
 pub async fn write(admin: &Client, count: usize, per_second: u64, stop: &Cell<bool>) -> usize {
     let client = admin.separate();
     let mut tick =
@@ -97,7 +100,7 @@ async fn write_one(client: &Client, n: usize, count: usize) {
     match n % 4 {
         0 => {
             let answer = client.post(&folder(n), &config_map(&passing(n), n)).await;
-            // Another round's.
+            // The object may still exist from an earlier round.
             assert!(
                 matches!(answer.status.as_u16(), 201 | 409),
                 "{}",
@@ -115,7 +118,8 @@ async fn write_one(client: &Client, n: usize, count: usize) {
             );
         }
         _ => {
-            // A prime: all of them in turn, none twice in a row.
+            // 7919 is a prime: all objects are changed in turn, none twice in a
+            // row.
             let at = n * 7919 % count;
             let path = format!("{}/{}", folder(at), name(at));
             let change = json!({ "metadata": { "labels": { "write": n.to_string() } } });

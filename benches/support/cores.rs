@@ -1,13 +1,14 @@
-//! Which core a process runs on.
+//! Chooses the core on which a process runs.
 
 use std::process::{Command, Stdio};
 
-/// Of the server that is measured.
+/// The core of the measured server.
 pub const SERVER: usize = 0;
-/// Of the clients, and of what they must not be slowed by.
+/// The core of the clients, and of processes that must not slow the server
+/// down.
 pub const CLIENT: usize = 1;
 
-/// Runs `start`; the processes it starts stay on `core`.
+/// Runs `start`. The processes that it starts stay on `core`.
 pub fn on<T>(core: usize, start: impl FnOnce() -> T) -> T {
     pin(std::process::id(), core);
     let started = start();
@@ -15,7 +16,7 @@ pub fn on<T>(core: usize, start: impl FnOnce() -> T) -> T {
     started
 }
 
-/// Moves a process with all its threads.
+/// Moves a process with all its threads to `core`.
 pub fn pin(pid: u32, core: usize) {
     let status = Command::new("taskset")
         .args(["--all-tasks", "--cpu-list", "--pid"])

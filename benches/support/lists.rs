@@ -1,4 +1,4 @@
-//! Lists that are read to their end and not kept.
+//! Reads lists to their end without keeping them.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -6,7 +6,8 @@ use http_body_util::BodyExt;
 
 use crate::harness::client::Client;
 
-/// Holds a list's metadata, which comes before its items.
+/// The number of bytes that hold a list's metadata, which comes before its
+/// items.
 const HEAD: usize = 200;
 
 pub struct List {
@@ -15,7 +16,8 @@ pub struct List {
     head: Vec<u8>,
 }
 
-/// Without a deadline: the last of a herd waits for long.
+/// Reads a list without a deadline, since the last of many concurrent lists
+/// takes long.
 pub async fn read(client: &Client, path: &str, headers: &[(&str, &str)]) -> List {
     let response = client.try_open(Method::GET, path, headers, Bytes::new());
     let response = response.await.expect("an answer");
@@ -37,13 +39,13 @@ pub async fn read(client: &Client, path: &str, headers: &[(&str, &str)]) -> List
 }
 
 impl List {
-    /// Whether apifront answered out of its cache.
+    /// Tells whether apifront answered from its cache.
     pub fn cached(&self) -> bool {
         let answered = self.headers.get("x-apifront-cache");
         answered.is_some_and(|v| v.as_bytes().starts_with(b"hit"))
     }
 
-    /// Of a list in JSON.
+    /// Returns the version of a list in JSON.
     pub fn version(&self) -> u64 {
         let head = String::from_utf8_lossy(&self.head);
         let version = head

@@ -1,11 +1,11 @@
-//! What the benchmarks share: processes on known cores, what they cost, the
+//! Shared code of the benchmarks: processes on fixed cores, their cost, the
 //! peers, and tables.
 //!
-//! Compared is within one run alone, in rounds that alternate between ours and
-//! the peers, and CPU time comes before wall time: a busy machine slows all
-//! down but changes their CPU time little.
+//! Figures are compared only within one run, in rounds that alternate between
+//! apifront and the peers. CPU time matters more than wall time: a busy machine
+//! slows everything down but changes CPU time little.
 
-// Included by several targets, each of which uses a part of it.
+// Several targets include this module, and each uses a part of it.
 #![allow(dead_code)]
 
 pub mod configmaps;
@@ -23,7 +23,7 @@ pub mod wrk;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Fails with what to install, before anything is started.
+/// Fails with the packages to install, before anything is started.
 pub fn require(tools: &[(&str, &str)]) {
     let missing: Vec<&str> = tools
         .iter()
@@ -46,7 +46,8 @@ pub fn require(tools: &[(&str, &str)]) {
     }
 }
 
-/// `--NAME VALUE` of the command line, else `default`. cargo adds a `--bench`.
+/// Returns `--NAME VALUE` of the command line, or `default`. cargo adds a
+/// `--bench`.
 pub fn argument(name: &str, default: u64) -> u64 {
     let mut arguments = std::env::args().skip_while(|a| a.strip_prefix("--") != Some(name));
     match arguments.nth(1) {
@@ -57,17 +58,17 @@ pub fn argument(name: &str, default: u64) -> u64 {
     }
 }
 
-/// `--NAME VALUE` as a number of things.
+/// Returns `--NAME VALUE` as a number of things.
 pub fn count(name: &str, default: u64) -> usize {
     usize::try_from(argument(name, default)).unwrap_or_else(|_| panic!("--{name}: too many"))
 }
 
-/// `--NAME VALUE` as seconds.
+/// Returns `--NAME VALUE` as seconds.
 pub fn seconds(name: &str, default: u64) -> Duration {
     Duration::from_secs(argument(name, default))
 }
 
-/// All of a benchmark runs on the main thread, whose core servers inherit.
+/// Runs a benchmark on the main thread, whose core servers inherit.
 pub fn run(benchmark: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! nginx and haproxy with what a fair comparison needs: one process on one
+//! Starts nginx and haproxy as a fair comparison needs them: one process on one
 //! core, connections kept alive on both sides, no logs.
 
 use std::net::SocketAddr;
@@ -18,7 +18,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// nginx with `root`'s file `answer.json` under every path.
+    /// Starts nginx, which serves the file `answer.json` in `root` under every
+    /// path.
     pub async fn nginx_file(core: usize, root: &Path, tls: Option<&Pair>) -> Self {
         let port = ports::free();
         let listen = match tls {
@@ -37,7 +38,7 @@ impl Peer {
         nginx(core, port, &site).await
     }
 
-    /// nginx as a proxy before `upstream`.
+    /// Starts nginx as a proxy before `upstream`.
     pub async fn nginx_proxy(core: usize, upstream: SocketAddr) -> Self {
         let port = ports::free();
         let site = format!(
@@ -48,7 +49,7 @@ impl Peer {
         nginx(core, port, &site).await
     }
 
-    /// haproxy before `upstream`.
+    /// Starts haproxy before `upstream`.
     pub async fn haproxy(core: usize, upstream: SocketAddr) -> Self {
         let port = ports::free();
         let folder = temporary_folder("haproxy");
@@ -74,7 +75,8 @@ async fn nginx(core: usize, port: u16, site: &str) -> Peer {
         .map(|kind| format!("{kind}_temp_path {kind};"))
         .collect();
     let text = format!(
-        // One process is what one worker would be, and ends when it is told to.
+        // nginx runs as one process, as one worker would be, and ends when it
+        // is told to.
         "daemon off; master_process off; pid nginx.pid; error_log stderr error;
          events {{ worker_connections 4096; }}
          http {{ access_log off; {temporary} sendfile on; tcp_nopush on;

@@ -1,4 +1,4 @@
-//! A cluster full of pods as large as real ones.
+//! Fills a cluster with pods as large as real ones.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use crate::harness::client::Client;
 
 const NAMESPACES: usize = 20;
-/// Creations at a time: enough to keep kube-apiserver and etcd busy.
+/// The number of creations at a time, enough to keep kube-apiserver and etcd
+/// busy.
 const AT_A_TIME: usize = 64;
 
-/// Of a cluster as large as its pods let it be.
+/// The number of nodes in a cluster with as many pods.
 const NODES: usize = 500;
 
 /// Creates `count` pods over [`NAMESPACES`] namespaces.
@@ -19,7 +20,7 @@ pub async fn create(admin: &Client, count: usize) {
     create_on(admin, count, NODES).await;
 }
 
-/// The same on `nodes` nodes in turn.
+/// Does the same as [`create`] on `nodes` nodes in turn.
 pub async fn create_on(admin: &Client, count: usize, nodes: usize) {
     for n in 0..NAMESPACES.min(count) {
         let namespace = json!({
@@ -39,7 +40,7 @@ pub async fn create_on(admin: &Client, count: usize, nodes: usize) {
         .await;
 }
 
-/// Where the `n`th pod is.
+/// Returns the path of the `n`th pod.
 pub fn path(n: usize) -> String {
     format!("/api/v1/namespaces/{}/pods/{}", namespace(n), name(n))
 }
@@ -48,7 +49,7 @@ pub fn node(n: usize) -> String {
     format!("node-{n:04}")
 }
 
-/// Changes a label of the `n`th pod, to what it never was.
+/// Gives a label of the `n`th pod a new value.
 pub async fn relabel(admin: &Client, n: usize) {
     static UPDATE: AtomicUsize = AtomicUsize::new(0);
     let update = UPDATE.fetch_add(1, Ordering::Relaxed);
@@ -57,7 +58,7 @@ pub async fn relabel(admin: &Client, n: usize) {
     answer.expect(200);
 }
 
-/// The version a list made now would have.
+/// Returns the version that a list made now would have.
 pub async fn version(client: &Client) -> String {
     let list = client.get("/api/v1/pods?limit=1").await.expect(200);
     let version = list["metadata"]["resourceVersion"].as_str();
@@ -72,8 +73,8 @@ fn name(n: usize) -> String {
     format!("checkout-api-{:08x}-{n:05}", n / 25)
 }
 
-/// What a Deployment with a sidecar makes: with the server's managedFields
-/// about 9 KB of JSON.
+/// Returns a pod as a Deployment with a sidecar makes it. With the server's
+/// managedFields it has about 9 KB of JSON.
 fn pod(n: usize, node: &str) -> Value {
     json!({
         "apiVersion": "v1",

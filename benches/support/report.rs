@@ -1,6 +1,6 @@
-//! Figures of several rounds, and tables of them.
+//! Statistics of several rounds, and tables.
 
-/// The middle of the rounds.
+/// Returns the median of the rounds.
 pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -12,13 +12,13 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     }
 }
 
-/// The best of the rounds, where less is better: what others on the machine
-/// took away is least in it.
+/// Returns the best of the rounds where less is better. It has the least
+/// influence from other work of the machine.
 pub fn least(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(f64::INFINITY, f64::min)
 }
 
-/// The value that `percent` of the values do not exceed.
+/// Returns the value that `percent` of the values do not exceed.
 pub fn percentile(values: &[f64], percent: f64) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
@@ -27,13 +27,13 @@ pub fn percentile(values: &[f64], percent: f64) -> f64 {
     values.get(at).copied().unwrap_or(f64::NAN)
 }
 
-/// A goal that is a most (`<=`) or a least (`>=`).
+/// A goal: an upper bound (`<=`) or a lower bound (`>=`).
 pub enum Goal {
     AtMost(f64),
     AtLeast(f64),
 }
 
-/// `what: 0.71x (goal >= 0.75x: missed)`.
+/// Prints `what: 0.71x (goal >= 0.75x: missed)`.
 pub fn compare(what: &str, value: f64, unit: &str, goal: Goal) {
     let (sign, bound, met) = match goal {
         Goal::AtMost(bound) => ("<=", bound, value <= bound),
@@ -43,7 +43,7 @@ pub fn compare(what: &str, value: f64, unit: &str, goal: Goal) {
     println!("{what}: {value:.2}{unit} (goal {sign} {bound}{unit}: {verdict})");
 }
 
-/// Prints rows under their heads, the first column to the left.
+/// Prints rows under their heads, with the first column aligned to the left.
 pub fn table(heads: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {
         rows.iter()

@@ -1,5 +1,5 @@
-//! kube-apiserver and apifront before it, both on one core, the client on the
-//! other.
+//! Runs kube-apiserver and apifront before it on one core, and the client on
+//! the other.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ pub struct Servers {
     pub apifront: Apifront,
 }
 
-/// One of the two, as its user sees it.
+/// One of the two servers, with a client.
 pub struct Server {
     pub name: &'static str,
     pub client: Client,
@@ -29,7 +29,8 @@ impl Server {
         usage::resident_bytes(self.pid) as f64 / (1 << 20) as f64
     }
 
-    /// Asked over a protocol, on connections of its own.
+    /// Returns the server with a client for the given protocol, on its own
+    /// connections.
     pub fn over(&self, protocol: Protocol) -> Self {
         Self {
             client: self.client.over(protocol),
@@ -37,8 +38,7 @@ impl Server {
         }
     }
 
-    /// A connection of its own, open: a measurement does not begin with
-    /// handshakes.
+    /// Opens a new connection, so that no measurement begins with a handshake.
     pub async fn connection(&self) -> Client {
         let client = self.client.separate();
         assert_eq!(client.get("/livez").await.status, 200);
@@ -46,7 +46,7 @@ impl Server {
     }
 }
 
-/// What some work cost.
+/// The cost of some work: wall time, and each server's CPU time.
 #[derive(Clone, Copy)]
 pub struct Cost {
     pub wall: Duration,
@@ -55,7 +55,8 @@ pub struct Cost {
 }
 
 impl Servers {
-    /// Before a new cluster with what `fill` creates in it.
+    /// Starts apifront before a new cluster with the objects that `fill`
+    /// creates.
     pub async fn start(flags: &[String], fill: impl AsyncFnOnce(&Client)) -> Self {
         let cluster = Cluster::start(flags).await;
         let began = Instant::now();
@@ -84,8 +85,8 @@ impl Servers {
         }
     }
 
-    /// Waits until apifront holds all of the resource. Asks for nothing of it:
-    /// what is warm is the store, no encoding.
+    /// Waits until apifront holds the whole resource. Lists no objects of it,
+    /// so that the store is filled but no encoding is made.
     pub async fn warm(&self, resource: &str) {
         let path = format!("/api/v1/namespaces/none/{resource}?resourceVersion=0");
         self.apifront
@@ -106,15 +107,15 @@ impl Servers {
         (done, cost)
     }
 
-    /// Lists and watches that kube-apiserver has begun to answer, of a
-    /// resource.
+    /// Returns the number of lists and watches of a resource that
+    /// kube-apiserver has begun to answer.
     pub async fn reads(&self, resource: &str) -> Reads {
         let text = self.cluster.admin_client().get("/metrics").await.text();
         let sum =
             |metric, verb| sum_metric(&text, metric, &[("resource", resource), ("verb", verb)]);
         Reads {
             lists: sum("apiserver_request_total", "LIST"),
-            // Counted when they end; those that last are a gauge.
+            // Watches are counted when they end; open watches are a gauge.
             watches: sum("apiserver_request_total", "WATCH")
                 + sum("apiserver_longrunning_requests", "WATCH"),
         }

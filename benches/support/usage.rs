@@ -1,24 +1,24 @@
-//! What a process costs, as Linux counts it.
+//! The resources that a process uses, as Linux counts them.
 
 use std::time::Duration;
 
 use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 
-/// CPU time, user and system, that a process has used with all its threads,
-/// those that have ended included.
+/// Returns the CPU time, user and system, of all threads of a process,
+/// including threads that have ended.
 pub fn cpu_time(pid: u32) -> Duration {
     let pid = Pid::from_raw(i32::try_from(pid).expect("a pid"));
     let clock = clock_getcpuclockid(pid).expect("the process lives");
     clock.now().expect("a clock").into()
 }
 
-/// Resident memory.
+/// Returns the resident memory in bytes.
 pub fn resident_bytes(pid: u32) -> u64 {
     status_bytes(pid, "VmRSS:")
 }
 
-/// The most that was ever resident.
+/// Returns the most memory that was ever resident, in bytes.
 pub fn peak_bytes(pid: u32) -> u64 {
     status_bytes(pid, "VmHWM:")
 }

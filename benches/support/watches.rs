@@ -1,4 +1,4 @@
-//! Many watches at a time, and what comes in on them.
+//! Opens many watches at a time, and reads their events.
 
 use std::time::Instant;
 
@@ -9,20 +9,20 @@ use hyper::body::Incoming;
 
 use crate::harness::client::Client;
 
-/// Streams on one connection: fewer than either server allows.
+/// The number of streams on one connection, fewer than either server allows.
 pub const STREAMS: usize = 50;
 
-/// With what an informer fills its store, since client-go 1.35.
+/// The watch with which an informer fills its store since client-go 1.35.
 const WATCH_LIST: &str = "/api/v1/pods?allowWatchBookmarks=true\
                           &resourceVersionMatch=NotOlderThan&sendInitialEvents=true&watch=true";
 
-/// Ends the initial events of a WatchList (KEP-3157).
+/// The annotation that ends the initial events of a WatchList (KEP-3157).
 const INITIAL_EVENTS_END: &[u8] = br#""k8s.io/initial-events-end":"true""#;
 
-/// A bookmark is shorter.
+/// A length that no bookmark exceeds.
 const TAIL: usize = 1 << 10;
 
-/// Opens watches in turn, [`STREAMS`] on a connection.
+/// Opens watches in turn, [`STREAMS`] on each connection.
 pub async fn open(client: &Client, paths: impl Iterator<Item = String>) -> Vec<Incoming> {
     let mut open = Vec::new();
     let mut connection = client.separate();
@@ -41,8 +41,8 @@ pub async fn one(client: &Client, path: &str) -> Incoming {
     response.into_body()
 }
 
-/// Waits for one event, which is a line and nothing after it, and returns its
-/// length.
+/// Waits for one event, which must be one line with nothing after it, and
+/// returns its length.
 pub async fn next_event(watch: &mut Incoming) -> usize {
     let mut bytes = 0;
     loop {
@@ -54,16 +54,17 @@ pub async fn next_event(watch: &mut Incoming) -> usize {
     }
 }
 
-/// An informer whose store is full.
+/// An informer whose store is filled.
 pub struct Informer {
-    /// It goes on watching.
+    /// The watch, which stays open.
     pub watch: Incoming,
     pub bytes: usize,
     pub objects: usize,
     pub filled_at: Instant,
 }
 
-/// Without a deadline: the last of a herd waits for long.
+/// Fills an informer, without a deadline, since the last of many concurrent
+/// informers takes long.
 pub async fn inform(client: &Client) -> Informer {
     let headers = [("accept", "application/json")];
     let response = client.try_open(Method::GET, WATCH_LIST, &headers, Bytes::new());
@@ -74,14 +75,14 @@ pub async fn inform(client: &Client) -> Informer {
     Informer {
         watch,
         bytes,
-        // All but the bookmark.
+        // The bookmark is no object.
         objects: lines - 1,
         filled_at: Instant::now(),
     }
 }
 
-/// Reads all initial events with the bookmark after them; returns how many
-/// bytes and lines they were.
+/// Reads all initial events and the bookmark after them. Returns the number of
+/// bytes and lines.
 async fn initial_events(watch: &mut Incoming) -> (usize, usize) {
     let (mut bytes, mut lines) = (0, 0);
     let mut tail = Vec::new();

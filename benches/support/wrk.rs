@@ -1,4 +1,4 @@
-//! One round of load by wrk, and what the server spent on it.
+//! Runs one round of load with wrk, and measures the server's CPU time.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::{cores, usage};
 
-/// wrk's own summary rounds; this one is exact, in microseconds.
+/// A script that prints exact figures in microseconds. wrk's own summary rounds
+/// them.
 const REPORT: &str = r#"
 done = function(summary, latency, requests)
   local e = summary.errors
@@ -23,10 +24,10 @@ pub struct Wrk {
     path: &'static str,
 }
 
-/// What came out of a round.
+/// The figures of a round.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
-    /// Requests per second.
+    /// The number of requests per second.
     pub rate: f64,
     pub p50_us: f64,
     pub p99_us: f64,
@@ -45,7 +46,8 @@ impl Wrk {
         }
     }
 
-    /// Fails on any answer but 2xx and 3xx, and on a connection that breaks.
+    /// Runs one round. Fails on any answer but 2xx and 3xx, and on a broken
+    /// connection.
     pub fn round(&self, server: SocketAddr, pid: u32, connections: usize) -> Round {
         let before = usage::cpu_time(pid);
         let output = Command::new("taskset")

@@ -20,7 +20,7 @@ mkdir -p "$out/tls" "$out/proxy"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Key and certificate: file, authority, subject, extensions.
+# issue makes a key and a certificate: file, authority, subject, extensions.
 issue() {
   openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc \
     -subj "$3" -keyout "$1.key" -out "$work/request" 2>/dev/null
@@ -37,14 +37,17 @@ for name in "$@"; do
   esac
 done
 
-# What clients see. Signed by the cluster's CA, so their kubeconfigs trust it.
+# This certificate is what clients see. The cluster's CA signs it, so that the
+# clients' kubeconfigs trust it.
 issue "$out/tls/tls" ca "/CN=apifront" "subjectAltName=${names#,}\nextendedKeyUsage=serverAuth\n"
-# What lets apifront name its callers in X-Remote-* headers. The API server must
-# know this common name: --requestheader-allowed-names.
+# This certificate lets apifront name its callers in X-Remote-* headers. The API
+# server must know its common name: --requestheader-allowed-names.
 issue "$out/proxy/tls" front-proxy-ca "/CN=front-proxy-client" "extendedKeyUsage=clientAuth\n"
-# Who apifront itself is: rbac.yaml gives this user its rights.
+# This certificate is apifront's own identity. rbac.yaml gives this user its
+# rights.
 issue "$work/own" ca "/CN=apifront" "extendedKeyUsage=clientAuth\n"
-# Whose client certificates are let in: the cluster's, as before.
+# This CA signs the client certificates that apifront accepts: the cluster's, as
+# before.
 cp "$pki/ca.crt" "$out/client-ca.crt"
 
 cat > "$out/upstream.kubeconfig" <<EOF

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ask answers one question after the other until stdin ends. A question is
-// apiVersion, kind, "protobuf" or "json", and the bytes in that encoding; the
-// answer is those in the other, and "more" where the bytes have what the type
-// has not.
+// ask answers one question after another until stdin ends. A question is
+// apiVersion, kind, "protobuf" or "json", and the bytes in that encoding. The
+// answer is the bytes in the other encoding, and "more" if the bytes have
+// fields that the type does not have.
 func ask(codec *codec) {
 	in, out := bufio.NewReaderSize(os.Stdin, 1<<20), bufio.NewWriterSize(os.Stdout, 1<<20)
 	for {
@@ -49,7 +49,7 @@ func ask(codec *codec) {
 		} else {
 			writeField(out, nil)
 		}
-		// The asker may wait for it.
+		// The asker may be waiting for the answer.
 		if in.Buffered() == 0 {
 			must(out.Flush())
 		}

@@ -16,11 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// passes make a round long enough for the garbage collector to have its turns.
+// passes is the number of passes of a round, enough for the garbage collector
+// to run.
 const passes = 10
 
-// bench prints, for the list of pods in a file of JSON, the CPU seconds that
-// Go needs for each way, as JSON. Each figure is the least of the rounds.
+// bench prints, for the list of pods in a file of JSON, the CPU seconds that Go
+// needs for each conversion, as JSON. Each figure is the least of the rounds.
 func bench(codec *codec, file string, rounds int) {
 	data, err := os.ReadFile(file)
 	must(err)
@@ -64,7 +65,7 @@ func bench(codec *codec, file string, rounds int) {
 		}
 		result[name] = least.Seconds()
 	}
-	// Collecting garbage is part of the price, with the heap a server has.
+	// Garbage collection is part of the cost, with the heap of a server.
 	debug.SetGCPercent(100)
 	measure("encode_json", func(i int) { must(codec.json.Encode(objects[i], &out)) })
 	measure("encode_protobuf", func(i int) { must(codec.protobuf.Encode(objects[i], &out)) })
@@ -96,8 +97,8 @@ func total(all [][]byte) float64 {
 	return float64(sum)
 }
 
-// cpuTime is that of the process, user and system: the collector's threads
-// count too.
+// cpuTime returns the CPU time of the process, user and system, including the
+// collector's threads.
 func cpuTime() time.Duration {
 	var usage syscall.Rusage
 	must(syscall.Getrusage(syscall.RUSAGE_SELF, &usage))

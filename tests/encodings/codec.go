@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 )
 
-// codec is the pair of serializers as kube-apiserver sets them up, but that
-// they write lists in one piece: item by item is the same bytes, except for
-// v1 List, which is never served and comes out other than its Marshal.
+// codec holds the serializers as kube-apiserver sets them up, except that they
+// write lists in one piece. Writing item by item makes the same bytes, except
+// for v1 List, which is never served and differs from its Marshal.
 type codec struct {
 	scheme   *runtime.Scheme
 	json     *json.Serializer
@@ -42,14 +42,15 @@ func newCodec(scheme *runtime.Scheme) *codec {
 
 var errNoProtobuf = errors.New("the type has no protobuf form")
 
-// hasProtobuf tells of types that are JSON alone, as Table is.
+// hasProtobuf tells whether a type has a protobuf form. Some, such as Table,
+// have only JSON.
 func hasProtobuf(goType reflect.Type) bool {
 	_, ok := reflect.New(goType).Interface().(runtime.ProtobufMarshaller)
 	return ok
 }
 
-// served gives an object what kube-apiserver gives it when it converts from its
-// own types, and protobuf has no place for: the kinds of templates.
+// served sets what kube-apiserver sets when it converts from its own types and
+// what protobuf has no place for: the kinds of templates.
 func served(obj runtime.Object) {
 	claim := metav1.TypeMeta{Kind: "PersistentVolumeClaim", APIVersion: "v1"}
 	name := func(templates []corev1.PersistentVolumeClaim) {
@@ -83,8 +84,8 @@ func (c *codec) new(gvk schema.GroupVersionKind) (runtime.Object, error) {
 	return c.scheme.New(gvk)
 }
 
-// toJSON writes what the server writes, without the newline that ends it.
-// Objects without their kind are as they stand in lists.
+// toJSON writes what the server writes, without the final newline. Objects
+// without their kind are written as in lists.
 func (c *codec) toJSON(obj runtime.Object, gvk schema.GroupVersionKind) ([]byte, error) {
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
 	var out bytes.Buffer
@@ -94,7 +95,7 @@ func (c *codec) toJSON(obj runtime.Object, gvk schema.GroupVersionKind) ([]byte,
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// toProtobuf writes the `k8s\0` envelope and the object in it.
+// toProtobuf writes the object in its `k8s\0` envelope.
 func (c *codec) toProtobuf(obj runtime.Object, gvk schema.GroupVersionKind) ([]byte, error) {
 	if !hasProtobuf(reflect.TypeOf(obj).Elem()) {
 		return nil, errNoProtobuf
@@ -107,8 +108,8 @@ func (c *codec) toProtobuf(obj runtime.Object, gvk schema.GroupVersionKind) ([]b
 	return out.Bytes(), nil
 }
 
-// jsonOfProtobuf is what a client that reads JSON is shown of an object that
-// was stored as protobuf: without kind and apiVersion.
+// jsonOfProtobuf returns the JSON, without kind and apiVersion, that a client
+// is shown of an object that was stored as protobuf.
 func (c *codec) jsonOfProtobuf(gvk schema.GroupVersionKind, data []byte) ([]byte, error) {
 	into, err := c.new(gvk)
 	if err != nil {
@@ -122,7 +123,7 @@ func (c *codec) jsonOfProtobuf(gvk schema.GroupVersionKind, data []byte) ([]byte
 	return c.toJSON(obj, schema.GroupVersionKind{})
 }
 
-// protobufOfJSON is the other way.
+// protobufOfJSON converts JSON to protobuf.
 func (c *codec) protobufOfJSON(gvk schema.GroupVersionKind, data []byte) ([]byte, error) {
 	into, err := c.new(gvk)
 	if err != nil {
@@ -135,8 +136,8 @@ func (c *codec) protobufOfJSON(gvk schema.GroupVersionKind, data []byte) ([]byte
 	return c.toProtobuf(obj, gvk)
 }
 
-// jsonHasMore tells whether JSON has fields that the type has not: the server
-// drops them.
+// jsonHasMore tells whether JSON has fields that the type does not have. The
+// server drops such fields.
 func (c *codec) jsonHasMore(gvk schema.GroupVersionKind, data []byte) bool {
 	into, err := c.new(gvk)
 	if err != nil {

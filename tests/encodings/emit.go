@@ -14,13 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What the transcoder may do with an input.
+// The classes of input, which decide what the transcoder may do.
 const (
-	// kube-apiserver can write it: the answer must be Go's.
+	// kube-apiserver can write the input: the answer must be Go's.
 	produced = "produced"
-	// Others can: the answer must be Go's, if there is one.
+	// Only others can write the input: the answer must be Go's, if there is
+	// one.
 	foreign = "foreign"
-	// It has what the type has not: there must be no answer.
+	// The input has fields that the type does not have: there must be no
+	// answer.
 	more = "more"
 )
 
@@ -48,7 +50,8 @@ func variants(rounds int) []variant {
 }
 
 // emitter writes one record per object: apiVersion, kind, Go type, variant,
-// seed, class, protobuf, Go's JSON of it, JSON, Go's protobuf of it.
+// seed, class, protobuf, Go's JSON of the protobuf, JSON, Go's protobuf of the
+// JSON.
 type emitter struct {
 	codec *codec
 	out   *bufio.Writer
@@ -74,7 +77,7 @@ func emit(codec *codec, seed int64, rounds int) {
 		}
 		all := variants(rounds)
 		if seen[k.goType] {
-			// The options of each group are the same type.
+			// The options types are the same in each group.
 			all = all[:2]
 		}
 		seen[k.goType] = true
@@ -87,7 +90,7 @@ func emit(codec *codec, seed int64, rounds int) {
 	must(e.out.Flush())
 }
 
-// derived seeds do not depend on which other objects are made.
+// derived returns a seed that does not depend on which other objects are made.
 func (e *emitter) derived(k kind, variant string, round int) int64 {
 	hash := fnv.New64a()
 	fmt.Fprint(hash, e.seed, k.gvk, variant, round)
@@ -102,7 +105,7 @@ func (e *emitter) object(k kind, v variant, seed int64) {
 		served(obj)
 	}
 	protobuf, toJSON := e.protobuf(k, obj)
-	// Objects in lists do not name their kind, others do.
+	// Objects in lists do not name their kind, other objects do.
 	named := k.gvk
 	if seed%2 == 0 {
 		named = schema.GroupVersionKind{}
@@ -130,7 +133,7 @@ func (e *emitter) json(k kind, obj runtime.Object, named schema.GroupVersionKind
 	return in, answer(e.codec.protobufOfJSON(k.gvk, in))
 }
 
-// mangled are the same objects as others would write them.
+// mangled writes records of the object in forms that only other programs write.
 func (e *emitter) mangled(k kind, name string, seed int64, protobuf, json []byte) {
 	if json != nil {
 		for _, style := range slices.Sorted(maps.Keys(jsonStyles)) {

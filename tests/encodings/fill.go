@@ -5,35 +5,35 @@ import (
 	"reflect"
 )
 
-// how an object is made.
+// how describes how an object is made.
 type how struct {
-	// Scalars are zero; pointers point to such, and maps and slices are there
-	// and empty.
+	// Scalars are zero, pointers point to zero values, and maps and slices
+	// exist and are empty.
 	zeroes bool
-	// Texts, numbers and times that are unusual.
+	// Some texts, numbers and times are unusual.
 	odd bool
-	// Some of the fields are left out.
+	// Some fields are left out.
 	sparse bool
-	// Texts that are no UTF-8.
+	// Some texts are not UTF-8.
 	invalid bool
-	// Nested JSON other than objects, or with whitespace.
+	// Some nested JSON is not an object, or has whitespace.
 	oddRaw bool
-	// Nested JSON that is none.
+	// Some nested JSON is invalid.
 	brokenRaw bool
-	// Quantities whose text is not the canonical one.
+	// Some quantities have a text that is not canonical.
 	oddQuantities bool
-	// Objects in lists that name their kind.
+	// Objects in lists name their kind.
 	typeMeta bool
 }
 
-// Past this depth slices and maps have one entry, which bounds what a Pod with
-// all of its volumes, probes and affinities becomes.
+// wideDepth is the depth past which slices and maps have one entry. This bounds
+// the size of a Pod with all its volumes, probes and affinities.
 const wideDepth = 5
 
-// A type that contains itself is left out inside of itself twice.
+// maxRecursion bounds how often a type may contain itself.
 const maxRecursion = 2
 
-// No object has more values than this; what would follow stays zero.
+// maxValues is the most values of an object. Further values stay zero.
 const maxValues = 6000
 
 type filler struct {
@@ -58,7 +58,7 @@ func (f *filler) length() int {
 	return 1
 }
 
-// absent decides whether a pointer, slice or map is left nil.
+// absent decides whether a pointer, slice or map stays nil.
 func (f *filler) absent() bool { return f.how.sparse && f.rand.Intn(3) == 0 }
 
 func (f *filler) fill(v reflect.Value) {
@@ -105,7 +105,7 @@ func (f *filler) fill(v reflect.Value) {
 	case reflect.Struct:
 		f.fields(v)
 	case reflect.Interface:
-		// Objects held as such are in memory alone.
+		// Objects held in interfaces exist only in memory.
 	default:
 		panic("no value for " + v.Type().String())
 	}
@@ -165,7 +165,7 @@ func (f *filler) mapping(v reflect.Value) {
 	if f.how.zeroes || f.open[inner] >= maxRecursion {
 		return
 	}
-	// Two at least, so that their order shows.
+	// A map has at least two entries, so that their order shows.
 	for range f.length() + 1 {
 		key := reflect.New(v.Type().Key()).Elem()
 		key.SetString(f.text())

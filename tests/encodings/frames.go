@@ -6,11 +6,11 @@ import (
 	"io"
 )
 
-// Records are fields one after the other, each its length in four bytes, the
-// highest first, and its bytes.
+// A record is a sequence of fields. Each field is its length in four bytes,
+// big-endian, and its bytes.
 
-// maxField is above every list that is made here; a length beyond it is a
-// stream that lost its step.
+// maxField is larger than every list that is made here. A larger length means
+// that the reader has lost its place in the stream.
 const maxField = 256 << 20
 
 func writeField(w *bufio.Writer, field []byte) {
@@ -38,8 +38,8 @@ func readField(r *bufio.Reader) ([]byte, error) {
 	return field, nil
 }
 
-// answer is a field that says first how it ended: '=' bytes, '!' the error,
-// '-' not asked.
+// answer returns a field whose first byte tells the outcome: '=' before the
+// bytes, '!' before the error, '-' for not asked.
 func answer(data []byte, err error) []byte {
 	if err != nil {
 		return append([]byte("!"), err.Error()...)

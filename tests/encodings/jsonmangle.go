@@ -10,16 +10,17 @@ import (
 	"unicode/utf16"
 )
 
-// JSON as others than kube-apiserver write it.
+// This file writes JSON as programs other than kube-apiserver write it.
 
 type member struct {
 	name  string
 	value *node
 }
 
-// node keeps the order of members and the text of scalars.
+// node is a JSON value that keeps the order of members and the text of scalars.
 type node struct {
-	// '{', '[', or 's' for a string, 'v' for numbers, booleans and null.
+	// kind is '{', '[', 's' for a string, or 'v' for numbers, booleans and
+	// null.
 	kind    byte
 	members []member
 	items   []*node
@@ -59,7 +60,7 @@ func parseJSON(data []byte) *node {
 	return parseNode(decoder)
 }
 
-// jsonStyle says what is unusual.
+// jsonStyle says what is unusual about the JSON.
 type jsonStyle struct {
 	whitespace, shuffle, nulls, escapes, surrogates, numbers, duplicates, more, otherCase bool
 }
@@ -177,7 +178,7 @@ func (w *jsonWriter) text(text string) {
 			w.out.WriteRune(r)
 		}
 	}
-	// Half of a pair becomes U+FFFD.
+	// Half of a surrogate pair becomes U+FFFD.
 	if w.rarely(w.style.surrogates) {
 		w.out.WriteString(pick(w.rand, []string{"\\ud800", "\\uDC00x", "\\ud800\\u0041", "\\udbff\\udbff\\udfff"}))
 	}

@@ -17,8 +17,8 @@ import (
 	apiregistrationv1beta1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1beta1"
 )
 
-// newScheme has every versioned kind that kube-apiserver serves. Those that it
-// sends to webhooks are JSON alone.
+// newScheme returns a scheme with every versioned kind that kube-apiserver
+// serves. Kinds that it sends to webhooks have only JSON.
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -39,7 +39,7 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-// kind is one that clients can name. Internal versions exist in memory only.
+// kind is a kind that clients can name. Internal versions exist only in memory.
 type kind struct {
 	gvk    schema.GroupVersionKind
 	goType reflect.Type

@@ -1,6 +1,6 @@
-// The real Kubernetes types, asked for the bytes that the transcoder must
-// write. Without a flag it makes objects of every kind from a seed and writes
-// them with what Go makes of them; see emit.go for the records.
+// This program uses the real Kubernetes types to make the bytes that the
+// transcoder must write. Without a flag it makes objects of every kind from a
+// seed and writes them with Go's conversions; see emit.go for the records.
 package main
 
 import (

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Protobuf as others than kube-apiserver write it.
+// This file writes protobuf as programs other than kube-apiserver write it.
 
-// fieldNumber reads a generated type's struct tag.
+// fieldNumber reads the field's number from the struct tag of a generated type.
 func fieldNumber(field reflect.StructField) (int, bool) {
 	parts := strings.Split(field.Tag.Get("protobuf"), ",")
 	if len(parts) < 2 {
@@ -23,7 +23,8 @@ func fieldNumber(field reflect.StructField) (int, bool) {
 	return number, err == nil
 }
 
-// submessages are the fields of a message that are messages with plain fields.
+// submessages returns the fields of a message that are messages with plain
+// fields.
 func submessages(message reflect.Type) map[int]reflect.Type {
 	found := map[int]reflect.Type{}
 	for i := range message.NumField() {
@@ -43,7 +44,7 @@ func submessages(message reflect.Type) map[int]reflect.Type {
 	return found
 }
 
-// asTimestamp tells of the types that are Timestamp on the wire.
+// asTimestamp tells whether a type is a Timestamp on the wire.
 func asTimestamp(t reflect.Type) bool {
 	return t == reflect.TypeFor[metav1.Time]() || t == reflect.TypeFor[metav1.MicroTime]()
 }
@@ -60,12 +61,13 @@ func fieldNumbers(message reflect.Type) map[int]bool {
 
 type protoField struct {
 	number int
-	// The whole field, and for wire type 2 what is behind its length.
+	// bytes is the whole field. inner is what follows the length in wire type
+	// 2.
 	bytes, inner []byte
 	wire         int
 }
 
-// parseFields cuts a message; nil where it is none.
+// parseFields splits a message into fields, and tells whether it is one.
 func parseFields(data []byte) ([]protoField, bool) {
 	var fields []protoField
 	for len(data) > 0 {
@@ -108,8 +110,8 @@ func parseFields(data []byte) ([]protoField, bool) {
 	return fields, true
 }
 
-// protobufHasMore tells whether a message has fields that its type has not:
-// the generated decoder drops them.
+// protobufHasMore tells whether a message has fields that its type does not
+// have. The generated decoder drops such fields.
 func protobufHasMore(message reflect.Type, data []byte) bool {
 	fields, ok := parseFields(data)
 	if !ok {

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Values that nobody thought of, beside those of values.go.
+// This file makes random values, beside the chosen values in values.go.
 
-// randomInteger is of every length in bits alike.
+// randomInteger returns integers of all lengths in bits with equal probability.
 func randomInteger(r *rand.Rand, bits int) int64 {
 	n := int64(r.Uint64() >> (64 - bits + 1 + r.Intn(bits-1)))
 	if r.Intn(2) == 0 {
@@ -25,7 +25,7 @@ func randomInteger(r *rand.Rand, bits int) int64 {
 func randomFloat(r *rand.Rand) float64 {
 	switch r.Intn(3) {
 	case 0:
-		// As people write them.
+		// This is a number as people write it.
 		text := fmt.Sprintf("%d.%de%d", r.Intn(1000), r.Intn(1000), r.Intn(50)-25)
 		value, err := strconv.ParseFloat(text, 64)
 		must(err)
@@ -43,7 +43,7 @@ func randomFloat(r *rand.Rand) float64 {
 func randomText(r *rand.Rand) string {
 	var text strings.Builder
 	for range r.Intn(12) {
-		// As many of few bytes as of many.
+		// Characters with few and with many bytes are equally frequent.
 		limit := []int{0x20, 0x80, 0x800, 0x10000, 0x110000}[r.Intn(5)]
 		c := rune(r.Intn(limit))
 		if c >= 0xd800 && c < 0xe000 {
@@ -56,7 +56,7 @@ func randomText(r *rand.Rand) string {
 
 var suffixes = []string{"", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e", "E"}
 
-// randomQuantityText can be parsed, and need not be canonical.
+// randomQuantityText returns text that can be parsed but need not be canonical.
 func randomQuantityText(r *rand.Rand) string {
 	for {
 		digits := func(most int) string {
@@ -91,7 +91,7 @@ func randomDuration(r *rand.Rand) time.Duration {
 	return d - d%pick(r, []time.Duration{1, 1000, time.Millisecond, time.Second, time.Minute, time.Hour})
 }
 
-// randomJSON is valid, and need not be compact.
+// randomJSON returns valid JSON that need not be compact.
 func randomJSON(r *rand.Rand, depth int) string {
 	space := func() string { return pick(r, []string{"", "", "", " ", "\n\t"}) }
 	choices := 8
@@ -123,7 +123,7 @@ func randomJSON(r *rand.Rand, depth int) string {
 
 func randomJSONText(r *rand.Rand) string {
 	text := strconv.QuoteToGraphic(randomText(r))
-	// Go's escapes that JSON has not.
+	// JSON does not have these escapes of Go.
 	if strings.Contains(text, `\x`) || strings.Contains(text, `\a`) || strings.Contains(text, `\v`) || strings.Contains(text, `\U`) {
 		return `"<&\u003c\u2028\ud83d\ude00\/"`
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// The values that encoders and decoders fall over.
+// These values are difficult for encoders and decoders.
 
 var plainTexts = []string{"alpha", "beta-1", "gamma.example.com/path", "Delta value", "ε"}
 
@@ -39,13 +39,13 @@ var floats = []float64{
 	math.MaxFloat64, math.SmallestNonzeroFloat64, math.Copysign(0, -1), 100, 1 << 53, 0.30000000000000004,
 }
 
-// Canonical, as the server writes them.
+// quantities are canonical, as the server writes them.
 var quantities = []string{
 	"0", "1", "100m", "1500m", "2Gi", "512Mi", "1k", "10M", "3G", "1Ti", "1n", "5u", "-1", "-500m", "1Ei",
 	"9223372036854775807", "8Ei", "123456789", "1e3", "12E", "1e100", "0.5", "1048576Ki",
 }
 
-// What people write, and what only a cached string can hold.
+// oddQuantities are written by people, or exist only as a cached string.
 var oddQuantities = []string{
 	"0.5Gi", "1.5", "1000m", "1024Mi", "1e3", "1E3", "0.0001", "+1", "01", "1.0", "1.", ".5", "0.1Ki", "1e-9",
 	"1e-10", "999999999999999999999", "100000000000000000000Ki", "0Ki", "0m", "-0", "5e-3", "1e9", "1E", "12e6Mi", "x", "",
@@ -73,7 +73,8 @@ var durations = []time.Duration{
 	time.Hour, 36*time.Hour + 5*time.Minute + 3*time.Second + 7, math.MaxInt64, math.MinInt64, -90 * time.Minute,
 }
 
-// JSON inside of objects. Encoders compact it and escape what HTML minds.
+// rawValues are JSON inside of objects. Encoders compact it and escape HTML
+// characters.
 var rawValues = []string{
 	`{}`, `{"a":1}`, `{"b":{"c":[1,2.50,-3e2,null,true,"x"]},"a":"<&>"}`, `{"f:metadata":{"f:labels":{".":{},"f:a":{}}}}`,
 	`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"}}`, `{"u":"\u00e9\u2028 \ud83d\ude00"}`,
@@ -95,8 +96,8 @@ func quantity(text string) resource.Quantity {
 	return q
 }
 
-// cachedQuantity has a text that it was not parsed from: the encoders write
-// that text.
+// cachedQuantity returns a quantity with a text that it was not parsed from.
+// The encoders write that text.
 func cachedQuantity(text string) resource.Quantity {
 	var q resource.Quantity
 	field := reflect.ValueOf(&q).Elem().FieldByName("s")
@@ -104,7 +105,8 @@ func cachedQuantity(text string) resource.Quantity {
 	return q
 }
 
-// special fills the types that have JSON or protobuf of their own making.
+// special fills the types that write their JSON or protobuf with their own
+// code.
 func (f *filler) special(v reflect.Value) bool {
 	set := func(value any) bool {
 		v.Set(reflect.ValueOf(value))
@@ -160,7 +162,7 @@ func (f *filler) special(v reflect.Value) bool {
 	case apiextensionsv1beta1.JSON:
 		return f.how.zeroes || set(apiextensionsv1beta1.JSON{Raw: f.raw()})
 	case apiextensionsv1.JSONSchemaPropsOrArray, apiextensionsv1beta1.JSONSchemaPropsOrArray:
-		// One of both, as it is after a decoding of JSON.
+		// Only one of both is set, as after decoding JSON.
 		if f.rand.Intn(2) == 0 {
 			f.fill(v.FieldByName("Schema"))
 		} else {
@@ -187,7 +189,7 @@ func (f *filler) special(v reflect.Value) bool {
 	return false
 }
 
-// unforeseen decides whether a value is made up instead of picked.
+// unforeseen decides whether a value is random instead of chosen from a list.
 func (f *filler) unforeseen() bool { return f.how.odd && f.rand.Intn(2) == 0 }
 
 func (f *filler) time() time.Time {

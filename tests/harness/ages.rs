@@ -1,10 +1,12 @@
-//! Ages as kubectl prints them. They tick while two servers are asked, and of
-//! what takes several requests on a busy machine they tick in the middle.
+//! Compares ages as kubectl prints them. Ages tick while two servers are asked.
+//! On a busy machine they tick in the middle of a command that takes several
+//! requests.
 
 use std::time::Duration;
 
-/// Whether two outputs differ in nothing but ages, and in those by no more than
-/// the time between: `elapsed`. How columns are padded follows from that.
+/// Tells whether two outputs differ in nothing but ages, and in ages by no more
+/// than `elapsed`, the time between the two. The padding of columns may differ,
+/// since it depends on the ages.
 pub fn equal_but_for_ages(one: &str, other: &str, elapsed: Duration) -> bool {
     let mut lines = one.lines().zip(other.lines());
     one.lines().count() == other.lines().count()
@@ -27,14 +29,16 @@ fn ticked(one: &str, other: &str, elapsed: Duration) -> bool {
     }
 }
 
-/// What is printed is cut to whole units: `10m` is said for a minute.
+/// An age as kubectl prints it, cut to whole units: `10m` is printed for a
+/// whole minute.
 struct Age {
     at_least: Duration,
     unit: Duration,
 }
 
 impl Age {
-    /// `116s`, `2m3s`, `5h`, `3y40d`; also in brackets, as events have them.
+    /// Parses `116s`, `2m3s`, `5h` or `3y40d`. The age may stand in brackets,
+    /// as in events.
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim_matches(['(', ')']);
         let mut age = Self {

@@ -1,4 +1,4 @@
-//! The binary under test, before an API server.
+//! Starts the binary under test before an API server.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -19,20 +19,21 @@ use super::ports;
 use super::process::{self, Process};
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// SIGTERM to exit, when nothing is configured to delay it.
+/// The time from SIGTERM to exit, if no delay is configured.
 const STOPS_WITHIN: Duration = Duration::from_secs(30);
 
-/// Set, it puts kube-apiserver itself in apifront's place: a comparison that
-/// fails then is the suite's mistake.
+/// The environment variable that puts kube-apiserver itself in apifront's
+/// place. A comparison that fails then is a mistake of the suite.
 pub const ORACLE: &str = "APIFRONT_TEST_ORACLE";
 
 pub fn oracle() -> bool {
     std::env::var_os(ORACLE).is_some()
 }
 
-/// Says that `test`, the type name of a closure in it, is not asked of the
-/// oracle. The line goes past the test runner, which shows the output of
-/// failed tests only, and counts: the last one tells how many there were.
+/// Reports that `test`, the type name of a closure in it, is not asked of the
+/// oracle. The line goes to stderr directly, because the test runner shows the
+/// output of failed tests only. Lines are numbered: the last one tells how many
+/// tests were skipped.
 pub fn tell_skipped(test: &str, reason: &str) {
     static SKIPPED: AtomicUsize = AtomicUsize::new(0);
     let number = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
@@ -52,21 +53,22 @@ pub struct Apifront {
 }
 
 impl Apifront {
-    /// One with the configuration of [`config_before`], for all tests that
-    /// only read and write through it.
+    /// Returns the instance with the configuration of [`config_before`], for
+    /// all tests that only read and write through it.
     pub fn shared() -> &'static Apifront {
         static SHARED: Once<Apifront> = Once::new();
         once(&SHARED, || Apifront::start(Cluster::shared(), |_| {}))
     }
 
-    /// The same before [`Cluster::quiet`].
+    /// Returns the instance before [`Cluster::quiet`], with the same
+    /// configuration.
     pub fn quiet() -> &'static Apifront {
         static QUIET: Once<Apifront> = Once::new();
         once(&QUIET, || Apifront::start(Cluster::quiet(), |_| {}))
     }
 
-    /// Starts one before `cluster` and waits until it is ready. `change` edits
-    /// the FrontConfiguration.
+    /// Starts an instance before `cluster` and waits until it is ready.
+    /// `change` edits the FrontConfiguration.
     pub async fn start(cluster: &Cluster, change: impl FnOnce(&mut Value)) -> Self {
         Self::start_with_flags(cluster, &[], change).await
     }
@@ -110,8 +112,8 @@ impl Apifront {
         front
     }
 
-    /// `apifront --kubeconfig FILE --insecure-port N`: plain HTTP on loopback
-    /// as the kubeconfig's user.
+    /// Starts `apifront --kubeconfig FILE --insecure-port N`, which serves
+    /// plain HTTP on loopback as the kubeconfig's user.
     pub async fn personal(kubeconfig: &Path) -> Self {
         Self::personal_with_flags(kubeconfig, &[]).await
     }
@@ -123,7 +125,8 @@ impl Apifront {
         front
     }
 
-    /// As [`Apifront::personal`], before an API server that it cannot use.
+    /// Does the same as [`Apifront::personal`] before an API server that
+    /// apifront cannot use, and waits for `/livez` only.
     pub async fn personal_alive(kubeconfig: &Path, flags: &[&str]) -> Self {
         let folder = process::temporary_folder("personal");
         let (port, observability) = (ports::free(), ports::free());
@@ -180,8 +183,8 @@ impl Apifront {
         format!("https://{}", self.address)
     }
 
-    /// Reads `path` until the answer comes from the cache; `client` must be
-    /// allowed to.
+    /// Reads `path` until the answer comes from the cache. `client` must be
+    /// allowed to read `path`.
     pub async fn warm(&self, client: &Client, path: &str) {
         eventually("a cache hit", READY_WITHIN, || async {
             let answer = client.send(Method::GET, path, &[DEBUG], "").await;
@@ -209,7 +212,7 @@ impl Apifront {
         serde_json::from_slice(&std::fs::read(&self.config_file).expect("config")).expect("JSON")
     }
 
-    /// SIGTERM; fails unless it exits with 0.
+    /// Sends SIGTERM, and fails unless apifront exits with 0.
     pub async fn stop(mut self) {
         self.process.signal("TERM");
         let status = self.process.wait(STOPS_WITHIN).await;
@@ -221,15 +224,16 @@ impl Apifront {
     }
 }
 
-/// JSON is YAML; written beside and renamed, as editors and kubelets do.
+/// Writes the configuration as JSON, which is YAML. The file is written beside
+/// the old one and renamed, as editors and kubelets do.
 fn write_config(path: &Path, config: &Value) {
     let fresh = path.with_extension("fresh");
     std::fs::write(&fresh, format!("{config:#}\n")).expect("config");
     std::fs::rename(&fresh, path).expect("config");
 }
 
-/// The FrontConfiguration of an apifront that serves `cluster` as its users
-/// know it.
+/// Returns the FrontConfiguration of an apifront that serves `cluster` to the
+/// users that the cluster knows.
 pub fn config_before(cluster: &Cluster) -> Value {
     let certificates = &cluster.certificates;
     json!({

@@ -1,5 +1,5 @@
-//! kube-apiserver as a cluster runs it: RBAC, client certificates, tokens, a
-//! front proxy, kubelet credentials.
+//! Starts kube-apiserver as a real cluster runs it: with RBAC, client
+//! certificates, tokens, a front proxy and kubelet credentials.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,8 @@ pub struct KubeApiserver {
 }
 
 impl KubeApiserver {
-    /// Starts it and returns at once; `extra` flags come last and so win.
+    /// Starts kube-apiserver and returns at once. The `extra` flags come last,
+    /// so that they take precedence.
     pub fn start(
         folder: &Path,
         etcd: &Etcd,
@@ -123,8 +124,8 @@ impl KubeApiserver {
                 "service-account-signing-key-file",
                 file(&certificates.service_account_private),
             ),
-            // No controller makes service accounts here, so that a pod could
-            // never be created.
+            // No controller makes service accounts here. With this plugin no
+            // pod could be created.
             ("disable-admission-plugins", "ServiceAccount".into()),
             ("allow-privileged", "true".into()),
             ("watch-cache", "true".into()),
@@ -160,12 +161,12 @@ impl KubeApiserver {
         self.process.signal(signal);
     }
 
-    /// SIGKILL: no goodbye on any connection.
+    /// Sends SIGKILL, so that no connection is closed in order.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// The same port, the same data.
+    /// Starts the server again, on the same port and with the same data.
     pub fn start_again(&mut self) {
         self.process.kill();
         self.process = spawn(&self.folder, &self.arguments);

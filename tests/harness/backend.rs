@@ -1,9 +1,10 @@
-//! An extension API server that misbehaves on demand: TLS and HTTP/1.1, byte
-//! by byte.
+//! An extension API server that misbehaves on demand. It writes TLS and
+//! HTTP/1.1 byte by byte.
 //!
-//! How it answers for discovery is its [`Mood`], which a test may change. Every
-//! other path under its group version says itself what shall happen:
-//! `…/things/status/404`, `…/things/close`; see [`resource`].
+//! Its [`Mood`], which a test may change, determines how it answers for
+//! discovery. For every other path under its group version, the path itself
+//! says how it is answered: `…/things/status/404`, `…/things/close`; see
+//! [`resource`].
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -23,32 +24,34 @@ use super::certificates::Pair;
 use super::ports;
 use super::scripted::Seen;
 
-/// The way it answers requests for its discovery documents, or fails to.
+/// The way in which the backend answers requests for its discovery documents,
+/// or fails to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
     Fine,
-    /// Takes connections and says nothing, not even in TLS.
+    /// Accepts connections and sends nothing, not even in the TLS handshake.
     Mute,
-    /// Reads the request and says nothing.
+    /// Reads the request and sends nothing.
     Hanging,
-    /// A head without the body it promises.
+    /// Sends a head without the body that the head promises.
     HangingAfterHead,
-    /// Closes what it accepts.
+    /// Closes connections as soon as they are accepted.
     Closing,
-    /// Closes after it has read the request.
+    /// Closes the connection after reading the request.
     ClosingAfterRequest,
-    /// A body shorter than promised.
+    /// Sends a body that is shorter than promised.
     HalfClosed,
-    /// Answers as Fine does, this much later.
+    /// Answers as `Fine` does, after this delay.
     Slow(Duration),
-    /// This status, with a Location.
+    /// Answers with this status and a Location.
     Status(u16),
     Html,
-    /// This many bytes of what is no discovery document of anything.
+    /// Answers with this many bytes that are no discovery document.
     Garbage(usize),
-    /// Answers as Fine does, with this many resources.
+    /// Answers as `Fine` does, with this many resources.
     Huge(usize),
-    /// Answers as Fine does, with `records` that can be read, and in JSON alone.
+    /// Answers as `Fine` does, in JSON only, with a resource `records` that can
+    /// be read.
     Records,
 }
 
@@ -64,19 +67,20 @@ struct Shared {
 pub struct Backend {
     pub address: SocketAddr,
     shared: Arc<Shared>,
-    /// Dropped, it ends the thread.
+    /// Ends the backend's thread when dropped.
     _stop: oneshot::Sender<()>,
 }
 
 impl Backend {
-    /// Serves `group` in version v1. `clients` sign those whose certificates
-    /// are shown in the echo.
+    /// Serves `group` in version v1. `clients` are the authorities of client
+    /// certificates; the echo shows the name in such a certificate.
     pub fn start(group: &str, serving: &Pair, clients: &Path, mood: Mood) -> Self {
         let address = ports::loopback(ports::free());
         Self::start_at(address, group, serving, clients, mood)
     }
 
-    /// It has a thread of its own: the runtimes of tests come and go.
+    /// Does the same as [`Backend::start`] at the given address. The backend
+    /// has a thread of its own, since the runtimes of tests come and go.
     pub fn start_at(
         address: SocketAddr,
         group: &str,
@@ -126,7 +130,7 @@ impl Backend {
         *self.shared.mood.lock().expect("no panic while locked") = mood;
     }
 
-    /// All requests so far.
+    /// Returns all requests so far.
     pub fn seen(&self) -> Vec<Seen> {
         let seen = self.shared.seen.lock();
         seen.expect("no panic while locked").clone()
@@ -147,7 +151,7 @@ async fn connection(tcp: TcpStream, acceptor: TlsAcceptor, shared: Arc<Shared>, 
     match shared.mood() {
         Mood::Closing => return,
         Mood::Mute => {
-            // Until the other side has enough of it.
+            // Reads until the other side gives up.
             let mut tcp = tcp;
             let mut buffer = [0; 4096];
             while tcp.read(&mut buffer).await.is_ok_and(|n| n > 0) {}
@@ -189,7 +193,7 @@ impl Shared {
     }
 }
 
-/// `None` closes the connection.
+/// Answers one request. `None` closes the connection.
 async fn answer(
     stream: &mut Stream,
     shared: &Shared,
@@ -339,7 +343,8 @@ async fn resource(
     }
 }
 
-/// A server that somebody wrote in an afternoon: it lists and watches, in JSON.
+/// Serves `records` as a simple server would: GET, LIST and WATCH, in JSON
+/// only.
 async fn records(stream: &mut Stream, name: Option<&str>, request: &Seen) -> Option<()> {
     const JSON: &str = "application/json";
     let accept = request.header("accept").unwrap_or("*/*");
@@ -390,10 +395,10 @@ async fn records(stream: &mut Stream, name: Option<&str>, request: &Seen) -> Opt
     }
 }
 
-/// By name.
+/// The names of all records.
 pub const RECORDS: [&str; 2] = ["first", "second"];
 
-/// Says `hello` and then echoes.
+/// Upgrades the connection, says `hello` and then echoes.
 async fn upgrade(stream: &mut Stream, request: &Seen) -> Option<()> {
     let protocol = request.header("upgrade").unwrap_or("none");
     let seen = request.header("x-remote-user").unwrap_or("nobody");
@@ -485,7 +490,8 @@ async fn body(stream: &mut Stream, request: &Seen) -> Option<Vec<u8>> {
     }
 }
 
-/// The common name of the client's certificate, or that it showed none.
+/// Returns the common name in the client's certificate, or `nobody` if the
+/// client showed none.
 fn peer_name(stream: &TlsStream<TcpStream>) -> String {
     let certificate = stream.get_ref().1.peer_certificates();
     let Some(certificate) = certificate.and_then(<[_]>::first) else {

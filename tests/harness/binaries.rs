@@ -1,10 +1,11 @@
-//! Where the real servers are, building them when they are not there.
+//! Finds the real servers, and builds them when they are missing.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// The folder with kube-apiserver, etcd, kubectl, sample-apiserver and kwok.
+/// Returns the folder with kube-apiserver, etcd, kubectl, sample-apiserver and
+/// kwok.
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -13,12 +14,14 @@ pub fn folder() -> &'static Path {
     })
 }
 
-/// A program of the tests' own in Go, by its folder in `tests`.
+/// Returns the path of one of the tests' own Go programs, by its folder in
+/// `tests`.
 pub fn program(name: &str) -> PathBuf {
     built("tests/build-program.sh", &[name])
 }
 
-/// The path of a program that a script has built: the last line it prints.
+/// Returns the path of a program that a script has built: the last line that
+/// the script prints.
 fn built(script: &str, arguments: &[&str]) -> PathBuf {
     let output = Command::new("bash")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(script))

@@ -1,4 +1,4 @@
-//! Certificate authorities and certificates of a test cluster.
+//! Makes the certificate authorities and certificates of a test cluster.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-/// PEM files of one certificate and its key.
+/// The PEM files of one certificate and its key.
 #[derive(Clone, Debug)]
 pub struct Pair {
     pub cert: PathBuf,
@@ -48,9 +48,9 @@ pub struct Certificates {
     folder: PathBuf,
     pub cluster: Authority,
     pub front_proxy: Authority,
-    /// For 127.0.0.1 and localhost.
+    /// The serving certificate for 127.0.0.1 and localhost.
     pub serving: Pair,
-    /// CN=front-proxy, from the front-proxy authority.
+    /// The certificate CN=front-proxy of the front-proxy authority.
     pub proxy_client: Pair,
     pub service_account_public: PathBuf,
     pub service_account_private: PathBuf,
@@ -76,8 +76,8 @@ impl Certificates {
         }
     }
 
-    /// A client certificate of the cluster's authority: CN is the user, each
-    /// O a group.
+    /// Returns a client certificate of the cluster's authority. CN is the user,
+    /// each O a group.
     pub fn client(&self, user: &str, groups: &[&str]) -> Pair {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -86,12 +86,12 @@ impl Certificates {
             .sign(&self.folder, &file, client_params(user, groups))
     }
 
-    /// Another serving certificate, as a renewal would write it.
+    /// Returns another serving certificate, as a renewal would write it.
     pub fn another_serving(&self, file: &str) -> Pair {
         self.cluster.sign(&self.folder, file, serving_params())
     }
 
-    /// A serving certificate for these names alone.
+    /// Returns a serving certificate for these names only.
     pub fn serving_for(&self, file: &str, names: &[&str]) -> Pair {
         let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names");
@@ -99,13 +99,13 @@ impl Certificates {
         self.cluster.sign(&self.folder, file, params)
     }
 
-    /// One of an authority nobody trusts.
+    /// Returns a serving certificate of an authority that nobody trusts.
     pub fn stranger_serving(&self, file: &str) -> Pair {
         let authority = Authority::new(&self.folder, &format!("{file}-ca"));
         authority.sign(&self.folder, file, serving_params())
     }
 
-    /// A client certificate of an authority nobody trusts.
+    /// Returns a client certificate of an authority that nobody trusts.
     pub fn stranger(&self, user: &str, groups: &[&str]) -> Pair {
         let authority = Authority::new(&self.folder, "stranger-ca");
         authority.sign(&self.folder, "stranger", client_params(user, groups))
@@ -126,8 +126,8 @@ fn client_params(user: &str, groups: &[&str]) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, user);
-    // rcgen keeps one value per attribute type; the second organization goes in
-    // under the same OID, spelled as a custom type.
+    // rcgen keeps one value per attribute type. The second organization is
+    // added under the same OID, written as a custom type.
     assert!(groups.len() <= 2, "at most two groups fit");
     let organization = [
         DnType::OrganizationName,

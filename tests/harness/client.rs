@@ -1,5 +1,5 @@
-//! An HTTP client that hides nothing: status, headers and body as received,
-//! over HTTP/1.1 or HTTP/2, as any user.
+//! An HTTP client that hides nothing. It returns status, headers and body as
+//! received, over HTTP/1.1 or HTTP/2, as any user.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -20,7 +20,8 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::certificates::Pair;
 
-/// No answer of a test takes longer, except streams, which have their own.
+/// The time within which every answer must end. Streams have deadlines of their
+/// own.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +56,8 @@ impl Answer {
             .unwrap_or("")
     }
 
-    /// Tells whether it came from the cache. The request must have carried
-    /// `x-apifront-debug: cache`.
+    /// Tells whether the answer came from the cache. The request must have
+    /// carried `x-apifront-debug: cache`.
     pub fn is_hit(&self) -> bool {
         self.header("x-apifront-cache").starts_with("hit; rv=")
     }
@@ -68,7 +69,7 @@ impl Answer {
         self.json()
     }
 
-    /// Fails unless this is a Status of that code, reason and message.
+    /// Fails unless the answer is a Status of this code, reason and message.
     #[track_caller]
     pub fn expect_status(&self, code: u16, reason: &str, message: &str) -> Value {
         let status = self.expect(code);
@@ -89,12 +90,12 @@ pub struct Client {
     protocol: Protocol,
     headers: HeaderMap,
     connection: Arc<tokio::sync::Mutex<Option<http2::SendRequest<Full<Bytes>>>>>,
-    /// The address it connects from; any, if there is none.
+    /// The address that the client connects from; any address if `None`.
     from: Option<IpAddr>,
 }
 
 impl Client {
-    /// Plain HTTP/1.1, on loopback.
+    /// Returns a client that uses plain HTTP/1.1, on loopback.
     pub fn plain(address: SocketAddr) -> Self {
         Self {
             address,
@@ -106,7 +107,8 @@ impl Client {
         }
     }
 
-    /// From another address of this host, such as 127.0.0.2.
+    /// Returns a client that connects from another address of this host, such
+    /// as 127.0.0.2.
     pub fn connecting_from(self, address: IpAddr) -> Self {
         Self {
             from: Some(address),
@@ -127,7 +129,7 @@ impl Client {
         socket.connect(self.address).await
     }
 
-    /// TLS and HTTP/2, as client-go does.
+    /// Returns a client that uses TLS and HTTP/2, as client-go does.
     pub fn tls(address: SocketAddr, ca: &Path, certificate: Option<&Pair>) -> Self {
         Self {
             tls: Some(Arc::new(tls_config(ca, certificate))),
@@ -136,7 +138,7 @@ impl Client {
         }
     }
 
-    /// The same user over the other protocol, on connections of its own.
+    /// Returns the same user over the other protocol, on its own connections.
     pub fn over(&self, protocol: Protocol) -> Self {
         Self {
             protocol,
@@ -145,7 +147,7 @@ impl Client {
         }
     }
 
-    /// The same user on connections of its own.
+    /// Returns the same user on its own connections.
     pub fn separate(&self) -> Self {
         self.over(self.protocol)
     }
@@ -154,7 +156,7 @@ impl Client {
         self.with_header(AUTHORIZATION.as_str(), &format!("Bearer {token}"))
     }
 
-    /// A header that goes with every request, beside those of the same name.
+    /// Adds a header to every request. Headers of the same name stay.
     pub fn with_header(mut self, name: &str, value: &str) -> Self {
         self.headers.append(
             HeaderName::from_bytes(name.as_bytes()).expect("header name"),
@@ -201,7 +203,7 @@ impl Client {
         self.send(method, path, &headers, body.to_string()).await
     }
 
-    /// Sends and reads the answer to its end.
+    /// Sends a request and reads the answer to its end.
     pub async fn send(
         &self,
         method: Method,
@@ -233,7 +235,8 @@ impl Client {
         tokio::time::timeout(DEADLINE, answer).await?
     }
 
-    /// Sends and returns with the headers; the body is a stream.
+    /// Sends a request and returns when the headers have arrived. The body is a
+    /// stream.
     pub async fn open(&self, path: &str, headers: &[(&str, &str)]) -> http::Response<Incoming> {
         tokio::time::timeout(
             DEADLINE,
@@ -318,7 +321,7 @@ impl Client {
         Ok(sender)
     }
 
-    /// A TLS (or plain) connection for tests that write their own bytes.
+    /// Opens a TLS (or plain) connection for tests that write their own bytes.
     pub async fn raw(&self) -> anyhow::Result<super::raw::RawConnection> {
         let stream = TcpStream::connect(self.address).await?;
         Ok(match &self.tls {
@@ -327,7 +330,7 @@ impl Client {
         })
     }
 
-    /// As [`Client::raw`], with HTTP/2 agreed upon.
+    /// Does the same as [`Client::raw`] after agreeing on HTTP/2.
     pub async fn raw_http2(&self) -> anyhow::Result<super::raw::RawConnection> {
         let tls = self.tls.as_ref().expect("TLS");
         let stream = TcpStream::connect(self.address).await?;
@@ -336,7 +339,7 @@ impl Client {
         ))
     }
 
-    /// A TLS connection that has agreed on `protocol`.
+    /// Opens a TLS connection that has agreed on `protocol`.
     pub async fn tls_stream(
         &self,
         protocol: &[u8],
@@ -345,8 +348,8 @@ impl Client {
         handshake(tls, TcpStream::connect(self.address).await?, protocol).await
     }
 
-    /// As [`Client::tls_stream`], from another loopback address: as far as a server
-    /// can tell, from another machine.
+    /// Does the same as [`Client::tls_stream`] from another loopback address,
+    /// which looks to a server like another machine.
     pub async fn tls_stream_from(
         &self,
         source: IpAddr,
@@ -357,7 +360,7 @@ impl Client {
         handshake(tls, stream, protocol).await
     }
 
-    /// DER of the certificate the server shows.
+    /// Returns the DER of the certificate that the server shows.
     pub async fn served_certificate(&self) -> anyhow::Result<Vec<u8>> {
         let tls = self.tls.as_ref().expect("TLS");
         let stream = TcpStream::connect(self.address).await?;

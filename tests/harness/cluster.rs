@@ -1,5 +1,5 @@
-//! A cluster: etcd, kube-apiserver and the certificates of both. One is
-//! shared by all tests of a binary; tests that break it start their own.
+//! A cluster: etcd, kube-apiserver and their certificates. All tests of a
+//! binary share one cluster; tests that break a cluster start their own.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -16,7 +16,8 @@ use super::etcd::Etcd;
 use super::kubeconfig::{self, Credential};
 use super::{objects, process, sample};
 
-/// kube-apiserver takes 5 s alone and several times that on a busy machine.
+/// kube-apiserver takes 5 s to start alone, and several times that on a busy
+/// machine.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
 pub struct Cluster {
@@ -24,10 +25,10 @@ pub struct Cluster {
     pub certificates: Certificates,
     pub etcd: Etcd,
     pub apiserver: KubeApiserver,
-    /// `kubernetes-admin` of `system:masters`.
+    /// The certificate of `kubernetes-admin` in `system:masters`.
     pub admin: Pair,
-    /// The user that apifront is towards the API server, with
-    /// [`front_role`] as all its rights.
+    /// The user as whom apifront calls the API server. [`front_role`] is all
+    /// that this user may do.
     pub front: Pair,
     pub admin_kubeconfig: PathBuf,
     pub front_kubeconfig: PathBuf,
@@ -39,7 +40,8 @@ impl Cluster {
         once(&SHARED, || Cluster::start(&[]))
     }
 
-    /// One that holds the [`sample`] and that no test writes to.
+    /// Returns the cluster that holds the [`sample`] and that no test writes
+    /// to.
     pub fn quiet() -> &'static Cluster {
         static QUIET: Once<Cluster> = Once::new();
         once(&QUIET, || async {
@@ -112,7 +114,7 @@ impl Cluster {
         self.client(Some(&self.admin))
     }
 
-    /// A client of kube-apiserver itself.
+    /// Returns a client of kube-apiserver itself.
     pub fn client(&self, certificate: Option<&Pair>) -> Client {
         Client::tls(self.apiserver.address(), self.ca(), certificate)
     }
@@ -121,20 +123,21 @@ impl Cluster {
         format!("https://{}", self.apiserver.address())
     }
 
-    /// A namespace of the caller's own.
+    /// Creates a namespace for one test, and returns its name.
     pub async fn namespace(&self, purpose: &str) -> String {
         create_namespace(&self.admin_client(), purpose).await
     }
 
-    /// The sum of the samples of a metric whose labels contain all of `labels`.
+    /// Returns the sum of a metric's samples whose labels contain all of
+    /// `labels`.
     pub async fn metric(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let text = self.admin_client().get("/metrics").await.text();
         sum_metric(&text, name, labels)
     }
 }
 
-/// What apifront needs to be allowed: to read what it caches, to ask who a
-/// caller is and what he may, and to act for him.
+/// Returns the ClusterRole that apifront needs: to read what it caches, to ask
+/// who callers are and what they may do, and to act for them.
 fn front_role() -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -160,8 +163,8 @@ fn front_role() -> Value {
             },
             {
                 "apiGroups": ["authentication.k8s.io"],
-                // uids, and userextras with the extra's key as subresource, for
-                // which RBAC has no pattern.
+                // The resources are uids and userextras. Userextras have the
+                // extra's key as subresource, for which RBAC has no pattern.
                 "resources": ["*"],
                 "verbs": ["impersonate"],
             },
@@ -181,7 +184,7 @@ pub async fn create_namespace(admin: &Client, purpose: &str) -> String {
     name
 }
 
-/// A name nobody else uses in this test binary.
+/// Returns a name that is used once in this test binary.
 pub fn unique(purpose: &str) -> String {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     format!("{purpose}-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
@@ -202,12 +205,12 @@ pub fn sum_metric(text: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
         .sum()
 }
 
-/// What is started once for all tests; a failure is remembered too, so that
+/// A value that is created once for all tests. A failure is kept too, so that
 /// not every test waits for it again.
 pub type Once<T> = OnceLock<Result<T, String>>;
 
-/// Runs `start` on a runtime of its own: what tests share must not belong to
-/// the runtime of one of them.
+/// Runs `start` on its own runtime, since a shared value must not belong to the
+/// runtime of one test.
 pub fn once<T, F, Fut>(slot: &'static Once<T>, start: F) -> &'static T
 where
     T: Send + Sync,

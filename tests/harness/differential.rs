@@ -1,4 +1,4 @@
-//! One request asked of two servers, and what differs in the answers.
+//! Asks one request of two servers and compares the answers.
 
 use std::fmt::Write;
 use std::io::Read;
@@ -13,7 +13,7 @@ use super::client::{Answer, Client};
 use super::eventually;
 use super::expect::{DEBUG, Expect, is_filling};
 
-/// Headers that mean something to a client. The others name the request or
+/// The headers that mean something to a client. The rest name the request or
 /// the moment.
 const COMPARED_HEADERS: [&str; 8] = [
     "content-type",
@@ -26,20 +26,21 @@ const COMPARED_HEADERS: [&str; 8] = [
     "location",
 ];
 
-/// The bytes around the first difference that are shown.
+/// The number of bytes shown around the first difference.
 const CONTEXT: usize = 160;
-/// Both are asked again before a difference counts: an age in a Table ticks,
-/// a lease is renewed between the two questions.
+/// The number of times that both servers are asked before a difference counts.
+/// An age in a Table may tick or a lease be renewed between the two requests.
 const TRIES: usize = 4;
 const BETWEEN_TRIES: Duration = Duration::from_millis(250);
-/// The first question of a resource has it listed; until that is done, the
-/// question is asked again without counting as a try.
+/// The time in which the cache must have listed a resource after the first
+/// request for it. Until then the question is repeated, and does not count as a
+/// try.
 const FILLED_WITHIN: Duration = Duration::from_secs(30);
-/// Differences that a failure shows.
+/// The number of differences that a failure shows.
 const SHOWN: usize = 20;
 
-/// Two ways to the same data: `direct` is right. Unless a question says
-/// otherwise, the answer of `front` must come from its cache.
+/// Compares two ways to the same data. `direct` is right. The answer of `front`
+/// must come from its cache, unless a question says otherwise.
 pub struct Differential {
     pub direct: Client,
     pub front: Client,
@@ -57,7 +58,7 @@ pub struct Outcome {
     pub front: Option<Answer>,
 }
 
-/// The next question of a [`Differential`], with an expectation of its own.
+/// The next question of a [`Differential`], with its own expectation.
 pub struct Question<'a> {
     both: &'a mut Differential,
     expected: Expect,
@@ -72,7 +73,7 @@ impl Question<'_> {
         self.ask(Method::GET, path, &[("accept", accept)], "").await;
     }
 
-    /// Asks both and keeps what differs.
+    /// Asks both servers and keeps the difference.
     pub async fn ask(
         self,
         method: Method,
@@ -121,7 +122,8 @@ impl Differential {
         self.expect(self.expected).get_as(path, accept).await;
     }
 
-    /// Asks both, with the expectation of all questions, and keeps what differs.
+    /// Asks both servers, with the expectation of all questions, and keeps the
+    /// difference.
     pub async fn ask(
         &mut self,
         method: Method,
@@ -133,8 +135,9 @@ impl Differential {
         question.ask(method, path, headers, body).await;
     }
 
-    /// As [`Question::ask`], for asking much at once: empty, or what differs,
-    /// for [`Differential::add`].
+    /// Does the same as [`Question::ask`] with `&self`, for questions asked
+    /// concurrently. Returns the difference, or an empty text; pass it to
+    /// [`Differential::add`].
     pub async fn difference(
         &self,
         expected: Expect,
@@ -156,8 +159,9 @@ impl Differential {
         outcome.difference
     }
 
-    /// As [`Differential::difference`], for questions that nobody can say of
-    /// beforehand who answers them: the caller counts the hits.
+    /// Does the same as [`Differential::difference`] without an expectation,
+    /// for questions of which nobody knows beforehand who answers them. The
+    /// caller counts the hits.
     pub async fn unforeseen(
         &self,
         method: Method,
@@ -168,7 +172,8 @@ impl Differential {
             .await
     }
 
-    /// Asks until nothing differs and `judge` has nothing to say.
+    /// Asks until nothing differs and `judge` returns an empty text, or until
+    /// the tries are used up.
     async fn outcome(
         &self,
         method: Method,
@@ -181,7 +186,8 @@ impl Differential {
         let filled_by = Instant::now() + FILLED_WITHIN;
         let mut tries = 0;
         loop {
-            // At the same time: what ticks between them would differ.
+            // Both servers are asked at the same time, so that nothing ticks
+            // between the answers.
             let (direct, front) = tokio::join!(
                 self.direct.send(method.clone(), path, headers, body),
                 self.front.try_send(method.clone(), path, &debug, body),
@@ -215,8 +221,8 @@ impl Differential {
         .await;
     }
 
-    /// Whether `front` is apifront: suites also compare kube-apiserver with
-    /// itself, to learn that they compare nothing that moves on its own.
+    /// Tells whether `front` is apifront. Suites also compare kube-apiserver
+    /// with itself, to prove that they compare nothing that changes on its own.
     fn has_a_cache(&self) -> bool {
         !oracle() && self.front.address() != self.direct.address()
     }
@@ -230,7 +236,7 @@ impl Differential {
         }
     }
 
-    /// Fails with the first of all differences.
+    /// Fails with the first differences, if there are any.
     #[track_caller]
     pub fn finish(self) {
         let (asked, hits) = (self.asked, self.hits.into_inner());
@@ -245,13 +251,13 @@ impl Differential {
     }
 }
 
-/// Empty when the answers mean the same to a client.
+/// Returns an empty text if the answers mean the same to a client.
 pub fn compare(direct: &Answer, front: &Answer) -> String {
     let bodies = (comparable_body(direct), comparable_body(front));
     compare_with(direct, front, bodies)
 }
 
-/// As [`compare`], where the versions of lists must agree too.
+/// Does the same as [`compare`], but the versions of lists must agree too.
 pub fn compare_exactly(direct: &Answer, front: &Answer) -> String {
     compare_with(direct, front, (unpacked(direct), unpacked(front)))
 }
@@ -280,8 +286,9 @@ fn compare_with(direct: &Answer, front: &Answer, (d, f): (Bytes, Bytes)) -> Stri
     out
 }
 
-/// The body, unpacked, without the version of a list: a cache's progress is
-/// its own, and two that hold the same objects may name different versions.
+/// Returns the body, unpacked, with the version of a list masked. Two caches
+/// that hold the same objects may name different versions, since each has its
+/// own progress.
 fn comparable_body(answer: &Answer) -> Bytes {
     let body = unpacked(answer);
     if answer.header("content-type").contains("protobuf") {
@@ -291,7 +298,7 @@ fn comparable_body(answer: &Answer) -> Bytes {
     }
 }
 
-/// The body as it was before compression.
+/// Returns the body as it was before compression.
 pub fn unpacked(answer: &Answer) -> Bytes {
     match answer.header("content-encoding") {
         "gzip" => unpack(&answer.body),
@@ -307,8 +314,9 @@ fn unpack(body: &[u8]) -> Bytes {
     }
 }
 
-/// In a list, a Table, a bookmark and a "too large" Status, and nowhere else:
-/// an object's metadata has a name before its version.
+/// Masks the version in a list, a Table, a bookmark and a "too large" Status.
+/// No object is changed, since an object's metadata has a name before its
+/// version.
 fn mask_text_version(body: &[u8]) -> Bytes {
     let text = String::from_utf8_lossy(body);
     let mut out = text.clone().into_owned();
@@ -337,20 +345,22 @@ fn mask_text_version(body: &[u8]) -> Bytes {
     out.into()
 }
 
-/// The same in `k8s\0` + Unknown{raw = List{metadata = ListMeta{2 = version}}}
-/// and in the frames of a watch, whose bookmarks hold only a version.
+/// Does the same as [`mask_text_version`] for `k8s\0` + Unknown{raw =
+/// List{metadata = ListMeta{2 = version}}} and for the frames of a watch, whose
+/// bookmarks hold only a version.
 fn mask_protobuf_version(body: &[u8]) -> Bytes {
     let mut out = body.to_vec();
-    // ListMeta as the first field of the list: 0a LEN, selfLink 0a 00, version
-    // 12 LEN digits. An ObjectMeta begins with a name, which is not empty.
+    // A ListMeta as the first field of the list is 0a LEN, selfLink 0a 00,
+    // version 12 LEN digits. An ObjectMeta begins with a name, which is not
+    // empty.
     let mut at = 0;
     while at + 4 < out.len() {
         if out[at..].starts_with(&[0x0a, 0x00, 0x12]) {
             let length = out[at + 3] as usize;
             let digits = at + 4..(at + 4 + length).min(out.len());
             if (1..20).contains(&length) && out[digits.clone()].iter().all(u8::is_ascii_digit) {
-                // Lengths of the version and of what encloses it may differ by
-                // a digit only across a power of ten.
+                // The lengths of the version and of what encloses it differ
+                // only if the versions are on both sides of a power of ten.
                 out[digits].fill(b'N');
             }
         }
@@ -360,7 +370,7 @@ fn mask_protobuf_version(body: &[u8]) -> Bytes {
     out.into()
 }
 
-/// The version a cache has reached, in the text of a Status.
+/// Masks the version that a cache has reached, in the text of a Status.
 fn mask_too_large(message: &mut [u8]) {
     const BEFORE: &[u8] = b"Too large resource version: 999999999, current: ";
     let found = message.windows(BEFORE.len()).position(|w| w == BEFORE);
@@ -373,7 +383,7 @@ fn mask_too_large(message: &mut [u8]) {
     digits.into_iter().for_each(|at| message[at] = b'N');
 }
 
-/// The surroundings of the first difference.
+/// Describes the first difference and the bytes around it.
 pub fn compare_bytes(direct: &[u8], front: &[u8]) -> String {
     let same = direct.iter().zip(front).take_while(|(a, b)| a == b).count();
     let from = same.saturating_sub(CONTEXT / 2);

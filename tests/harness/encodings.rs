@@ -1,5 +1,6 @@
-//! The program of real Kubernetes types (`tests/encodings`): objects of every
-//! kind in both encodings, and what Go makes of bytes.
+//! Runs the Go program of real Kubernetes types (`tests/encodings`). It makes
+//! objects of every kind in both encodings, and tells how Go decodes given
+//! bytes.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -8,10 +9,10 @@ use std::sync::OnceLock;
 
 use super::binaries;
 
-/// The bytes that protobuf begins with on the wire.
+/// The bytes that every Kubernetes protobuf body begins with.
 const PREFIX: &[u8] = b"k8s\0";
 
-/// The program, built when it is not there.
+/// Returns the program's path, and builds the program when it is missing.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| binaries::program("encodings"))
@@ -36,14 +37,16 @@ impl Said {
     }
 }
 
-/// What the transcoder may do with an input.
+/// The rule for the transcoder's answer to an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// kube-apiserver can write it: the answer must be Go's.
+    /// kube-apiserver can write the input: the answer must be Go's.
     Produced,
-    /// Others can: the answer must be Go's, if there is one.
+    /// Only others can write the input: the answer must be Go's, if there is
+    /// one.
     Foreign,
-    /// It has what the type has not, and Go drops: there must be no answer.
+    /// The input has fields that the type does not have and that Go drops:
+    /// there must be no answer.
     More,
 }
 
@@ -56,13 +59,14 @@ pub struct Record {
     pub variant: String,
     pub seed: String,
     pub class: Class,
-    /// With its envelope; empty where [`Record::to_json`] is not asked.
+    /// The object with its envelope. Empty where [`Record::to_json`] is not
+    /// asked.
     pub protobuf: Vec<u8>,
-    /// Without kind and apiVersion.
+    /// Go's JSON of the protobuf, without kind and apiVersion.
     pub to_json: Said,
-    /// With kind and apiVersion or without.
+    /// The object in JSON, with kind and apiVersion or without.
     pub json: Vec<u8>,
-    /// With its envelope.
+    /// Go's protobuf of the JSON, with its envelope.
     pub to_protobuf: Said,
 }
 
@@ -71,8 +75,8 @@ pub struct Records {
     stdout: BufReader<ChildStdout>,
 }
 
-/// Objects of every kind, the same for the same `seed`; `rounds` of each
-/// random variant.
+/// Returns objects of every kind, the same for the same `seed`. There are
+/// `rounds` of each random variant.
 pub fn records(seed: u64, rounds: usize) -> Records {
     let mut child = Command::new(program())
         .args(["-seed", &(seed >> 1).to_string()])
@@ -117,7 +121,7 @@ impl Iterator for Records {
     }
 }
 
-/// An encoding that bytes are in.
+/// The encoding of some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     Protobuf,
@@ -127,18 +131,18 @@ pub enum Encoding {
 pub struct Question<'a> {
     pub api_version: &'a str,
     pub kind: &'a str,
-    /// Of `bytes`; the answer is in the other.
+    /// The encoding of `bytes`. The answer is in the other encoding.
     pub encoding: Encoding,
     pub bytes: &'a [u8],
 }
 
 pub struct Answer {
     pub said: Said,
-    /// The bytes have what the type has not.
+    /// Tells whether the bytes have fields that the type does not have.
     pub more: bool,
 }
 
-/// Asks Go about bytes.
+/// A process that decodes bytes with Go's types.
 pub struct Oracle {
     child: Child,
     stdin: BufWriter<ChildStdin>,
@@ -192,8 +196,8 @@ impl Drop for Oracle {
     }
 }
 
-/// A length of four bytes, the highest first, and as many bytes; none at the
-/// stream's end.
+/// Reads a length of four bytes, big-endian, and as many bytes. Returns `None`
+/// at the stream's end.
 fn read_field(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     match from.read(&mut length[..1])? {
@@ -211,7 +215,7 @@ fn write_field(to: &mut impl Write, field: &[u8]) -> io::Result<()> {
     to.write_all(field)
 }
 
-/// runtime.Unknown, as far as it is of interest here.
+/// The fields of `runtime.Unknown` that matter here.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Unknown {
     #[prost(message, optional, tag = "1")]
@@ -232,14 +236,14 @@ struct TypeMeta {
     kind: Option<String>,
 }
 
-/// The message in its envelope.
+/// Returns the message in the envelope.
 pub fn unwrap(data: &[u8]) -> Vec<u8> {
     let envelope = data.strip_prefix(PREFIX).expect("protobuf's prefix");
     let unknown: Unknown = prost::Message::decode(envelope).expect("an envelope");
     unknown.raw.unwrap_or_default()
 }
 
-/// A message in the envelope that the API server puts around it.
+/// Puts a message in the envelope that the API server puts around it.
 pub fn wrap(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     let unknown = Unknown {
         type_meta: Some(TypeMeta {

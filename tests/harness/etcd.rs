@@ -1,5 +1,5 @@
-//! etcd with its data in a temporary folder, and its own account of what was
-//! written, through its HTTP gateway.
+//! Runs etcd with its data in a temporary folder, and reads through etcd's HTTP
+//! gateway what was written.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -38,7 +38,7 @@ impl Etcd {
                 .args(["--initial-advertise-peer-urls", &peer])
                 .args(["--initial-cluster", &format!("default={peer}")])
                 .args(["--log-level", "warn"])
-                // Nothing here survives the machine.
+                // No data here needs to survive a crash of the machine.
                 .arg("--unsafe-no-fsync"),
             &folder.join("etcd.log"),
         );
@@ -56,24 +56,24 @@ impl Etcd {
         Client::plain(ports::loopback(self.client_port))
     }
 
-    /// The revision of the last write.
+    /// Returns the revision of the last write.
     pub async fn revision(&self) -> u64 {
         let range = json!({ "key": STANDARD.encode("none") });
         let answer = self.client().post("/v3/kv/range", &range).await.expect(200);
         number(&answer["header"]["revision"])
     }
 
-    /// Forgets what was overwritten before `revision`.
+    /// Compacts: forgets what was overwritten before `revision`.
     pub async fn compact(&self, revision: u64) {
         let request = json!({ "revision": revision.to_string(), "physical": true });
         let answer = self.client().post("/v3/kv/compaction", &request).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
 
-    /// What is written under `prefix` from `revision` on, as it happens.
+    /// Follows all writes under `prefix` from `revision` on.
     pub async fn log(&self, prefix: &str, revision: u64) -> Log {
         let mut end = prefix.as_bytes().to_vec();
-        // The first key that does not have the prefix.
+        // This is the first key that does not have the prefix.
         *end.last_mut().expect("a prefix") += 1;
         let request = json!({ "create_request": {
             "key": STANDARD.encode(prefix),
@@ -94,10 +94,10 @@ impl Etcd {
     }
 }
 
-/// One write. The value is as stored: protobuf for built-in kinds.
+/// One write. The value is as stored, in protobuf for built-in kinds.
 #[derive(Debug)]
 pub struct Written {
-    /// Without the prefix.
+    /// The key without the prefix.
     pub key: String,
     pub revision: u64,
     /// `ADDED`, `MODIFIED` or `DELETED`.
@@ -113,7 +113,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Everything up to the creation of `last`, which is not in it.
+    /// Returns all writes up to the creation of `last`, which is not included.
     pub async fn until(mut self, last: &str) -> Vec<Written> {
         let mut all = Vec::new();
         loop {

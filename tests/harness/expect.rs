@@ -1,29 +1,29 @@
-//! Which part of apifront is to have made an answer. Two answers that are the
-//! same prove nothing of the cache if kube-apiserver has made both.
+//! Names the part of apifront that must have made an answer. Equal answers
+//! prove nothing about the cache if kube-apiserver has made both.
 
 use super::client::Answer;
 
-/// Has the answer say how the cache took part.
+/// The request header that makes the answer say how the cache took part.
 pub const DEBUG: (&str, &str) = ("x-apifront-debug", "cache");
-/// The header of the answer that says it.
+/// The header of the answer that says how the cache took part.
 const CACHE: &str = "x-apifront-cache";
 
-/// What the answer to a request is to say of the cache.
+/// The expected part of the cache in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// It comes from the watch cache.
+    /// The answer comes from the watch cache.
     Hit,
-    /// It is a document of discovery or OpenAPI, from memory.
+    /// The answer is a document of discovery or OpenAPI, from memory.
     Document,
-    /// The cache was asked and left it to kube-apiserver, for this reason.
+    /// The cache left the request to kube-apiserver, for this reason.
     Bypass(&'static str),
-    /// It is nothing that the cache is asked: a write, a subresource, a path
-    /// that nobody serves, or a refusal before any read.
+    /// The cache is not asked: the request is a write, a subresource, a path
+    /// that nobody serves, or is refused before any read.
     NotAsked,
 }
 
 impl Expect {
-    /// Empty, or what the answer says instead.
+    /// Returns an empty text, or what the answer says instead.
     pub fn unmet(self, answer: &Answer) -> String {
         let said = answer.header(CACHE);
         let met = match self {
@@ -39,8 +39,8 @@ impl Expect {
     }
 }
 
-/// Tells whether the cache does not have the resource yet. Such an answer is
-/// kube-apiserver's, whatever is expected of the cache.
+/// Tells whether the cache does not have the resource yet. kube-apiserver makes
+/// such an answer, whatever is expected of the cache.
 pub fn is_filling(answer: &Answer) -> bool {
     answer.header(CACHE) == "bypass; reason=filling"
 }

@@ -1,8 +1,9 @@
 //! An API server with one honest resource and many that misbehave, each in the
-//! way that its name says. Plain HTTP/1.1 on loopback, as [`Scripted`].
+//! way that its name says. It speaks plain HTTP/1.1 on loopback, as
+//! [`Scripted`] does.
 //!
-//! Callers' own requests, which have an Audit-ID, are answered at once and in
-//! order: what misbehaves is what apifront itself asks for.
+//! Callers' own requests, which have an Audit-ID, are answered at once and
+//! correctly. Only requests that apifront itself makes meet misbehaviour.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,11 +13,13 @@ use tokio::runtime::Runtime;
 
 use super::scripted::{Connection, Scripted, Seen};
 
-/// Without a dot no definition is looked for.
+/// The group of all resources. Its name has no dot, so that apifront looks for
+/// no CustomResourceDefinition.
 pub const GROUP: &str = "hostile";
 pub const HONEST: &str = "honest";
 
-/// How apifront is to be hurt. `list-` ones know no initial events.
+/// The resources that misbehave. Those whose name begins with `list-` refuse
+/// initial events, so that apifront lists them.
 pub const HOSTILE: [&str; 17] = [
     "endless-events",
     "repeated-events",
@@ -63,7 +66,8 @@ impl Hostile {
         Self::with_documents(false).await
     }
 
-    /// One whose discovery of groups and OpenAPI documents have no end, either.
+    /// Starts a server whose discovery and OpenAPI documents have no end
+    /// either, if `endless`.
     pub async fn with_documents(endless: bool) -> Self {
         let sent = Arc::new(AtomicUsize::new(0));
         let all = sent.clone();
@@ -88,7 +92,7 @@ impl Hostile {
         }
     }
 
-    /// A path of one of the resources.
+    /// Returns the path of one of the resources.
     pub fn path(resource: &str) -> String {
         format!("/apis/{GROUP}/v1/{resource}")
     }
@@ -110,12 +114,12 @@ async fn serve(mut connection: Connection, sent: Arc<AtomicUsize>, endless: bool
 struct Attack<'a> {
     connection: &'a mut Connection,
     sent: &'a AtomicUsize,
-    /// Of documents.
+    /// Tells whether discovery and OpenAPI documents have no end.
     endless: bool,
 }
 
 impl Attack<'_> {
-    /// `None` closes the connection.
+    /// Answers one request. `None` closes the connection.
     async fn answer(&mut self, request: &Seen) -> Option<()> {
         let target = request.line.split(' ').nth(1)?;
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -272,7 +276,7 @@ impl Attack<'_> {
         self.write(&format!("{:x}\r\n{text}\r\n", text.len())).await
     }
 
-    /// One of many chunks: counted.
+    /// Writes one of many chunks and counts its bytes.
     async fn much(&mut self, text: &str) -> Option<()> {
         self.chunk(text).await?;
         self.sent.fetch_add(text.len(), Ordering::Relaxed);
@@ -318,7 +322,7 @@ fn event(kind: &str, name: &str, bytes: usize) -> String {
     format!("{{\"type\":\"{kind}\",\"object\":{thing}}}\n")
 }
 
-/// The bookmark that ends the initial events.
+/// Returns the bookmark that ends the initial events.
 fn end() -> String {
     format!(
         "{{\"type\":\"BOOKMARK\",\"object\":{{\"apiVersion\":\"{GROUP}/v1\",\"kind\":\"Thing\",\"metadata\":{{\"annotations\":{{\"k8s.io/initial-events-end\":\"true\"}},\"resourceVersion\":\"7\"}}}}}}\n"

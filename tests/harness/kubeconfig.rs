@@ -1,4 +1,4 @@
-//! kubeconfig files. JSON, which is YAML.
+//! Writes kubeconfig files, as JSON, which is YAML.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ pub fn write(
     write_parts(folder, name, cluster, user)
 }
 
-/// One with any fields of cluster and user.
+/// Writes a kubeconfig with any fields of cluster and user.
 pub fn write_parts(folder: &Path, name: &str, cluster: Value, user: Value) -> PathBuf {
     let document = json!({
         "apiVersion": "v1",

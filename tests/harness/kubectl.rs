@@ -1,4 +1,4 @@
-//! The real kubectl, with a home of its own.
+//! Runs the real kubectl, each with its own home.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,10 +10,11 @@ use tokio::process::{Child, Command};
 use super::ages::equal_but_for_ages;
 use super::{ages_have_ticked, binaries, process};
 
-/// Ages tick between two commands, leases are renewed.
+/// The number of tries. Ages tick and leases are renewed between two commands.
 const TRIES: usize = 8;
-/// So often nothing may differ at all. What takes several requests may not find
-/// a moment without a tick on a busy machine.
+/// The number of tries in which nothing may differ. After them ages may differ,
+/// since a command that takes several requests may find no moment without a
+/// tick on a busy machine.
 pub const EXACT_TRIES: usize = 3;
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -26,7 +27,7 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// Tells whether the other is the same but for ages.
+    /// Tells whether the other is the same except for ages.
     pub fn ticked_into(&self, other: &Self, elapsed: Duration) -> bool {
         self.code == other.code
             && self.stderr == other.stderr
@@ -89,7 +90,7 @@ impl Kubectl {
         self.run_with_input(arguments, "").await
     }
 
-    /// Writes `input` to stdin and closes it.
+    /// Runs kubectl, writes `input` to its stdin and closes that.
     pub async fn run_with_input(&self, arguments: &[&str], input: &str) -> Printed {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped());
@@ -97,7 +98,7 @@ impl Kubectl {
         let mut stdin = child.stdin.take().expect("piped");
         let input = input.as_bytes().to_vec();
         let writing = tokio::spawn(async move {
-            // It may end before it has read all.
+            // kubectl may end before it has read all.
             let _ = stdin.write_all(&input).await;
         });
         let output = tokio::time::timeout(DEADLINE, child.wait_with_output())
@@ -112,7 +113,8 @@ impl Kubectl {
         }
     }
 
-    /// Starts a command that goes on; it ends with the value.
+    /// Starts a command that goes on. The process ends when the value is
+    /// dropped.
     pub fn start(&self, arguments: &[&str]) -> Child {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped());
@@ -128,7 +130,7 @@ pub struct Both {
 }
 
 impl Both {
-    /// Each by its kubeconfig and the URL in that.
+    /// Takes for each the kubeconfig and the URL in it.
     pub fn new(direct: (&Path, String), front: (&Path, String)) -> Self {
         Self {
             direct: Kubectl::new(direct.0),
@@ -137,8 +139,8 @@ impl Both {
         }
     }
 
-    /// What both print of a command that changes nothing, or where they part.
-    /// Of the output only lines that `counts` holds for are compared.
+    /// Returns what both print for a command that changes nothing, or the
+    /// difference. Only lines for which `counts` holds are compared.
     pub async fn same(
         &self,
         command: &[&str],
@@ -162,7 +164,8 @@ impl Both {
         Err(format!("kubectl {}\n{difference}", command.join(" ")))
     }
 
-    /// As [`Both::same`] of all lines; fails where they part.
+    /// Does the same as [`Both::same`] for all lines, and fails on a
+    /// difference.
     pub async fn must_be_same(&self, command: &[&str]) -> Printed {
         let same = self.same(command, |_| true).await;
         same.unwrap_or_else(|difference| panic!("(- direct, + front)\n{difference}"))
@@ -179,7 +182,7 @@ fn neutral(mut printed: Printed, url: &str, counts: &impl Fn(&str) -> bool) -> P
     printed
 }
 
-/// Where two outputs part.
+/// Shows the first lines in which two outputs differ.
 pub fn first_lines(expected: &Printed, got: &Printed) -> String {
     const SHOWN: usize = 6;
     let mut text = String::new();

@@ -1,5 +1,5 @@
-//! kwok as the kubelet of one fake node: its pods run at once, and exec,
-//! attach, logs and port-forward reach real processes and files.
+//! Runs kwok as the kubelet of one fake node. Pods of the node run at once;
+//! exec, attach, logs and port-forward reach real processes and files.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,23 +12,24 @@ use super::cluster::{Cluster, Once, once};
 use super::process::Process;
 use super::{binaries, eventually, objects, ports};
 
-/// The port of every pod that port-forward reaches: `cat`, so that it echoes.
+/// The port of every pod on which port-forward reaches `cat`, which echoes.
 pub const ECHO_PORT: u16 = 7;
-/// One that answers with the number of bytes it got, once it has got all.
+/// The port on which port-forward reaches `wc -c`. It answers with the number
+/// of bytes that it got, at their end.
 pub const COUNT_PORT: u16 = 9;
 const UP_WITHIN: Duration = Duration::from_secs(60);
 
 pub struct Kwok {
     pub node: &'static str,
-    /// What `kubectl logs` shows, in the CRI log format.
+    /// The file that `kubectl logs` shows, in the CRI log format.
     pub log_file: PathBuf,
-    /// What `kubectl attach` shows as it is appended.
+    /// The file that `kubectl attach` shows as it grows.
     pub attach_file: PathBuf,
     process: Process,
 }
 
 impl Kwok {
-    /// The kubelet of node `kwok` in the shared cluster.
+    /// Returns the kubelet of node `kwok` in the shared cluster.
     pub fn shared() -> &'static Kwok {
         static SHARED: Once<Kwok> = Once::new();
         once(&SHARED, || Kwok::start(Cluster::shared()))
@@ -62,7 +63,8 @@ impl Kwok {
                 .args(["--node-ip", "127.0.0.1"])
                 .args(["--node-port", &port.to_string()])
                 .args(["--server-address", &format!("127.0.0.1:{port}")])
-                // No lease renewals: other tests compare quiescent objects.
+                // No lease is renewed, since other tests compare objects that
+                // must not change.
                 .args(["--node-lease-duration-seconds", "0"])
                 .arg("--tls-cert-file")
                 .arg(&serving.cert)
@@ -99,7 +101,7 @@ impl Kwok {
             .expect(200);
     }
 
-    /// A running pod on the fake node.
+    /// Creates a pod on the fake node and waits until it runs.
     pub async fn run_pod(&self, cluster: &Cluster, namespace: &str, name: &str) {
         let admin = cluster.admin_client();
         let pod = objects::pod_on_node(name, json!({ "app": name }), self.node);

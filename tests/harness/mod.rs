@@ -1,10 +1,10 @@
-//! The bench that the suites and the benchmarks run on: real servers, a
-//! client that shows what is on the wire, and comparison of two answers.
+//! The harness of the suites and the benchmarks: real servers, a client that
+//! shows what is on the wire, and comparison of two answers.
 //!
-//! Nothing is skipped: what is missing is built (`tests/kubernetes/build.sh`),
-//! and a suite that cannot run fails.
+//! Nothing is skipped: servers that are missing are built
+//! (`tests/kubernetes/build.sh`), and a suite that cannot run fails.
 
-// Included by several targets, each of which uses a part of it.
+// Several targets include this module, and each uses a part of it.
 #![allow(dead_code)]
 
 pub mod ages;
@@ -41,7 +41,7 @@ pub mod watch;
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Asks until `condition` holds. Tests wait for states, they do not sleep.
+/// Polls until `condition` holds. Tests wait for states and do not sleep.
 pub async fn eventually<F, Fut>(what: &str, within: Duration, mut condition: F)
 where
     F: FnMut() -> Fut,
@@ -54,8 +54,9 @@ where
     }
 }
 
-/// Creation times are whole seconds, so that all ages tick when the clock's
-/// second does: what is asked right after that shows the same ages.
+/// Waits for the next whole second. Creation times are whole seconds, so that
+/// all ages tick with the clock's second: requests right after that show the
+/// same ages.
 pub async fn ages_have_ticked() {
     const SECOND: Duration = Duration::from_secs(1);
     let now = SystemTime::now().duration_since(UNIX_EPOCH);

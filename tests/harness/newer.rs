@@ -1,4 +1,4 @@
-//! A kube-apiserver of a release to come: the real one, with a field in the
+//! A kube-apiserver of a future release: the real one, with a field in the
 //! metadata and in the spec of each pod that no present schema knows.
 
 use std::convert::Infallible;
@@ -19,9 +19,10 @@ use tokio::task::JoinHandle;
 use super::client::Client;
 use super::ports;
 
-/// In JSON, as the first member of both.
+/// The JSON of the new field, the first member of metadata and spec.
 pub const JSON_FIELD: &str = r#""brandNew":{"is":["here",1]},"#;
-/// In protobuf: number 900, a string, as the last field of both.
+/// The protobuf of the new field: number 900, a string, the last field of
+/// metadata and spec.
 pub const PROTOBUF_FIELD: &[u8] = b"\xa2\x38\x09brand new";
 
 type Body = UnsyncBoxBody<Bytes, hyper::Error>;
@@ -32,7 +33,8 @@ pub struct Newer {
 }
 
 impl Newer {
-    /// Plain HTTP/1.1 on loopback; who asks is who `upstream` is.
+    /// Starts the server on loopback, with plain HTTP/1.1. Every caller is the
+    /// user of `upstream`.
     pub async fn before(upstream: Client) -> Self {
         let address = ports::loopback(ports::free());
         let listener = TcpListener::bind(address).await.expect("a free port");
@@ -44,7 +46,7 @@ impl Newer {
                     async move { Ok::<_, Infallible>(answer(&upstream, request).await) }
                 });
                 let serve = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-                // Whether a client goes away in between is its own affair.
+                // The test does not care whether a client disconnects early.
                 tokio::spawn(async move { drop(serve.await) });
             }
         });
@@ -68,7 +70,7 @@ async fn answer(upstream: &Client, request: Request<Incoming>) -> Response<Body>
     let headers: Vec<(&str, &str)> = parts
         .headers
         .iter()
-        // What is compressed could not be changed.
+        // A compressed body could not be changed.
         .filter(|(name, _)| !["host", "accept-encoding", "connection"].contains(&name.as_str()))
         .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
         .collect();
@@ -94,11 +96,11 @@ async fn answer(upstream: &Client, request: Request<Incoming>) -> Response<Body>
     Response::from_parts(head, body)
 }
 
-/// How the events of a watch are told apart.
+/// The framing of a watch's events.
 #[derive(Clone, Copy)]
 enum Framing {
     Lines,
-    /// Four bytes of length, the highest first.
+    /// A length of four bytes, big-endian, comes before each event.
     Lengths,
 }
 
@@ -112,7 +114,7 @@ impl Framing {
         Some(if protobuf { Self::Lengths } else { Self::Lines })
     }
 
-    /// The next event, rewritten, when all of it is there.
+    /// Returns the next event, rewritten, when all of it has arrived.
     fn take(self, buffer: &mut BytesMut) -> Option<Bytes> {
         match self {
             Self::Lines => {
@@ -124,7 +126,8 @@ impl Framing {
                 if buffer.len() < 4 + length {
                     return None;
                 }
-                // WatchEvent{2: RawExtension{1: an envelope}}, in none itself.
+                // The event is a WatchEvent{2: RawExtension{1: an envelope}}
+                // and has no envelope itself.
                 let event = buffer.split_to(4 + length);
                 let event = change(&event[4..], 2, &|object| change(object, 1, &envelope));
                 let length = u32::try_from(event.len()).expect("an event");
@@ -159,7 +162,7 @@ fn newer(body: &[u8]) -> Bytes {
         return envelope(body).into();
     }
     let text = String::from_utf8_lossy(body);
-    // No other object of a pod has these first members.
+    // In pods, no object but metadata and spec has these first members.
     let text = text.replace(
         "\"metadata\":{\"name\"",
         &format!("\"metadata\":{{{JSON_FIELD}\"name\""),
@@ -170,7 +173,8 @@ fn newer(body: &[u8]) -> Bytes {
 
 const PREFIX: &[u8] = b"k8s\0";
 
-/// `k8s\0`, and Unknown{1: TypeMeta{1: apiVersion, 2: kind}, 2: the message}.
+/// Changes `k8s\0` and Unknown{1: TypeMeta{1: apiVersion, 2: kind}, 2: the
+/// message}.
 fn envelope(data: &[u8]) -> Vec<u8> {
     let unknown = &data[PREFIX.len()..];
     let type_meta = field(unknown, 1).expect("a TypeMeta");
@@ -185,20 +189,20 @@ fn envelope(data: &[u8]) -> Vec<u8> {
     [PREFIX, &changed].concat()
 }
 
-/// 1: ObjectMeta, 2: PodSpec.
+/// Changes a pod's fields 1, ObjectMeta, and 2, PodSpec.
 fn pod(message: &[u8]) -> Vec<u8> {
     change(&change(message, 1, &append), 2, &append)
 }
 
 fn append(message: &[u8]) -> Vec<u8> {
-    // The bookmark of a watch has a version and no name: it is left alone.
+    // The bookmark of a watch has a version and no name. It is left unchanged.
     match field(message, 1) {
         Some(b"") => message.to_vec(),
         _ => [message, PROTOBUF_FIELD].concat(),
     }
 }
 
-/// Writes the message anew with every field `number` changed.
+/// Writes the message again with `with` applied to every field `number`.
 fn change(message: &[u8], number: u64, with: &dyn Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     let mut out = Vec::new();
     for (tag, whole, inner) in fields(message) {
@@ -221,7 +225,8 @@ fn field(message: &[u8], number: u64) -> Option<&[u8]> {
     found.map(|(_, _, inner)| inner)
 }
 
-/// Tag, the whole field, and what is in it if it has a length.
+/// Returns for each field the tag, the whole field, and its content if the
+/// field has a length.
 fn fields(mut message: &[u8]) -> Vec<(u64, &[u8], &[u8])> {
     let mut found = Vec::new();
     while !message.is_empty() {

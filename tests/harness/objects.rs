@@ -14,7 +14,7 @@ pub fn pod(name: &str, labels: Value) -> Value {
     })
 }
 
-/// A pod that the scheduler would have bound.
+/// Returns a pod that is bound to `node`, as the scheduler would bind it.
 pub fn pod_on_node(name: &str, labels: Value, node: &str) -> Value {
     let mut pod = pod(name, labels);
     pod["spec"]["nodeName"] = json!(node);
@@ -30,7 +30,7 @@ pub fn config_map(name: &str, labels: Value, data: Value) -> Value {
     })
 }
 
-/// A CustomResourceDefinition `widgets.GROUP` with printer columns, a
+/// Returns a CustomResourceDefinition `widgets.GROUP` with printer columns, a
 /// selectable field, a status and a schema.
 pub fn widget_definition(group: &str) -> Value {
     json!({

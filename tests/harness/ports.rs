@@ -1,4 +1,4 @@
-//! Free ports on loopback.
+//! Finds free ports on loopback.
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -6,13 +6,15 @@ use std::sync::Mutex;
 
 use rand::Rng;
 
-/// Below the range Linux takes local ports of outgoing connections from, so
-/// that a killed server finds its port still free when it returns.
+/// The range of ports. It lies below the range from which Linux takes local
+/// ports of outgoing connections, so that a killed server finds its port still
+/// free when it returns.
 const RANGE: std::ops::Range<u16> = 12_000..32_000;
 
 static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
 
-/// A port that was free a moment ago and is given once per process.
+/// Returns a port that was free a moment ago. Each port is returned once per
+/// process.
 pub fn free() -> u16 {
     let mut given = GIVEN.lock().unwrap_or_else(|e| e.into_inner());
     let given = given.get_or_insert_with(HashSet::new);

@@ -8,13 +8,14 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// The bytes of a server's output that a failed test shows.
+/// The number of lines of a server's output that a failed test shows.
 const SHOWN_LINES: usize = 60;
 
-/// `PR_SET_PDEATHSIG` would end children with the *thread* that started them,
-/// and Rust runs each test on a thread of its own: hence a watchdog process.
+/// Writes a line to the watchdog, a process that ends the children.
+/// `PR_SET_PDEATHSIG` would end them with the *thread* that started them, and
+/// Rust runs each test on its own thread.
 fn tell_watchdog(line: &str) {
-    // The child is kept, unwaited: it outlives us by design.
+    // The child is kept and never waited for: it must outlive this process.
     static WATCHDOG: OnceLock<Mutex<(Child, ChildStdin)>> = OnceLock::new();
     let pipe = WATCHDOG.get_or_init(|| {
         let mut child = Command::new("sh")
@@ -22,7 +23,8 @@ fn tell_watchdog(line: &str) {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Out of reach of ctrl-C, which goes to the foreground group.
+            // Its own group keeps ctrl-C, which goes to the foreground group,
+            // from it.
             .process_group(0)
             .spawn()
             .expect("sh for the watchdog");
@@ -33,7 +35,7 @@ fn tell_watchdog(line: &str) {
     writeln!(pipe.1, "{line}").expect("the watchdog reads");
 }
 
-/// A folder that is removed when the test binary ends, unless
+/// Creates a folder that is removed when the test binary ends, unless
 /// `APIFRONT_TEST_KEEP` is set.
 pub fn temporary_folder(purpose: &str) -> PathBuf {
     let path = tempfile::Builder::new()
@@ -81,8 +83,8 @@ impl Process {
         self.child.id()
     }
 
-    /// `TERM`, `HUP`, `STOP`, …: sent by the shell's own kill, because sending
-    /// signals from Rust needs unsafe code.
+    /// Sends `TERM`, `HUP`, `STOP` or another signal. The shell's `kill` sends
+    /// it, because sending signals from Rust needs unsafe code.
     pub fn signal(&self, signal: &str) {
         assert!(self.ended.is_none(), "{} is gone already", self.name);
         let sent = Command::new("sh")
@@ -122,7 +124,7 @@ impl Process {
         }
     }
 
-    /// SIGKILL, and gone when this returns.
+    /// Sends SIGKILL and waits until the process is gone.
     pub fn kill(&mut self) {
         if self.exited().is_none() {
             let _ = self.child.kill();
@@ -147,7 +149,7 @@ impl Process {
         )
     }
 
-    /// Resident memory in bytes.
+    /// Returns the resident memory in bytes.
     pub fn resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()))
             .expect("the process lives");

@@ -1,5 +1,5 @@
-//! Prometheus' own parsers and query engine (`tests/prometheus`): what it makes
-//! of metrics, queries and rules.
+//! Runs Prometheus' own parsers and query engine (`tests/prometheus`) on
+//! metrics, queries and rules.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,14 @@ use serde_json::{Value, json};
 
 use super::binaries;
 
-/// The program, built when it is not there.
+/// Returns the program's path, and builds the program when it is missing.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| binaries::program("prometheus"))
 }
 
-/// The scrapes that Prometheus has made, and the time at which it is asked.
+/// The scrapes that Prometheus has made, and the time at which queries are
+/// evaluated.
 #[derive(Default)]
 pub struct Prometheus {
     scrapes: Vec<Value>,
@@ -34,9 +35,9 @@ pub struct Said {
 /// The result of a query.
 #[derive(Debug, Deserialize)]
 pub struct Found {
-    /// Sorted by their labels.
+    /// The rows, sorted by their labels.
     pub rows: Vec<Row>,
-    /// Of the metrics it selects.
+    /// The names of the metrics that the query selects.
     pub names: Vec<String>,
     pub error: String,
 }
@@ -57,8 +58,8 @@ pub struct Rule {
 }
 
 impl Prometheus {
-    /// It scrapes this text from `instance`, at this second; questions are
-    /// asked at the last.
+    /// Adds a scrape of this text from `instance`, at this second. Queries are
+    /// evaluated at the time of the last scrape.
     pub fn scrape(mut self, at: u64, instance: &str, text: &str) -> Self {
         let labels = json!({ "job": "apifront", "instance": instance });
         self.scrapes
@@ -67,7 +68,7 @@ impl Prometheus {
         self
     }
 
-    /// Fails on what Prometheus cannot parse.
+    /// Evaluates one query. Fails if Prometheus cannot parse it.
     #[track_caller]
     pub fn query(&self, query: &str) -> Vec<Row> {
         let mut said = self.ask(&[query], "");
@@ -77,7 +78,7 @@ impl Prometheus {
         found.rows
     }
 
-    /// Evaluates queries and a rule file; says what is wrong with each.
+    /// Evaluates queries and a rule file, and returns what is wrong with each.
     pub fn ask(&self, queries: &[&str], rules: &str) -> Said {
         let question = json!({
             "scrapes": self.scrapes, "at": self.at, "queries": queries, "rules": rules,
@@ -87,7 +88,7 @@ impl Prometheus {
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program");
-        // It reads all before it writes anything.
+        // The program reads all its input before it writes anything.
         let mut stdin = child.stdin.take().expect("piped");
         stdin
             .write_all(question.to_string().as_bytes())

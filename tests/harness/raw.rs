@@ -1,4 +1,4 @@
-//! Connections on which a test writes bytes no proper client would.
+//! Connections on which a test writes bytes that no correct client would.
 
 use std::time::Duration;
 
@@ -23,12 +23,13 @@ impl RawConnection {
         self.stream.flush().await
     }
 
-    /// Says that nothing more will be written.
+    /// Shuts down the writing side.
     pub async fn finish(&mut self) -> std::io::Result<()> {
         self.stream.shutdown().await
     }
 
-    /// What arrives until the peer closes, or nothing more comes for `quiet`.
+    /// Returns what arrives until the peer closes, or nothing more comes for
+    /// `quiet`.
     pub async fn read_until_quiet(&mut self, quiet: Duration) -> Vec<u8> {
         let mut all = Vec::new();
         let mut buffer = [0u8; 16 * 1024];
@@ -41,8 +42,8 @@ impl RawConnection {
         all
     }
 
-    /// True when the peer closes within `deadline`; what it says before is
-    /// dropped.
+    /// Tells whether the peer closes within `deadline`. Bytes that arrive
+    /// before are dropped.
     pub async fn closed_within(&mut self, deadline: Duration) -> bool {
         let mut buffer = [0u8; 16 * 1024];
         let end = async {

@@ -1,5 +1,5 @@
-//! An upstream that does what a test says, byte by byte: plain HTTP/1.1 on
-//! loopback.
+//! An upstream that answers as a test says, byte by byte. It speaks plain
+//! HTTP/1.1 on loopback.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -14,11 +14,11 @@ use super::ports;
 /// A request that apifront passed on.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Counted from 0.
+    /// The connection's number, counted from 0.
     pub connection: usize,
-    /// `GET /path?query`.
+    /// The request line, `GET /path?query`.
     pub line: String,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
 }
 
@@ -41,9 +41,9 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// The head of the next request that was passed on. What apifront asks for
-    /// itself (it has no Audit-ID) is answered here: it is ready, and has no
-    /// resource.
+    /// Returns the head of the next request that was passed on. Requests that
+    /// apifront itself makes (they have no Audit-ID) are answered here: the
+    /// server is ready, and has no resources.
     pub async fn next(&mut self) -> Option<Seen> {
         loop {
             let request = self.head().await?;
@@ -62,7 +62,8 @@ impl Connection {
         }
     }
 
-    /// The head of the next request, whoever made it.
+    /// Returns the head of the next request, whether a caller or apifront made
+    /// it.
     pub async fn next_of_any(&mut self) -> Option<Seen> {
         self.head().await
     }
@@ -93,7 +94,7 @@ impl Connection {
         })
     }
 
-    /// The body of a request, framing removed.
+    /// Returns the body of a request, without framing.
     pub async fn body(&mut self, request: &Seen) -> Option<Vec<u8>> {
         let mut body = Vec::new();
         if !request.chunked() {
@@ -118,13 +119,14 @@ impl Connection {
 
     pub async fn write(&mut self, bytes: impl AsRef<[u8]>) {
         let stream = self.stream.get_mut();
-        // Whether apifront still listens is for the test to see elsewhere.
+        // The test sees elsewhere whether apifront still reads.
         if stream.write_all(bytes.as_ref()).await.is_ok() {
             let _ = stream.flush().await;
         }
     }
 
-    /// Writes as [`Connection::write`] does, and tells whether apifront still listens.
+    /// Does the same as [`Connection::write`], and returns an error if apifront
+    /// no longer reads.
     pub async fn try_write(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
         let stream = self.stream.get_mut();
         stream.write_all(bytes.as_ref()).await?;
@@ -139,14 +141,14 @@ impl Connection {
         .await;
     }
 
-    /// True when apifront closes within `deadline`.
+    /// Tells whether apifront closes within `deadline`.
     pub async fn closed_within(&mut self, deadline: Duration) -> bool {
         let mut buffer = [0; 4096];
         let end = async { while self.stream.read(&mut buffer).await.is_ok_and(|n| n > 0) {} };
         tokio::time::timeout(deadline, end).await.is_ok()
     }
 
-    /// Bytes that come within `wait`.
+    /// Returns the bytes that arrive within `wait`.
     pub async fn read_within(&mut self, wait: Duration) -> Vec<u8> {
         let mut all = Vec::new();
         let read = async {
@@ -201,12 +203,12 @@ impl Scripted {
         format!("http://{}", self.address)
     }
 
-    /// All requests that were passed on so far.
+    /// Returns all requests that were passed on so far.
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().expect("no panic while locked").clone()
     }
 
-    /// The number of requests with this line that were passed on.
+    /// Returns the number of requests with this line that were passed on.
     pub fn count(&self, line: &str) -> usize {
         self.seen().iter().filter(|s| s.line == line).count()
     }

@@ -1,4 +1,4 @@
-//! A link to a server on which every answer takes a while.
+//! A link to a server that delays every answer.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,7 +15,8 @@ pub struct SlowLink {
 }
 
 impl SlowLink {
-    /// Passes connections on to `server`; what it sends arrives `delay` later.
+    /// Passes connections on to `server`. What the server sends arrives `delay`
+    /// later.
     pub async fn to(server: SocketAddr, delay: Duration) -> Self {
         let listener = TcpListener::bind(ports::loopback(ports::free()))
             .await
@@ -56,7 +57,7 @@ async fn pass_on(client: TcpStream, server: SocketAddr, delay: Duration) {
             }
         }
     };
-    // Either end closes both.
+    // When one side closes, both are closed.
     tokio::select! {
         _ = up => {}
         () = down => {}

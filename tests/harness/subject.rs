@@ -1,4 +1,4 @@
-//! Whom a suite is asked of.
+//! The servers that a suite is asked of.
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;
@@ -14,12 +14,12 @@ use super::{ports, process};
 /// A server that claims to behave as kube-apiserver.
 pub struct Subject {
     pub name: &'static str,
-    /// May do everything.
+    /// A client that may do everything.
     pub admin: Client,
 }
 
 impl Subject {
-    /// The oracle itself: a suite that it fails is wrong.
+    /// Returns the oracle itself. A suite that fails on the oracle is wrong.
     pub async fn kube_apiserver() -> Self {
         Self {
             name: "kube-apiserver",
@@ -34,7 +34,7 @@ impl Subject {
         }
     }
 
-    /// The in-memory API server, in this process.
+    /// Returns the in-memory API server, in this process.
     pub async fn embedded() -> Self {
         Self {
             name: "embedded",
@@ -42,7 +42,7 @@ impl Subject {
         }
     }
 
-    /// Apifront in its personal mode before the in-memory API server.
+    /// Returns apifront in its personal mode before the in-memory API server.
     pub async fn apifront_before_embedded() -> Self {
         static FRONT: Once<Apifront> = Once::new();
         let front = once(&FRONT, || async {
@@ -62,12 +62,13 @@ impl Subject {
     }
 }
 
-/// Where one embedded server listens, for as long as the process lives.
+/// Returns the address of one embedded server that lives as long as the
+/// process.
 fn embedded_address() -> SocketAddr {
     static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
     *ADDRESS.get_or_init(|| {
         let (tell, told) = std::sync::mpsc::channel();
-        // A runtime of its own: those of the tests come and go.
+        // The server has its own runtime, since those of the tests come and go.
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()

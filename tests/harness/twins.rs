@@ -1,7 +1,7 @@
-//! The same extension API servers behind two doors: kube-apiserver's own
-//! aggregator, which is right, and apifront before a cluster that has never
-//! heard of them. Both doors lead to the same process with the same data, so
-//! that answers can be compared to the byte.
+//! The same extension API servers behind two aggregators: kube-apiserver's,
+//! which is right, and that of an apifront before a cluster that does not know
+//! them. Both aggregators reach the same process with the same data, so that
+//! answers can be compared to the byte.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,23 +18,23 @@ use super::kubeconfig::{self, Credential};
 use super::wardle::{self, Wardle};
 use super::{eventually, process};
 
-/// Until an APIService has the condition that is expected of it: what hangs is
-/// given up after 5 s.
+/// The time until an APIService has its expected condition. A request that
+/// hangs is given up after 5 s.
 pub const SETTLES_WITHIN: Duration = Duration::from_secs(45);
 
 pub struct Twins {
     pub folder: PathBuf,
-    /// Its kube-apiserver aggregates.
+    /// The cluster whose kube-apiserver aggregates.
     pub oracle: Cluster,
-    /// Aggregates itself, before [`Cluster::shared`].
+    /// The apifront that aggregates, before [`Cluster::shared`].
     pub front: Apifront,
-    /// Signs whoever may be a front proxy.
+    /// The authorities that sign the certificates of front proxies.
     pub front_proxies: PathBuf,
-    /// For every service of [`NAMESPACE`].
+    /// The serving certificate of every service in [`NAMESPACE`].
     pub serving: Pair,
 }
 
-/// An APIService and where it is served.
+/// An APIService and the port at which it is served.
 #[derive(Clone)]
 pub struct Registration {
     pub manifest: Value,
@@ -42,7 +42,7 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Registers `group` in `version`, served by the service of that name.
+    /// Registers `group` in `version`, served by the service of the given name.
     pub fn new(group: &str, version: &str, service: &str, port: u16) -> Self {
         let manifest = json!({
             "apiVersion": "apiregistration.k8s.io/v1",
@@ -68,7 +68,8 @@ impl Registration {
         name.expect("a service")
     }
 
-    /// Without a bundle the system's authorities would be trusted.
+    /// Sets the bundle of the APIService. Without a bundle the system's
+    /// authorities would be trusted.
     pub fn trust(mut self, ca: &std::path::Path) -> Self {
         use base64::Engine;
         let pem = std::fs::read(ca).expect("a CA file");
@@ -77,7 +78,8 @@ impl Registration {
         self
     }
 
-    /// Its entry in `aggregation.backends`, which tells where it is.
+    /// Returns the APIService's entry in `aggregation.backends`, with its
+    /// address.
     pub fn backend(&self) -> Value {
         json!({
             "name": self.service(),
@@ -87,12 +89,12 @@ impl Registration {
     }
 }
 
-/// Where all services are said to be.
+/// The namespace of all services.
 pub const NAMESPACE: &str = "extensions";
 
 impl Twins {
-    /// kube-apiserver with an aggregator, and an apifront that has `registered`
-    /// in its configuration.
+    /// Starts a kube-apiserver with an aggregator, and an apifront that has
+    /// `registered` in its configuration.
     pub async fn start(registered: impl AsyncFnOnce(&Parts) -> Vec<Registration>) -> Self {
         let folder = process::temporary_folder("twins");
         let oracle = Cluster::start(&[]).await;
@@ -158,7 +160,7 @@ impl Twins {
         Differential::new(self.direct_client(), self.front_client())
     }
 
-    /// Kubeconfigs of the admin of both.
+    /// Returns the admin's kubeconfigs for both.
     pub fn kubeconfigs(&self) -> (PathBuf, PathBuf) {
         (
             self.oracle.admin_kubeconfig.clone(),
@@ -181,7 +183,7 @@ impl Twins {
         )
     }
 
-    /// A certificate of that user and groups for each of both.
+    /// Returns a client of this user and groups for each of both.
     pub fn clients_of(&self, user: &str, groups: &[&str]) -> (Client, Client) {
         let of = |cluster: &Cluster| cluster.certificates.client(user, groups);
         let behind = if oracle_alone() {
@@ -195,7 +197,7 @@ impl Twins {
         )
     }
 
-    /// Waits until both say so of an APIService.
+    /// Waits until both report this availability of an APIService.
     pub async fn settled(&self, name: &str, available: bool) {
         for client in [self.direct_client(), self.front_client()] {
             settled(&client, name, available).await;
@@ -220,12 +222,13 @@ impl Parts {
     }
 }
 
-/// `APIFRONT_TEST_ORACLE`: kube-apiserver is asked twice.
+/// Tells whether `APIFRONT_TEST_ORACLE` is set, so that kube-apiserver is asked
+/// twice.
 pub fn oracle_alone() -> bool {
     oracle()
 }
 
-/// Puts the APIServices into files and names them in the configuration.
+/// Writes the APIServices to files and names the files in the configuration.
 pub fn configure(config: &mut Value, manifests: &std::path::Path, registered: &[Registration]) {
     for old in std::fs::read_dir(manifests).expect("a folder") {
         let old = old.expect("an entry").path();
@@ -255,8 +258,8 @@ pub fn configure(config: &mut Value, manifests: &std::path::Path, registered: &[
 
 pub const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
-/// The service leads to this machine's loopback, at the port of the
-/// APIService: that needs no network of a cluster.
+/// Creates the APIService and its service. The service leads to this machine's
+/// loopback, at the port of the APIService, and needs no cluster network.
 pub async fn register(admin: &Client, registration: &Registration) {
     let service = json!({
         "apiVersion": "v1",
@@ -273,7 +276,7 @@ pub async fn register(admin: &Client, registration: &Registration) {
         .expect(201);
 }
 
-/// The `Available` condition, if there is one yet.
+/// Returns the `Available` condition, if there is one yet.
 pub async fn condition(client: &Client, name: &str) -> Option<Value> {
     let object = client.get(&format!("{API_SERVICES}/{name}")).await;
     let object = object.expect(200);
@@ -294,7 +297,7 @@ pub async fn settled(client: &Client, name: &str, available: bool) {
     .await;
 }
 
-/// Twins with wardle in both versions.
+/// The twins with wardle in both versions.
 pub struct WardleTwins {
     pub twins: Twins,
     pub wardle: Wardle,
@@ -328,7 +331,7 @@ impl WardleTwins {
         }
     }
 
-    /// A namespace in both clusters.
+    /// Creates a namespace in both clusters, and returns its name.
     pub async fn namespace(&self, purpose: &str) -> String {
         let name = Cluster::shared().namespace(purpose).await;
         let namespace = json!({
@@ -341,8 +344,8 @@ impl WardleTwins {
     }
 }
 
-/// Waits until discovery and OpenAPI tell of both versions: an aggregator asks
-/// for them when the APIService is there, and again later if that failed.
+/// Waits until discovery and OpenAPI name both versions. An aggregator fetches
+/// both documents when the APIService appears, and again later if that failed.
 async fn documented(client: &Client) {
     const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let versions = ["v1alpha1", "v1beta1"];

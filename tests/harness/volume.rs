@@ -1,12 +1,13 @@
-//! How much a randomized test does, and from which seed: by environment, so
-//! that a failure can be run again and a night can be spent.
+//! Reads the seed and the amount of work of randomized tests from the
+//! environment, so that a failure can be run again and a run can be as long as
+//! a night.
 
 use rand::Rng;
 
-/// A decimal number that replays a run's decisions.
+/// The variable with a seed, a decimal number that replays a run's decisions.
 pub const SEED: &str = "APIFRONT_TEST_SEED";
 
-/// Where random decisions begin. Printed, for [`SEED`].
+/// Returns the seed of random decisions, and prints it for use in [`SEED`].
 pub fn seed(test: &str) -> u64 {
     let seed = match read(SEED) {
         Some(seed) => seed,
@@ -16,7 +17,7 @@ pub fn seed(test: &str) -> u64 {
     seed
 }
 
-/// A count that `variable` overrides.
+/// Returns a count that `variable` overrides.
 pub fn count(variable: &str, default: usize) -> usize {
     read(variable).map_or(default, |n| usize::try_from(n).expect("a count"))
 }

@@ -1,5 +1,5 @@
-//! `k8s.io/sample-apiserver`: flunders and fischers, which its own server
-//! keeps. It asks the API server of its cluster who may do what.
+//! Runs `k8s.io/sample-apiserver`, which serves and stores flunders and
+//! fischers. It asks the API server of its cluster what callers may do.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::process::Process;
 use super::{binaries, ports};
 
 pub const GROUP: &str = "wardle.example.com";
-/// A busy machine may need as long.
+/// The time to start, which a busy machine may need.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
 pub struct Wardle {
@@ -26,8 +26,8 @@ pub struct Wardle {
 }
 
 impl Wardle {
-    /// Starts one that trusts front proxies of `front_proxies`, with its data in
-    /// the etcd of `cluster`, and waits until it is ready.
+    /// Starts a server that trusts the front proxies of `front_proxies`, with
+    /// its data in the etcd of `cluster`, and waits until it is ready.
     pub async fn start(cluster: &Cluster, serving: &Pair, front_proxies: &Path) -> Self {
         let port = ports::free();
         let folder = cluster.folder.join(format!("wardle-{port}"));
@@ -90,12 +90,12 @@ impl Wardle {
         format!("https://{}", self.address())
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// The same port, the same data.
+    /// Starts the server again, on the same port and with the same data.
     pub async fn start_again(&mut self, cluster: &Cluster) {
         self.process.kill();
         self.process = spawn(&self.folder, &self.arguments);

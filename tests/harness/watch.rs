@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use super::client::Client;
 
-/// Longer than any pause between events a test expects.
+/// The time to wait for the next event. It is longer than any pause between
+/// events that a test expects.
 const NEXT: Duration = Duration::from_secs(20);
 
 /// One line of a JSON watch.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Without the newline.
+    /// The line without the newline.
     pub line: String,
     pub kind: String,
     pub object: Value,
@@ -44,18 +45,18 @@ impl Event {
             .unwrap_or(0)
     }
 
-    /// `ADDED web-1`, for comparing with what was expected.
+    /// Returns the event as `ADDED web-1`, for comparison.
     pub fn short(&self) -> String {
         format!("{} {}", self.kind, self.name())
     }
 }
 
-/// Why a watch has no further event.
+/// The reason why a watch has no further event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The stream ended as HTTP says it should.
+    /// The stream ended as HTTP requires.
     Clean,
-    /// It broke off.
+    /// The stream broke off.
     Broken,
 }
 
@@ -93,14 +94,15 @@ impl Watch {
         })
     }
 
-    /// The next event, or how the stream ended. Fails after [`NEXT`].
+    /// Returns the next event, or how the stream ended. Fails after [`NEXT`].
     pub async fn next(&mut self) -> Result<Event, End> {
         self.next_within(NEXT)
             .await
             .unwrap_or_else(|| panic!("no event within {NEXT:?}"))
     }
 
-    /// `None` when nothing came within `wait`.
+    /// Does the same as [`Watch::next`], but returns `None` if nothing arrives
+    /// within `wait`.
     pub async fn next_within(&mut self, wait: Duration) -> Option<Result<Event, End>> {
         let deadline = tokio::time::Instant::now() + wait;
         loop {
@@ -129,7 +131,7 @@ impl Watch {
         }
     }
 
-    /// The next `n` events that are no bookmarks.
+    /// Returns the next `n` events that are no bookmarks.
     pub async fn take(&mut self, n: usize) -> Vec<Event> {
         let mut events = Vec::new();
         while events.len() < n {
@@ -142,12 +144,13 @@ impl Watch {
         events
     }
 
-    /// Takes events as [`Watch::take`] does, in the form `ADDED web-1`.
+    /// Does the same as [`Watch::take`], and returns events in the form `ADDED
+    /// web-1`.
     pub async fn take_short(&mut self, n: usize) -> Vec<String> {
         self.take(n).await.iter().map(Event::short).collect()
     }
 
-    /// All events until the server ends the stream.
+    /// Returns all events until the server ends the stream.
     pub async fn rest(&mut self) -> (Vec<Event>, End) {
         let mut events = Vec::new();
         loop {

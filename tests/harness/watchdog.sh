@@ -1,5 +1,6 @@
-# Ends the servers of a test binary when it is gone, however it went: its end
-# of the pipe on our stdin closes with it. Lines: "pid N", "gone N", "dir PATH".
+# Ends the servers of a test binary when the binary is gone for whatever reason:
+# its end of the pipe on our stdin closes then. Lines: "pid N", "gone N", "dir
+# PATH".
 trap '' INT TERM HUP
 pids=
 while read -r what value; do

@@ -1,6 +1,7 @@
 //go:build tools
 
-// Package kubernetes pins the commands that the Makefile builds for the tests.
+// Package kubernetes pins the versions of the commands that build.sh builds for
+// the tests.
 package kubernetes
 
 import (

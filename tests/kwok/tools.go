@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package kwok pins the fake kubelet that the tests run.
+// Package kwok pins the version of the fake kubelet that the tests run.
 package kwok
 
 import (

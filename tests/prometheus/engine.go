@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 )
 
-// Prometheus' own defaults of its command line.
+// These are the defaults of Prometheus' command line.
 const (
 	maxSamples = 50_000_000
 	timeout    = 2 * time.Minute

@@ -1,6 +1,6 @@
-// Command prometheus is what Prometheus itself makes of metrics, queries and
-// rules: its parser of the text format, its PromQL engine and its checks of
-// rule files, without a server or a database. It reads one JSON document, the
+// Command prometheus evaluates metrics, queries and rules as Prometheus does:
+// with its parser of the text format, its PromQL engine and its checks of rule
+// files, without a server or a database. It reads one JSON document, the
 // question, and writes another, the answer.
 package main
 
@@ -20,7 +20,7 @@ import (
 
 type question struct {
 	Scrapes []scrape `json:"scrapes"`
-	// At is when queries and rules are evaluated, in seconds.
+	// At is the time at which queries and rules are evaluated, in seconds.
 	At      int64    `json:"at"`
 	Queries []string `json:"queries"`
 	// Rules is a rule file.
@@ -30,14 +30,14 @@ type question struct {
 type answer struct {
 	Queries []result     `json:"queries"`
 	Rules   []ruleResult `json:"rules"`
-	// Errors are what is wrong with the scrapes and the rule file.
+	// Errors describe what is wrong with the scrapes and the rule file.
 	Errors []string `json:"errors"`
 }
 
-// result is what became of a query. Its rows are sorted.
+// result is the result of a query. Its rows are sorted.
 type result struct {
 	Rows []row `json:"rows"`
-	// Names are of the metrics that the query selects.
+	// Names are the names of the metrics that the query selects.
 	Names []string `json:"names"`
 	Error string   `json:"error"`
 }
@@ -110,7 +110,7 @@ func ask(asked question) answer {
 	return said
 }
 
-// names are those of the metrics that an expression selects.
+// names returns the names of the metrics that an expression selects.
 func names(expression parser.Expr) []string {
 	found := map[string]bool{}
 	for _, selector := range parser.ExtractSelectors(expression) {

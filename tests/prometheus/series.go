@@ -16,16 +16,16 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// scrape is the answer of a target to GET /metrics.
+// scrape is a target's answer to GET /metrics.
 type scrape struct {
-	// At is in seconds.
+	// At is the time of the scrape in seconds.
 	At int64 `json:"at"`
-	// Labels are those of the target.
+	// Labels are the labels of the target.
 	Labels map[string]string `json:"labels"`
 	Text   string            `json:"text"`
 }
 
-// series are all samples in memory, by what their labels look like.
+// series holds all samples in memory, by the text of their labels.
 type series map[string]*oneSeries
 
 type oneSeries struct {
@@ -41,7 +41,7 @@ func (s series) append(to labels.Labels, at int64, value float64) {
 	s[key].samples = append(s[key].samples, sample{at * 1000, value})
 }
 
-// add parses as Prometheus parses what it scrapes.
+// add parses a scrape as Prometheus does.
 func (s series) add(scraped scrape) error {
 	parser, err := textparse.New([]byte(scraped.Text), "text/plain; version=0.0.4", nil, textparse.ParserOptions{})
 	if err != nil {

@@ -1,4 +1,5 @@
-//! What clients do must not make the process grow: memory, limits, series.
+//! Clients must not make the process grow in memory or in metric series, and
+//! limits are kept.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,15 +19,16 @@ use crate::harness::objects::config_map;
 use crate::harness::scripted::Scripted;
 
 const MIB: u64 = 1 << 20;
-/// What an allocator keeps for itself, and other noise.
+/// The memory that an allocator keeps for itself, and other noise.
 const NOISE: u64 = 24 * MIB;
-/// What it keeps of its busiest moment, which is less than the 200 MB of 50
-/// lists of 4 MB: up to 111 MiB were seen. Threads give it back when they next
-/// allocate.
+/// The memory that the allocator keeps from its busiest moment. It is less than
+/// the 200 MB of 50 lists of 4 MB: up to 111 MiB were seen. Threads give the
+/// memory back when they next allocate.
 const KEPT: u64 = 176 * MIB;
 const SETTLES_WITHIN: Duration = Duration::from_secs(20);
 
-/// Prints, and fails unless memory comes down to `bound` above `base`.
+/// Prints the memory in use, and fails unless it falls to at most `bound` above
+/// `base`.
 async fn returns_to(front: &Apifront, what: &str, base: u64, bound: u64) -> u64 {
     let highest = front.process.resident_bytes();
     let mut now = highest;
@@ -52,8 +54,8 @@ async fn returns_to(front: &Apifront, what: &str, base: u64, bound: u64) -> u64 
     now
 }
 
-/// One process through all of it, three times: it may keep some of what its
-/// busiest moment took, but no more each time.
+/// One process handles all loads, three times. It may keep some memory of its
+/// busiest moment, but not more each time.
 #[tokio::test]
 async fn memory_returns() {
     skip_under_oracle!("the bounds are apifront's");
@@ -113,7 +115,8 @@ async fn memory_returns() {
 async fn watches(front: &Apifront, path: &str) {
     let client = front.admin_client();
     let open = |n: usize| {
-        // Most share a connection, as informers do; some have their own.
+        // Most watches share a connection, as informers do; some have their
+        // own.
         let client = if n.is_multiple_of(20) {
             client.over(Protocol::Http1)
         } else {
@@ -131,7 +134,7 @@ async fn watches(front: &Apifront, path: &str) {
         watchers().await >= 2000.0
     })
     .await;
-    // None has ended by itself.
+    // No watch has ended by itself.
     for body in open.iter_mut().step_by(100) {
         let ended = tokio::time::timeout(Duration::from_millis(1), body.frame()).await;
         assert!(ended.is_err(), "a watch without events says nothing");
@@ -143,7 +146,7 @@ async fn watches(front: &Apifront, path: &str) {
     .await;
 }
 
-/// Not TLS, half of TLS, or not HTTP.
+/// Connects and sends bytes that are not TLS, half of TLS, or not HTTP.
 async fn garbage(front: &Apifront, n: usize) {
     let bytes: Vec<u8> = (0..2000).map(|i| (i * 7 + n * 13) as u8).collect();
     match n % 3 {
@@ -163,7 +166,8 @@ async fn garbage(front: &Apifront, n: usize) {
     }
 }
 
-/// kube-apiserver's own words, and nobody is refused once there is room.
+/// Requests over the limit get kube-apiserver's own text. Nobody is refused
+/// once there is room.
 #[tokio::test]
 async fn too_many_requests_at_a_time() {
     skip_under_oracle!("the bounds are apifront's");
@@ -216,7 +220,8 @@ async fn too_many_requests_at_a_time() {
             scripted.seen().len() == before + limit
         })
         .await;
-        // Watches and administrators are exempt; health is not counted.
+        // Watches and administrators are exempt. Health requests are not
+        // counted.
         assert_eq!(client.get("/readyz").await.status, 200);
         let admin = front.admin_client();
         let admin = tokio::spawn(async move { admin.send(method, "/slow", &[], "").await });
@@ -234,7 +239,7 @@ async fn too_many_requests_at_a_time() {
     front.stop().await;
 }
 
-/// Series per metric name.
+/// Returns the number of series per metric name.
 async fn series(front: &Apifront) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
     for line in front.metrics().await.lines() {
@@ -292,7 +297,8 @@ async fn names_in_urls_make_no_series() {
         .iter()
         .filter(|(k, v)| before.get(*k) != Some(v))
         .collect();
-    // A histogram more for a code not seen before, not 400 for 400 names.
+    // A new status code may add a histogram; 400 names must not add 400
+    // histograms.
     assert!(
         total <= total_before + 200,
         "{total_before} series, then {total}: {grown:?}"

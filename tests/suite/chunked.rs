@@ -1,5 +1,5 @@
-//! Lists in pages and at exact versions: the same bytes as kube-apiserver's,
-//! and each page from whichever server.
+//! Lists in pages and at exact versions have the same bytes as
+//! kube-apiserver's, whichever server gives each page.
 
 use std::time::Duration;
 
@@ -19,9 +19,10 @@ const JSON: &str = "application/json";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const PARTIAL: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 const OBJECTS: usize = 6;
-/// Ages in Tables tick between two answers.
+/// The number of tries, since ages in Tables tick between two answers.
 const TRIES: usize = 6;
-/// All namespaces of the shared cluster may hold much.
+/// The number of pages that are followed, since all namespaces of the shared
+/// cluster may hold much.
 const PAGES: usize = 8;
 
 /// kube-apiserver, and two apifronts before it that share nothing.
@@ -40,8 +41,8 @@ impl Servers {
         }
     }
 
-    /// Has both fronts keep what `list` lists: what comes to be from here on,
-    /// they know at every version.
+    /// Makes both fronts cache what `list` lists, so that they know all later
+    /// changes at every version.
     async fn warm(&self, list: &str) {
         self.reach(list, 1).await;
     }
@@ -58,7 +59,8 @@ impl Servers {
         }
     }
 
-    /// The same from all, byte for byte and from memory.
+    /// Fails unless all servers answer the same byte for byte, the fronts from
+    /// memory. Returns the answer.
     async fn same(&self, path: &str, accept: &str) -> Answer {
         let mut difference = String::new();
         for _ in 0..TRIES {
@@ -114,11 +116,11 @@ fn names(list: &Answer) -> Vec<String> {
     items.iter().map(name).collect()
 }
 
-/// Objects of one resource in a namespace of their own and its neighbour.
+/// Objects of one resource in their own namespace and its neighbour.
 struct Sample {
-    /// Lists everywhere, in the namespace, and in one with nothing.
+    /// The paths that list everywhere, in the namespace, and in an empty one.
     lists: Vec<String>,
-    /// Of the last write.
+    /// The version of the last write.
     version: u64,
 }
 
@@ -130,7 +132,8 @@ async fn sample(
 ) -> Sample {
     Servers::get().warm(&format!("{base}/{resource}")).await;
     let ns = Cluster::shared().namespace("chunked").await;
-    // `-` sorts below `/`: these come before those of the namespace itself.
+    // `-` sorts before `/`: these objects come before those of the namespace
+    // itself.
     let neighbour = format!("{ns}-b");
     let namespace = json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": neighbour },
@@ -160,8 +163,8 @@ fn labels(n: usize) -> Value {
     json!({ "odd": (n % 2).to_string() })
 }
 
-/// Page through with all limits: every page the same from all three, and its
-/// token goes to each of them in turn (all are asked with each).
+/// Pages through the lists with all limits. Every page must be the same from
+/// all three servers, and each is asked with every token.
 async fn page_through(sample: &Sample, selectors: &[&str]) {
     let servers = Servers::get();
     servers.reach(&sample.lists[0], sample.version).await;
@@ -290,8 +293,8 @@ async fn pages_of_custom_resources() {
     page_through(&sample, &["", "&labelSelector=odd%3D1"]).await;
 }
 
-/// First pages of the newest state: the token holds the version of the list,
-/// which is each server's own; all else is the same.
+/// The first pages of the newest state. The token holds the version of the
+/// list, in which servers may differ; everything else is the same.
 #[tokio::test]
 async fn first_pages_of_the_newest_state() {
     let servers = Servers::get();
@@ -328,7 +331,8 @@ async fn first_pages_of_the_newest_state() {
     }
 }
 
-/// A list without its version, and its token in plain text without it.
+/// Returns a list without its version, and with its token in plain text without
+/// the version.
 fn masked(list: &Answer) -> Value {
     let mut value = list.json();
     if let Some(token) = token_of(list) {
@@ -342,8 +346,9 @@ fn masked(list: &Answer) -> Value {
     value
 }
 
-/// A list stays at the version of its first page, whoever gives the pages and
-/// whatever is written meanwhile; and earlier states can be asked for.
+/// A list stays at the version of its first page, whichever server gives the
+/// pages and whatever is written meanwhile. Earlier states can be asked for,
+/// too.
 #[tokio::test]
 async fn writes_between_pages_are_not_seen() {
     let servers = Servers::get();
@@ -362,7 +367,8 @@ async fn writes_between_pages_are_not_seen() {
         present.sort();
         states.push((version_of(&made.expect(201)), present.clone()));
     }
-    // As a client in the mode Strict starts; a shared read gives the first page.
+    // This is how a client in mode Strict starts. A shared read gives the first
+    // page.
     let query = format!("{list}?limit=3");
     let first = ask(&servers.fronts[0], &query, JSON).await;
     let listed = version_of(&first.expect(200));
@@ -409,8 +415,9 @@ async fn writes_between_pages_are_not_seen() {
     }
 }
 
-/// resourceVersion × resourceVersionMatch × limit × continue: status and body
-/// are the API server's in every cell, and the cache answers where it can.
+/// Asks for every combination of resourceVersion × resourceVersionMatch × limit
+/// × continue. Status and body are always the API server's, and the cache
+/// answers where it can.
 #[tokio::test]
 async fn every_cell_of_the_table() {
     let servers = Servers::get();
@@ -474,7 +481,7 @@ async fn every_cell_of_the_table() {
         }
     }
     assert!(differences.is_empty(), "{differences}");
-    // Negative limits and the odd zero are upstream's.
+    // Negative limits and the version `00` are left to upstream.
     let unexpected: Vec<_> = bypassed
         .iter()
         .filter(|path| !path.contains("limit=-1") && !path.contains("=00"))
@@ -550,7 +557,7 @@ async fn malformed_tokens() {
     both.finish();
 }
 
-/// A cluster of its own, as its history is thrown away.
+/// The test has its own cluster, since it discards the cluster's history.
 #[tokio::test]
 async fn what_nobody_has_any_more() {
     let mut cluster = Cluster::start(&[]).await;
@@ -567,7 +574,8 @@ async fn what_nobody_has_any_more() {
     let etcd = Client::plain(crate::harness::ports::loopback(cluster.etcd.client_port));
     let compact = json!({ "revision": version.to_string(), "physical": true });
     etcd.post("/v3/kv/compaction", &compact).await.expect(200);
-    // Its cache remembers what etcd has forgotten.
+    // kube-apiserver's cache remembers what etcd has forgotten, so it is
+    // started again.
     cluster.apiserver.start_again();
     cluster.wait_ready().await;
     let admin = cluster.admin_client();

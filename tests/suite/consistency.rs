@@ -1,4 +1,4 @@
-//! What a read without a resourceVersion gets, in each consistency mode.
+//! Checks what a read without a resourceVersion sees, in each consistency mode.
 
 use std::time::Duration;
 
@@ -35,8 +35,9 @@ async fn names(client: &Client, list: &str) -> (Vec<String>, String) {
     )
 }
 
-/// Writes to the API server, each followed by a read through apifront. Returns
-/// how many reads missed the write before them, and how many were hits.
+/// Writes to the API server, and reads through apifront after each write.
+/// Returns the number of reads that missed the write before them, and the
+/// number of hits.
 async fn reads_after_writes(mode: &str) -> (usize, usize) {
     let front = front(mode).await;
     let cluster = Cluster::shared();
@@ -63,15 +64,15 @@ async fn reads_after_writes(mode: &str) -> (usize, usize) {
     (missed, hits)
 }
 
-/// Each from a read upstream that began after it.
+/// Each read shares a read upstream that began after the write.
 #[tokio::test]
 async fn strict_reads_see_every_write_before_them() {
     skip_under_oracle!("kube-apiserver has no consistency modes");
     assert_eq!(reads_after_writes("Strict").await, (0, WRITES));
 }
 
-/// Every read waited for a proof that began after it arrived. The proof bounds
-/// staleness by the lateness of events, it does not exclude it.
+/// Every read waits for a proof that began after the read arrived. The proof
+/// limits staleness to the delay of events, but does not exclude it.
 #[tokio::test]
 async fn fresh_reads_come_from_the_cache_and_see_the_writes_before_them() {
     skip_under_oracle!("kube-apiserver has no consistency modes");
@@ -80,7 +81,7 @@ async fn fresh_reads_come_from_the_cache_and_see_the_writes_before_them() {
     assert!(missed <= 1, "{missed} of {WRITES} reads were stale");
 }
 
-/// A proof is good for `maxStaleness`.
+/// A proof is valid for `maxStaleness`.
 #[tokio::test]
 async fn bounded_reads_may_lag() {
     skip_under_oracle!("kube-apiserver has no consistency modes");
@@ -88,7 +89,7 @@ async fn bounded_reads_may_lag() {
     assert_eq!(hits, WRITES);
 }
 
-/// Once proven fresh, the state is cut as any other.
+/// Once proven fresh, the state is served in pages as any other.
 #[tokio::test]
 async fn fresh_lists_come_in_pages() {
     skip_under_oracle!("kube-apiserver has no consistency modes");
@@ -127,8 +128,8 @@ async fn fresh_lists_come_in_pages() {
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// The version is learnt from the answer to the write; where it tells none, the
-/// next reads are upstream's.
+/// apifront learns the version of a write from the answer. If the answer has no
+/// version, the next reads are forwarded.
 async fn own_writes(mode: &str) {
     let front = front(mode).await;
     let ns = Cluster::shared().namespace("own").await;
@@ -196,8 +197,8 @@ async fn clients_see_their_own_writes_in_bounded_mode() {
     }
 }
 
-/// The first page is of a shared read, the later ones of the same state. Any
-/// of them may be asked of the API server instead.
+/// The first page comes from a shared read, the later pages from the same
+/// state. Each page may be asked of the API server instead.
 #[tokio::test]
 async fn pages_of_the_most_recent_state() {
     skip_under_oracle!("kube-apiserver does not say what came from its cache");
@@ -250,7 +251,7 @@ async fn pages_of_the_most_recent_state() {
     front.stop().await;
 }
 
-/// A watch that wants no state begins at the newest version all the same.
+/// A watch that asks for no state still begins at the newest version.
 #[tokio::test]
 async fn a_watch_from_the_most_recent_version() {
     skip_under_oracle!("kube-apiserver does not say what came from its cache");

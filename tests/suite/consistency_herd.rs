@@ -1,5 +1,5 @@
-//! Many clients that ask for the most recent state cost the API server what a
-//! few do.
+//! Many clients that ask for the most recent state cost the API server no more
+//! than a few.
 
 use std::time::Instant;
 
@@ -14,22 +14,25 @@ use crate::harness::watch::Watch;
 
 const CLIENTS: usize = 200;
 const CONNECTIONS: usize = 20;
-/// Enough that a read takes longer than the herd takes to come.
+/// Enough objects that a read takes longer than all clients need to ask.
 const OBJECTS: usize = 1000;
-/// One under way, one for all who came meanwhile, and one for stragglers.
+/// The reads upstream: one that is under way, one for all clients that arrive
+/// meanwhile, and one for late clients.
 const READS: f64 = 3.0;
-/// Where they ask for different things, those who came first are read for
-/// separately.
+/// The reads upstream if clients ask for different things. Those that come
+/// first are then read for separately.
 const DIFFERENT_READS: f64 = 6.0;
 
-/// On a busy machine a herd comes in several parts.
+/// The number of tries. On a busy machine the clients do not all ask at the
+/// same time.
 const TRIES: usize = 3;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const WATCH_LIST: &str = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
                           &allowWatchBookmarks=true";
 
-/// LISTs and WATCHes of config maps that the API server has answered or begun.
+/// Returns the number of LISTs and WATCHes of config maps that the API server
+/// has answered or begun.
 async fn reads(cluster: &Cluster) -> f64 {
     let lists = [("verb", "LIST"), ("resource", "configmaps")];
     let watches = [("verb", "WATCH"), ("resource", "configmaps")];
@@ -43,7 +46,8 @@ fn connections(client: &Client) -> Vec<Client> {
     (0..CONNECTIONS).map(|_| client.separate()).collect()
 }
 
-/// A cluster of its own: the figures are those of the whole API server.
+/// The test has its own cluster, since it counts all requests to the API
+/// server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_herd_shares_its_reads() {
     skip_under_oracle!("it counts the requests that reach the API server");
@@ -72,7 +76,7 @@ async fn a_herd_shares_its_reads() {
         .warm(&client, "/api/v1/configmaps?resourceVersion=0")
         .await;
     let clients = connections(&client);
-    // Connections first: the herd is to come at once.
+    // Connections are opened first, so that all clients ask at once.
     for client in &clients {
         client.get("/version").await.expect(200);
     }
@@ -102,7 +106,7 @@ async fn a_herd_shares_its_reads() {
                 let client = &clients[n % CONNECTIONS];
                 let path = path(&list, n);
                 async move {
-                    // In several representations.
+                    // The clients ask for several representations.
                     match n % 3 {
                         0 => client.get_as(&path, TABLE).await,
                         _ => client.get(&path).await,
@@ -145,7 +149,7 @@ async fn a_herd_shares_its_reads() {
     println!("{CLIENTS} watches with initial events: {cost} reads upstream");
     assert!(cost <= DIFFERENT_READS, "{cost} reads upstream");
 
-    // They go on from there.
+    // The watches go on after the initial events.
     let object = config_map("after", json!({}), json!({}));
     admin.post(&list, &object).await.expect(201);
     let next = watches.iter_mut().map(|w| w.take_short(1));
@@ -153,7 +157,7 @@ async fn a_herd_shares_its_reads() {
     assert!(next.iter().all(|events| events == &["ADDED after"]));
     drop(watches);
 
-    // One object.
+    // All clients read one object.
     let path = format!("{list}/cm-0007");
     let gets = [("verb", "GET"), ("resource", "configmaps")];
     let before = cluster.metric("apiserver_request_total", &gets).await;

@@ -1,5 +1,5 @@
-//! What reads get while no API server can be reached: never a silent stale
-//! answer to who asked for the most recent state.
+//! Checks reads while no API server can be reached. A caller who asks for the
+//! most recent state never gets a stale answer without notice.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::harness::watch::Watch;
 const STALENESS: Duration = Duration::from_secs(12);
 const ALLOWED: Duration = Duration::from_secs(2);
 
-/// A cluster of its own, whose API server is stopped.
+/// The test has its own cluster, whose API server it stops.
 #[tokio::test]
 async fn most_recent_reads_fail_and_others_go_on_for_a_while() {
     skip_under_oracle!("it stops the API server behind apifront");
@@ -25,8 +25,8 @@ async fn most_recent_reads_fail_and_others_go_on_for_a_while() {
     let list = format!("/api/v1/namespaces/{ns}/configmaps");
     let object = config_map("kept", json!({}), json!({}));
     admin.post(&list, &object).await.expect(201);
-    // An ordinary user: the API server is asked about each of his requests. The
-    // role `view` is empty where no controller aggregates it.
+    // tess is an ordinary user: the API server is asked about each of her
+    // requests. The role `view` is empty where no controller aggregates it.
     let tess = &TOKEN_USERS[0];
     let binding = cluster_role_binding("view-tess", "system:aggregate-to-view", "User", tess.user);
     let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
@@ -57,8 +57,7 @@ async fn most_recent_reads_fail_and_others_go_on_for_a_while() {
     cluster.apiserver.kill();
     let began = Instant::now();
     for (mode, _, client, _) in &fronts {
-        // A proof of the past is good for maxStaleness in the mode that says
-        // so.
+        // Only in mode Bounded is an earlier proof valid for maxStaleness.
         if *mode != "Bounded" {
             for path in [
                 list.clone(),
@@ -72,13 +71,14 @@ async fn most_recent_reads_fail_and_others_go_on_for_a_while() {
             }
         }
     }
-    // Longer than a permission is believed, shorter than a state is.
+    // This is longer than a permission is cached, and shorter than a state may
+    // be served.
     tokio::time::sleep_until((began + ALLOWED * 3).into()).await;
     for (mode, _, client, _) in &fronts {
         let any = format!("{list}?resourceVersion=0");
         let answer = client.get(&any).await;
         assert_eq!(answer.status, 200, "{mode}: {}", answer.text());
-        // Nobody ever allowed this.
+        // Nobody ever allowed this request.
         let other = client
             .get("/api/v1/namespaces/default/secrets?resourceVersion=0")
             .await;
@@ -92,7 +92,7 @@ async fn most_recent_reads_fail_and_others_go_on_for_a_while() {
         }
     }
 
-    // Watches were there all the time.
+    // The watches have stayed open all the time.
     cluster.apiserver.start_again();
     cluster.wait_ready().await;
     let object = config_map("later", json!({}), json!({}));

@@ -1,5 +1,5 @@
-//! Every read through apifront shows every write that was acknowledged before
-//! it began, while writers go on.
+//! While writers go on, every read through apifront shows every write that was
+//! acknowledged before the read began.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -11,15 +11,15 @@ use crate::harness::cluster::Cluster;
 use crate::harness::objects::config_map;
 use crate::harness::watch::Watch;
 
-/// Objects, each with a writer of its own.
+/// The number of objects, each with its own writer.
 const OBJECTS: usize = 12;
 const READERS: usize = 8;
-/// Of each reader.
+/// The number of reads of each reader.
 const READS: usize = 270;
-/// Each object's life: created, changed twice, deleted.
+/// The number of writes in an object's life: created, changed twice, deleted.
 const LIFE: u64 = 4;
 
-/// What happened to one object: the number of its last write.
+/// The progress of one object's writes: the number of the last write.
 #[derive(Default)]
 struct Written {
     begun: AtomicU64,
@@ -52,7 +52,8 @@ fn number(object: &Value) -> u64 {
     text.parse().expect("a number")
 }
 
-/// Fails if what was read is older than what was acknowledged before.
+/// Fails if the object that was read is older than the last write acknowledged
+/// before the read.
 fn check(read: &str, n: usize, found: Option<u64>, before: u64, begun: u64) {
     match found {
         Some(number) => assert!(
@@ -60,7 +61,7 @@ fn check(read: &str, n: usize, found: Option<u64>, before: u64, begun: u64) {
             "{read}: {} is at {number}, of {before} to {begun}",
             name(n)
         ),
-        // The deletion that the reader saw.
+        // The reader saw the object's deletion.
         None => {
             let deletion = before.div_ceil(LIFE) * LIFE;
             assert!(
@@ -113,7 +114,7 @@ async fn read(client: &Client, list: &str, turn: usize, written: &[Written]) -> 
         match (answer.status.as_u16(), body["items"].as_array()) {
             (200, Some(items)) => (items.clone(), hit),
             (200, None) => (vec![body], hit),
-            // Refusals have no such header.
+            // Refusals do not have the header.
             (404, _) => (Vec::new(), true),
             (code, _) => panic!("{path}: {code} {body}"),
         }

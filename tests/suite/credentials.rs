@@ -1,5 +1,5 @@
-//! Every kind of credential that a kubeconfig or a configuration can name,
-//! before a real kube-apiserver: each must serve cached reads, forwarded
+//! Tests every kind of credential that a kubeconfig or a configuration can
+//! name, before a real kube-apiserver. Each must serve cached reads, forwarded
 //! requests, watches and upgrades as the same user.
 
 use std::os::unix::fs::PermissionsExt;
@@ -23,8 +23,8 @@ use crate::harness::watch::Watch;
 
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
-/// Users who may read namespaces and nothing else, so that a refusal names
-/// them.
+/// Users who may read namespaces and nothing else, so that a refusal names the
+/// user.
 struct Users {
     namespace: String,
     folder: PathBuf,
@@ -64,7 +64,7 @@ impl Users {
             .client(user, &[&self.group()])
     }
 
-    /// A token, and the name of its user.
+    /// Returns a new token and the name of its user.
     async fn token(&self, account: &str) -> (String, String) {
         let admin = Cluster::shared().admin_client();
         let path = format!("/api/v1/namespaces/{}/serviceaccounts", self.namespace);
@@ -91,7 +91,7 @@ impl Users {
         path
     }
 
-    /// A kubeconfig of the shared cluster.
+    /// Writes a kubeconfig for the shared cluster.
     fn kubeconfig(&self, name: &str, user: Value) -> PathBuf {
         let cluster = Cluster::shared();
         let server =
@@ -99,7 +99,8 @@ impl Users {
         kubeconfig::write_parts(&self.folder, name, server, user)
     }
 
-    /// An exec plugin that notes each run and prints what `print` prints.
+    /// Makes an exec plugin that records each run and prints what `print`
+    /// prints.
     fn plugin(&self, name: &str, print: &str) -> (Value, PathBuf) {
         let runs = self.folder.join(format!("{name}.runs"));
         let script = format!(
@@ -130,7 +131,7 @@ async fn who_am_i(client: &Client) -> String {
         .to_owned()
 }
 
-/// Whom an upgrade is refused to.
+/// Returns the user whose upgrade is refused.
 async fn upgrade_as(client: &Client) -> String {
     let path = "/api/v1/namespaces/default/pods/none/exec?command=true";
     let upgrade = [("connection", "Upgrade"), ("upgrade", "websocket")];
@@ -145,7 +146,7 @@ async fn upgrade_as(client: &Client) -> String {
         .to_owned()
 }
 
-/// One of each kind of request, as `user`.
+/// Sends one request of each kind, and fails unless all are made as `user`.
 async fn acts_as(front: &Apifront, user: &str) {
     let client = Client::plain(front.address);
     assert_eq!(who_am_i(&client).await, user, "forwarded");
@@ -194,7 +195,8 @@ async fn client_certificates() {
         "client-certificate-data": base64(&pair.cert),
         "client-key-data": base64(&pair.key),
     });
-    // Beside the kubeconfig, as kubectl looks for them.
+    // The files are beside the kubeconfig, where kubectl looks for relative
+    // paths.
     for (name, file) in [("relative.crt", &pair.cert), ("relative.key", &pair.key)] {
         std::fs::copy(file, users.folder.join(name)).expect("copy");
     }
@@ -246,7 +248,7 @@ async fn exec_plugins_that_print_tokens() {
         });
         credential.to_string()
     };
-    // One whose token lasts.
+    // The first plugin's token lasts.
     let answer = users.file("lasts.json", printed(&first, "2099-01-01T00:00:00Z"));
     let (user, runs) = users.plugin("lasts", &format!("cat {}", answer.display()));
     personal_acts_as(&users.kubeconfig("exec-lasts", user), &first_user).await;
@@ -259,7 +261,7 @@ async fn exec_plugins_that_print_tokens() {
         assert_eq!(info["kind"], "ExecCredential");
         assert_eq!(info["apiVersion"], "client.authentication.k8s.io/v1");
     }
-    // One whose token is over at once.
+    // The second plugin's token has already expired.
     let answer = users.file("ends.json", printed(&first, "2020-01-01T00:00:00Z"));
     let (user, _) = users.plugin("ends", &format!("cat {}", answer.display()));
     let config = users.kubeconfig("exec-ends", user);
@@ -289,7 +291,7 @@ async fn exec_plugins_that_print_certificates() {
     personal_acts_as(&users.kubeconfig("exec-certificate", user), "paula").await;
 }
 
-/// `as` and `as-groups`, and a caller who asks to be somebody else still.
+/// Tests `as` and `as-groups`, and a caller who impersonates a further user.
 #[tokio::test]
 async fn impersonation_of_the_kubeconfig() {
     skip_under_oracle!("it is about apifront's credentials for API servers");
@@ -303,8 +305,7 @@ async fn impersonation_of_the_kubeconfig() {
     let front = Apifront::personal_alive(&config, &[]).await;
     acts_as(&front, "ivan").await;
 
-    // kubectl's --as takes the place of the kubeconfig's: the groups do not
-    // add up.
+    // kubectl's --as replaces the kubeconfig's: the groups are not added.
     let client = Client::plain(front.address);
     let other = client.clone().with_header("impersonate-user", "olga");
     assert_eq!(who_am_i(&other).await, "olga");
@@ -332,7 +333,7 @@ async fn unverified_servers_and_contexts() {
     let pair = users.certificate("ursula");
     let (token, token_user) = users.token("other").await;
     let user = json!({ "client-certificate": pair.cert, "client-key": pair.key });
-    // No authority, and a name that is not in the certificate.
+    // There is no authority, and the certificate does not have the name.
     let insecure = json!({
         "server": Cluster::shared().server_url(),
         "insecure-skip-tls-verify": true,
@@ -362,7 +363,7 @@ async fn unverified_servers_and_contexts() {
     }
 }
 
-/// `upstream.servers` with a token, and callers made known by impersonation.
+/// Tests `upstream.servers` with a token, and impersonation of callers.
 #[tokio::test]
 async fn servers_with_a_token_file() {
     skip_under_oracle!("it is about apifront's credentials for API servers");
@@ -395,7 +396,7 @@ async fn servers_with_a_token_file() {
     front.stop().await;
 }
 
-/// What is wrong is said with its file and its field, and the process ends.
+/// A start-up error names its file and its field, and the process ends.
 #[tokio::test]
 async fn start_up_errors_name_file_and_field() {
     skip_under_oracle!("it is about apifront's credentials for API servers");
@@ -562,7 +563,7 @@ async fn start_up_errors_name_file_and_field() {
 }
 
 fn check_refusal(case: &str, flags: &[String], expected: &[String], wrong: &mut Vec<String>) {
-    // Should it start after all, `timeout` ends it with 124.
+    // `timeout` ends apifront with 124 if it starts after all.
     let output = Command::new("timeout")
         .args(["3", env!("CARGO_BIN_EXE_apifront")])
         .args(flags)

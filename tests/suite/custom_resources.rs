@@ -20,13 +20,13 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const SOON: Duration = Duration::from_secs(30);
 
-/// What an informer was told.
+/// The lists and events that an informer received.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Told {
     lists: usize,
-    /// Events, as they came.
+    /// The events, in order of arrival.
     events: Vec<String>,
-    /// What there is, by namespace and name.
+    /// The current objects, by namespace and name.
     state: BTreeMap<String, Value>,
 }
 
@@ -53,8 +53,8 @@ fn key(object: &Value) -> String {
     format!("{}/{}", meta["namespace"], meta["name"])
 }
 
-/// An informer as client-go has them: it watches on from what it saw, and lists
-/// again after a 410.
+/// An informer like client-go's: it resumes its watch where that ended, and
+/// lists again after a 410.
 struct Informer {
     told: Arc<Mutex<Told>>,
     watching: Arc<AtomicBool>,
@@ -129,7 +129,7 @@ async fn inform(client: Client, list: String, told: Arc<Mutex<Told>>, watching: 
     }
 }
 
-/// Informers of the same lists, at both servers.
+/// Informers of the same lists, on both servers.
 struct Pairs(Vec<(String, Informer, Informer)>);
 
 impl Pairs {
@@ -156,17 +156,19 @@ impl Pairs {
         .await;
     }
 
-    /// Fails unless both come to know the same: by the same events, as many as
-    /// expected at least, unless one had to list again. apifront itself lists
-    /// again while kube-apiserver's storage is made anew. kube-apiserver forgets its
-    /// history with each change of a definition, and clients may.
+    /// Fails unless both informers reach the same state by the same events, at
+    /// least as many as expected. Events may differ if one informer listed
+    /// again. apifront itself lists again while kube-apiserver's storage is
+    /// recreated. kube-apiserver forgets its history with each change of a
+    /// definition, so that clients may have to list again.
     async fn agree(&self, expected: &[usize]) {
         for ((list, direct, front), expected) in self.0.iter().zip(expected) {
             let deadline = Instant::now() + SOON;
             loop {
                 let (d, f) = (direct.told(), front.told());
                 let relisted = d.lists > 1 || f.lists > 1;
-                // What a list of the reflector finds is told in another order.
+                // Events that apifront's reflector finds by a list come in
+                // another order.
                 let sorted = |told: &Told| {
                     let mut events = told.events.clone();
                     events.sort();
@@ -257,14 +259,14 @@ async fn before_shared() -> (Apifront, Differential) {
     (front, both)
 }
 
-/// Reads of a list in every form that the cache has.
+/// Reads a list in every form that the cache has.
 async fn same_lists(both: &mut Differential, list: &str) {
     both.get(&format!("{list}?resourceVersion=0")).await;
     both.get_as(&format!("{list}?resourceVersion=0"), TABLE)
         .await;
 }
 
-/// Clients that ask before there is a definition, and at once when there is.
+/// Clients ask before a definition exists, and as soon as it does.
 #[tokio::test]
 async fn a_definition_appears_while_clients_wait_for_it() {
     let (front, mut both) = before_shared().await;
@@ -280,8 +282,8 @@ async fn a_definition_appears_while_clients_wait_for_it() {
         &definition(&group, "Namespaced", &[version("v1", true, true, "Color")]),
     )
     .await;
-    // Within a second of being established, and the discovery of its group may
-    // be later still.
+    // The resource is served within a second of being established. The
+    // discovery of its group may be later still.
     let pairs = Pairs::start(&both, &[&list, &mine]).await;
     admin
         .post(&mine, &gadget(&group, "v1", "a"))
@@ -294,7 +296,7 @@ async fn a_definition_appears_while_clients_wait_for_it() {
         .await
         .expect(201);
     pairs.agree(&[4, 4]).await;
-    // In the end it is cached, whoever asked too early.
+    // In the end the list is cached, although clients asked too early.
     front
         .warm(&both.front, &format!("{list}?resourceVersion=0"))
         .await;
@@ -346,7 +348,7 @@ async fn versions_come_and_go_while_clients_watch_both() {
         same_lists(&mut both, list).await;
     }
 
-    // What is stored changes: the same objects, in other bytes.
+    // The storage version changes: the objects are the same, in other bytes.
     redefine(&admin, &group, &[alpha(true, false), stable(true, true)]).await;
     set(&admin, &format!("{old}/a"), "color", "three").await;
     set(&admin, &format!("{new}/b"), "color", "four").await;
@@ -355,7 +357,7 @@ async fn versions_come_and_go_while_clients_watch_both() {
         same_lists(&mut both, list).await;
     }
 
-    // The old one is served no more.
+    // The old version is no longer served.
     redefine(&admin, &group, &[alpha(false, false), stable(true, true)]).await;
     served(&admin, &old, false).await;
     set(&admin, &format!("{new}/a"), "color", "five").await;
@@ -365,7 +367,7 @@ async fn versions_come_and_go_while_clients_watch_both() {
         both.front.get(&path).await.status == 404
     })
     .await;
-    // Watches of it may last a moment longer, here or there.
+    // Watches of the old version may last a moment longer on either server.
     let (_, direct, through) = pairs.0.remove(0);
     let (d, f) = (direct.told(), through.told());
     let both_saw = d.events.len().min(f.events.len());
@@ -440,14 +442,14 @@ async fn a_definition_is_deleted_and_made_anew_as_something_else() {
         .await;
     same_lists(&mut both, &list).await;
     both.get(&format!("{list}/a?resourceVersion=0")).await;
-    // It is in no namespace any more.
+    // The resource is no longer namespaced.
     let unusual = both.expect(Expect::Bypass("unusual_request"));
     unusual.get(&format!("{mine}?resourceVersion=0")).await;
     both.finish();
     front.stop().await;
 }
 
-/// Two versions of one built-in kind, with different fields in each.
+/// Tests two versions of one built-in kind that differ in fields.
 #[tokio::test]
 async fn both_versions_of_an_autoscaler() {
     let (front, mut both) = before_shared().await;
@@ -502,8 +504,8 @@ async fn both_versions_of_an_autoscaler() {
     for (list, of_table) in [(&v1, table), (&v2, Expect::Hit)] {
         let path = format!("{list}?resourceVersion=0");
         both.get(&path).await;
-        // The metrics of a v1 autoscaler are not told in the order in which
-        // they are printed.
+        // A v1 autoscaler has its metrics in another order than they are
+        // printed in.
         both.expect(of_table).get_as(&path, TABLE).await;
         for name in ["new", "old"] {
             both.get(&format!("{list}/{name}?resourceVersion=0")).await;

@@ -1,5 +1,5 @@
-//! Deprecated APIs: the `Warning` headers of every answer and the metric of
-//! what was asked for, held against kube-apiserver's own.
+//! Compares apifront with kube-apiserver on deprecated APIs: the `Warning`
+//! headers of every answer, and the metric of requested deprecated APIs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,8 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const METRIC: &str = "apiserver_requested_deprecated_apis";
 const SOON: Duration = Duration::from_secs(30);
 
-/// One with every version that it can serve, deprecated ones among them.
+/// Returns a cluster that serves every version it can, including deprecated
+/// ones.
 fn cluster() -> &'static Cluster {
     static CLUSTER: Once<Cluster> = Once::new();
     once(&CLUSTER, || async {
@@ -27,7 +28,8 @@ fn cluster() -> &'static Cluster {
     })
 }
 
-/// The same request to both, and the same warnings from both.
+/// Sends the same requests to both servers, which must return the same
+/// warnings.
 struct Both {
     direct: Client,
     front: Client,
@@ -41,7 +43,8 @@ impl Both {
         }
     }
 
-    /// `NAME` in the path and the body is another object for each of the two.
+    /// Sends a request to both and returns its warnings. `NAME` in the path and
+    /// the body becomes another object for each server.
     async fn ask(&self, method: Method, path: &str, kind: &str, body: &Value) -> Vec<String> {
         let headers = [("content-type", kind), ("accept", "application/json")];
         let ask = |client: &Client, name: &str| {
@@ -64,7 +67,7 @@ impl Both {
             .await
     }
 
-    /// The header of a watch that begins now.
+    /// Returns the warnings in the head of a watch.
     async fn watch(&self, path: &str) -> Vec<String> {
         let mut headers = Vec::new();
         for client in [&self.direct, &self.front] {
@@ -87,18 +90,19 @@ fn of(headers: &http::HeaderMap) -> Vec<String> {
         .collect()
 }
 
-/// The series of the metric, each of value 1.
+/// Returns the series of the metric, each with value 1.
 fn series(metrics: &str) -> BTreeSet<String> {
     let lines = metrics.lines().filter(|line| line.starts_with(METRIC));
     lines.map(str::to_owned).collect()
 }
 
-/// Every resource that can be listed: its API version, name and path.
+/// Returns every resource that can be listed: its API version, name and path.
 async fn listable(direct: &Client) -> Vec<(String, String, String)> {
     let mut versions = vec!["v1".to_owned()];
     let groups = direct.get("/apis").await.expect(200);
     for group in groups["groups"].as_array().expect("groups") {
-        // Other tests define custom resources meanwhile, deprecated ones too.
+        // Other tests define custom resources meanwhile, some of them
+        // deprecated.
         if group["name"]
             .as_str()
             .is_some_and(|n| n.contains("example"))
@@ -125,7 +129,8 @@ async fn listable(direct: &Client) -> Vec<(String, String, String)> {
     all
 }
 
-/// What the table that is built in says of a resource at release 1.36.
+/// Returns the warning that the built-in table has for a resource at release
+/// 1.36.
 fn judged(version: &str, resource: &str) -> Option<String> {
     let table = include_str!("../../src/deprecation/kubernetes.txt");
     let line = table
@@ -147,8 +152,8 @@ fn judged(version: &str, resource: &str) -> Option<String> {
     })
 }
 
-/// The table is right: of every resource there is, kube-apiserver says what the
-/// table says; and so does apifront, from the cache and not.
+/// The table is right: kube-apiserver warns of every resource as the table
+/// says. So does apifront, with and without its cache.
 #[tokio::test]
 async fn every_resource_warns_as_upstream_does() {
     let cluster = cluster();
@@ -156,13 +161,13 @@ async fn every_resource_warns_as_upstream_does() {
     let both = Both::before(cluster, &front);
     let mut deprecated = 0;
     for (version, resource, path) in listable(&both.direct).await {
-        // The first is forwarded, as the cache is not filled.
+        // The first read is forwarded, as the cache is not filled.
         let warned = both.get(&path).await;
         let expected: Vec<String> = judged(&version, &resource).into_iter().collect();
         assert_eq!(warned, expected, "{path}");
         if !warned.is_empty() {
             deprecated += 1;
-            // kube-apiserver has no watch of these.
+            // kube-apiserver cannot watch this resource.
             if resource != "componentstatuses" {
                 front.warm(&both.front, &path).await;
                 both.get(&path).await;
@@ -181,7 +186,8 @@ fn endpoints(note: &str) -> Value {
     })
 }
 
-/// Versions with words of their own, with kube-apiserver's, and without.
+/// Returns a definition with versions that have their own warning,
+/// kube-apiserver's, and none.
 fn definition(group: &str) -> Value {
     let mut definition = objects::widget_definition(group);
     let v1 = definition["spec"]["versions"][0].clone();
@@ -231,8 +237,8 @@ async fn define(client: &Client, definition: &Value, group: &str) {
     }
 }
 
-/// All verbs of a deprecated built-in resource, and then of custom ones; and at
-/// the end the same series in both servers' metrics.
+/// Uses all verbs on a deprecated built-in resource, and then on custom ones.
+/// At the end both servers' metrics have the same series.
 #[tokio::test]
 async fn all_verbs_warn_and_count_as_upstream_does() {
     let cluster = cluster();
@@ -249,7 +255,7 @@ async fn all_verbs_warn_and_count_as_upstream_does() {
         "299 - \"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice\"";
     for (method, path, kind, body) in [
         (Method::POST, &all, json, &endpoints("a")),
-        // It exists.
+        // The object already exists.
         (Method::POST, &all, json, &endpoints("b")),
         (Method::GET, &one, json, none),
         (Method::PUT, &one, json, &endpoints("c")),
@@ -289,7 +295,8 @@ async fn all_verbs_warn_and_count_as_upstream_does() {
     ] {
         assert_eq!(both.get(&path).await, [warned], "{path}");
     }
-    // Cached, forwarded by the cache's leave, and forwarded.
+    // The watches are in turn cached, forwarded because the cache bypasses, and
+    // forwarded.
     for query in [
         "watch=1",
         "watch=1&resourceVersion=0",
@@ -298,14 +305,14 @@ async fn all_verbs_warn_and_count_as_upstream_does() {
         let watch = format!("{all}?{query}");
         assert_eq!(both.watch(&watch).await, [warned], "{watch}");
     }
-    // Refused before the API is reached: no warning.
+    // A request that is refused before it reaches the API has no warning.
     let nobody = cluster.certificates.client("nobody", &[]);
     let nobody = Both {
         direct: cluster.client(Some(&nobody)),
         front: front.client(Some(&nobody)),
     };
     assert!(nobody.get(&all).await.is_empty());
-    // Over the other protocol, for which response headers go another way.
+    // Over HTTP/1.1, response headers take another path.
     let other = Both {
         direct: both.direct.over(Protocol::Http1),
         front: both.front.over(Protocol::Http1),
@@ -347,7 +354,8 @@ async fn all_verbs_warn_and_count_as_upstream_does() {
         assert_eq!(both.get(&all).await.len(), expected);
         assert_eq!(both.watch(&format!("{all}?watch=1")).await.len(), expected);
     }
-    // So many unknown fields that upstream cuts its warnings: no more is said.
+    // There are so many unknown fields that upstream cuts its warnings.
+    // apifront adds none.
     let mut widget = objects::widget(group, "NAME", "red", 1);
     widget["apiVersion"] = json!(format!("{group}/v1alpha2"));
     for n in 0..40 {
@@ -357,11 +365,11 @@ async fn all_verbs_warn_and_count_as_upstream_does() {
     let warnings = both.ask(Method::POST, &path, json, &widget).await;
     assert!(warnings.len() > 10, "{warnings:?}");
 
-    // Watches count when they end.
+    // Watches are counted when they end.
     eventually("the same series in both servers' metrics", SOON, || async {
         let direct = series(&both.direct.get("/metrics").await.text());
         let served = series(&both.front.get("/metrics").await.text());
-        // What only the other test asked the shared server for.
+        // Ignore what only the other test requested from the shared server.
         let ours = |line: &&String| {
             ["endpoints", "componentstatuses", "widgets"]
                 .iter()
@@ -377,7 +385,8 @@ async fn all_verbs_warn_and_count_as_upstream_does() {
     front.stop().await;
 }
 
-/// What the configuration says of versions whose servers say nothing.
+/// Deprecations in the configuration, for versions whose servers do not
+/// announce them.
 #[tokio::test]
 async fn configured_deprecations_are_announced() {
     skip_under_oracle!("kube-apiserver takes no deprecations from a configuration");
@@ -392,7 +401,7 @@ async fn configured_deprecations_are_announced() {
                 "groupVersion": format!("{group}/v1"), "kind": "Widget", "deprecated": "1.30",
                 "removed": "1.40", "replacement": format!("{group}/v2 Widget"),
             },
-            // What upstream says word for word.
+            // This is exactly upstream's own warning.
             {
                 "groupVersion": "v1", "kind": "Endpoints", "deprecated": "1.33",
                 "replacement": "discovery.k8s.io/v1 EndpointSlice",
@@ -418,7 +427,7 @@ async fn configured_deprecations_are_announced() {
             .await;
         let first = |answer: &Answer| warnings(answer).first().cloned().unwrap_or_default();
         first(&deployments) == "299 - \"apps/v1 Deployment is deprecated in v1.20+\""
-            // A kind of another group.
+            // A kind of another group is not affected.
             && warnings(&scale).is_empty()
     })
     .await;
@@ -451,7 +460,8 @@ async fn configured_deprecations_are_announced() {
         .await;
     assert_eq!(warnings(&declined), [text.as_str()], "{}", declined.status);
 
-    // Once, though both say it; and not before its time.
+    // The warning is sent once, though both servers have it, and not before its
+    // release.
     let path = "/api/v1/namespaces/default/endpoints";
     assert_eq!(warnings(&client.get(path).await).len(), 1);
     front.warm(&client, path).await;
@@ -480,13 +490,13 @@ async fn configured_deprecations_are_announced() {
     front.stop().await;
 }
 
-/// The query of Kubernetes' deprecation policy, as it stands there but for the
+/// The query from Kubernetes' deprecation policy, unchanged except for the
 /// release.
 const QUERY: &str = "apiserver_requested_deprecated_apis{removed_release=\"1.38\"} \
     * on(group,version,resource,subresource) group_right() apiserver_request_total";
 
-/// The same requests to kube-apiserver, and to apifront before another one,
-/// make the same rows in a real Prometheus.
+/// The same requests to kube-apiserver, and to apifront before another
+/// kube-apiserver, make the same rows in a real Prometheus.
 #[tokio::test]
 async fn the_deprecation_query_finds_the_same_rows() {
     let cluster = cluster();
@@ -502,7 +512,7 @@ async fn the_deprecation_query_finds_the_same_rows() {
         claim
     };
     let clients = [other.admin_client(), front.admin_client()];
-    // Cached or not is for both the same to count.
+    // Cached reads count like others.
     front
         .warm(
             &clients[1],
@@ -520,7 +530,7 @@ async fn the_deprecation_query_finds_the_same_rows() {
             "/apis/resource.k8s.io/v1beta1/resourceclaims".to_owned(),
             "/apis/resource.k8s.io/v1beta1/deviceclasses".to_owned(),
             "/apis/coordination.k8s.io/v1alpha2/leasecandidates".to_owned(),
-            // Removed in another release, and never.
+            // These were removed in another release, or never.
             "/apis/resource.k8s.io/v1beta2/resourceclaims".to_owned(),
             "/api/v1/endpoints".to_owned(),
             "/api/v1/pods".to_owned(),

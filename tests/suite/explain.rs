@@ -1,5 +1,5 @@
-//! What apifront says about its cache: the debug header, `/debug/cache`,
-//! metrics, and the comparison with upstream.
+//! Tests what apifront reports about its cache: the debug header,
+//! `/debug/cache`, metrics, and the comparison with upstream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +59,7 @@ async fn a_hit_tells_its_version_and_so_does_a_404() {
     let watch = format!("/api/v1/configmaps?watch=1&resourceVersion={version}&timeoutSeconds=1");
     let watch = debugged(&client, &watch).await;
     assert_eq!(watch.header("x-apifront-cache"), expected);
-    // Unasked, nothing is said.
+    // Without the debug header, an answer does not show the cache.
     assert_eq!(client.get(MAPS).await.header("x-apifront-cache"), "");
 }
 
@@ -127,7 +127,7 @@ async fn the_state_of_the_cache_is_shown() {
     let bad = client.get("/debug/cache?resource=Pods").await;
     assert_eq!(bad.expect(400)["reason"], "BadRequest");
 
-    // Who need not be asked: the observability port.
+    // The observability port answers without asking who the caller is.
     let plain = Client::plain(front.observability);
     let unasked = plain.get("/debug/cache?resource=pods").await.expect(200);
     assert_eq!(unasked["resources"].as_array().map(Vec::len), Some(1));
@@ -166,7 +166,7 @@ async fn it_is_shown_to_whom_upstream_allows() {
         client.get("/debug/cache").await.status == 200
     })
     .await;
-    // Nothing but GET is apifront's.
+    // apifront answers only GET itself.
     let posted = admin.post("/debug/cache", &json!({})).await;
     let through = front.admin_client().post("/debug/cache", &json!({})).await;
     assert_eq!(posted.status, through.status);
@@ -267,8 +267,8 @@ async fn the_cache_is_what_upstream_has_while_it_changes() {
     front.stop().await;
 }
 
-/// An API server with two ConfigMaps that tells of one of them something else
-/// when it is asked for an exact version.
+/// An API server with two ConfigMaps. When it is asked for an exact version, it
+/// answers with other data for one of them.
 async fn lies(
     request: Request<Incoming>,
 ) -> Result<Response<BoxBody<Bytes, hyper::Error>>, hyper::Error> {
@@ -278,7 +278,8 @@ async fn lies(
             r#"{{"metadata":{{"name":"{name}","namespace":"default","uid":"{name}","resourceVersion":"5"}},"data":{{"k":"{data}"}}}}"#
         )
     };
-    // In Go's order, by which built-in resources are told from custom ones.
+    // The fields are in Go's order, by which apifront tells built-in resources
+    // from custom ones.
     let list = |data: &str| {
         format!(
             r#"{{"kind":"ConfigMapList","apiVersion":"v1","metadata":{{"resourceVersion":"7"}},"items":[{},{}]}}"#,

@@ -1,5 +1,5 @@
-//! Several API servers behind one apifront: they share the load, and stand in
-//! for each other.
+//! Several API servers behind one apifront share the load and replace each
+//! other.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ const SOON: Duration = Duration::from_secs(20);
 const STALENESS: Duration = Duration::from_secs(5);
 const MAY_HAVE_HAPPENED: &str = "it may or may not have carried out the request";
 
-/// A second API server over the same etcd.
+/// Starts a second API server over the same etcd.
 async fn second_server(cluster: &Cluster) -> KubeApiserver {
     let folder = cluster.folder.join("second");
     std::fs::create_dir_all(&folder).expect("folder");
@@ -46,7 +46,7 @@ async fn wait_ready(cluster: &Cluster, server: &KubeApiserver) {
     .await;
 }
 
-/// How many forwarded GETs of one namespace a server has answered.
+/// Returns the number of GETs of one namespace that a server has answered.
 async fn gets(cluster: &Cluster, server: &KubeApiserver) -> f64 {
     let client = Client::tls(server.address(), cluster.ca(), Some(&cluster.admin));
     let text = client.get("/metrics").await.text();
@@ -99,8 +99,8 @@ async fn get_on(kubectl: &Kubectl, stop: &AtomicBool) {
     }
 }
 
-/// Writes until told to stop; returns what was acknowledged. A failure is a
-/// write that was on its way when its server died.
+/// Writes until told to stop, and returns the acknowledged writes. Only a write
+/// that was under way when its server died may fail.
 async fn write_on(
     client: &Client,
     list: &str,
@@ -127,7 +127,8 @@ async fn write_on(
     acknowledged
 }
 
-/// client-go repeats whatever was answered with a Retry-After.
+/// Fails unless the answer is a 503 without Retry-After: client-go repeats
+/// requests whose answer has a Retry-After.
 #[track_caller]
 fn assert_unknown_outcome(answer: &Answer) {
     let status = answer.expect(503);
@@ -200,7 +201,7 @@ async fn two_api_servers_die_and_return() {
     );
     let kubectl = Kubectl::new(&config);
 
-    // One dies while everybody is busy.
+    // One server dies while all clients are busy.
     for victim in [0, 1] {
         let (stop, failed) = (AtomicBool::new(false), AtomicUsize::new(0));
         let (http1, http2) = (client.over(Protocol::Http1), client.separate());
@@ -216,8 +217,8 @@ async fn two_api_servers_die_and_return() {
                 _ => second.kill(),
             }
             tokio::time::sleep(Duration::from_millis(700)).await;
-            // What was on its way is over; connections that are refused are no
-            // reason to fail.
+            // Writes that were under way have ended by now. Refused connections
+            // make no further write fail.
             let before = failed.load(Ordering::Relaxed);
             tokio::time::sleep(Duration::from_millis(800)).await;
             assert_eq!(failed.load(Ordering::Relaxed), before, "writes fail still");
@@ -264,7 +265,7 @@ async fn two_api_servers_die_and_return() {
         for name in &busy.4 {
             assert!(names.contains(&name.as_str()), "{name} was acknowledged");
         }
-        // The watches have moved, whichever server fed them.
+        // The watches go on, whichever server they were fed from.
         let name = format!("after-{victim}");
         client
             .post(&list, &config_map(&name, json!({}), json!({})))
@@ -290,7 +291,7 @@ async fn two_api_servers_die_and_return() {
         both_are_used(&cluster, [&cluster.apiserver, &second], &client).await;
     }
 
-    // Both die.
+    // Both servers die.
     let dead = Instant::now();
     cluster.apiserver.kill();
     second.kill();
@@ -340,7 +341,8 @@ async fn two_api_servers_die_and_return() {
 }
 
 /// `--goaway-chance`, which clusters with several API servers set, moves
-/// connections to other servers now and then: no request may notice.
+/// connections to other servers now and then. No request may fail because of
+/// it.
 #[tokio::test]
 async fn goaway_disturbs_nobody() {
     skip_under_oracle!("it is about apifront's connections to API servers");
@@ -369,8 +371,8 @@ async fn goaway_disturbs_nobody() {
     front.stop().await;
 }
 
-/// A server that hangs, or whose network is gone, closes no connection: the
-/// cache must find out that it hears of nothing any more.
+/// A server that hangs, or whose network is gone, closes no connection. The
+/// cache must find out that it no longer receives anything.
 async fn falls_silent(cluster: &Cluster, front: &Apifront, list: &str) {
     let client = front.admin_client();
     let cached = format!("{list}?resourceVersion=0");
@@ -390,8 +392,8 @@ async fn falls_silent(cluster: &Cluster, front: &Apifront, list: &str) {
     take_named(&mut watch, "after-silence").await;
 }
 
-/// apifront before `first` and the shared cluster's API server, without a
-/// cache.
+/// Starts apifront before `first` and the shared cluster's API server, without
+/// a cache.
 async fn front_before(first: &str, change: impl FnOnce(&mut Value)) -> Apifront {
     let cluster = Cluster::shared();
     Apifront::start(cluster, |config| {
@@ -459,7 +461,7 @@ async fn what_may_have_happened_is_never_sent_twice() {
             "both were asked: {sent}, {acknowledged}"
         );
 
-        // Reads are asked again.
+        // Reads are retried.
         let watch = format!("{list}?watch=1&timeoutSeconds=1");
         for path in [
             &list,
@@ -482,7 +484,7 @@ async fn what_may_have_happened_is_never_sent_twice() {
         );
     }
 
-    // An upgrade may start a command.
+    // An upgrade is not retried, since it may start a command.
     let exec = format!("/api/v1/namespaces/{ns}/pods/none/exec?command=true");
     let upgrade = [("connection", "Upgrade"), ("upgrade", "websocket")];
     let plain = admin.over(Protocol::Http1);
@@ -507,13 +509,14 @@ async fn what_may_have_happened_is_never_sent_twice() {
     front.stop().await;
 }
 
-/// Nothing is sent on a connection that is refused: any request goes on.
+/// Nothing is sent on a refused connection, so any request is retried on
+/// another server.
 #[tokio::test]
 async fn a_refused_connection_fails_no_request() {
     skip_under_oracle!("it is about apifront's connections to API servers");
     let nobody = format!("https://{}", ports::loopback(ports::free()));
     let front = front_before(&nobody, |config| {
-        // The first failure is found by a request, not by a check.
+        // A request finds the first failure, not a health check.
         config["upstream"]["healthCheckInterval"] = json!("1h");
     })
     .await;
@@ -529,7 +532,8 @@ async fn a_refused_connection_fails_no_request() {
     front.stop().await;
 }
 
-/// A server that accepts and says nothing costs `upstream.requestTimeout`.
+/// A server that accepts a request and never answers costs
+/// `upstream.requestTimeout`.
 #[tokio::test]
 async fn a_server_that_hangs_is_given_up() {
     skip_under_oracle!("it is about apifront's connections to API servers");

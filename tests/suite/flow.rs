@@ -1,4 +1,5 @@
-//! Who may have requests in flight, who waits for whom, and what they are told.
+//! Tests the limits of requests in flight: who waits for whom, and how requests
+//! over a limit are refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,8 @@ const SOON: Duration = Duration::from_secs(30);
 const WAITING: &str = "apiserver_flowcontrol_current_inqueue_requests";
 const EXECUTING: &str = "apiserver_flowcontrol_current_executing_requests";
 
-/// An upstream that answers one request for each permit, and who asks it.
+/// An upstream that answers one request for each permit, and an apifront before
+/// it.
 struct Bench {
     scripted: Scripted,
     permits: Arc<Semaphore>,
@@ -59,7 +61,8 @@ impl Bench {
         self.front.client(Some(&pair))
     }
 
-    /// Requests that have reached upstream, by their paths' ends.
+    /// Returns the requests that have reached upstream, by the ends of their
+    /// paths.
     fn seen(&self) -> Vec<String> {
         let seen = self.scripted.seen();
         let end = |line: &str| line.rsplit('/').next().unwrap_or_default().to_owned();
@@ -93,7 +96,7 @@ impl Bench {
 
 type Asked = tokio::task::JoinHandle<u16>;
 
-/// Asks for `/slow/NAME` so many times at once.
+/// Sends `times` requests for `/slow/NAME` at the same time.
 fn ask(client: &Client, name: &'static str, times: usize) -> Vec<Asked> {
     (0..times)
         .map(|_| {
@@ -110,7 +113,8 @@ async fn all_are(asked: Vec<Asked>, code: u16) {
     }
 }
 
-/// A group's seats go round among its users, however many requests one has.
+/// A group's seats are shared fairly among its users, however many requests one
+/// user has.
 #[tokio::test]
 async fn a_greedy_user_delays_others_by_one_request() {
     skip_under_oracle!("the flow control is apifront's");
@@ -125,11 +129,12 @@ async fn a_greedy_user_delays_others_by_one_request() {
     let meek = ask(&bench.client("meek", &["people"]), "meek", 3);
     let other = ask(&bench.client("other", &["people"]), "other", 3);
     bench.waiting("people", 154).await;
-    // Those without the group's limit do not wait.
+    // Users outside the group do not wait.
     let free = ask(&bench.client("free", &[]), "free", 5);
     bench.upstream(2 + 5).await;
     bench.permits.add_permits(7);
-    // Upstream answers at random, but it has not more than two of them.
+    // Upstream answers at random, but at most two of the group's requests are
+    // there.
     all_are(free, 200).await;
     bench.permits.add_permits(20);
     for asked in [meek, other] {
@@ -149,8 +154,8 @@ async fn a_greedy_user_delays_others_by_one_request() {
     bench.front.stop().await;
 }
 
-/// One user's limit and queue are his alone; a full queue and a long wait are
-/// refused in kube-apiserver's words.
+/// A user's limit and queue are separate from others'. A full queue and a long
+/// wait are refused in kube-apiserver's words.
 #[tokio::test]
 async fn users_are_isolated() {
     skip_under_oracle!("the flow control is apifront's");
@@ -184,7 +189,7 @@ async fn users_are_isolated() {
     for asked in [held, other, admin] {
         all_are(asked, 200).await;
     }
-    // A reload lets in who waits.
+    // A reload with a higher limit lets waiting requests in.
     let held = ask(&user, "held", 3);
     bench.upstream(29).await;
     let mut config = bench.front.read_config();
@@ -203,7 +208,7 @@ async fn users_are_isolated() {
     bench.front.stop().await;
 }
 
-/// Clients that leave the queue leave nothing in it, whatever they speak.
+/// Clients that leave the queue leave nothing in it, over either protocol.
 #[tokio::test]
 async fn who_leaves_while_waiting_is_forgotten() {
     skip_under_oracle!("the flow control is apifront's");
@@ -220,8 +225,8 @@ async fn who_leaves_while_waiting_is_forgotten() {
         let mut own = ask(&client, "own", 30);
         let other = bench.client("other", &["people"]).over(protocol).separate();
         own.extend(ask(&other, "other", 30));
-        // One of the other user's waits for the group, the others for his own
-        // seat.
+        // One request of the other user waits for the group, the rest for that
+        // user's own seat.
         bench.waiting("user", 30 + 29).await;
         bench.waiting("people", 1).await;
         for asked in own {
@@ -232,14 +237,14 @@ async fn who_leaves_while_waiting_is_forgotten() {
     }
     bench.permits.add_permits(1);
     all_are(held, 200).await;
-    // Nobody was passed on, and there is room again.
+    // No waiting request was forwarded, and there is room again.
     bench.permits.add_permits(1);
     all_are(ask(&user, "again", 1), 200).await;
     assert_eq!(bench.seen(), ["held", "again"]);
     bench.front.stop().await;
 }
 
-/// As many watches as there are begin with few seats, and hold none then.
+/// Any number of watches begin with few seats, and hold no seat afterwards.
 #[tokio::test]
 async fn a_herd_of_watches_begins_in_turns() {
     skip_under_oracle!("the flow control is apifront's");
@@ -296,7 +301,7 @@ async fn a_herd_of_watches_begins_in_turns() {
     front.stop().await;
 }
 
-/// The same 429 as kube-apiserver without API Priority and Fairness.
+/// The 429 is the same as kube-apiserver's without API Priority and Fairness.
 #[tokio::test]
 async fn the_429_is_that_of_kube_apiserver() {
     skip_under_oracle!("kube-apiserver is asked beside apifront in any case");
@@ -311,7 +316,8 @@ async fn the_429_is_that_of_kube_apiserver() {
     .await;
     let pair = cluster.certificates.client("ulrich", &["people"]);
     let path = "/api/v1/namespaces/default/configmaps";
-    // Who may not write is told so at once, and holds no place.
+    // A caller who may not write is refused at once and holds no seat, so these
+    // may write.
     for grant in [
         objects::role("writer", &[""], &["configmaps"], &["create"]),
         objects::role_binding("writer", "writer", "Group", "people"),
@@ -322,7 +328,8 @@ async fn the_429_is_that_of_kube_apiserver() {
     }
     let mut refused = Vec::new();
     for client in [cluster.client(Some(&pair)), front.client(Some(&pair))] {
-        // Its body never comes, so that it holds the only place.
+        // The body of this request never arrives, so that the request holds the
+        // only seat.
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
              Content-Length: 100\r\n\r\n{{"
@@ -335,16 +342,17 @@ async fn the_429_is_that_of_kube_apiserver() {
             ];
             client.send(Method::POST, path, &json, "{}").await
         };
-        // One that asks for the place just then takes it from who is to hold
-        // it, for a moment; who is to hold it then tries again.
+        // The question itself may take the seat for a moment, so that the
+        // request that should hold the seat is refused. Another request tries
+        // then.
         let mut holding = Vec::new();
         while holding.is_empty() || asked().await.status != 429 {
             assert!(holding.len() < 50, "the place is never taken");
             let mut held = client.over(Protocol::Http1).raw().await.expect("connect");
             held.write(head.as_bytes()).await.expect("it reads");
             holding.push(held);
-            // The server takes the place when it has read that, and says
-            // nothing: the next question asks whether it has.
+            // The server takes the seat when it has read the head, and does not
+            // answer. The next question tells whether the seat is taken.
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
         refused.push(asked().await);

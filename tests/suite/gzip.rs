@@ -1,5 +1,5 @@
-//! Compressed answers: when kube-apiserver compresses, and that everybody can
-//! read what apifront sends.
+//! Compressed answers: apifront compresses when kube-apiserver does, and all
+//! clients can read the result.
 
 use std::path::Path;
 use std::time::Duration;
@@ -32,7 +32,8 @@ async fn create(admin: &Client, list: &str, name: &str, length: usize) {
     admin.post(list, &body).await.expect(201);
 }
 
-/// A cache shows what was created a moment later.
+/// Waits until all clients see an object. A cache shows a new object only after
+/// a moment.
 async fn seen(clients: &[&Client], path: &str, least: usize) {
     for client in clients {
         eventually("the object is seen", SEEN_WITHIN, || async {
@@ -42,8 +43,8 @@ async fn seen(clients: &[&Client], path: &str, least: usize) {
     }
 }
 
-/// One object, and the list of it, of the threshold's length and its
-/// neighbours'.
+/// Tests one object and its list, with bodies of the threshold's length and of
+/// one byte less and more.
 #[tokio::test]
 async fn only_longer_bodies_are_compressed() {
     let admin = Cluster::shared().admin_client();
@@ -64,7 +65,7 @@ async fn only_longer_bodies_are_compressed() {
             Apifront::shared().warm(&front, &path).await;
             seen(&[&admin, &front], &path, probe).await;
             let length = admin.get_as(&path, accept).await.body.len();
-            // One byte of data is one byte of body.
+            // One byte of data makes one byte of body.
             for (m, over) in [-1, 0, 1].into_iter().enumerate() {
                 let name = format!("probe-{n}-{single}-{}", m + 1);
                 let data = (probe + THRESHOLD - length).checked_add_signed(over);
@@ -75,7 +76,8 @@ async fn only_longer_bodies_are_compressed() {
                 both.ask(Method::GET, &path, &headers, "").await;
                 let answer = admin.send(Method::GET, &path, &headers, "").await;
                 let compressed = answer.header("content-encoding") == "gzip";
-                // A version may have one digit more.
+                // At the threshold itself this depends on the version, which
+                // may have one more digit.
                 assert!(over == 0 || compressed == (over > 0), "{path} {accept}");
             }
         }
@@ -107,7 +109,8 @@ async fn both_protocols_and_all_shapes() {
     }
 }
 
-/// kube-apiserver 1.36 compresses no watch; a list that is one is not either.
+/// kube-apiserver 1.36 compresses no watch, not even a watch with initial
+/// events.
 #[tokio::test]
 async fn watches_are_not_compressed() {
     let cluster = Cluster::quiet();
@@ -139,7 +142,7 @@ async fn decoded(folder: &Path, program: &str, arguments: &[&str]) -> Bytes {
     output.stdout.into()
 }
 
-/// gzip, zlib under Python, and Go under kubectl.
+/// Decodes with gzip, with Python's zlib, and with Go in kubectl.
 #[tokio::test]
 async fn everybody_can_read_it() {
     let cluster = Cluster::quiet();
@@ -153,7 +156,7 @@ async fn everybody_can_read_it() {
         let packed = front.send(Method::GET, path, &accept, "").await;
         assert_eq!(packed.header("content-encoding"), "gzip");
         assert_eq!(compare(&plain, &packed).lines().count(), 4, "two headers");
-        // What Go's writer begins with at level 1.
+        // Go's writer begins with these bytes at level 1.
         assert!(packed.body.starts_with(b"\x1f\x8b\x08\0\0\0\0\0\x04\xff"));
         std::fs::write(folder.join("list.gz"), &packed.body).expect("list.gz");
         let gzip = decoded(&folder, "gzip", &["-dc", "list.gz"]).await;

@@ -1,4 +1,5 @@
-//! Health paths in kube-apiserver's forms, and how the process stops.
+//! Tests health paths in kube-apiserver's forms, and the shutdown of the
+//! process.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::watch::{End, Watch};
 
-/// Written once, asked of both.
+/// Checks the forms of all health answers. Both servers are asked.
 async fn shapes(client: &Client) {
     for kind in ["healthz", "livez", "readyz"] {
         let answer = client.get(&format!("/{kind}")).await;
@@ -80,8 +81,8 @@ async fn shapes_of_the_observability_port() {
     shapes(&Client::plain(Apifront::shared().observability)).await;
 }
 
-/// Readiness goes at once, requests are served for the delay, watches end as
-/// HTTP says they should, and the process exits with 0.
+/// At shutdown readiness fails at once, requests are served during the delay,
+/// watches end as HTTP requires, and the process exits with 0.
 #[tokio::test]
 async fn stops_in_order() {
     skip_under_oracle!("it stops apifront");

@@ -1,4 +1,4 @@
-//! Many clients cost the API server what one does.
+//! Many clients cost the API server as much as one.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn herd(client: &Client, path: &str) -> Vec<Watch> {
     futures::future::join_all(opened).await
 }
 
-/// A cluster of its own: the figures are those of the whole API server.
+/// The test has its own cluster, since it counts all watches of the API server.
 #[tokio::test]
 async fn two_hundred_clients_are_one_watch() {
     skip_under_oracle!("it counts the requests that reach the API server");
@@ -42,8 +42,8 @@ async fn two_hundred_clients_are_one_watch() {
         .await
         .expect(201);
 
-    // The measure works: directly, each client is a watch. kube-apiserver
-    // watches pods itself, too.
+    // This proves the measure: without apifront, each client is a watch.
+    // kube-apiserver itself watches pods, too.
     let own = watches_of_pods(&cluster).await;
     let watches = herd(&admin, &format!("{list}?watch=1&resourceVersion=0")).await;
     assert_eq!(watches_of_pods(&cluster).await, own + CLIENTS as f64);
@@ -57,7 +57,7 @@ async fn two_hundred_clients_are_one_watch() {
     let client = front.admin_client();
     let warm = "/api/v1/pods?resourceVersion=0";
     front.warm(&client, warm).await;
-    // From several starting points and in several representations.
+    // The watches have several starting points and representations.
     let now = client.get(&list).await.expect(200);
     let version = now["metadata"]["resourceVersion"]
         .as_str()
@@ -78,7 +78,7 @@ async fn two_hundred_clients_are_one_watch() {
     let first = futures::future::join_all(watches.iter_mut().map(|w| w.take_short(2))).await;
     assert!(first.iter().all(|e| e == &["ADDED before", "ADDED after"]));
     let second = futures::future::join_all(later.iter_mut().map(|w| w.take(1))).await;
-    // One frame for all.
+    // All clients get the same frame.
     assert!(second.iter().all(|e| e[0].line == second[0][0].line));
     assert!(watches_of_pods(&cluster).await <= own + 1.0);
     println!(
@@ -89,7 +89,8 @@ async fn two_hundred_clients_are_one_watch() {
     );
     drop((watches, later, tables));
 
-    // Nobody has asked for these yet: the herd waits for the first list.
+    // Nobody has asked for this resource yet, so all watches wait for its first
+    // list.
     let cold = [("verb", "WATCH"), ("resource", "limitranges")];
     let own = cluster.metric(WATCHES.0, &cold).await;
     let herd = herd(&client, "/api/v1/limitranges?watch=1&resourceVersion=0").await;
@@ -97,7 +98,7 @@ async fn two_hundred_clients_are_one_watch() {
     assert!(cluster.metric(WATCHES.0, &cold).await <= own + 1.0);
     drop(herd);
 
-    // Lists from the cache cost nothing at all.
+    // Lists from the cache cost the API server nothing.
     let lists = [("verb", "LIST"), ("resource", "pods")];
     let before = cluster.metric("apiserver_request_total", &lists).await;
     let asked = (0..CLIENTS).map(|_| client.get(warm));

@@ -1,5 +1,5 @@
-//! Who a caller is and what he may: decided before a cached byte is touched,
-//! and told upstream as it is.
+//! Tests authentication and authorization: both are decided before a cached
+//! byte is touched, and upstream learns the caller's identity unchanged.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::harness::expect::{DEBUG, Expect};
 use crate::harness::objects::{config_map, role, role_binding};
 
 const SECRET: &str = "only-for-alice";
-/// As configured below.
+/// The TTL of decisions, as configured below.
 const TTL: Duration = Duration::from_secs(1);
-/// The TTL and what a busy machine adds to it.
+/// The TTL plus the delay that a busy machine may add.
 const AFTER_TTL: Duration = Duration::from_secs(10);
 
 fn short_ttls(config: &mut Value) {
@@ -28,7 +28,8 @@ fn short_ttls(config: &mut Value) {
         json!({ "enabled": true, "successTTL": "1s", "failureTTL": "1s" });
 }
 
-/// Shared by these tests: decisions live for [`TTL`].
+/// Returns the apifront shared by these tests, whose decisions live for
+/// [`TTL`].
 fn front() -> &'static Apifront {
     static FRONT: Once<Apifront> = Once::new();
     once(&FRONT, || Apifront::start(Cluster::shared(), short_ttls))
@@ -65,7 +66,7 @@ impl House {
             list,
             roles,
         };
-        // RBAC is read from a cache of the API server.
+        // The API server reads RBAC from a cache.
         let direct = cluster.client(Some(&house.alice));
         eventually("alice may", AFTER_TTL, || async {
             direct.get(&house.list).await.status == 200
@@ -74,7 +75,7 @@ impl House {
         house
     }
 
-    /// Alice reads until apifront serves her from the cache.
+    /// Reads as alice until apifront answers from the cache.
     async fn warm(&self) {
         let alice = front().client(Some(&self.alice));
         let path = format!("{}?resourceVersion=0", self.list);
@@ -83,9 +84,9 @@ impl House {
     }
 }
 
-/// The answers to the same request of the same user, direct and through
-/// apifront, must be the same: what may be read comes from the cache, and a
-/// refusal comes before the cache is asked.
+/// Sends the same request as the same user directly and through apifront, and
+/// fails unless the answers are the same. An allowed read must come from the
+/// cache, and a refusal must come before the cache is asked.
 async fn same(direct: &Client, front: &Client, path: &str, headers: &[(&str, &str)]) -> Answer {
     let expected = direct.send(Method::GET, path, headers, "").await;
     let debug = [headers, &[DEBUG]].concat();
@@ -136,7 +137,7 @@ async fn cached_bytes_never_reach_who_may_not_read_them() {
             }
         }
     }
-    // Alice may read this namespace and no more.
+    // Alice may read this namespace only.
     let (direct, front) = (
         Cluster::shared().client(Some(&house.alice)),
         front().client(Some(&house.alice)),
@@ -215,8 +216,8 @@ async fn claimed_identities_have_no_effect() {
     }
 }
 
-/// Headers named by Connection end at the next hop: if the next hop dropped
-/// what the proxy adds, a request would arrive there as the proxy's own.
+/// Headers named by Connection end at the next hop. If the next hop dropped the
+/// headers that the proxy adds, a request would count as the proxy's own.
 #[tokio::test]
 async fn connection_cannot_remove_the_identity() {
     let house = House::new().await;
@@ -259,7 +260,7 @@ async fn impersonation_is_authorized_and_then_honoured() {
     let (alice, bob) = (format!("alice-of-{name}"), format!("bob-of-{name}"));
     let (alice, bob) = (alice.as_str(), bob.as_str());
     let path = format!("{}/a?resourceVersion=0", house.list);
-    // Bob may not.
+    // Bob may not impersonate.
     let (direct, through) = (
         cluster.client(Some(&house.bob)),
         front().client(Some(&house.bob)),
@@ -285,7 +286,8 @@ async fn impersonation_is_authorized_and_then_honoured() {
             answer.text()
         );
     }
-    // The administrator may, and is nobody else then.
+    // The administrator may impersonate, and then has only the other user's
+    // rights.
     let (direct, through) = (cluster.admin_client(), front().admin_client());
     let answer = same(&direct, &through, &path, &[("impersonate-user", alice)]).await;
     assert_eq!(answer.status, 200);
@@ -305,7 +307,7 @@ async fn impersonation_is_authorized_and_then_honoured() {
     assert_eq!(who["extra"]["scopes"], json!(["all"]));
 }
 
-/// What the API server takes a client for.
+/// Returns the user that the API server takes a client for.
 async fn who_am_i(client: &Client) -> Value {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -314,7 +316,8 @@ async fn who_am_i(client: &Client) -> Value {
 
 async fn same_user(direct: &Client, front: &Client) {
     let (mut expected, mut got) = (who_am_i(direct).await, who_am_i(front).await);
-    // The fingerprint of a client certificate says how, not who.
+    // The fingerprint of a client certificate is about the connection, not the
+    // user.
     for user in [&mut expected, &mut got] {
         if let Some(fields) = user.as_object_mut() {
             fields.remove("extra");
@@ -337,7 +340,7 @@ async fn each_kind_of_credential() {
         let direct = cluster.client(None).token(token);
         same_user(&direct, &front.client(None).token(token)).await;
     }
-    // A front proxy before the front.
+    // A front proxy calls apifront.
     let proxy = |client: Client| {
         client
             .with_header("x-remote-user", "through a proxy")
@@ -376,7 +379,7 @@ async fn bad_credentials() {
         answer.expect_status(401, "Unauthorized", "Unauthorized");
     }
     skip_under_oracle!("the rest is about apifront's own authentication");
-    // Nobody is let in as anonymous unless the configuration says so.
+    // Anonymous callers are refused unless the configuration allows them.
     let answer = front.client(None).get(path).await;
     answer.expect_status(401, "Unauthorized", "Unauthorized");
     for odd in [
@@ -395,7 +398,7 @@ async fn bad_credentials() {
     }
 }
 
-/// A token in the log would be a key under the mat.
+/// No token may appear in the log, since a token lets anyone act as its user.
 #[tokio::test]
 async fn credentials_are_not_logged() {
     let client = front().client(None).token("token-of-root");
@@ -419,7 +422,7 @@ async fn forwards_as(mode: &str) {
             _ => json!({ "mode": mode }),
         };
         if mode == "PassThrough" {
-            // It has nothing else to pass through than tokens.
+            // Tokens are the only credentials that this mode can pass on.
             config["authentication"] = json!({ "tokenReview": { "enabled": true } });
         }
     })
@@ -428,7 +431,8 @@ async fn forwards_as(mode: &str) {
         let direct = cluster.client(None).token(token);
         let through = front.client(None).token(token);
         same_user(&direct, &through).await;
-        // A write, a subresource, an uncached and a cached read.
+        // The loop makes a subresource read, an uncached and a cached read; a
+        // write follows.
         for path in [
             "/api/v1/namespaces/default/configmaps",
             "/api/v1/namespaces/default/configmaps?resourceVersion=0",

@@ -1,4 +1,4 @@
-//! What kubectl prints, directly and through apifront.
+//! kubectl prints the same directly and through apifront.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub fn kubeconfig_of(cluster: &Cluster, front: &Apifront) -> PathBuf {
     kubeconfig::write(&folder, "front", &front.url(), Some(cluster.ca()), who)
 }
 
-/// Both ways to a cluster.
+/// Returns both ways to a cluster.
 pub fn both(cluster: &Cluster, front: &Apifront) -> Both {
     Both::new(
         (&cluster.admin_kubeconfig, cluster.server_url()),
@@ -26,7 +26,7 @@ pub fn both(cluster: &Cluster, front: &Apifront) -> Both {
     )
 }
 
-/// Read-only commands against the quiet cluster.
+/// Compares read-only commands on the quiet cluster.
 async fn same(commands: &[&[&str]]) {
     let both = both(Cluster::quiet(), Apifront::quiet());
     let mut differences = Vec::new();
@@ -127,7 +127,8 @@ async fn discovery() {
     .await;
 }
 
-/// Two namespaces of the shared cluster get the same treatment, one directly.
+/// Two namespaces of the shared cluster get the same commands, one directly and
+/// one through apifront.
 #[tokio::test]
 async fn writes() {
     let cluster = Cluster::shared();
@@ -229,7 +230,7 @@ async fn get_watch() {
         .iter_mut()
         .map(|c| BufReader::new(c.stdout.take().expect("piped")).lines())
         .collect();
-    // Both are watching when both show the first event.
+    // Both commands watch as soon as both print the first event.
     let next = async |lines: &mut tokio::io::Lines<BufReader<_>>, wait| {
         let line = tokio::time::timeout(wait, lines.next_line()).await.ok()?;
         line.expect("stdout")
@@ -273,7 +274,8 @@ async fn get_watch() {
         while seen.len() < 3 {
             let line = next(output, long).await.expect("an event");
             if !line.contains("probe-") {
-                // Event, name, number of entries; the age is of no interest.
+                // The line has the event, the name and the number of entries.
+                // The age is ignored.
                 let words: Vec<&str> = line.split_whitespace().take(3).collect();
                 seen.push(words.join(" "));
             }

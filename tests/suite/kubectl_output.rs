@@ -1,6 +1,6 @@
-//! What kubectl prints of every kind that the API server has, directly and
-//! through apifront: Tables, wide ones, objects as YAML and JSON, in pages,
-//! sorted, watched, and several kinds at once.
+//! kubectl prints every kind of the API server the same directly and through
+//! apifront: as Tables, wide, as YAML and JSON, in pages, sorted, watched, and
+//! several kinds at once.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -18,18 +18,18 @@ use crate::harness::kubectl::{Both, EXACT_TRIES, Kubectl, Printed, first_lines};
 use crate::harness::sample::{self, NAMESPACE};
 use crate::kubectl::both;
 
-/// Commands at a time, each asked of both servers at once: of all these tests
-/// together, so that there is something left for others.
+/// The number of commands at a time in all these tests together, so that other
+/// tests can run. Each command goes to both servers at once.
 const AT_A_TIME: usize = 3;
-/// Ages tick between two watches.
+/// The number of tries, since ages tick between two watches.
 const TRIES: usize = 8;
 const WATCHED_WITHIN: Duration = Duration::from_secs(60);
 
-/// A cluster that nobody else writes to, and both ways to it.
+/// Both ways to a cluster to which nobody else writes.
 struct Ways {
     both: Both,
-    /// Held for writing by who changes objects: what others compare stands
-    /// still meanwhile.
+    /// Locked for writing by tests that change objects, so that the objects
+    /// that other tests compare do not change meanwhile.
     moving: RwLock<()>,
     slots: Semaphore,
 }
@@ -79,7 +79,8 @@ impl Ways {
         );
     }
 
-    /// As `kubectl api-resources` names them: `deployments.apps`.
+    /// Returns the kinds as `kubectl api-resources` names them:
+    /// `deployments.apps`.
     async fn kinds(&self) -> Vec<String> {
         let command = ["api-resources", "--verbs=list,get", "-o", "name"];
         let printed = self.both.direct.run(&command).await.ok();
@@ -103,11 +104,11 @@ async fn every_kind_has_an_object() {
         .lines()
         .filter_map(|line| Some(line.split_once('/')?.0))
         .collect();
-    // `get -o name` has the singular.
+    // `get -o name` prints the singular.
     assert_eq!(kinds.len(), there.len(), "{kinds:?}\nand of {there:?}");
 }
 
-/// Few requests a command: the ages of what it prints must not tick.
+/// Each command makes few requests, so that no age ticks meanwhile.
 #[tokio::test]
 async fn each_kind_as_a_table() {
     let ways = ways();
@@ -143,7 +144,7 @@ async fn each_kind_without_ages() {
     ways.same(commands.to_vec()).await;
 }
 
-/// One object of each kind by its name.
+/// Reads one object of each kind by name.
 #[tokio::test]
 async fn each_kind_by_name() {
     let ways = ways();
@@ -208,7 +209,7 @@ async fn several_kinds() {
         .await;
 }
 
-/// A `kubectl get -w` that goes on.
+/// A running `kubectl get -w`.
 struct Watching {
     _child: Child,
     stdout: ChildStdout,
@@ -225,7 +226,7 @@ impl Watching {
         }
     }
 
-    /// Reads until it has printed as many lines.
+    /// Reads until the command has printed `wanted` lines.
     async fn lines(&mut self, wanted: usize) {
         let deadline = Instant::now() + WATCHED_WITHIN;
         let mut buffer = vec![0; 64 << 10];
@@ -241,7 +242,7 @@ impl Watching {
     }
 }
 
-/// All objects of each kind, and then a change of each.
+/// Watches all objects of each kind, and then a change of each.
 #[tokio::test]
 async fn each_kind_watched() {
     let ways = ways();
@@ -277,7 +278,8 @@ async fn watched(ways: &Ways, kind: &str) -> Option<String> {
         ages_have_ticked().await;
         let annotation = format!("example.test/watched={n}");
         let change = ["annotate", kind, "--all", "-A", "--overwrite", &annotation];
-        // Some objects may not change: the server says so, and no event comes.
+        // Some objects may not be changed: the server refuses, and no event
+        // comes.
         let changed = ways.both.direct.run(&change).await.stdout.lines().count();
         let wanted = listed + changed;
         tokio::join!(direct.lines(wanted), front.lines(wanted));

@@ -1,5 +1,5 @@
-//! Watches by the paths that name their verb, `/api/v1/watch/…`: from the
-//! cache, and to the byte as kube-apiserver answers them.
+//! Watches by the paths that name their verb, `/api/v1/watch/…`, come from the
+//! cache and are kube-apiserver's to the byte.
 
 use http::Method;
 use serde_json::json;
@@ -40,8 +40,8 @@ async fn compare(mut both: Differential, asked: &[(Expect, String, &str)]) {
     both.finish();
 }
 
-/// Collections in all forms a path can have: everywhere, in a namespace, one
-/// object, one that is not there.
+/// Returns watch paths in all forms: of all namespaces, of one namespace, of
+/// one object, and of an object that does not exist.
 fn paths() -> Vec<String> {
     let mut paths = Vec::new();
     for (base, resource, name) in [
@@ -57,7 +57,7 @@ fn paths() -> Vec<String> {
             paths.push(format!("{list}/{name}"));
             paths.push(list);
         }
-        // No such path: a name without its namespace.
+        // This path does not exist, since it lacks the object's namespace.
         paths.push(format!("{base}/watch/{resource}/{name}"));
     }
     for (base, resource, name) in [
@@ -77,8 +77,8 @@ fn paths() -> Vec<String> {
     paths
 }
 
-/// The path of an object of a namespace that does not name the namespace: there
-/// is no such watch.
+/// Tells whether the path names an object of a namespaced kind without its
+/// namespace. Such a watch does not exist.
 fn is_nowhere(path: &str) -> bool {
     let rest = path.split_once("/watch/").map_or("", |(_, rest)| rest);
     let named = rest.split_once('/');
@@ -91,7 +91,7 @@ fn expected(path: &str, accept: &str) -> Expect {
     if is_nowhere(path) {
         Expect::Bypass("unusual_request")
     } else if accept == PROTOBUF && path.contains("/widgets") {
-        // There is no protobuf of a custom resource: 406.
+        // Custom resources have no protobuf: the answer is 406.
         Expect::Bypass("representation")
     } else {
         Expect::Hit
@@ -211,8 +211,8 @@ async fn options(both: Differential) {
     compare(both, &asked).await;
 }
 
-/// The sample is older than apifront's history, which has no event of it: all
-/// but the newest version is asked of kube-apiserver.
+/// The sample is older than apifront's history, which has no event of it. All
+/// versions but the newest are therefore asked of kube-apiserver.
 async fn versions(both: Differential) {
     let pods = format!("/api/v1/namespaces/{NAMESPACE}/pods");
     let now = both.direct.get(&pods).await.expect(200);

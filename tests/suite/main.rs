@@ -1,10 +1,11 @@
-//! All tests against real servers, as one binary: they share one cluster.
+//! All tests against real servers. They are one binary, so that they share one
+//! cluster.
 
 #[path = "../harness/mod.rs"]
 mod harness;
 
-/// Ends a test that asks nothing that kube-apiserver could be asked in
-/// apifront's place, and says so: a run with the oracle tells how much it left
+/// Ends a test that asks nothing that kube-apiserver could answer in apifront's
+/// place, and reports it, so that a run with the oracle tells how much it left
 /// out.
 macro_rules! skip_under_oracle {
     ($reason:literal) => {

@@ -1,5 +1,5 @@
-//! Bytes that no proper client sends: a right answer or a closed connection,
-//! and a process that is none the worse for it.
+//! Sends bytes that no correct client sends. The answer must be right or the
+//! connection closed, and the process must not suffer.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,12 @@ use crate::harness::differential::Differential;
 use crate::harness::expect::Expect;
 use crate::harness::objects::config_map;
 
-/// An answer to garbage is quick or does not come.
+/// The time to wait for an answer to garbage, which comes quickly or not at
+/// all.
 const QUIET: Duration = Duration::from_millis(500);
 const LIST: &str = "/api/v1/namespaces/default/configmaps?resourceVersion=0";
 
-/// One of its own: its memory is measured.
+/// Returns an apifront for these tests only, since they measure its memory.
 fn front() -> &'static Apifront {
     static FRONT: Once<Apifront> = Once::new();
     once(&FRONT, || Apifront::start(Cluster::shared(), |_| {}))
@@ -29,11 +30,11 @@ async fn alive() {
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
-/// The status of the first answer to raw bytes; `None` when the peer only
-/// closes or says nothing.
+/// Returns the status of the first answer to raw bytes, or `None` if the peer
+/// only closes or sends nothing.
 async fn status_of(client: &Client, bytes: &[u8]) -> Option<u16> {
     let mut connection = client.raw().await.expect("a connection");
-    // It may be closed before all is written.
+    // The server may close before all is written.
     let _ = connection.write(bytes).await;
     let answer = connection.read_until_quiet(QUIET).await;
     let text = String::from_utf8_lossy(&answer);
@@ -50,8 +51,9 @@ fn request(line: &str, headers: &[&str], body: &str) -> Vec<u8> {
     (text + "\r\n" + body).into_bytes()
 }
 
-/// What both must refuse. Go's server is laxer in places: there the right
-/// answer is the stricter one.
+/// Sends broken requests. apifront must refuse each or answer as kube-apiserver
+/// does. Go's server is laxer in places: ambiguous requests must be refused in
+/// any case.
 #[tokio::test]
 async fn broken_http1_is_refused() {
     let (direct, front) = (Cluster::shared().admin_client(), front().admin_client());
@@ -147,7 +149,8 @@ async fn broken_http1_is_refused() {
         let expected = status_of(&direct, &bytes).await;
         let got = status_of(&front, &bytes).await;
         let refused = got.is_none_or(|code| (400..=431).contains(&code) || code == 505);
-        // Two readers may understand these differently, so nobody may pass them on.
+        // Two servers may read these differently, so a proxy may not pass them
+        // on.
         let ambiguous = [
             "length and chunked",
             "two lengths",
@@ -165,7 +168,7 @@ async fn broken_http1_is_refused() {
     alive().await;
 }
 
-/// A second request hidden in the body of a first is never answered.
+/// A second request hidden in the body of the first is never answered.
 #[tokio::test]
 async fn no_request_is_smuggled() {
     let front = front().admin_client();
@@ -194,7 +197,7 @@ async fn no_request_is_smuggled() {
     alive().await;
 }
 
-/// The same odd requests that a proper client can still write.
+/// Sends odd requests that a correct client can still write.
 #[tokio::test]
 async fn odd_requests_get_the_same_answers() {
     use Expect::{Hit, NotAsked};
@@ -282,7 +285,8 @@ async fn large_bodies_are_limited() {
     alive().await;
 }
 
-/// Clients that begin and do not go on: others are served meanwhile.
+/// Clients begin a request and do not go on. Other callers must be served
+/// meanwhile.
 #[tokio::test]
 async fn half_open_connections_starve_nobody() {
     let client = front().admin_client();
@@ -314,7 +318,7 @@ async fn half_open_connections_starve_nobody() {
     alive().await;
 }
 
-/// A body that ends with an empty DATA frame, as some HTTP/2 clients do.
+/// Sends a body that ends with an empty DATA frame, as some HTTP/2 clients do.
 #[tokio::test]
 async fn http2_body_with_an_empty_last_frame() {
     let cluster = Cluster::shared();
@@ -344,11 +348,11 @@ async fn http2_body_with_an_empty_last_frame() {
     }
 }
 
-/// HTTP/2 abuse: floods of what costs the sender nothing.
+/// Floods over HTTP/2 with frames that cost the sender nothing.
 #[tokio::test]
 async fn http2_floods_end_with_the_connection() {
     let client = front().admin_client();
-    // Opened and reset at once, thousands of times.
+    // Streams are opened and reset at once, thousands of times.
     let stream = client.tls_stream(b"h2").await.expect("a connection");
     let (sender, connection) = h2::client::handshake(stream).await.expect("HTTP/2");
     let connection = tokio::spawn(connection);
@@ -365,14 +369,14 @@ async fn http2_floods_end_with_the_connection() {
     }
     connection.abort();
     alive().await;
-    // Not HTTP/2 after all.
+    // This connection sends HTTP/1.1 after agreeing on HTTP/2.
     let mut raw = client.raw_http2().await.expect("a connection");
     let _ = raw.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
     assert!(raw.closed_within(Duration::from_secs(30)).await || oracle());
     alive().await;
 }
 
-/// What was refused is forgotten.
+/// Refused requests leave nothing in memory.
 #[tokio::test]
 async fn memory_stays_flat() {
     let client = front().admin_client();

@@ -1,4 +1,4 @@
-//! A cache with less memory than it is asked to hold.
+//! Tests a cache with less memory than the objects it is asked to hold.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ async fn what_has_no_room_is_answered_upstream() {
     assert!(front.metric("apifront_cache_shed_total", &refused).await >= 1.0);
     both.finish();
 
-    // With more memory, and it is tried again, it is cached.
+    // With more memory the resource is cached, at a later try.
     let roomy = Apifront::start(cluster, |config| {
         config["cache"]["memoryLimit"] = json!("1Gi");
         config["cache"]["idleTimeout"] = json!("1s");
@@ -56,7 +56,7 @@ async fn what_has_no_room_is_answered_upstream() {
     .await;
     let client = roomy.admin_client();
     roomy.warm(&client, &large_list).await;
-    // Nobody reads it any more.
+    // Nobody reads the resource any more.
     let labels = [("resource", "configmaps")];
     eventually("it is dropped", SOON, || async {
         let text = roomy.metrics().await;

@@ -1,4 +1,4 @@
-//! docs/metrics.md says what `/metrics` has, and nothing else.
+//! docs/metrics.md lists exactly the metrics of `/metrics`.
 
 use std::collections::BTreeSet;
 
@@ -31,12 +31,12 @@ async fn the_list_of_metrics_is_true() {
         undocumented.is_empty(),
         "not in docs/metrics.md: {undocumented:?}"
     );
-    // A series that nothing has happened to yet is not shown.
+    // A series that was never counted is not shown.
     let sleeping = [
         "aggregator_unavailable_apiservice",
         "aggregator_unavailable_apiservice_total",
         "apifront_openapi_requests_total",
-        // Hidden.
+        // This metric is hidden by default.
         "apiserver_flowcontrol_request_concurrency_in_use",
         "apiserver_audit_error_total",
         "apiserver_request_terminations_total",

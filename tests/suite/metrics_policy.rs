@@ -1,5 +1,5 @@
-//! What metrics promise, held against kube-apiserver's; and rules and dashboard
-//! by Prometheus' own parsers and engine.
+//! Compares the promises about metrics with kube-apiserver's, and checks rules
+//! and dashboard with Prometheus' own parsers and engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ const REFERENCE: &str = include_str!("../../docs/metrics.md");
 const RULES: &str = include_str!("../../examples/cluster/apifront.rules.yaml");
 const DASHBOARD: &str = include_str!("../../examples/cluster/apifront.dashboard.json");
 
-/// The previous release.
+/// The previous release, whose hidden metrics are shown.
 const VERSION: &str = "1.35";
 
-/// One that shows what it hides, too.
+/// Returns a cluster that shows hidden metrics, too.
 fn cluster() -> &'static Cluster {
     static CLUSTER: Once<Cluster> = Once::new();
     once(&CLUSTER, || async {
@@ -25,7 +25,7 @@ fn cluster() -> &'static Cluster {
     })
 }
 
-/// `# HELP` and `# TYPE` by metric.
+/// Returns the `# HELP` and `# TYPE` lines of each metric.
 fn about(text: &str) -> BTreeMap<&str, Vec<&str>> {
     let mut about: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for line in text.lines() {
@@ -39,7 +39,7 @@ fn about(text: &str) -> BTreeMap<&str, Vec<&str>> {
     about
 }
 
-/// Both describe a metric of the same name in the same words.
+/// Both servers describe a metric of the same name in the same words.
 #[tokio::test]
 async fn help_texts_are_those_of_kube_apiserver() {
     skip_under_oracle!("the metrics are apifront's");
@@ -82,7 +82,7 @@ async fn help_texts_are_those_of_kube_apiserver() {
     ] {
         assert!(compared.contains(name), "{name} in {compared:?}");
     }
-    // Hidden without the setting, by reload too.
+    // Without the setting the metric is hidden, also after a reload.
     let hidden = "apiserver_flowcontrol_request_concurrency_in_use";
     let mut config = front.read_config();
     config["observability"]["showHiddenMetricsForVersion"] = "".into();
@@ -102,7 +102,7 @@ fn documented() -> BTreeSet<&'static str> {
         .collect()
 }
 
-/// Fails unless all names are of documented metrics, or recorded by a rule.
+/// Fails unless all names are documented metrics, or recorded by a rule.
 #[track_caller]
 fn all_exist(what: &str, names: &[String], recorded: &BTreeSet<&str>) {
     let documented = documented();
@@ -112,12 +112,12 @@ fn all_exist(what: &str, names: &[String], recorded: &BTreeSet<&str>) {
             .find_map(|end| name.strip_suffix(end))
             .filter(|base| documented.contains(base));
         let known = documented.contains(base.unwrap_or(name)) || recorded.contains(name.as_str());
-        // Prometheus' own.
+        // `up` is Prometheus' own.
         assert!(known || name == "up", "{what}: no metric {name}");
     }
 }
 
-/// A scrape in which everything is well, and one in which much is not.
+/// Returns a healthy scrape, and one with many problems.
 fn texts() -> [String; 2] {
     let text = |lag: u32, healthy: u32, failed: u32, wrong: u32, applied: u32, used: u32| {
         format!(
@@ -145,8 +145,8 @@ fn firing(rules: &[Rule]) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Prometheus takes the rule file, each rule names metrics that there are, and
-/// alerts fire when they should and at no other time.
+/// Prometheus accepts the rule file, each rule names existing metrics, and
+/// alerts fire exactly when they should.
 #[test]
 fn the_rules_are_good() {
     let [well, ill] = texts();
@@ -171,8 +171,8 @@ fn the_rules_are_good() {
     assert_eq!(firing(&said.rules), alerts);
 }
 
-/// Every query of the dashboard is PromQL over metrics that there are, each
-/// panel has a title, a unit and a place of its own.
+/// Every query of the dashboard is PromQL over existing metrics. Each panel has
+/// a title, a unit and its own place.
 #[test]
 fn the_dashboard_is_good() {
     let dashboard: Value = serde_json::from_str(DASHBOARD).expect("JSON");
@@ -222,7 +222,7 @@ fn the_dashboard_is_good() {
             );
         }
     }
-    // As Grafana fills them in.
+    // The variables are replaced as Grafana does.
     let filled: Vec<String> = queries
         .iter()
         .map(|(_, query)| {

@@ -1,5 +1,5 @@
-//! Before an API server newer than our schema: what we do not know reaches the
-//! client all the same, in every representation.
+//! Tests apifront before an API server newer than our schema. Fields that we do
+//! not know must reach the client in every representation.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 const WITHIN: Duration = Duration::from_secs(20);
-/// Ages in Tables tick, and a watch may end.
+/// The number of tries, since ages in Tables tick and a watch may end.
 const TRIES: usize = 4;
 
 struct Servers {
@@ -107,8 +107,8 @@ async fn unknown_fields_in_every_representation() {
     let mut differential = Differential::new(servers.direct(), servers.front());
     for _ in 0..2 {
         for (path, accept) in &reads {
-            // The protobuf of objects with fields that the schema does not
-            // know is kube-apiserver's.
+            // kube-apiserver makes the protobuf of objects with fields that the
+            // schema does not know.
             let expected = match accept.contains("protobuf") {
                 true => Expect::Bypass("representation"),
                 false => Expect::Hit,
@@ -160,7 +160,8 @@ async fn unknown_fields_in_watches() {
     }
 }
 
-/// What is seen directly and through apifront until a change that is made then.
+/// Watches directly and through apifront, then makes a change. Returns what
+/// each watch sent up to the change.
 async fn watched(servers: &Servers, path: &str, accept: &str, number: usize) -> Vec<String> {
     let mut streams = [
         Stream::open(&servers.direct(), path, accept).await,
@@ -174,7 +175,7 @@ async fn watched(servers: &Servers, path: &str, accept: &str, number: usize) -> 
         .patch(&pod, "merge-patch+json", &patch)
         .await
         .expect(200);
-    // Protobuf has the field behind the labels, JSON before them.
+    // Protobuf has the field after the labels, JSON before them.
     let expected = match accept.contains("protobuf") {
         true => [value.as_bytes(), PROTOBUF_FIELD],
         false => [JSON_FIELD.as_bytes(), value.as_bytes()],
@@ -188,7 +189,7 @@ async fn watched(servers: &Servers, path: &str, accept: &str, number: usize) -> 
     both
 }
 
-/// A watch's bytes.
+/// The bytes of a watch.
 struct Stream {
     body: Incoming,
     read: BytesMut,
@@ -204,9 +205,9 @@ impl Stream {
         }
     }
 
-    /// All that comes up to the end of the last of `those`, in this order.
-    /// None if the watch ends before: a watch that meets what it cannot write
-    /// ends, and is begun again before the server itself.
+    /// Returns all bytes up to the end of the last of `those`, in this order.
+    /// Returns `None` if the watch ends before: a watch that meets an object
+    /// that it cannot write ends, and its successor is forwarded.
     async fn until(&mut self, those: &[&[u8]]) -> Option<&[u8]> {
         let end = loop {
             let found = those.iter().try_fold(0, |from, what| {

@@ -1,5 +1,5 @@
-//! `apifront --kubeconfig FILE`: like `kubectl proxy`, for one user on
-//! loopback.
+//! Tests `apifront --kubeconfig FILE`, which serves one user on loopback, like
+//! `kubectl proxy`.
 
 use http::Method;
 
@@ -22,7 +22,7 @@ async fn acts_as_the_user_of_the_kubeconfig() {
     let plain = Client::plain(front.address);
     assert!(front.address.ip().is_loopback());
 
-    // What the user sees, cached and not.
+    // Cached and forwarded answers are what the user sees.
     let direct = cluster.client(None).token("token-of-root");
     for path in ["/version", "/api/v1/namespaces/default", "/apis/apps"] {
         let (expected, got) = (
@@ -36,7 +36,7 @@ async fn acts_as_the_user_of_the_kubeconfig() {
         .await
         .expect(200);
 
-    // kubectl needs nothing but the address.
+    // kubectl needs only the address.
     let url = format!("http://{}", front.address);
     let none = kubeconfig::write(&folder, "plain", &url, None, Credential::None);
     let printed = Kubectl::new(&none)
@@ -45,7 +45,7 @@ async fn acts_as_the_user_of_the_kubeconfig() {
         .ok();
     assert!(printed.contains("namespace/default\n"), "{printed}");
 
-    // A page in a browser is not the user.
+    // A page in a browser may not act as the user.
     for headers in [
         &[("host", "attacker.example.test")][..],
         &[("origin", "https://attacker.example.test")],
@@ -59,7 +59,7 @@ async fn acts_as_the_user_of_the_kubeconfig() {
             .await;
         assert_eq!(answer.status, 403, "{headers:?}: {}", answer.text());
     }
-    // Nor are headers.
+    // Identity headers have no effect.
     let spoofed = [("x-remote-user", "nobody"), ("x-remote-group", "nothing")];
     let path = "/api/v1/namespaces?resourceVersion=0";
     plain

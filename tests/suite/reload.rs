@@ -1,4 +1,4 @@
-//! Configuration and certificates change under a running process.
+//! Configuration and certificates change while the process runs.
 
 use std::time::Duration;
 
@@ -61,7 +61,8 @@ async fn a_changed_file_is_taken_and_a_bad_one_is_not() {
     front.stop().await;
 }
 
-/// A field that decides about requests decides about the next one.
+/// A changed field that decides about requests takes effect for the next
+/// request.
 #[tokio::test]
 async fn a_changed_field_has_its_effect() {
     skip_under_oracle!("kube-apiserver does not read apifront's configuration");
@@ -80,7 +81,7 @@ async fn a_changed_field_has_its_effect() {
         client.get(path).await.header("x-apifront-cache") == "bypass; reason=excluded"
     })
     .await;
-    // Who watches already starts again, upstream.
+    // Watches that are open end, and start again upstream.
     let (_, end) = watch.rest().await;
     assert!(matches!(end, End::Clean), "{end:?}");
     front.stop().await;
@@ -99,8 +100,8 @@ async fn sighup_reads_the_file_again() {
     front.stop().await;
 }
 
-/// A certificate was shown though another part of its configuration could not
-/// be used.
+/// A certificate was once used though another part of its configuration was
+/// invalid.
 #[tokio::test]
 async fn a_configuration_is_taken_as_a_whole_or_not_at_all() {
     skip_under_oracle!("kube-apiserver does not read apifront's configuration");
@@ -122,7 +123,7 @@ async fn a_configuration_is_taken_as_a_whole_or_not_at_all() {
     .await;
     let still = client.served_certificate().await.expect("a handshake");
     assert_eq!(still, shown);
-    // Without the mistake it is shown.
+    // Without the mistake the certificate is used.
     config["observability"]
         .as_object_mut()
         .expect("a section")
@@ -152,14 +153,15 @@ async fn a_renewed_certificate_is_served() {
     watch.next().await.expect("an event");
 
     let second = cluster.certificates.another_serving("renewed-2");
-    // The key first: the pair is whole only when the certificate follows.
+    // The key is replaced first. The pair matches only when the certificate
+    // follows.
     std::fs::rename(&second.key, &first.key).expect("rename");
     std::fs::rename(&second.cert, &first.cert).expect("rename");
     eventually("the new certificate is shown", SOON, || async {
         client.served_certificate().await.expect("a handshake") != shown
     })
     .await;
-    // The connection of before is still the same one.
+    // The earlier connection is still in use.
     client
         .get("/api/v1/namespaces?resourceVersion=0")
         .await
@@ -174,7 +176,7 @@ async fn a_renewed_certificate_is_served() {
     front.stop().await;
 }
 
-/// `--validate-only`-like strictness at the start: unknown fields are errors.
+/// The start is as strict as `--validate-only`: unknown fields are errors.
 #[tokio::test]
 async fn unknown_fields_are_refused_at_the_start() {
     skip_under_oracle!("kube-apiserver does not read apifront's configuration");
@@ -197,7 +199,7 @@ async fn unknown_fields_are_refused_at_the_start() {
     assert!(said.contains("tlsCertfile"), "{said}");
 }
 
-/// `--validate-only` looks at the files that are named, too, and starts nothing.
+/// `--validate-only` also checks the files that are named, and starts nothing.
 #[tokio::test]
 async fn validate_only_says_what_cannot_be_used() {
     let folder = crate::harness::process::temporary_folder("validate");

@@ -1,5 +1,5 @@
-//! kube-apiserver is killed and returns while somebody writes: no watcher
-//! misses, repeats or reorders a change.
+//! kube-apiserver is killed and restarted during writes. No watcher may miss,
+//! repeat or reorder a change.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,11 +18,12 @@ const WATCHERS: usize = 5;
 /// The object that is written last.
 const LAST: &str = "last";
 const NAMES: usize = 12;
-/// Writing goes on this long before the kill, without a server, and after.
+/// The duration of writing before the kill, without a server, and after the
+/// restart.
 const PHASE: Duration = Duration::from_millis(1500);
 const ARRIVES_WITHIN: Duration = Duration::from_secs(60);
 
-/// What a client of a watch believes: name to version.
+/// A watching client's view of the objects: name to version.
 #[derive(Default)]
 struct Replay {
     objects: BTreeMap<String, u64>,
@@ -54,7 +55,7 @@ impl Replay {
         Ok(())
     }
 
-    /// False when the server says to list again.
+    /// Applies an event. Returns false when the server says to list again.
     fn apply(&mut self, event: &Event) -> bool {
         if event.kind == "ERROR" {
             assert_eq!(event.object["code"], 410, "{}", event.line);
@@ -70,7 +71,7 @@ impl Replay {
             self.version = at;
             return true;
         }
-        // Several deletions found by one relist may carry one version.
+        // Several deletions found by one relist may have the same version.
         let forward = at > self.version || (event.kind == "DELETED" && at == self.version);
         assert!(forward, "{at} after {}: {}", self.version, event.line);
         self.version = at;
@@ -100,7 +101,8 @@ impl Replay {
         true
     }
 
-    /// Follows until `done` and everything of `done`'s list has arrived.
+    /// Lists and watches until `stop`. Adds one to `arrived` when [`LAST`] has
+    /// arrived.
     async fn follow(
         mut self,
         client: Client,
@@ -143,7 +145,8 @@ impl Replay {
     }
 }
 
-/// Creates, changes and deletes until told to stop; failures are the point.
+/// Creates, changes and deletes until told to stop. Failures are expected.
+/// Returns the number of acknowledged writes.
 async fn write(client: Client, list: &str, stop: &AtomicBool) -> usize {
     let mut acknowledged = 0;
     for n in 0usize.. {
@@ -175,8 +178,8 @@ async fn write(client: Client, list: &str, stop: &AtomicBool) -> usize {
     acknowledged
 }
 
-/// The watchers' server may be the API server itself, which ends their streams
-/// when it dies, or apifront, which need not.
+/// Checks watchers of one server during a restart of the API server. The API
+/// server ends its own streams when it dies; apifront need not end its streams.
 async fn no_event_is_lost(cluster: &mut Cluster, watched: Client) -> Vec<Replay> {
     let ns = cluster.namespace("restart").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");
@@ -199,11 +202,11 @@ async fn no_event_is_lost(cluster: &mut Cluster, watched: Client) -> Vec<Replay>
     let finish = async {
         let (acknowledged, ()) = tokio::join!(writer, disturb);
         assert!(acknowledged > 2 * NAMES, "only {acknowledged} writes");
-        // A last write that everybody must see.
+        // Every watcher must see this last write.
         let last = config_map(LAST, json!({}), json!({}));
         direct.post(&list, &last).await.expect(201);
-        // Whoever watches a server that was down tries again after a pause. A
-        // watcher that does not hear of it is found out below.
+        // A watcher whose server was down tries again after a pause. A watcher
+        // that never sees the write is found below.
         let deadline = tokio::time::Instant::now() + ARRIVES_WITHIN;
         while arrived.load(Ordering::Relaxed) < WATCHERS && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -239,7 +242,7 @@ async fn apifront() {
     let front = Apifront::start(&cluster, |_| {}).await;
     let replays = no_event_is_lost(&mut cluster, front.admin_client()).await;
     for replay in &replays {
-        // No herd of lists after a restart.
+        // The restart must not cause lists by clients.
         assert_eq!(replay.relists, 0);
     }
     front.stop().await;

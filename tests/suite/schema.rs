@@ -1,5 +1,5 @@
-//! The schema of built-in types, and which are deprecated, is what the Go types
-//! say.
+//! The schema of built-in types and the table of deprecations agree with the Go
+//! types.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,6 @@
-//! logs, exec, attach and port-forward: connections that change protocol.
-//! kubectl speaks SPDY or WebSocket; both must pass, half-closes included.
+//! Tests logs, exec, attach and port-forward, whose connections change
+//! protocol. kubectl uses SPDY or WebSocket; both must work, including
+//! half-closes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::harness::kwok::{COUNT_PORT, ECHO_PORT, Kwok, append_line};
 use crate::harness::process;
 
 const SOON: Duration = Duration::from_secs(20);
-/// More than any window or buffer on the way.
+/// The number of bytes sent, more than any window or buffer on the way.
 const MUCH: usize = 3 << 20;
 
 #[derive(Clone, Copy)]
@@ -51,7 +52,7 @@ fn kubectl(kubeconfig: &Path, protocol: Protocol) -> Kubectl {
         .with_env("KUBECTL_PORT_FORWARD_WEBSOCKETS", websockets)
 }
 
-/// A running pod `p` in a namespace of its own.
+/// Starts a pod `p` in a new namespace, and returns the namespace.
 async fn pod() -> String {
     let cluster = Cluster::shared();
     let ns = cluster.namespace("streams").await;
@@ -147,8 +148,8 @@ async fn exec(config: &Path, protocol: Protocol) {
     );
 }
 
-/// As `kubectl cp` does. The command counts for itself: kwok never closes the
-/// stdin of what it runs.
+/// Sends stdin as `kubectl cp` does. The command counts the bytes itself, since
+/// kwok never closes the stdin of its commands.
 async fn exec_stdin(config: &Path, protocol: Protocol) {
     let ns = pod().await;
     let input = "0123456789abcde\n".repeat(MUCH / 16);
@@ -164,7 +165,7 @@ async fn attach(config: &Path, protocol: Protocol) {
     let ns = pod().await;
     let mut child = kubectl(config, protocol).start(&["attach", "-n", &ns, "p"]);
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    // Lines appended before the attachment stands are not shown.
+    // Lines appended before the attachment is established are not shown.
     let mark = format!("attached in {ns}");
     let seen = async {
         loop {
@@ -184,7 +185,8 @@ async fn attach(config: &Path, protocol: Protocol) {
     child.kill().await.expect("kubectl attach");
 }
 
-/// `kubectl port-forward` and the address it listens on.
+/// Starts `kubectl port-forward`, and returns it with the address on which it
+/// listens.
 async fn forwarded(config: &Path, protocol: Protocol, port: u16) -> (Child, String) {
     let ns = pod().await;
     let target = format!(":{port}");
@@ -193,7 +195,7 @@ async fn forwarded(config: &Path, protocol: Protocol, port: u16) -> (Child, Stri
     let line = tokio::time::timeout(SOON, lines.next_line()).await;
     let line = line.expect("it says where").expect("stdout");
     let line = line.expect("a line");
-    // It goes on writing there.
+    // kubectl goes on writing to stdout, which must be read.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     let address = line
         .strip_prefix("Forwarding from ")
@@ -220,7 +222,7 @@ async fn port_forward(config: &Path, protocol: Protocol) {
     child.kill().await.expect("kubectl port-forward");
 }
 
-/// The far end answers only after the near end has said that it is done.
+/// The far end answers only after the near end has closed its side.
 async fn port_forward_half_close(config: &Path, protocol: Protocol) {
     let (mut child, address) = forwarded(config, protocol, COUNT_PORT).await;
     let mut stream = TcpStream::connect(&address).await.expect("forwarded port");

@@ -1,5 +1,5 @@
-//! Watches over WebSocket: from the cache, and on the wire as kube-apiserver
-//! writes them.
+//! Watches over WebSocket come from the cache, and are on the wire as
+//! kube-apiserver writes them.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::harness::objects;
 use crate::harness::raw::RawConnection;
 use crate::harness::sample::{GROUP, NAMESPACE};
 
-/// Longer than the watches of these tests last.
+/// A time longer than the watches of these tests last.
 const END: Duration = Duration::from_secs(8);
 
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
-/// A well-formed handshake for `path`, with the headers in `changes` replaced,
-/// or left out where empty.
+/// Returns a correct handshake for `path`. The headers in `changes` are
+/// replaced, or left out if empty.
 fn handshake(path: &str, changes: &[(&str, &str)]) -> String {
     let mut headers = vec![
         ("Host", "localhost"),
@@ -54,16 +54,16 @@ async fn conversation(client: &Client, request: &str) -> Vec<u8> {
     connection.read_until_quiet(END).await
 }
 
-/// A frame of a client, masked with zeros: readable, and as long as can be told
-/// in a byte.
+/// Returns a client's frame, masked with zeros so that it is readable. Its
+/// length must fit into a byte.
 fn client_frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let length = u8::try_from(payload.len()).expect("short");
     assert!(length < 126);
     [&[first, 0x80 | length, 0, 0, 0, 0], payload].concat()
 }
 
-/// An answer as its receiver understands it, whoever passed it on: status,
-/// what its headers mean, body.
+/// Returns what an answer means to its receiver, whichever proxies passed it
+/// on: the status, the meaningful headers, and the body.
 fn meaning(answer: &[u8]) -> (String, Vec<String>, Vec<u8>) {
     let at = answer.windows(4).position(|w| w == b"\r\n\r\n");
     let (head, body) = answer.split_at(at.map_or(answer.len(), |at| at + 4));
@@ -98,7 +98,7 @@ fn dechunked(mut rest: &[u8]) -> Vec<u8> {
     body
 }
 
-/// Both servers' words on the same request.
+/// Returns both servers' answers to the same request.
 async fn both(path: &str, changes: &[(&str, &str)]) -> (Vec<u8>, Vec<u8>) {
     let request = handshake(path, changes);
     let front = Apifront::quiet().admin_client();
@@ -109,7 +109,8 @@ async fn both(path: &str, changes: &[(&str, &str)]) -> (Vec<u8>, Vec<u8>) {
     )
 }
 
-/// From the cache: every byte is the same.
+/// Fails unless the answers are the same to the byte, as they must be from the
+/// cache.
 async fn assert_same(path: &str, changes: &[(&str, &str)]) {
     let (direct, front) = both(path, changes).await;
     let text = |said: &[u8]| String::from_utf8_lossy(said).into_owned();
@@ -117,7 +118,7 @@ async fn assert_same(path: &str, changes: &[(&str, &str)]) {
     assert!(front.starts_with(b"HTTP/1.1 101 "), "{}", text(&front));
 }
 
-/// Forwarded: the same but for what belongs to each connection.
+/// Fails unless forwarded answers are the same except for connection headers.
 async fn assert_alike(path: &str, changes: &[(&str, &str)]) {
     let (direct, front) = both(path, changes).await;
     assert_eq!(meaning(&direct), meaning(&front), "{path} {changes:?}");
@@ -127,7 +128,7 @@ fn watch(path: &str) -> String {
     format!("{path}?watch=1&resourceVersion=0&timeoutSeconds=1")
 }
 
-/// Until the cache answers: what was forwarded proves nothing here.
+/// Reads until the cache answers, since forwarded answers prove nothing here.
 async fn warm(path: &str) {
     let front = Apifront::quiet();
     let list = format!("{path}?resourceVersion=0");
@@ -151,7 +152,7 @@ async fn frames_and_headers_are_those_of_kube_apiserver() {
         ] {
             assert_same(&path, &[("Accept", accept)]).await;
         }
-        // Binary frames; no frames at all.
+        // Protobuf makes binary frames, YAML makes none.
         for accept in ["application/vnd.kubernetes.protobuf", "application/yaml"] {
             assert_alike(&path, &[("Accept", accept)]).await;
         }
@@ -246,7 +247,8 @@ async fn other_requests_with_an_upgrade() {
     }
 }
 
-/// Kubernetes lets a browser, which can set no header, send a token so.
+/// A browser, which can set no header, sends its token as Kubernetes allows:
+/// among the protocols.
 #[tokio::test]
 async fn a_token_among_the_protocols_says_who_is_asking() {
     let cluster = Cluster::shared();
@@ -313,7 +315,8 @@ async fn a_token_among_the_protocols_says_who_is_asking() {
     assert!(said.starts_with(b"HTTP/1.1 403") || oracle());
 }
 
-/// One after the other to both servers, on an open watch that has no events.
+/// Sends `words` to both servers in turn, each on an open watch without events.
+/// Returns both answers.
 async fn chat(words: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let path = "/api/v1/namespaces";
     warm(path).await;
@@ -364,7 +367,7 @@ async fn a_client_that_closes_is_answered() {
 
 #[tokio::test]
 async fn what_no_client_may_send_ends_it() {
-    // Not masked; too much.
+    // The first frame is not masked, the second is too large.
     let mut large = vec![0x82, 0xff, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0];
     large.resize(large.len() + (128 << 10), 0);
     for (words, code) in [(b"\x81\x03abc".to_vec(), 1002u16), (large, 1009)] {
@@ -391,7 +394,7 @@ async fn changes_arrive_each_in_a_frame_and_stopping_says_so() {
     let mut connection = open(&client, &handshake(&path, &[])).await;
     let mut said = Vec::new();
     for name in ["a", "b", "c"] {
-        // The large one needs the long form of a length.
+        // The large object needs the long form of a length.
         let size = if name == "b" { 70_000 } else { 300 };
         let data = serde_json::json!({ "text": "x".repeat(size) });
         let map = objects::config_map(name, serde_json::json!({}), data);
@@ -416,7 +419,7 @@ async fn changes_arrive_each_in_a_frame_and_stopping_says_so() {
     stop.await.expect("stopped");
 }
 
-/// The whole frames in `said`, after its head: first byte and payload.
+/// Returns the whole frames in `said`, after its head: first byte and payload.
 fn frames(said: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let head = said.windows(4).position(|w| w == b"\r\n\r\n");
     let mut rest = &said[head.map_or(said.len(), |at| at + 4)..];

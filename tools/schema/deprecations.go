@@ -13,8 +13,9 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// What k8s.io/code-generator's prerelease-lifecycle-gen writes for a type;
-// kube-apiserver warns by the same methods (endpoints/deprecation).
+// These methods are written by k8s.io/code-generator's
+// prerelease-lifecycle-gen. kube-apiserver warns by the same methods
+// (endpoints/deprecation).
 type deprecated interface {
 	APILifecycleDeprecated() (major, minor int)
 }
@@ -28,11 +29,11 @@ type replaced interface {
 }
 
 // writeDeprecations writes the kinds that are deprecated in some release. The
-// format is explained in src/deprecation/table.rs, which reads it.
+// format is explained in src/deprecation/built_in_kinds.rs, which reads it.
 func writeDeprecations(to io.Writer, kinds *runtime.Scheme) {
 	var lines []string
 	for kind, goType := range kinds.AllKnownTypes() {
-		// Lists are no resources: what serves them is registered for the kind.
+		// Lists are not resources: the resource is registered for the kind.
 		if kind.Version == runtime.APIVersionInternal || strings.HasSuffix(kind.Kind, "List") {
 			continue
 		}
@@ -63,8 +64,8 @@ func lifecycle(kind schema.GroupVersionKind, object any) string {
 	if major == 0 && minor == 0 {
 		return ""
 	}
-	// No resource of Kubernetes has another name than this; a test asks a
-	// server's discovery.
+	// No resource of Kubernetes has another name than the guessed one. A test
+	// compares the names with a server's discovery.
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
 	line := fmt.Sprintf("%s %s %s deprecated %d.%d", kind.GroupVersion(), resource.Resource, kind.Kind, major, minor)
 	if removed, is := object.(removed); is {

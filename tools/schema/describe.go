@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// forms names the types that write their JSON by code of their own.
+// forms names the types that write their JSON with their own code.
 var forms = map[string]string{
 	"meta/v1.Time":                                       "time",
 	"meta/v1.MicroTime":                                  "microtime",
@@ -31,8 +31,9 @@ var forms = map[string]string{
 }
 
 // nestedKinds names the fields whose objects get kind and apiVersion from
-// kube-apiserver, which protobuf has no place for: its conversion sets them
-// (k8s.io/kubernetes/pkg/apis/apps/v1/conversion.go and its older siblings).
+// kube-apiserver. Protobuf has no place for these; kube-apiserver's conversion
+// sets them (k8s.io/kubernetes/pkg/apis/apps/v1/conversion.go and its older
+// siblings).
 var nestedKinds = map[string]string{
 	"apps/v1.StatefulSetSpec.volumeClaimTemplates":      "v1/PersistentVolumeClaim",
 	"apps/v1beta1.StatefulSetSpec.volumeClaimTemplates": "v1/PersistentVolumeClaim",
@@ -56,8 +57,8 @@ func (m *message) write(out io.Writer) {
 	}
 }
 
-// describer collects messages, by the end of their package's path and their
-// name: "core/v1.Pod".
+// describer collects messages by name, which is the end of the package's path
+// and the type's name: "core/v1.Pod".
 type describer struct {
 	messages map[string]*message
 	types    map[string]reflect.Type
@@ -74,7 +75,7 @@ func shortName(t reflect.Type) string {
 	return strings.Join(parts[len(parts)-2:], "/") + "." + t.Name()
 }
 
-// describe adds a type that is a protobuf message, and those it is made of.
+// describe adds a type that is a protobuf message, and the types of its fields.
 func (d *describer) describe(t reflect.Type) string {
 	name := shortName(t)
 	if known, found := d.types[name]; found {
@@ -100,7 +101,7 @@ func (d *describer) describe(t reflect.Type) string {
 		m.form += " " + d.describe(field.Type.Elem())
 	case m.form != "":
 	case t.Kind() == reflect.Slice:
-		// Lists that protobuf cannot name wrap them in a message of one field.
+		// A named list is a protobuf message with one field.
 		if t.Elem().Kind() != reflect.String {
 			panic(name + ": a list of no strings")
 		}
@@ -117,7 +118,7 @@ func (d *describer) describe(t reflect.Type) string {
 	return name
 }
 
-// field is "number name type flags".
+// field returns "number name type flags".
 func (d *describer) field(owner string, t reflect.Type, index int) string {
 	f := t.Field(index)
 	where := owner + "." + f.Name
@@ -177,8 +178,8 @@ func (d *describer) field(owner string, t reflect.Type, index int) string {
 	return strings.Join(append([]string{parts[1], name, written}, flags...), " ")
 }
 
-// fieldType is a prefix (* pointer, [] list, {} map by string) and a scalar or
-// the name of a message; and how protobuf writes it.
+// fieldType returns a prefix (* pointer, [] list, {} map by string) with a
+// scalar or the name of a message, and the wire type in protobuf.
 func (d *describer) fieldType(where string, t reflect.Type) (written, wire string) {
 	if t.Kind() == reflect.Pointer {
 		written, wire = d.elementType(where, t.Elem())

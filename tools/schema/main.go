@@ -1,9 +1,9 @@
 // Command schema writes the description of Kubernetes' built-in types that
-// apifront embeds (crates/wire/src/schema/kubernetes.txt): of every struct its fields in
-// Go's order, each with its JSON name, its protobuf number, its type and when
-// JSON leaves it out. Both encodings are described by the tags of the Go
-// types; what this program does not understand in them ends it, so that no
-// release of Kubernetes brings something that is described wrongly.
+// apifront embeds (crates/wire/src/schema/kubernetes.txt). It has the fields of
+// every struct in Go's order, each with its JSON name, its protobuf number, its
+// type and when JSON leaves it out. The tags of the Go types describe both
+// encodings. The program ends if it does not understand a tag, so that no
+// release of Kubernetes is described wrongly.
 //
 // The format is explained in crates/wire/src/schema/parse.rs, which reads it.
 //
@@ -85,7 +85,8 @@ func main() {
 	utilruntime.Must(out.Flush())
 }
 
-// kubernetesVersion is that of k8s.io/api, which has 0 for the 1 of Kubernetes.
+// kubernetesVersion returns the version of Kubernetes: that of k8s.io/api, with
+// 1 in place of its 0.
 func kubernetesVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

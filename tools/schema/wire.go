@@ -7,9 +7,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// checkWire holds a field's description against what the generated code
-// writes: tags are written by people, and protobuf's wire types in them are
-// not always true.
+// checkWire compares a field's description with what the generated code writes.
+// People write the tags, and the wire types in them are not always right.
 func checkWire(where string, owner reflect.Type, index, number int, written, wire string) {
 	types := map[string]protowire.Type{
 		"bytes": protowire.BytesType, "varint": protowire.VarintType, "fixed64": protowire.Fixed64Type,
@@ -34,7 +33,7 @@ func checkWire(where string, owner reflect.Type, index, number int, written, wir
 	}
 }
 
-// fill gives a value that is written, one element long.
+// fill sets a value that is written, with one element.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -47,7 +46,8 @@ func fill(v reflect.Value) {
 	}
 }
 
-// wireTypes are those of the fields of the message at pointer, by number.
+// wireTypes returns the wire types of the fields of the message at pointer, by
+// number.
 func wireTypes(where string, pointer reflect.Value) map[int]protowire.Type {
 	marshaler, ok := pointer.Interface().(interface{ Marshal() ([]byte, error) })
 	if !ok {

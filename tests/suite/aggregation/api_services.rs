@@ -1,5 +1,5 @@
-//! `/apis/apiregistration.k8s.io/v1/apiservices`: the upstream's own, and those
-//! of the configuration.
+//! Reads and writes of `/apis/apiregistration.k8s.io/v1/apiservices`, which
+//! shows the upstream's APIServices and those of the configuration.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ async fn a_list_holds_the_upstreams_and_ours() {
     let mut sorted = names.clone();
     sorted.sort();
     assert_eq!(names, sorted);
-    // What the aggregator says of the same manifest.
+    // The aggregator reports the same about the same manifest.
     let of = async |client: &crate::harness::client::Client| {
         let mut object = client
             .get(&format!("{API_SERVICES}/{WARDLE}"))
@@ -69,7 +69,7 @@ async fn a_list_holds_the_upstreams_and_ours() {
     assert_eq!(row["cells"][2], "True");
     assert_eq!(row["object"]["kind"], "PartialObjectMetadata");
     let partial = front.get_as(API_SERVICES, PARTIAL_LIST).await.expect(200);
-    // Another test makes and deletes this one.
+    // Another test creates and deletes this APIService.
     let lasting = |mut names: Vec<String>| {
         names.retain(|name| name != "v1.others.example.com");
         names
@@ -122,7 +122,7 @@ async fn ours_are_read_only() {
             "{message}"
         );
     }
-    // Others are the upstream's to change.
+    // Other APIServices are the upstream's and may be changed.
     let other = json!({
         "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
         "metadata": { "name": "v1.others.example.com" },
@@ -169,8 +169,8 @@ async fn kubectl_lists_and_waits() {
     assert!(told.contains("condition met"), "{told}");
 }
 
-/// A watch tells of ours as of the others: at the beginning, and when their
-/// condition changes.
+/// A watch shows the configured APIServices as it shows the upstream's: in its
+/// initial state, and when a condition changes.
 #[tokio::test]
 async fn a_watch_tells_of_ours() {
     let mut started = None;
@@ -204,7 +204,8 @@ async fn a_watch_tells_of_ours() {
     for watch in [&mut initial, &mut later] {
         loop {
             let event = watch.next().await.expect("an event");
-            // Who resumes is told again what became so lately.
+            // A watch that resumes is sent recent changes of the condition
+            // again.
             let condition = &event.object["status"]["conditions"][0];
             if event.name() == name && condition["status"] == "False" {
                 assert_eq!(event.kind, "MODIFIED");

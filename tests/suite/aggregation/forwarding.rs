@@ -1,4 +1,5 @@
-//! What a backend hears, and what of its answers is heard.
+//! Compares requests as a backend receives them, and answers as callers receive
+//! them, with those of kube-apiserver's aggregator.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,18 +13,18 @@ use crate::harness::differential::Differential;
 use crate::harness::expect::Expect;
 
 const THINGS: &str = "/apis/hostile.example.com/v1/things";
-/// Longer than anything on loopback that is not an answer to wait for.
+/// A time limit that no prompt answer on loopback exceeds.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Names of one of the two servers, or of the moment: compared is whether they
-/// are there.
+/// Headers that name one of the two servers, or the moment. Only their presence
+/// is compared.
 const OF_THE_SERVER: [&str; 4] = ["host", "audit-id", "x-forwarded-host", "traceparent"];
 
-/// Of a connection, on which each proxy has its own mind: Go's client asks for
-/// compression unasked, and lets `te: trailers` pass.
+/// Headers of the connection to the backend, in which proxies differ: Go's
+/// client asks for compression by itself, and passes `te: trailers`.
 const OF_THE_CLIENT: [&str; 2] = ["accept-encoding", "te"];
 
-/// The head that arrived at the backend.
+/// The request that arrived at the backend.
 #[derive(Debug, PartialEq, Eq)]
 struct Heard {
     line: String,
@@ -45,7 +46,7 @@ impl Heard {
             } else {
                 value
             };
-            // Each server's users have certificates of their own.
+            // The users of each server have their own certificates.
             let value = match value.split_once("X509SHA256=") {
                 Some((before, _)) => format!("{before}X509SHA256"),
                 None => value,
@@ -67,7 +68,8 @@ impl Heard {
     }
 }
 
-/// Asks both and fails where the backend hears a difference.
+/// Sends the request through both and fails if the backend receives different
+/// ones.
 async fn heard(
     (direct, front): (&Client, &Client),
     method: Method,
@@ -100,7 +102,7 @@ async fn a_backend_hears_who_asks_and_nothing_else_of_him() {
             ("x-own", "mine"),
             ("x-own", "twice"),
         ];
-        // The certificate decides before the token.
+        // The certificate takes precedence over the token.
         let heard = heard((&direct, &front), Method::GET, "", &claims, "").await;
         assert_eq!(heard.values("x-remote-user"), ["kubernetes-admin"]);
         assert_eq!(
@@ -121,10 +123,10 @@ async fn names_of_all_kinds_arrive() {
     let heard_of = heard((&direct, &front), Method::GET, "/1", &[], "").await;
     assert_eq!(heard_of.values("x-remote-group").len(), 3);
 
-    // A token has a uid.
+    // The user of a token has a uid.
     let (direct, front) = (twins.oracle.client(None), twins.front.client(None));
     let (direct, front) = (direct.token("token-of-tess"), front.token("token-of-tess"));
-    // Nobody has let tess in: RBAC refuses her.
+    // tess has no rights: RBAC refuses her.
     let mut both = Differential::new(direct, front).expecting(Expect::NotAsked);
     both.get(&format!("{THINGS}/echo")).await;
     both.finish();
@@ -155,7 +157,8 @@ async fn who_is_impersonated_is_who_asks() {
     assert_eq!(heard.values("impersonate-user"), [""; 0]);
 }
 
-/// `url.Values.Encode`: sorted by key, what cannot be decoded left out.
+/// Queries arrive as `url.Values.Encode` writes them: sorted by key, without
+/// what cannot be decoded.
 #[tokio::test]
 async fn paths_and_queries_arrive_as_go_writes_them() {
     let twins = &HostileTwins::shared().twins;
@@ -208,7 +211,7 @@ async fn methods_and_bodies_arrive() {
         ];
         let headers = match protocol {
             Protocol::Http1 => &headers[..],
-            // The first are of HTTP/1.1.
+            // The first three exist only in HTTP/1.1.
             Protocol::Http2 => &headers[3..],
         };
         heard(clients, Method::GET, "/h", headers, "").await;
@@ -234,7 +237,8 @@ async fn answers_pass_as_they_are() {
         for rest in ["/slow/300", "/long/65536", "/long/5000000"] {
             both.get(&format!("{THINGS}{rest}")).await;
         }
-        // Paths of objects, of a resource that the backend does not list.
+        // These are paths of objects in resources that the backend's discovery
+        // does not list.
         for path in [
             &format!("{THINGS}/headers"),
             &format!("{THINGS}/drip"),
@@ -253,8 +257,9 @@ async fn answers_pass_as_they_are() {
 }
 
 /// kube-apiserver rewrites links in HTML, for user interfaces of services that
-/// were once reached through it; to a backend's own address, which leads
-/// nowhere. apifront does not.
+/// were once reached through it. For a backend, the links then name the
+/// backend's own address, which clients cannot reach. apifront does not rewrite
+/// links.
 #[tokio::test]
 async fn html_passes_as_it_is() {
     skip_under_oracle!("kube-apiserver rewrites links in HTML");
@@ -268,7 +273,7 @@ async fn html_passes_as_it_is() {
     );
 }
 
-/// Headers that the aggregator takes away.
+/// The headers that the aggregator removes do not reach the caller.
 #[tokio::test]
 async fn headers_of_answers_that_stay_behind() {
     let twins = &HostileTwins::shared().twins;
@@ -284,7 +289,8 @@ async fn headers_of_answers_that_stay_behind() {
             })
             .filter(|line| {
                 let name = line.split(':').next().unwrap_or("");
-                // Of the moment; and the sampling of Go's HTTP server.
+                // These headers change with the moment or with the sampling of
+                // Go's HTTP server.
                 ![
                     "date",
                     "x-kubernetes-pf-flowschema-uid",
@@ -306,7 +312,7 @@ async fn headers_of_answers_that_stay_behind() {
     assert_eq!(both[0], both[1]);
 }
 
-/// A connection that fails: 503, in words that each server has its own of.
+/// A failed connection makes a 503, whose text differs between the servers.
 #[tokio::test]
 async fn a_broken_connection_is_an_error_of_the_backend() {
     let twins = &HostileTwins::shared().twins;
@@ -329,7 +335,8 @@ async fn a_broken_connection_is_an_error_of_the_backend() {
                         answer.header("content-type"),
                         answer.header("x-content-type-options")
                     ),
-                    // Whoever reads half an answer must not take it for one.
+                    // A reader of half an answer must notice that the answer is
+                    // incomplete.
                     Err(_) => "broken off".to_owned(),
                 });
             }
@@ -384,7 +391,7 @@ async fn upgrades_lead_to_the_backend() {
                 let byte = connection.read_exact(1).await.expect("the head");
                 line.push(char::from(byte[0]));
             }
-            // The reason phrase is nobody's business.
+            // The reason phrase does not matter.
             told.push(line.get(..12).map(str::to_owned));
         }
         both.push(told);

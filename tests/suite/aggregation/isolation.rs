@@ -1,11 +1,12 @@
-//! A backend that hangs is alone with it.
+//! A backend that hangs delays only its own callers.
 
 use std::time::{Duration, Instant};
 
 use crate::harness::backend::Mood;
 use crate::harness::twins::{Parts, Registration, Twins};
 
-/// A hanging backend is given 5 s; who waits for it takes longer than this.
+/// A hanging backend is given up after 5 s. A request that waits for it takes
+/// longer than this.
 const PROMPT: Duration = Duration::from_secs(3);
 
 #[tokio::test]

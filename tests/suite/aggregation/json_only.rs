@@ -1,5 +1,5 @@
-//! A backend that can only do JSON, and has no Tables: apifront makes the other
-//! representations out of its cache.
+//! A backend that can only serve JSON and has no Tables. apifront makes the
+//! other representations from its cache.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ async fn read(client: &Client, path: &str, accept: &str) -> Answer {
     client.send(Method::GET, path, &headers, "").await
 }
 
-/// Made by apifront, which the backend could not.
+/// Reads an answer that apifront makes and the backend cannot make.
 async fn made(client: &Client, path: &str, accept: &str) -> Answer {
     let answer = read(client, path, accept).await;
     assert_eq!(answer.status, 200, "{path} {accept}: {}", answer.text());
@@ -36,7 +36,7 @@ async fn other_representations_are_made_from_memory() {
     let newest = format!("{LIST}?resourceVersion=0");
     twins.front.warm(&front, &newest).await;
 
-    // Through kube-apiserver's aggregator there is JSON, and nothing else.
+    // kube-apiserver's aggregator passes on JSON, and nothing else.
     let plain = read(&direct, LIST, "application/json").await;
     assert_eq!(plain.status, 200, "{}", plain.text());
     for accept in [TABLE, PROTOBUF, &format!("{PROTOBUF};{PARTIAL}")] {
@@ -84,13 +84,14 @@ async fn other_representations_are_made_from_memory() {
         "{text}"
     );
 
-    // Nobody has the schema of its kinds.
+    // Protobuf needs a schema of the backend's kinds, which nobody has.
     assert_eq!(read(&front, &newest, PROTOBUF).await.status, 406);
     let yaml = made(&front, &newest, "application/yaml").await.text();
     assert!(yaml.contains("text: of first"), "{yaml}");
 
-    // A list that must be recent is the backend's: it has no bookmarks to prove
-    // that memory is, and kubectl prints objects as well.
+    // The backend answers a list that must be recent, since its watches send no
+    // bookmarks that prove that the cache is recent. kubectl prints plain
+    // objects as well.
     let kubectl = Kubectl::new(&twins.kubeconfigs().1);
     let told = kubectl.run(&["get", "records", "--no-headers"]).await.ok();
     let names = told.lines().filter_map(|l| l.split_whitespace().next());

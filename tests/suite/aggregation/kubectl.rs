@@ -1,4 +1,4 @@
-//! kubectl with extension APIs.
+//! kubectl works with extension APIs.
 
 use std::time::Duration;
 
@@ -124,7 +124,7 @@ metadata: {name: two}
     let third = manifest.replace("one", "three").replace("two", "four");
     let told = both.front.run_with_input(&server_side, &third).await.ok();
     assert!(told.contains("three serverside-applied"), "{told}");
-    // A field that the schema does not know.
+    // The schema does not know this field.
     let wrong = manifest.replace("reference:", "refrence:");
     for kubectl in [&both.direct, &both.front] {
         let printed = kubectl.run_with_input(&apply, &wrong).await;

@@ -1,4 +1,5 @@
-//! Extension API servers behind apifront as behind kube-apiserver's aggregator.
+//! Tests of extension API servers behind apifront, compared with the same
+//! servers behind kube-apiserver's aggregator.
 
 mod api_services;
 mod forwarding;
@@ -15,7 +16,7 @@ use crate::harness::twins::{Parts, Registration, Twins};
 
 const HOSTILE: &str = "hostile.example.com";
 
-/// Twins with one [`Backend`]; the shared ones have one that is fine, for tests
+/// The twins with one [`Backend`]. The shared backend answers well, for tests
 /// of what passes through.
 struct HostileTwins {
     twins: Twins,
@@ -32,7 +33,7 @@ impl HostileTwins {
         Self::of(HOSTILE, "hostile", Mood::Fine).await
     }
 
-    /// Serving `group` as that service.
+    /// Starts a backend that serves `group` as the given service.
     async fn of(group: &str, service: &str, mood: Mood) -> HostileTwins {
         let mut started = None;
         let twins = Twins::start(async |parts: &Parts| {

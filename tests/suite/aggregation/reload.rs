@@ -1,4 +1,4 @@
-//! APIServices come, change and go under load.
+//! APIServices appear, change and disappear under load.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +17,8 @@ use crate::harness::{eventually, process};
 
 const REQUESTS: usize = 10_000;
 const CLIENTS: usize = 8;
-/// Each way of the APIService, three times.
+/// The number of reloads: each of the four states of the APIService three
+/// times.
 const RELOADS: usize = 12;
 const RELOADED_WITHIN: Duration = Duration::from_secs(20);
 
@@ -28,13 +29,13 @@ struct Load {
 }
 
 impl Load {
-    /// One question whose answer is known, whatever is reloaded.
+    /// Asks one question whose answer is known, whatever is reloaded.
     async fn ask(&self, n: usize) {
         let (path, codes): (&str, &[u16]) = match n % 5 {
             0 => ("/api/v1/namespaces/default?resourceVersion=0", &[200]),
             1 => ("/apis/steady.example.com/v1/things/echo/steady", &[200]),
             2 => ("/apis/steady.example.com/v1", &[200]),
-            // There, or not, or not yet looked after.
+            // The group is registered, not registered, or not yet checked.
             3 => (
                 "/apis/fickle.example.com/v1/things/echo/fickle",
                 &[200, 404, 503],
@@ -93,7 +94,8 @@ async fn ten_thousand_requests_while_api_services_come_and_go() {
     let admin = front.admin_client();
     settled(&admin, "v1.steady.example.com", true).await;
     let load = Arc::new(Load {
-        // One HTTP/2 connection: if it were lost, so would the watch on it.
+        // All requests use one HTTP/2 connection. If it were lost, the watch on
+        // it would end too.
         front: admin.clone(),
         sent: AtomicUsize::new(0),
         reloading: AtomicBool::new(true),
@@ -116,7 +118,8 @@ async fn ten_thousand_requests_while_api_services_come_and_go() {
     };
     while (round < RELOADS || load.sent.load(Ordering::Relaxed) < REQUESTS) && some_ask() {
         let mut registered = vec![constant.clone()];
-        // Not there, there, elsewhere, with another priority.
+        // The group is in turn absent, present, at the other backend, and
+        // present with another priority.
         match round % 4 {
             0 => {}
             n => {

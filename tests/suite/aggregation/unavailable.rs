@@ -1,5 +1,5 @@
-//! Backends that do not answer as they should: conditions, their texts, and
-//! what callers are told.
+//! Backends that do not answer as they should: conditions, their texts, and the
+//! answers to callers.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::harness::expect::Expect;
 use crate::harness::ports;
 use crate::harness::twins::{Parts, Registration, SETTLES_WITHIN, Twins, condition};
 
-/// Everything that one can get wrong, each in a group of its own.
+/// One way to fail, in its own group.
 struct Case {
     name: &'static str,
     kind: Kind,
@@ -24,15 +24,15 @@ struct Case {
 
 enum Kind {
     Mood(Mood),
-    /// Nobody listens.
+    /// Nobody listens at the port.
     Nobody,
-    /// Its certificate is another authority's.
+    /// Another authority signed the certificate.
     Stranger,
-    /// Its certificate is for another name.
+    /// The certificate is for another name.
     AnotherName,
     /// The APIService names no authority.
     NoBundle,
-    /// As NoBundle, and does not mind.
+    /// The APIService names no authority and skips verification.
     Insecure,
 }
 
@@ -47,7 +47,7 @@ fn cases() -> Vec<Case> {
         case("fine", Mood(self::Mood::Fine), true),
         case("mute", Mood(self::Mood::Mute), false),
         case("hanging", Mood(self::Mood::Hanging), false),
-        // The status alone decides.
+        // Only the status of the answer decides.
         case("half-hanging", Mood(self::Mood::HangingAfterHead), true),
         case("closing", Mood(self::Mood::Closing), false),
         case("hanging-up", Mood(self::Mood::ClosingAfterRequest), false),
@@ -130,11 +130,12 @@ impl Case {
     }
 }
 
-/// What both must say alike; of errors of a connection each has its own words.
+/// Returns the part of a condition in which both servers must agree. Each
+/// server describes connection errors in its own words.
 fn comparable(condition: &Value) -> String {
     let text = |field: &str| condition[field].as_str().unwrap_or("").to_owned();
     let mut message = text("message");
-    // The service is a name there and an address here.
+    // kube-apiserver names the backend `localhost`, apifront names its address.
     while let Some(at) = message.find("localhost:") {
         message.replace_range(at..at + "localhost:".len(), "127.0.0.1:");
     }
@@ -192,7 +193,8 @@ async fn conditions_and_answers_are_those_of_the_aggregator() {
     assert!(moods.backends.len() > 10);
 }
 
-/// Within the 30 s of the next check it is noticed, and the return at once.
+/// A failure is noticed by the next check, within 30 s. The return is noticed
+/// soon, since failed checks are repeated quickly.
 #[tokio::test]
 async fn what_comes_and_goes_is_noticed() {
     let hostile = HostileTwins::start().await;

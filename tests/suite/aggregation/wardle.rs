@@ -1,5 +1,5 @@
-//! `k8s.io/sample-apiserver`'s flunders and fischers: what can be done with
-//! them through kube-apiserver can be done through apifront, with the same
+//! Tests with the flunders and fischers of `k8s.io/sample-apiserver`. Every
+//! operation works through apifront as through kube-apiserver, with the same
 //! answers.
 
 use http::Method;
@@ -57,8 +57,8 @@ async fn discovery_of_the_version_is_the_backends() {
     both.finish();
 }
 
-/// The same done twice, through either door: what differs is what names the
-/// moment and the object.
+/// The same operation done twice, through each server. Answers may differ only
+/// in values that name the moment and the object.
 struct Doors {
     direct: Client,
     front: Client,
@@ -224,7 +224,8 @@ async fn writes_have_the_same_answers() {
         let answer = doors.both(ask, what).await;
         assert_ne!(answer.status, 503, "{what}: {}", answer.text());
     }
-    // An object each may delete once.
+    // Each server deletes its own object, since an object can be deleted only
+    // once.
     for client in [&doors.direct, &doors.front] {
         client
             .post(&list, &flunder("b", &json!({})))
@@ -254,14 +255,14 @@ async fn writes_have_the_same_answers() {
     }
 }
 
-/// Through one door, and read through the other.
+/// An object is written through one server and read through the other.
 #[tokio::test]
 async fn what_one_door_writes_the_other_reads() {
     let wardle = WardleTwins::shared();
     let (direct, front) = (wardle.twins.direct_client(), wardle.twins.front_client());
     let list = flunders(&wardle.namespace("doors").await);
     let path = format!("{list}/a");
-    // Cached before anything is there.
+    // The resource is cached before it has objects.
     wardle
         .twins
         .front
@@ -289,7 +290,7 @@ async fn what_one_door_writes_the_other_reads() {
     assert_eq!(front.get(&path).await.status, 404);
 }
 
-/// Objects that no test changes.
+/// Creates objects that no test changes, and returns their namespace.
 async fn still_life(wardle: &WardleTwins) -> String {
     let ns = wardle.namespace("still").await;
     let admin = wardle.twins.direct_client();
@@ -468,8 +469,8 @@ async fn watches_tell_the_same() {
     assert_eq!(both[0], both[1]);
 }
 
-/// sample-apiserver speaks no protobuf of its own kinds: Tables and metadata of
-/// them it does.
+/// sample-apiserver has no protobuf for its own kinds, but it has for Tables
+/// and metadata of them.
 #[tokio::test]
 async fn protobuf_is_what_the_backend_can_do() {
     let wardle = WardleTwins::shared();
@@ -495,7 +496,7 @@ async fn protobuf_is_what_the_backend_can_do() {
     both.finish();
 }
 
-/// Who may not, may not through either.
+/// A caller without rights is refused by both.
 #[tokio::test]
 async fn the_backend_hears_who_asks() {
     let wardle = WardleTwins::shared();

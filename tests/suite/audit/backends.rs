@@ -1,5 +1,5 @@
-//! Where events go: rotation, the webhook, reload, the end, and what happens
-//! where there is no room.
+//! Tests of the audit backends: rotation, the webhook, reload, shutdown, and
+//! full buffers.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,8 @@ fn write_policy(folder: &Path, level: &str) -> PathBuf {
     file
 }
 
-/// Before the shared cluster, with these keys of `observability`.
+/// Starts apifront before the shared cluster, with these keys in
+/// `observability`.
 async fn start(keys: Value) -> Apifront {
     Apifront::start(Cluster::shared(), |config| {
         let observability = config["observability"].as_object_mut().expect("an object");
@@ -58,7 +59,7 @@ fn ids(log: &Path) -> Vec<String> {
     lines(log).iter().map(id).collect()
 }
 
-/// Every read has its event, in one of the log's files, once.
+/// Every read has its event exactly once, in one of the log's files.
 #[tokio::test]
 async fn a_full_log_is_rotated_and_loses_nothing() {
     skip_under_oracle!("the audit backends are apifront's");
@@ -81,7 +82,7 @@ async fn a_full_log_is_rotated_and_loses_nothing() {
     let (mut count, mut backups) = (0, 0);
     for entry in std::fs::read_dir(folder).expect("the folder") {
         let path = entry.expect("an entry").path();
-        // The process ended while it compressed one.
+        // The process ended while it compressed this file.
         if path.extension().is_some_and(|e| e == "partial") {
             continue;
         }
@@ -103,15 +104,15 @@ async fn a_full_log_is_rotated_and_loses_nothing() {
         }
     }
     assert!(backups > 0);
-    // The harness's own reads of namespaces have IDs of their own.
+    // The harness's own reads of namespaces have other IDs.
     let mine = found.iter().filter(|id| id.starts_with("r-")).count();
     assert_eq!((mine, count), (READS, found.len()));
 }
 
-/// A request's line, and its Authorization.
+/// The request line and the Authorization header of a request.
 type Head = (String, Option<String>);
 
-/// What a webhook was sent.
+/// The requests that a webhook has received.
 #[derive(Clone, Default)]
 struct Received {
     bodies: Arc<Mutex<Vec<Value>>>,
@@ -171,8 +172,8 @@ fn webhook_config(folder: &Path, address: std::net::SocketAddr) -> PathBuf {
     )
 }
 
-/// Batches come as kube-apiserver sends them; while the webhook is down they
-/// are kept, and what does not fit is counted.
+/// Batches arrive as kube-apiserver sends them. Events are kept while the
+/// webhook is down; events for which there is no room are counted.
 #[tokio::test]
 async fn a_webhook_gets_batches_and_gets_them_again() {
     skip_under_oracle!("the audit backends are apifront's");
@@ -205,7 +206,7 @@ async fn a_webhook_gets_batches_and_gets_them_again() {
     assert_eq!(line, "POST /audit/events?timeout=30s");
     assert_eq!(token.as_deref(), Some("Bearer secret"));
 
-    // Down for a while: five attempts last longer.
+    // The webhook is down for a while. The five attempts take longer.
     received.refuses.store(true, Ordering::Relaxed);
     for n in 25..30 {
         read(&client, &format!("w-{n}")).await;
@@ -218,7 +219,7 @@ async fn a_webhook_gets_batches_and_gets_them_again() {
     received.refuses.store(false, Ordering::Relaxed);
     eventually("they come later", SOON, || has(30)).await;
 
-    // Down for longer: lost, and counted.
+    // The webhook is down for longer. The event is lost, and counted.
     received.refuses.store(true, Ordering::Relaxed);
     read(&client, "w-lost").await;
     let lost = [("plugin", "webhook")];
@@ -227,7 +228,7 @@ async fn a_webhook_gets_batches_and_gets_them_again() {
     })
     .await;
     received.refuses.store(false, Ordering::Relaxed);
-    // What waits when it stops is sent.
+    // Waiting events are sent at shutdown.
     for n in 30..33 {
         read(&client, &format!("w-{n}")).await;
     }
@@ -239,8 +240,8 @@ async fn a_webhook_gets_batches_and_gets_them_again() {
     assert_eq!((all.len(), count), (33, 33));
 }
 
-/// A webhook that takes connections and says nothing costs no request anything,
-/// and what finds no room is counted.
+/// A webhook that accepts connections and never answers delays no request.
+/// Events for which there is no room are counted.
 #[tokio::test]
 async fn a_full_buffer_loses_events_and_delays_nobody() {
     skip_under_oracle!("the audit backends are apifront's");
@@ -269,18 +270,19 @@ async fn a_full_buffer_loses_events_and_delays_nobody() {
     let full = front
         .metric("apiserver_audit_error_total", &[("plugin", "buffered")])
         .await;
-    // 16 batches are on their way, one waits for its turn, 20 in the buffer.
+    // 16 batches are being sent, one waits for its turn, and 20 are in the
+    // buffer.
     assert!(full >= 60.0, "{full}");
     assert!(front.metric("apiserver_audit_event_total", &[]).await >= 100.0);
-    // The log has them all.
+    // The log has all events.
     eventually("the log has all", SOON, || async {
         ids(&log).iter().filter(|id| id.starts_with("f-")).count() == 100
     })
     .await;
 }
 
-/// Requests are audited by the new policy and to the new place; none is lost on
-/// the way, and a bad policy changes nothing.
+/// After a reload, requests are audited by the new policy and to the new file.
+/// No event is lost on the way, and a bad policy changes nothing.
 #[tokio::test]
 async fn a_reload_loses_no_event() {
     skip_under_oracle!("the audit backends are apifront's");
@@ -304,13 +306,13 @@ async fn a_reload_loses_no_event() {
             read(&client, &format!("l-{sent}")).await;
             sent += 1;
         }
-        // The new file is not in use at once.
+        // The new file is not used immediately.
         for _ in 0..20 {
             read(&client, &format!("l-{sent}")).await;
             sent += 1;
         }
     }
-    // Every event is one whole line somewhere.
+    // Every event is one whole line in one of the files.
     eventually("all are there", SOON, || async {
         let all = (0..4).flat_map(|n| ids(&log(n)));
         let all: Vec<String> = all.filter(|id| id.starts_with("l-")).collect();
@@ -320,7 +322,7 @@ async fn a_reload_loses_no_event() {
     .await;
     assert!(!ids(&log(3)).is_empty());
 
-    // A policy that is wrong does not come into force, and says why.
+    // A wrong policy does not take effect, and the log says why.
     std::fs::write(&policy, "kind: Policy").expect("policy");
     eventually("the log says so", SOON, || async {
         front.process.log().contains("policy.yaml: apiVersion")
@@ -331,7 +333,7 @@ async fn a_reload_loses_no_event() {
         ids(&log(3)).contains(&"l-still".to_owned())
     })
     .await;
-    // Another that is right does.
+    // Another policy that is right takes effect.
     write_policy(&folder, "None");
     eventually("nothing is audited", SOON, || async {
         let before = front.metric("apiserver_audit_event_total", &[]).await;

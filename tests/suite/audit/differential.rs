@@ -1,4 +1,5 @@
-//! The same policy and the same requests, before kube-apiserver and behind it.
+//! Compares the audit events of kube-apiserver and apifront for the same policy
+//! and the same requests.
 
 use http::Method;
 use kubernetes_wire::api::protobuf::MAGIC;
@@ -10,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::world::{Sent, Side, Who, World, comparable, lines, parsed};
 
-/// Reads asked of both servers, beside those of the table.
+/// The number of random reads that are sent to both servers, beside those of
+/// the table.
 const RANDOM_READS: usize = 60;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -39,14 +41,15 @@ async fn events_are_those_of_kube_apiserver() {
         wrong.extend(forwarded(&world, &format!("write-{n}"), who, &sent).await);
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
-    // Probes are at level None.
+    // Probes are audited at level None.
     let probes = lines(&world.front_log).into_iter();
     assert_eq!(probes.filter(|line| line.contains("/readyz")).count(), 0);
     world.front.stop().await;
 }
 
-/// Sends to each server directly. What it answered from the cache, apifront
-/// decided about: its annotations are there too.
+/// Sends the request to each server directly. apifront's events have
+/// annotations too, if it answered from the cache and therefore authorized the
+/// request itself.
 async fn asked_of_both(world: &World, name: &str, who: Who, sent: &Sent) -> Vec<String> {
     let (theirs, ours) = (format!("{name}-upstream"), format!("{name}-front"));
     let upstream = sent.by(&world.user(Side::Upstream, who), &theirs).await;
@@ -64,8 +67,8 @@ async fn asked_of_both(world: &World, name: &str, who: Who, sent: &Sent) -> Vec<
     wrong
 }
 
-/// Sends to apifront alone, which forwards: both servers have events of the one
-/// request, under its Audit-ID.
+/// Sends the request to apifront only, which forwards it. Both servers have
+/// events of the request, under its Audit-ID.
 async fn forwarded(world: &World, name: &str, who: Who, sent: &Sent) -> Vec<String> {
     sent.by(&world.user(Side::Front, who), name).await;
     let theirs = (world.events(Side::Upstream, name).await, name.to_owned());
@@ -117,10 +120,10 @@ fn compare(
 
 type Event = std::collections::BTreeMap<String, Value>;
 
-/// Takes away the differences that have a reason.
+/// Removes the differences that have a reason.
 fn explain(sent: &Sent, theirs: &mut Event, ours: &mut Event, forwarded: bool) {
-    // Between the two there is apifront, and it does not know what upstream
-    // decided and did.
+    // apifront stands between caller and upstream, and does not know what
+    // upstream decided and did.
     if forwarded {
         theirs.remove("sourceIPs");
         ours.remove("sourceIPs");
@@ -131,17 +134,18 @@ fn explain(sent: &Sent, theirs: &mut Event, ours: &mut Event, forwarded: bool) {
         ours.remove("annotations");
     }
     if let Some(annotations) = theirs.get_mut("annotations").and_then(Value::as_object_mut) {
-        // Of a request that took kube-apiserver longer than half a second.
+        // kube-apiserver adds these to a request that took longer than half a
+        // second.
         annotations.retain(|key, _| !key.starts_with("apiserver.latency.k8s.io/"));
     }
-    // Nobody is asked who asks for health.
+    // Health requests are not authenticated.
     if sent.path.starts_with("/livez") || sent.path.starts_with("/healthz") {
         theirs.remove("user");
         ours.remove("user");
         theirs.remove("annotations");
         ours.remove("annotations");
     }
-    // An error's body is not sent after HEAD.
+    // An error's body is not sent in answer to HEAD.
     if sent.method == Method::HEAD {
         for event in [&mut *theirs, &mut *ours] {
             event.remove("responseObject");
@@ -150,7 +154,7 @@ fn explain(sent: &Sent, theirs: &mut Event, ours: &mut Event, forwarded: bool) {
             }
         }
     }
-    // A list's version is that of the moment.
+    // The version of a list depends on the moment.
     for event in [&mut *theirs, &mut *ours] {
         let list = event.get_mut("responseObject");
         let metadata = list.and_then(|l| l.get_mut("metadata"));
@@ -160,8 +164,8 @@ fn explain(sent: &Sent, theirs: &mut Event, ours: &mut Event, forwarded: bool) {
             metadata.remove("resourceVersion");
         }
     }
-    // kube-apiserver writes the object as it understood it: with defaults, and
-    // a Secret's stringData as data. apifront writes what was sent.
+    // kube-apiserver records the object as it understood it: with defaults, and
+    // a Secret's stringData as data. apifront records what was sent.
     if let (Some(a), Some(b)) = (theirs.get_mut("requestObject"), ours.get("requestObject"))
         && (contains(a, b) || b.get("stringData").is_some())
     {
@@ -169,7 +173,7 @@ fn explain(sent: &Sent, theirs: &mut Event, ours: &mut Event, forwarded: bool) {
     }
 }
 
-/// Whether `larger` has all that `smaller` has.
+/// Tells whether `larger` has all that `smaller` has.
 fn contains(larger: &Value, smaller: &Value) -> bool {
     match (larger, smaller) {
         (Value::Object(a), Value::Object(b)) => b
@@ -182,7 +186,7 @@ fn contains(larger: &Value, smaller: &Value) -> bool {
     }
 }
 
-/// What changes nothing.
+/// Returns requests that change nothing.
 fn reads(ns: &str) -> Vec<(Who, Sent)> {
     let maps = format!("/api/v1/namespaces/{ns}/configmaps");
     let pods = format!("/api/v1/namespaces/{ns}/pods");
@@ -327,7 +331,7 @@ fn random_read(rng: &mut StdRng, ns: &str) -> (Who, Sent) {
     (*who.choose(rng).expect("some"), sent)
 }
 
-/// `metadata.name` and nothing else, in its envelope.
+/// Returns a ConfigMap with only `metadata.name`, in its envelope.
 fn protobuf_config_map(name: &str) -> Vec<u8> {
     let field = |number: u8, value: &[u8]| {
         let mut out = Vec::new();
@@ -340,7 +344,8 @@ fn protobuf_config_map(name: &str) -> Vec<u8> {
     [MAGIC.to_vec(), field(1, &meta), field(2, &raw)].concat()
 }
 
-/// What is forwarded, in an order that makes sense.
+/// Returns requests that are forwarded, in an order in which they succeed as
+/// intended.
 fn writes(ns: &str) -> Vec<(Who, Sent)> {
     let maps = format!("/api/v1/namespaces/{ns}/configmaps");
     let json = "application/json";

@@ -1,5 +1,5 @@
-//! What is written down of requests, held against what kube-apiserver writes of
-//! the same ones.
+//! Compares audit events with those that kube-apiserver writes for the same
+//! requests.
 
 mod backends;
 mod differential;

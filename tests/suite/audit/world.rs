@@ -1,4 +1,5 @@
-//! A kube-apiserver and an apifront before it with one policy, and their logs.
+//! A kube-apiserver, an apifront before it with the same policy, and the logs
+//! of both.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,10 +15,11 @@ use crate::harness::eventually;
 use crate::harness::objects::{config_map, role, role_binding};
 use crate::harness::process::temporary_folder;
 
-/// Events are written within moments, on a busy machine within seconds.
+/// Events are written within moments; on a busy machine, within seconds.
 pub const SOON: Duration = Duration::from_secs(20);
 
-/// Config maps with all their objects, secrets without answers, probes never.
+/// Returns a policy that audits config maps with all their objects, secrets
+/// without answers, and probes never.
 pub fn policy() -> Value {
     json!({
         "apiVersion": "audit.k8s.io/v1",
@@ -55,7 +57,7 @@ impl World {
         let flags = [
             format!("--audit-policy-file={}", policy_file.display()),
             format!("--audit-log-path={}", upstream_log.display()),
-            // As apifront is configured here.
+            // apifront is configured in the same way here.
             "--anonymous-auth=false".to_owned(),
         ];
         let cluster = Cluster::start(&flags).await;
@@ -76,7 +78,7 @@ impl World {
         world
     }
 
-    /// Objects, and rights of tess: to see config maps.
+    /// Creates objects, and lets tess see config maps.
     async fn fill(&self) {
         let admin = self.cluster.admin_client();
         let maps = format!("/api/v1/namespaces/{}/configmaps", self.namespace);
@@ -125,7 +127,8 @@ impl World {
         }
     }
 
-    /// The events of a request on one side, when its last one is there.
+    /// Returns the events of a request on one side, once the last event is
+    /// there.
     pub async fn events(&self, side: Side, id: &str) -> Vec<String> {
         let log = match side {
             Side::Upstream => &self.upstream_log,
@@ -159,7 +162,7 @@ pub fn lines(log: &Path) -> Vec<String> {
     whole.lines().map(str::to_owned).collect()
 }
 
-/// Waits for the last event of a request.
+/// Returns the events of a request, once the last event is there.
 pub async fn events(log: &Path, id: &str) -> Vec<String> {
     let mine = || -> Vec<String> {
         let mark = format!("\"auditID\":\"{id}\"");
@@ -225,7 +228,8 @@ impl Sent {
     }
 }
 
-/// The text of an event with what two servers cannot have in common replaced.
+/// Returns the text of an event. Values that differ between any two servers are
+/// replaced.
 pub fn comparable(line: &str, id: &str) -> String {
     let event: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
     let mut text = line.replace(&format!("\"auditID\":\"{id}\""), "\"auditID\":ID");

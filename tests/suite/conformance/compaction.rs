@@ -1,6 +1,6 @@
-//! What an API server says of versions that etcd has forgotten
-//! (RunTestCompactRevision, RunTestListInconsistentContinuation). Its own cache
-//! would still know them, so it is started again.
+//! Answers of an API server for versions that etcd has forgotten
+//! (RunTestCompactRevision, RunTestListInconsistentContinuation). The server's
+//! own cache would still know these versions, so the server is started again.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -31,7 +31,8 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value["metadata"][key].as_str().expect("a text")
 }
 
-/// The page after the forgotten one: gone, with a token for whatever is left.
+/// Fails unless the page is gone, and its answer has a token that lists what is
+/// left.
 async fn assert_gone(client: &Client, list: &str, page: &Answer) {
     let gone = page.expect_status(410, "Expired", TOO_OLD_TO_CONTINUE);
     let token = text(&gone, "continue");
@@ -39,7 +40,7 @@ async fn assert_gone(client: &Client, list: &str, page: &Answer) {
         .get(&format!("{list}?limit=9&continue={token}"))
         .await;
     let rest = rest.expect(200);
-    // c2 was deleted and c4 created since.
+    // c2 was deleted and c4 was created since.
     assert_eq!(names(&rest), ["c3", "c4"]);
 }
 
@@ -81,7 +82,8 @@ async fn forgotten_versions() {
         .warm(&through_new, "/api/v1/configmaps?resourceVersion=0")
         .await;
 
-    // Pages: who has kept the state may show it, and nobody shows another.
+    // A server that has kept the state of the pages may show it. No server may
+    // show another state.
     for token in [text(&of_direct, "continue"), text(&of_old, "continue")] {
         let path = format!("{list}?limit=2&continue={token}");
         let page = direct.get(&path).await;
@@ -114,7 +116,7 @@ async fn forgotten_versions() {
         }
     }
 
-    // Watches: all that came after, or that it is too late to ask.
+    // A watch gets all later events, or an error that its version is too old.
     let path = format!("{list}?watch=1&resourceVersion={version}");
     for client in [&direct, &through_new] {
         let first = Watch::open(client, &path)

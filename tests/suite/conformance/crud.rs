@@ -1,4 +1,4 @@
-//! Create, read, update, delete.
+//! Create, read, update and delete objects.
 
 use serde_json::{Value, json};
 
@@ -246,7 +246,7 @@ async fn pod_defaults(subject: Subject) {
         read["metadata"]["resourceVersion"],
         patched["metadata"]["resourceVersion"]
     );
-    // A pod that no node has is gone at once.
+    // A pod that is on no node is deleted at once.
     admin
         .delete(&format!("{list}/a?gracePeriodSeconds=0"))
         .await

@@ -1,4 +1,4 @@
-//! A CustomResourceDefinition and what it defines.
+//! A CustomResourceDefinition and the resource that it defines.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is said to requests that are wrong.
+//! Answers to wrong requests.
 
 use serde_json::json;
 
@@ -164,7 +164,7 @@ async fn bad_watch_queries(subject: Subject) {
         .get(&format!("{list}?watch=1&resourceVersion=abc"))
         .await;
     assert_eq!(answer.status, 500, "{}", answer.text());
-    // Anything but 0 and false is true, even nothing.
+    // Any value but 0 and false is true, even the empty one.
     let watch = Watch::open(admin, &format!("{list}?watch&timeoutSeconds=1")).await;
     drop(watch);
     assert_eq!(
@@ -189,7 +189,7 @@ async fn bad_continue_tokens(subject: Subject) {
             "{token}: {message}"
         );
     }
-    // {"v":"meta.k8s.io/v1","rv":5,"start":"a\u0000"}
+    // The token is {"v":"meta.k8s.io/v1","rv":5,"start":"a\u0000"}.
     let token = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NSwic3RhcnQiOiJhXHUwMDAwIn0";
     let answer = admin
         .get(&format!("{list}?continue={token}&resourceVersion=7"))

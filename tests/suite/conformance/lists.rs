@@ -1,4 +1,4 @@
-//! LIST and GET: selectors, pages, versions.
+//! LIST and GET with selectors, pages and versions.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,8 @@ fn percent(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
-/// A namespace with config maps `c0` … in it.
+/// Creates a namespace with config maps `c0` … and returns the path of their
+/// list.
 async fn config_maps(subject: &Subject, purpose: &str, n: usize) -> String {
     let ns = subject.namespace(purpose).await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");
@@ -64,7 +65,7 @@ async fn pages(subject: Subject) {
         let version = &first["metadata"]["resourceVersion"];
         assert_eq!(&page["metadata"]["resourceVersion"], version);
     }
-    // With a selector nobody knows how many remain.
+    // With a selector the number of remaining objects is unknown.
     let selected = admin
         .get(&format!("{list}?limit=3&labelSelector=!nothing"))
         .await
@@ -154,7 +155,7 @@ async fn field_selectors(subject: Subject) {
         let path = format!("{list}?fieldSelector={}", percent(selector));
         let found = admin.get(&path).await.expect(200);
         assert_eq!(names(&found).join(" "), expected, "{selector}");
-        // The same from all namespaces.
+        // A list of all namespaces finds the same.
         let everywhere = format!(
             "/api/v1/pods?fieldSelector={}",
             percent(&format!("metadata.namespace={ns},{selector}"))
@@ -188,7 +189,7 @@ async fn lists_by_version(subject: Subject) {
     let found = admin.get(&exact).await.expect(200);
     assert_eq!(names(&found), ["c0", "c1", "c2"]);
     assert_eq!(found["metadata"]["resourceVersion"], version);
-    // With a limit a bare version means exactly that one.
+    // With a limit, a bare version means exactly that version.
     let limited = format!("{list}?resourceVersion={version}&limit=2");
     let found = admin.get(&limited).await.expect(200);
     assert_eq!(names(&found), ["c0", "c1"]);
@@ -196,7 +197,7 @@ async fn lists_by_version(subject: Subject) {
     assert_eq!(found["metadata"]["remainingItemCount"], 1);
     assert_eq!(names(&admin.get(&list).await.expect(200)), ["c0", "c2"]);
 
-    // From the cache a limit is not heeded.
+    // A list from the cache ignores the limit.
     let any = admin
         .get(&format!("{list}?resourceVersion=0&limit=1"))
         .await;
@@ -223,7 +224,8 @@ async fn get_by_version(subject: Subject) {
         .expect_status(404, "NotFound", "configmaps \"none\" not found");
 }
 
-/// `a-b/x` before `a/x`, because `-` sorts before `/`.
+/// Objects are ordered by key: `a-b/x` comes before `a/x`, because `-` sorts
+/// before `/`.
 async fn order_is_that_of_keys(subject: Subject) {
     let admin = &subject.admin;
     let ns = subject.namespace("order").await;
@@ -246,7 +248,7 @@ async fn order_is_that_of_keys(subject: Subject) {
         .collect();
     for version in ["", "&resourceVersion=0", "&limit=100"] {
         let path = format!("/api/v1/configmaps?labelSelector=order%3D{ns}{version}");
-        // The cache of the server may be a moment behind.
+        // The server's cache may be a moment behind.
         let found = loop {
             let found = admin.get(&path).await.expect(200);
             if names(&found).len() == expected.len() {

@@ -1,8 +1,8 @@
-//! What kube-apiserver does, written once and asked of every server that
-//! claims to do the same. `kube_apiserver::…` proves the suite.
+//! kube-apiserver's behaviour, written once and asked of every server that
+//! claims to have it. The tests `kube_apiserver::…` prove the suite itself.
 
-/// Makes a test of each function for each subject. What only a cache before a
-/// store can do stands after `before etcd:`.
+/// Makes a test of each function for each subject. Behaviour that only a cache
+/// before a store can have stands after `before etcd:`.
 macro_rules! conformance {
     ($($test:ident),+ $(,)? $(; before etcd: $($cache:ident),+)?) => {
         conformance!(@subject kube_apiserver: $($test)+ $($($cache)+)?);

@@ -1,4 +1,4 @@
-//! In which encoding, and how laid out, answers and refusals come.
+//! The encoding and the layout of answers and refusals.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -103,7 +103,7 @@ async fn accept_headers_of_watches(subject: Subject) {
             assert_eq!(answer.status, 200, "{accept}: {}", answer.text());
             assert_eq!(answer.header("content-type"), expected, "{accept}");
         }
-        // No event is a list, so such a watch ends before its first.
+        // No event is a list, so such a watch ends before its first event.
         if accept.contains("List") {
             assert_eq!(answer.text(), "", "{accept}");
         } else if expected == JSON {
@@ -179,7 +179,7 @@ async fn refusals_are_negotiated(subject: Subject) {
             "{\n  \"kind\": \"Status\",\n",
         ),
     ] {
-        // The router refuses `application/*` itself, so that one is a 406.
+        // The router refuses `application/*` itself, with a 406.
         let code = if accept == "application/*" { 406 } else { 404 };
         let start = if code == 406 {
             "{\"kind\":\"Status\","

@@ -1,4 +1,4 @@
-//! The lists of kube-apiserver's own storage tests that no other file has.
+//! The LIST cases of kube-apiserver's own storage tests that no other file has.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,8 @@ fn version(list: &Value) -> &str {
     version.expect("a resourceVersion")
 }
 
-/// A namespace with config maps `c0` …; every third one is `rare`.
+/// Creates a namespace with config maps `c0` …, of which every third is `rare`.
+/// Returns the path of their list.
 async fn prepared(subject: &Subject, purpose: &str, n: usize) -> String {
     let ns = subject.namespace(purpose).await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");
@@ -43,7 +44,7 @@ async fn prepared(subject: &Subject, purpose: &str, n: usize) -> String {
     list
 }
 
-/// All pages of a list, each with its query.
+/// Returns all pages of a list, each asked for with `query`.
 async fn pages(client: &Client, list: &str, query: &str) -> Vec<Value> {
     let mut pages = Vec::new();
     let mut token = String::new();
@@ -62,7 +63,7 @@ async fn pages(client: &Client, list: &str, query: &str) -> Vec<Value> {
 }
 
 /// RunTestGetListNonRecursive: a name and a namespace make a list of one key,
-/// for which nothing of a continue token is read.
+/// for which a continue token is not read.
 async fn single_object_lists(subject: Subject) {
     let admin = &subject.admin;
     let list = prepared(&subject, "single", 3).await;
@@ -95,7 +96,7 @@ async fn single_object_lists(subject: Subject) {
 }
 
 /// RunTestListPaging, RunTestListContinuation: pages of any size add up to the
-/// list, all at the version of the first.
+/// list, and all have the version of the first.
 async fn pages_of_every_size(subject: Subject) {
     let admin = &subject.admin;
     let list = prepared(&subject, "sizes", 7).await;
@@ -115,8 +116,8 @@ async fn pages_of_every_size(subject: Subject) {
     }
 }
 
-/// RunTestListContinuationWithFilter: a page is full of what was selected, and
-/// nobody counts the rest.
+/// RunTestListContinuationWithFilter: a page is full of selected objects, and
+/// the rest is not counted.
 async fn pages_with_a_selector(subject: Subject) {
     let admin = &subject.admin;
     let list = prepared(&subject, "filter", 9).await;
@@ -136,7 +137,7 @@ async fn pages_with_a_selector(subject: Subject) {
     ] {
         let pages = pages(admin, &list, query).await;
         let mut found: Vec<Vec<&str>> = pages.iter().map(names).collect();
-        // Whether something is left is known only by looking.
+        // The server finds out whether an object is left only by looking.
         if found.last().is_some_and(Vec::is_empty) {
             found.pop();
         }
@@ -148,7 +149,7 @@ async fn pages_with_a_selector(subject: Subject) {
     }
 }
 
-/// RunTestListPaginationRareObject: one of many, at the end.
+/// RunTestListPaginationRareObject: one of many objects matches, at the end.
 async fn pages_until_a_rare_object(subject: Subject) {
     let admin = &subject.admin;
     let list = prepared(&subject, "rare", 30).await;
@@ -192,7 +193,8 @@ async fn namespaces_that_begin_alike(subject: Subject) {
     assert_eq!(names(&all).len(), 3);
 }
 
-/// RunTestListResourceVersionMatch, RunTestList: which state an answer shows.
+/// RunTestListResourceVersionMatch, RunTestList: the version and match decide
+/// which state an answer shows.
 async fn every_version_and_match(subject: Subject) {
     let admin = &subject.admin;
     let list = prepared(&subject, "match", 2).await;
@@ -217,7 +219,7 @@ async fn every_version_and_match(subject: Subject) {
             &new,
             Some(&after),
         ),
-        // Without a match a limit makes it exact.
+        // Without a match, a limit makes the version exact.
         (
             format!("resourceVersion={before}&limit=5"),
             &old,

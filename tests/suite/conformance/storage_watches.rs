@@ -1,4 +1,5 @@
-//! The watches of kube-apiserver's own storage tests that no other file has.
+//! The WATCH cases of kube-apiserver's own storage tests that no other file
+//! has.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,7 @@ async fn create(subject: &Subject, list: &str, name: &str) -> u64 {
     version.and_then(|v| v.parse().ok()).expect("a version")
 }
 
-/// Until the cache of a server has come to `version`.
+/// Waits until the server's cache has reached `version`.
 async fn cached(subject: &Subject, list: &str, version: u64) {
     let path = format!("{list}?resourceVersion={version}&resourceVersionMatch=NotOlderThan");
     eventually("the cache follows", Duration::from_secs(20), || async {
@@ -50,7 +51,7 @@ fn ends_initial_events(event: &Event) -> bool {
     event.object["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true"
 }
 
-/// RunTestWatchFromZero: what was there before is not told.
+/// RunTestWatchFromZero: a watch does not show the earlier, deleted object.
 async fn state_after_a_recreation(subject: Subject) {
     let admin = &subject.admin;
     let list = list_in(&subject, "recreated").await;
@@ -137,7 +138,8 @@ async fn namespaces_do_not_mix(subject: Subject) {
     assert!(none.is_none(), "{none:?}");
 }
 
-/// RunWatchSemantics: how a watch begins, for each way to ask.
+/// RunWatchSemantics: checks how a watch begins for each combination of
+/// options.
 async fn every_start(subject: Subject) {
     let admin = &subject.admin;
     let list = list_in(&subject, "start").await;
@@ -147,14 +149,15 @@ async fn every_start(subject: Subject) {
     let at = format!("&resourceVersion={version}");
     let zero = "&resourceVersion=0".to_owned();
     let unset = String::new();
-    // Version and options; whether the state comes first; whether it ends with
-    // a bookmark.
+    // Each row has the version, the options, whether the state comes first, and
+    // whether a bookmark ends the state.
     let mut wrong = Vec::new();
     for (from, options, state, end) in [
         (&unset, String::new(), true, false),
         (&zero, String::new(), true, false),
         (&at, String::new(), false, false),
-        // A watch without any of it is one with initial events since 1.34.
+        // Since 1.34, a watch with bookmarks and no other option sends initial
+        // events.
         (&unset, BOOKMARKS.to_owned(), true, true),
         (&zero, BOOKMARKS.to_owned(), true, true),
         (&at, BOOKMARKS.to_owned(), false, false),
@@ -175,8 +178,9 @@ async fn every_start(subject: Subject) {
         let marker = format!("m{}", wrong.len());
         let mut seen = Vec::new();
         let mut ended = false;
-        // The headers may come before the start is decided: the marker may be
-        // part of the state, or come before the version to start at.
+        // The headers may come before the server decides where the watch
+        // starts. The marker may then be part of the state, or older than the
+        // starting version.
         create(&subject, &list, &marker).await;
         let mut marked = false;
         while !(marked && ended == end) {
@@ -202,7 +206,8 @@ async fn every_start(subject: Subject) {
         }
         let expected: &[&str] = if state { &["ADDED a", "ADDED b"] } else { &[] };
         admin.delete(&format!("{list}/{marker}")).await.expect(200);
-        // Version 0 may be one before the deletion of an earlier marker.
+        // The state at version 0 may be older than the deletion of an earlier
+        // marker.
         seen.retain(|short| !short.contains(" m"));
         if seen != expected || ended != end {
             wrong.push(format!("{path}: {seen:?}, end {ended}"));
@@ -228,8 +233,8 @@ async fn initial_events_of_one_object(subject: Subject) {
     assert_eq!(watch.take_short(1).await, ["DELETED b"]);
 }
 
-/// RunWatchSemanticInitialEventsExtended: state, bookmark, then only what is
-/// newer than it.
+/// RunWatchSemanticInitialEventsExtended: a watch sends the state, a bookmark,
+/// and then only events newer than the bookmark.
 async fn initial_events_and_what_follows(subject: Subject) {
     let admin = &subject.admin;
     let list = list_in(&subject, "extended").await;
@@ -251,14 +256,14 @@ async fn initial_events_and_what_follows(subject: Subject) {
         ("ADDED c", created)
     );
     assert!(created > bookmark.version());
-    // One that begins at the bookmark sees the same.
+    // A watch that begins at the bookmark sees the same.
     let from = bookmark.version();
     let mut resumed = Watch::open(admin, &format!("{list}?watch=1&resourceVersion={from}")).await;
     assert_eq!(resumed.take(1).await[0].line, next[0].line);
 }
 
-/// RunTestWatchDispatchBookmarkEvents: two seconds before its time is up, a
-/// watch tells how far it has come.
+/// RunTestWatchDispatchBookmarkEvents: two seconds before its timeout, a watch
+/// sends a bookmark with the version it has reached.
 async fn bookmark_before_the_timeout(subject: Subject) {
     let admin = &subject.admin;
     let list = list_in(&subject, "bookmark").await;
@@ -287,7 +292,8 @@ async fn bookmark_before_the_timeout(subject: Subject) {
     }
 }
 
-/// RunTestDelayedWatchDelivery: who does not read for a while loses nothing.
+/// RunTestDelayedWatchDelivery: a client that does not read for a while loses
+/// nothing.
 async fn delayed_delivery(subject: Subject) {
     let list = list_in(&subject, "delayed").await;
     let version = create(&subject, &list, "a").await;
@@ -299,7 +305,7 @@ async fn delayed_delivery(subject: Subject) {
         create(&subject, &list, &name).await;
         expected.push(format!("ADDED {name}"));
     }
-    // A client that does not read for a while.
+    // The client does not read for a while.
     tokio::time::sleep(Duration::from_millis(1200)).await;
     assert_eq!(watch.take_short(30).await, expected);
 }

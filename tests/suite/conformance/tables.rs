@@ -1,4 +1,4 @@
-//! Table and PartialObjectMetadata.
+//! Answers as Table and as PartialObjectMetadata.
 
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ async fn table_of_one_pod(subject: Subject) {
     assert_eq!(table["kind"], "Table");
     assert_eq!(table["rows"].as_array().expect("rows").len(), 1);
     assert_eq!(table["rows"][0]["cells"][0], "b");
-    // What is no Table stays what it is.
+    // An answer that cannot be a Table, such as an error, stays as it is.
     let answer = subject.admin.get_as(&format!("{list}/none"), TABLE).await;
     answer.expect_status(404, "NotFound", "pods \"none\" not found");
 }
@@ -129,7 +129,7 @@ async fn table_watch(subject: Subject) {
     assert_eq!(events[0].object["kind"], "Table");
     assert_eq!(columns(&events[0].object), POD_COLUMNS);
     assert_eq!(events[0].object["rows"][0]["cells"][0], "c");
-    // The columns come once.
+    // The columns are sent once.
     assert_eq!(events[1].object["columnDefinitions"], Value::Null);
     assert_eq!(events[1].object["rows"][0]["cells"][0], "d");
 }
@@ -166,12 +166,12 @@ async fn not_acceptable(subject: Subject) {
          application/vnd.kubernetes.protobuf, application/json;stream=watch, \
          application/vnd.kubernetes.protobuf;stream=watch",
     );
-    // Indented, as nothing was agreed upon.
+    // The answer is indented, since no representation was agreed upon.
     assert!(answer.text().starts_with("{\n  \"kind\": \"Status\",\n"));
-    // A list is no single object.
+    // A list cannot be PartialObjectMetadata, which is a single object.
     let answer = admin.get_as(&list, PARTIAL).await;
     assert_eq!(answer.expect(406)["reason"], "NotAcceptable");
-    // YAML does not stream.
+    // YAML cannot be streamed.
     let answer = admin
         .get_as(&format!("{list}?watch=1"), "application/yaml")
         .await;

@@ -1,4 +1,5 @@
-//! WATCH that begins with the state: version 0, no version, initial events.
+//! Watches that begin with the state: at version 0, without a version, and with
+//! initial events.
 
 use std::time::Duration;
 
@@ -27,7 +28,8 @@ async fn prepared(subject: &Subject, purpose: &str) -> String {
         let body = config_map(name, json!({}), json!({}));
         subject.admin.post(&list, &body).await.expect(201);
     }
-    // Version 0 is whatever the cache holds: let it hold these.
+    // Version 0 shows whatever the cache holds, so the test waits until the
+    // cache holds both objects.
     eventually("the cache has both", Duration::from_secs(10), || async {
         let found = subject
             .admin
@@ -57,7 +59,8 @@ async fn no_version_begins_with_the_state(subject: Subject) {
     let body = config_map("c", json!({}), json!({}));
     admin.post(&list, &body).await.expect(201);
     let mut watch = Watch::open(admin, &format!("{list}?watch=1")).await;
-    // Unset is the most recent: the write before is in it.
+    // A watch without a version begins with the most recent state, which has
+    // the last write.
     assert_eq!(watch.take_short(3).await, ["ADDED a", "ADDED b", "ADDED c"]);
     admin.delete(&format!("{list}/c")).await.expect(200);
     assert_eq!(watch.take_short(1).await, ["DELETED c"]);
@@ -110,7 +113,7 @@ async fn initial_events_can_be_declined(subject: Subject) {
     assert_eq!(watch.take_short(1).await, ["ADDED c"]);
 }
 
-/// A resource whose history began a moment ago knows nothing of version 1.
+/// A resource that was just created has no history at version 1.
 async fn too_old_is_an_error_event(subject: Subject) {
     let admin = &subject.admin;
     let ns = subject.namespace("too-old").await;

@@ -1,4 +1,4 @@
-//! WATCH from a version that a LIST gave.
+//! Watches from the version of a LIST.
 
 use std::time::Duration;
 
@@ -47,7 +47,8 @@ async fn events_in_order(subject: Subject) {
         .await
         .expect(200);
     admin.delete(&path).await.expect(200);
-    // Two that open late get the same as the one that saw it happen.
+    // A watch that opens late gets the same events as the watch that saw them
+    // happen.
     let expected = ["ADDED a", "ADDED b", "MODIFIED a", "DELETED a"];
     let events = watch.take(4).await;
     let short: Vec<String> = events.iter().map(|e| e.short()).collect();
@@ -58,7 +59,7 @@ async fn events_in_order(subject: Subject) {
     let again: Vec<String> = late.take(4).await.into_iter().map(|e| e.line).collect();
     let lines: Vec<String> = events.into_iter().map(|e| e.line).collect();
     assert_eq!(again, lines);
-    // Only what came after the version asked for.
+    // A watch sends only events after the version that it asked for.
     let path = format!("{list}?watch=true&resourceVersion={}", versions[1]);
     let mut later = Watch::open(admin, &path).await;
     assert_eq!(later.take_short(2).await, ["MODIFIED a", "DELETED a"]);
@@ -100,8 +101,8 @@ async fn label_selector_transitions(subject: Subject) {
             )
         })
         .collect();
-    // Leaving the selection is a DELETED with the last state that matched and
-    // the version of the change.
+    // An object that leaves the selection makes a DELETED event with the last
+    // state that matched and the version of the change.
     assert_eq!(
         seen,
         [
@@ -221,7 +222,7 @@ async fn deleted_events_carry_the_last_state(subject: Subject) {
     let created = admin.post(&list, &body).await.expect(201);
     let path = format!("{list}?watch=1&resourceVersion={}", version(&created));
     let mut watch = Watch::open(admin, &path).await;
-    // Two phases: the node has to confirm.
+    // The deletion has two phases, since the node has to confirm it.
     admin.delete(&format!("{list}/a")).await.expect(200);
     admin
         .delete(&format!("{list}/a?gracePeriodSeconds=0"))

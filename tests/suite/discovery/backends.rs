@@ -1,4 +1,4 @@
-//! Groups that only apifront knows, merged as kube-aggregator merges them.
+//! Groups that only apifront knows are merged as kube-aggregator merges them.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,8 @@ use crate::harness::{eventually, process};
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// A plain cluster with apifront before it, beside one whose own aggregator
-/// has the same backends. Nobody else writes to either.
+/// A plain cluster with apifront before it, beside a cluster whose own
+/// aggregator has the same backends. Nobody else writes to either.
 struct Pair {
     twins: Twins,
     cluster: Cluster,
@@ -30,7 +30,7 @@ async fn pair(priorities: [(i32, i32); 3]) -> Pair {
         trusted += &std::fs::read_to_string(&cluster.certificates.front_proxy.cert).expect("a CA");
         std::fs::write(&parts.front_proxies, trusted).expect("CAs");
         let wardle = Wardle::start(&parts.oracle, &parts.serving, &parts.front_proxies).await;
-        // It has no document of everything.
+        // This backend has no aggregated discovery document.
         let backend = parts.backend("hostile.example.com", Mood::Fine);
         let mut registered = registrations(parts, wardle.port);
         registered.push(
@@ -121,7 +121,7 @@ async fn a_backend_in_trouble_is_stale_and_delays_nobody() {
             let answer = through.get_as("/apis", V2).await;
             slowest = slowest.max(since.elapsed());
             assert_eq!(answer.status, 200);
-            // What was known of it stays.
+            // What was known of the backend stays.
             assert_eq!(resources(answer.text()), known, "{mood:?}");
         }
         assert!(

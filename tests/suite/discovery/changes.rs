@@ -1,4 +1,4 @@
-//! What changes is shown soon; what cannot be asked for stays as it was.
+//! Changes are shown soon. Documents that cannot be fetched stay as they were.
 
 use std::time::{Duration, Instant};
 
@@ -94,7 +94,7 @@ async fn custom_resources_come_and_go_within_a_second() {
     front.stop().await;
 }
 
-/// The hash of a storage version is in no document of everything.
+/// The hash of a storage version is not in the aggregated document.
 #[tokio::test]
 async fn another_storage_version_is_shown_too() {
     let (direct, front) = (
@@ -146,8 +146,8 @@ async fn without_upstream_the_last_documents_stay() {
     skip_under_oracle!("it stops the API server behind apifront");
     let mut cluster = Cluster::start(&[]).await;
     let front = Apifront::start(&cluster, |config| {
-        // system:masters is not asked about, so that these can be asked for at
-        // all while nobody can be.
+        // Callers in system:masters are not reviewed, so that requests are
+        // possible while no API server answers.
         config["authorization"] = json!({ "subjectAccessReview": { "allowTTL": "10m" } });
     })
     .await;

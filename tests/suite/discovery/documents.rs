@@ -1,4 +1,4 @@
-//! Every path and encoding, with nothing of ours in between.
+//! Compares every path and encoding where apifront adds nothing.
 
 use http::Method;
 
@@ -141,8 +141,8 @@ async fn what_was_not_modified_is_not_sent_again() {
     }
 }
 
-/// Everybody who is somebody may read discovery, by `system:discovery`; who has
-/// no name may not.
+/// Every authenticated user may read discovery, by `system:discovery`. A caller
+/// who is not authenticated may not.
 #[tokio::test]
 async fn discovery_is_authorized() {
     let (cluster, front) = (Cluster::quiet(), Apifront::quiet());

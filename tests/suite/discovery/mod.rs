@@ -1,5 +1,5 @@
-//! Discovery through apifront: kube-apiserver's own to the byte, also of what is
-//! registered at apifront alone, and also where APIs are hidden.
+//! Discovery through apifront is kube-apiserver's to the byte. The same holds
+//! for groups that are registered only at apifront, and for hidden APIs.
 
 mod backends;
 mod changes;
@@ -15,7 +15,7 @@ use crate::harness::expect::{DEBUG, Expect};
 
 pub const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// What clients send, and what tests the rules.
+/// The Accept headers that clients send, and some that test the rules.
 pub const ACCEPTS: [&str; 16] = [
     "",
     "application/json",
@@ -35,8 +35,8 @@ pub const ACCEPTS: [&str; 16] = [
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json",
 ];
 
-/// Asks both the same; what differs, if anything. Bodies must be the same to
-/// the byte, and so must ETags. A document must come from memory.
+/// Sends the same request to both and returns the difference, if any. Bodies
+/// and ETags must be the same to the byte. A document must come from memory.
 pub async fn difference(
     direct: &Client,
     front: &Client,
@@ -50,7 +50,8 @@ pub async fn difference(
         front.send(method.clone(), path, &debug, ""),
     );
     let mut found = compare_exactly(&d, &f);
-    // This one names an address of the server that depends on the caller's.
+    // This document names an address of the server that depends on the
+    // caller's.
     let by_caller = path == "/api" && headers.iter().any(|(name, _)| *name == "x-forwarded-for");
     let is_document = d.status.is_success() || d.status == StatusCode::NOT_MODIFIED;
     if is_document && !by_caller && !oracle() {
@@ -69,7 +70,7 @@ pub async fn difference(
     format!("{method} {path} {headers:?}\n{found}")
 }
 
-/// All of [`ACCEPTS`] at each path. Fails with what differs.
+/// Asks with all of [`ACCEPTS`] at each path, and fails on a difference.
 pub async fn compare_all(direct: &Client, front: &Client, paths: &[&str]) {
     let mut found = Vec::new();
     for path in paths {
@@ -101,7 +102,7 @@ pub async fn everything(client: &Client) -> Answer {
     client.get_as("/apis", V2).await
 }
 
-/// Groups and their versions, with the freshness of each.
+/// Returns the groups and their versions, with the freshness of each.
 pub async fn versions(client: &Client) -> Vec<String> {
     let document = everything(client).await.expect(200);
     let items = document["items"].as_array().expect("items").clone();

@@ -1,4 +1,4 @@
-//! `apis.runtimeConfig` against a kube-apiserver with the same
+//! Compares `apis.runtimeConfig` with a kube-apiserver that has the same
 //! `--runtime-config`.
 
 use std::time::Duration;
@@ -15,8 +15,8 @@ use crate::harness::{eventually, objects};
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// A version, two resources of versions that keep others, and the only
-/// resource of one.
+/// A version, two resources of versions that keep others, and the only resource
+/// of a version.
 const HIDDEN: [&str; 5] = [
     "batch/v1",
     "apps/v1/deployments",
@@ -25,7 +25,7 @@ const HIDDEN: [&str; 5] = [
     "autoscaling/v1",
 ];
 
-/// kube-apiserver without them.
+/// Returns a kube-apiserver without the hidden APIs.
 fn without() -> &'static Cluster {
     static WITHOUT: Once<Cluster> = Once::new();
     once(&WITHOUT, || {
@@ -35,7 +35,7 @@ fn without() -> &'static Cluster {
     })
 }
 
-/// kube-apiserver as it is, which no test writes to.
+/// Returns a kube-apiserver with all APIs, to which no test writes.
 fn plain() -> &'static Cluster {
     static PLAIN: Once<Cluster> = Once::new();
     once(&PLAIN, || Cluster::start(&[]))
@@ -99,7 +99,7 @@ async fn hidden_apis_are_as_if_kube_apiserver_did_not_serve_them() {
             found.push(difference(&direct, &through, Method::GET, path, headers).await);
         }
     }
-    // Who may not is told so first.
+    // A caller without rights gets the same refusal.
     let of = |c: &Cluster, through: Option<&Apifront>| {
         let pair = c.certificates.client("nobody", &[]);
         match through {
@@ -121,7 +121,7 @@ async fn hidden_apis_are_as_if_kube_apiserver_did_not_serve_them() {
     front.stop().await;
 }
 
-/// A flag does the same, and speaks of Kubernetes' own groups alone.
+/// A flag does the same. It concerns only Kubernetes' own groups.
 #[tokio::test]
 async fn the_flag_hides_classes_of_versions() {
     skip_under_oracle!("kube-apiserver hides nothing by apifront's configuration");
@@ -160,7 +160,7 @@ async fn a_reload_hides_and_shows_and_ends_watches_in_order() {
         watch
     };
     let mut cached = open(&client, &format!("{path}?watch=1&resourceVersion=0")).await;
-    // A selector the cache does not know goes upstream.
+    // The second watch has a field selector, and its own connection.
     let forwarded = format!(
         "{path}?watch=1&resourceVersion=0&fieldSelector=metadata.name!=x&timeoutSeconds=600&allowWatchBookmarks=true&resourceVersionMatch="
     );

@@ -1,8 +1,9 @@
-//! The transcoder against Go: objects of every kind that kube-apiserver reads
-//! or writes, made by the real types, in both directions byte for byte.
+//! Compares the transcoder with Go. The real types make objects of every kind
+//! that kube-apiserver reads or writes; both directions must agree byte for
+//! byte.
 //!
-//! An input that kube-apiserver can write must be transcoded; one of others may
-//! be refused, and one with fields that our schema lacks must be.
+//! An input that kube-apiserver can write must be transcoded. Other input may
+//! be refused; input with fields that our schema lacks must be refused.
 //!
 //! `APIFRONT_TEST_SEED`, `APIFRONT_TEST_OBJECTS` (of each random variant and
 //! kind) and `APIFRONT_TEST_MUTATIONS` replay and lengthen a run.
@@ -106,5 +107,5 @@ fn compare(message: &Message, record: &Record, tally: &mut Tally) {
     tally.add(record, outcome);
 }
 
-/// How often each thing was, in order.
+/// Counts per key, in the order of the keys.
 type Counts<K> = BTreeMap<K, usize>;

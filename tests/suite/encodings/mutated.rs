@@ -1,5 +1,5 @@
-//! Bytes that nobody wrote: objects with something changed at random. Whatever
-//! the transcoder answers, Go answers too.
+//! Objects with random changes to their bytes. Whatever the transcoder answers,
+//! Go must answer too.
 
 use kubernetes_wire::schema::Schema;
 use rand::rngs::StdRng;
@@ -13,9 +13,10 @@ use crate::harness::volume;
 
 const MUTATIONS: &str = "APIFRONT_TEST_MUTATIONS";
 const DEFAULT_MUTATIONS: usize = 20_000;
-/// Larger ones say nothing that these do not, slower.
+/// The size of the largest objects that are mutated. Larger ones find nothing
+/// more and are slower.
 const MAX_BYTES: usize = 4 << 10;
-/// What JSON and protobuf mind.
+/// Tokens that have a meaning in JSON or protobuf.
 const TOKENS: [&[u8]; 26] = [
     b"{", b"}", b"[", b"]", b",", b":", b"\"", b"\\", b"null", b"true", b"0", b"-", b".", b"e9",
     b"\\u0000", b"\\ud800", b" ", b"\n", b"{}", b"[]", b"\"\"", b"\xff", b"\x80", b"\x00", b"\x08",
@@ -29,7 +30,8 @@ fn mutated_bytes() {
     let mut rng = StdRng::seed_from_u64(seed);
     let whole = |r: &Record| r.to_json != Said::NotAsked && r.to_protobuf != Said::NotAsked;
     let small = |r: &Record| r.protobuf.len().max(r.json.len()) <= MAX_BYTES;
-    // Whether an object is of another kind is for whoever looked the kind up.
+    // The transcoder does not check the kind of an object: whoever looked up
+    // the kind does.
     let unnamed = |r: &Record| !r.json.starts_with(b"{\"kind\":");
     let records: Vec<Record> = encodings::records(seed, 1)
         .filter(|r| r.class == Class::Produced && whole(r) && small(r) && unnamed(r))
@@ -47,7 +49,7 @@ fn mutated_bytes() {
             Encoding::Json => record.json.clone(),
         };
         mutate(&mut rng, &mut bytes);
-        // What is refused needs nobody's word.
+        // A refusal need not be compared with Go.
         let Ok(got) = transcode(message, tally.encoding, &bytes) else {
             tally.add(&foreign(record), Outcome::Refused("something".to_owned()));
             continue;
@@ -90,7 +92,8 @@ fn mutated_bytes() {
     assert!(!failed, "see the differences above");
 }
 
-/// Nobody promised to take these.
+/// Returns the record as foreign, since nobody promised to accept mutated
+/// bytes.
 fn foreign(record: &Record) -> Record {
     Record {
         class: Class::Foreign,

@@ -1,21 +1,22 @@
-//! What came out of the comparisons, by kind and by variant.
+//! Counts the outcomes of the comparisons by kind and by variant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Counts;
 use crate::harness::encodings::{Class, Encoding, Record};
 
-/// How much is shown of two answers around the byte where they part.
+/// The number of bytes shown before and after the first difference of two
+/// answers.
 const BEFORE: usize = 60;
 const AFTER: usize = 100;
 
 pub enum Outcome {
     Same,
-    /// Both answers, from shortly before they part.
+    /// Both answers differ. The text shows both around the first difference.
     Different(String),
-    /// There was an answer where Go has an error.
+    /// The transcoder answered where Go has an error.
     Accepted(String),
-    /// Something was left out that our schema lacks.
+    /// The transcoder answered without fields that our schema lacks.
     Dropped(String),
     Refused(String),
 }
@@ -50,12 +51,13 @@ impl Outcome {
 }
 
 pub struct Tally {
-    /// Of what goes in.
+    /// The encoding of the input.
     pub encoding: Encoding,
     kinds: BTreeSet<(String, String)>,
-    /// Kinds with an answer that is not Go's, or refused what the server writes.
+    /// The kinds with an answer that is not Go's, or with a refusal of what the
+    /// server writes.
     wrong: BTreeSet<(String, String)>,
-    /// Same, refused, different, accepted, dropped.
+    /// The counts of each variant: same, refused, different, accepted, dropped.
     variants: BTreeMap<(Class, String), [usize; 5]>,
     refusals: Counts<(Class, String)>,
     differences: Vec<String>,

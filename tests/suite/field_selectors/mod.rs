@@ -1,5 +1,5 @@
-//! Field selectors: every label that kube-apiserver knows, on real objects, and
-//! some that it does not.
+//! Tests field selectors with every label that kube-apiserver knows, on real
+//! objects, and with some that it does not know.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,7 +23,8 @@ const GROUP: &str = "fields.example.test";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const SOON: Duration = Duration::from_secs(30);
 
-/// Groups with all their versions, and nothing that moves by itself.
+/// Returns a cluster whose groups have all their versions, and in which nothing
+/// changes by itself.
 fn cluster() -> &'static Cluster {
     static CLUSTER: Once<Cluster> = Once::new();
     once(&CLUSTER, || async {
@@ -174,7 +175,7 @@ fn known() -> Vec<(String, Vec<&'static str>)> {
     lists.collect()
 }
 
-/// Every scalar in an object, as a selector would write it.
+/// Collects every scalar in a value, as a selector would write it.
 fn scalars(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::String(text) if text.len() < 64 && !text.contains(['=', ',', '\\']) => {
@@ -189,8 +190,8 @@ fn scalars(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// What an object may have at a label's path, near enough: the last word of the
-/// label leads to it.
+/// Returns the approximate values that objects have at a label's path. The
+/// label's last word is looked up as a key.
 fn candidates(list: &Value, label: &str) -> BTreeSet<String> {
     let mut found: BTreeSet<String> = ["", "true", "false", "0", "nonsense"]
         .iter()
@@ -288,7 +289,7 @@ fn encoded(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
-/// Objects that begin and cease to match, in both servers' words.
+/// Objects begin and cease to match. Both servers must send the same events.
 #[tokio::test]
 async fn watches_see_what_comes_and_goes() {
     let front = front().await;
@@ -348,7 +349,7 @@ async fn watches_see_what_comes_and_goes() {
         let path = format!("{pods}/{name}?gracePeriodSeconds=0");
         direct.delete(&path).await.expect(200);
     }
-    // Matches every selector but for its name, and comes last.
+    // The watches of each selector are read until neither sends an event.
     let mut seen = 0;
     for (selector, (mut direct, mut through)) in watches {
         loop {

@@ -1,8 +1,8 @@
-//! Random negotiation: Accept headers that are right, odd and wrong, who asks
-//! and how it is to look, asked of both servers for reads that find something
-//! and reads that fail.
+//! Random negotiation: Accept headers that are right, odd and wrong, with
+//! random user agents and options of layout. Both servers are asked, for reads
+//! that succeed and reads that fail.
 //!
-//! `APIFRONT_TEST_NEGOTIATIONS` says how many.
+//! `APIFRONT_TEST_NEGOTIATIONS` sets the number of requests.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use crate::harness::volume;
 const NEGOTIATIONS: &str = "APIFRONT_TEST_NEGOTIATIONS";
 const DEFAULT_NEGOTIATIONS: usize = 3_000;
 const AT_A_TIME: usize = 24;
-/// Of the answers: much of what is asked here is for upstream to refuse.
+/// The least share of hits. Upstream refuses many of these requests.
 const LEAST_HITS: f64 = 0.2;
 
 const TYPES: [&str; 18] = [
@@ -155,7 +155,7 @@ fn accept(rng: &mut StdRng) -> String {
     if rng.random_bool(0.1) {
         accept = mutate::text(rng, &accept);
     }
-    // A header's value neither begins nor ends with space.
+    // A header's value neither begins nor ends with a space.
     accept.trim().to_owned()
 }
 
@@ -239,7 +239,8 @@ async fn accept_headers_mean_what_they_mean_to_kube_apiserver() {
     assert!(oracle() || hits as f64 >= LEAST_HITS * wanted as f64);
 }
 
-/// Bodies in types the server does not read are refused in its words.
+/// A write whose body has a type that the server does not read is refused in
+/// kube-apiserver's words.
 #[tokio::test]
 async fn content_types_of_writes() {
     let cluster = Cluster::quiet();
@@ -269,7 +270,7 @@ async fn content_types_of_writes() {
                 let one = path.replace('?', "/x?");
                 for (method, path) in [(Method::POST, &path), (Method::PATCH, &one)] {
                     let right = direct.try_send(method.clone(), path, &headers, "{").await;
-                    // Some it does not survive: the stream is reset.
+                    // kube-apiserver resets the stream of some requests.
                     let Ok(right) = right else { continue };
                     let found = front.send(method.clone(), path, &headers, "{").await;
                     let difference = compare(&right, &found);

@@ -1,4 +1,5 @@
-//! One read asked of kube-apiserver and of apifront at the same time.
+//! Sends one read to kube-apiserver and to apifront at the same time, and
+//! compares the answers.
 
 use std::time::Duration;
 
@@ -12,22 +13,22 @@ use super::world::Memory;
 use crate::harness::client::{Answer, Client};
 use crate::harness::differential::{compare, compare_exactly, unpacked};
 
-/// A difference counts when it stays: an age ticks between two answers, and
-/// with writers at work an object changes between them.
+/// The number of tries before a difference counts. An age may tick between two
+/// answers, and writers may change an object between them.
 const TRIES: u32 = 6;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Default)]
 pub struct Outcome {
-    /// Empty if the answers are alike.
+    /// Empty if the answers mean the same.
     pub difference: String,
-    /// What apifront said of its cache.
+    /// apifront's own report about its cache.
     pub cache: String,
-    /// 200 and the like are what most of the answers should be.
+    /// Tells whether the answer was a success, as most should be.
     pub success: bool,
 }
 
-/// What of a list decides whether two may be compared.
+/// The fields of a list that decide whether two lists can be compared.
 #[derive(Default, Deserialize)]
 struct Listed {
     #[serde(default)]
@@ -44,7 +45,7 @@ struct Metadata {
     token: String,
 }
 
-/// Asks until the answers are alike, or for good not.
+/// Asks until the answers mean the same, or the tries are used up.
 pub async fn check(
     direct: &Client,
     front: &Client,
@@ -103,8 +104,9 @@ async fn once(
     outcome
 }
 
-/// Lists that name one version must be the same to the byte; of others, the
-/// right one is that of kube-apiserver at the version apifront names.
+/// Compares two lists. Lists of the same version must be the same to the byte.
+/// Otherwise apifront's list must be kube-apiserver's list at the version that
+/// apifront names.
 async fn compare_lists(
     direct: &Client,
     read: &Read,
@@ -119,7 +121,7 @@ async fn compare_lists(
     let Some(at) = of_found else {
         return format!("  versions: - {of_right:?}\n            + {of_found:?}\n");
     };
-    // Tokens carry the version.
+    // Lists with tokens are excluded, since tokens contain the version.
     if quiet && !has_token(right) {
         let difference = compare(right, found);
         if !difference.is_empty() {
@@ -139,7 +141,7 @@ async fn compare_lists(
     }
 }
 
-/// kube-apiserver's history may be the shorter one.
+/// Compares two watches. kube-apiserver's history may be the shorter.
 fn compare_watches(right: &Answer, found: &Answer) -> String {
     let expired = b"{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",";
     let too_old = |answer: &Answer| {
@@ -151,8 +153,8 @@ fn compare_watches(right: &Answer, found: &Answer) -> String {
     compare(&without_bookmarks(right), &without_bookmarks(found))
 }
 
-/// Of bookmarks only the one that ends the initial events comes at a certain
-/// time; others come when there is progress to tell.
+/// Removes the bookmarks whose time is not fixed. Only the bookmark that ends
+/// the initial events has a fixed time.
 fn without_bookmarks(answer: &Answer) -> Answer {
     if answer.header("content-type").contains("protobuf") {
         return answer.clone();
@@ -183,12 +185,12 @@ fn remember(memory: &Memory, read: &Read, answers: [&Answer; 2]) {
 }
 
 fn has_token(answer: &Answer) -> bool {
-    // `{"v":` in base64, which is what every token begins with.
+    // Every token begins with `{"v":` in base64.
     let start = URL_SAFE_NO_PAD.encode("{\"v\":\"");
     answer.body.windows(7).any(|w| w == &start.as_bytes()[..7])
 }
 
-/// The version of a list, in whichever encoding.
+/// Returns the version of a list in any encoding.
 pub fn version(answer: &Answer) -> Option<u64> {
     let body = unpacked(answer);
     let kind = answer.header("content-type");
@@ -206,7 +208,8 @@ pub fn version(answer: &Answer) -> Option<u64> {
     is_list.then(|| list.metadata.version.parse().ok())?
 }
 
-/// ListMeta is the first field of a list and begins with an empty selfLink.
+/// Returns the version in a list's ListMeta, which is the list's first field
+/// and begins with an empty selfLink.
 fn version_of_protobuf(body: &[u8]) -> Option<u64> {
     let at = body.windows(3).position(|w| w == [0x0a, 0x00, 0x12])?;
     let length = usize::from(*body.get(at + 3)?);

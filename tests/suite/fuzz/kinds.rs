@@ -1,5 +1,5 @@
-//! What the fuzzed cluster holds: a few kinds under a few names that sort in
-//! unexpected ways.
+//! The objects of the fuzzed cluster: a few kinds under a few names that sort
+//! in unexpected ways.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use crate::harness::objects;
 
 pub const GROUP: &str = "fuzz.example.test";
-/// Keys of all namespaces sort `fuzz-b/…` before `fuzz/…`.
+/// The namespaces. As keys, `fuzz-b/…` sorts before `fuzz/…`.
 pub const NAMESPACES: [&str; 2] = ["fuzz", "fuzz-b"];
-/// Of large objects, so that lists get compressed; nobody writes to it.
+/// A namespace with large objects, so that lists are compressed. Nobody writes
+/// to it.
 pub const LARGE: &str = "fuzz-large";
 pub const NAMES: [&str; 8] = ["a", "a-b", "a.b", "b", "c0", "c1", "c2", "d"];
 pub const APPS: [&str; 4] = ["web", "db", "cache", ""];
@@ -41,7 +42,7 @@ impl Kind {
         self != Self::Nodes
     }
 
-    /// The path of the list over all namespaces.
+    /// Returns the path of the list over all namespaces.
     pub fn everywhere(self) -> String {
         match self {
             Self::ConfigMaps => "/api/v1/configmaps".to_owned(),
@@ -52,7 +53,8 @@ impl Kind {
         }
     }
 
-    /// The path of the list in one namespace, if the kind has namespaces.
+    /// Returns the path of the list in one namespace, or of the only list if
+    /// the kind has no namespaces.
     pub fn list(self, namespace: &str) -> String {
         let everywhere = self.everywhere();
         match everywhere.rsplit_once('/') {
@@ -63,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// Selectors on fields of this kind, with values that occur.
+    /// Returns a field of this kind and a value that occurs, for a selector.
     pub fn field(self, rng: &mut StdRng) -> (&'static str, &'static str) {
         fn of(rng: &mut StdRng, values: &'static [&'static str]) -> &'static str {
             values.choose(rng).expect("values")
@@ -105,7 +107,8 @@ impl Kind {
         object
     }
 
-    /// A change of more than labels, by merge patch; the subresource it goes to.
+    /// Returns a change of more than labels as a merge patch, and the
+    /// subresource that takes it.
     pub fn change(self, rng: &mut StdRng) -> (&'static str, Value) {
         match self {
             Self::ConfigMaps => ("", json!({"data": {"k": text(rng)}})),
@@ -123,7 +126,7 @@ impl Kind {
     }
 }
 
-/// Labels that selectors of [`super::request`] ask for.
+/// Returns random labels that the selectors of [`super::request`] ask for.
 pub fn labels(rng: &mut StdRng) -> Value {
     let mut labels = json!({});
     if rng.random_bool(0.8) {
@@ -138,7 +141,8 @@ pub fn labels(rng: &mut StdRng) -> Value {
     labels
 }
 
-/// Characters that Go's JSON encoder and its protobuf treat in their own ways.
+/// Returns text with characters that Go's JSON and protobuf encoders treat
+/// specially.
 fn text(rng: &mut StdRng) -> String {
     let pieces = [
         "plain",

@@ -1,14 +1,14 @@
-//! Random reads of random objects that random writers change, asked of
-//! kube-apiserver and of apifront: each difference is a failure.
+//! Sends random reads of random objects, which random writers change, to
+//! kube-apiserver and to apifront. Each difference is a failure.
 //!
-//! With the writers at rest all answers must be alike. While they are at work
-//! two lists may stand at different versions: then kube-apiserver is asked
-//! again, for the state at exactly the version that apifront named. Watches are
-//! compared by their events up to the version that both have seen.
+//! While the writers rest, all answers must mean the same. While they work, two
+//! lists may have different versions: then kube-apiserver is asked again for
+//! the state at exactly the version that apifront named. Watches are compared
+//! by their events up to the version that both have seen.
 //!
 //! `APIFRONT_TEST_SEED` and `APIFRONT_TEST_COMPARISONS` replay and lengthen a
-//! run. What a worker asks depends on the seed alone but for the versions and
-//! tokens that it takes from earlier answers.
+//! run. A worker's requests depend only on the seed, except for the versions
+//! and tokens that it takes from earlier answers.
 
 mod accept;
 mod check;
@@ -37,14 +37,14 @@ use world::World;
 
 const COMPARISONS: &str = "APIFRONT_TEST_COMPARISONS";
 const DEFAULT_COMPARISONS: usize = 20_000;
-/// Writers at work, writers at rest, and again.
+/// The number of rounds. In each, the writers first work and then rest.
 const ROUNDS: usize = 3;
 const WRITERS: usize = 3;
 const READERS: usize = 8;
-/// A watch lasts a second and costs little.
+/// The number of watchers. A watch lasts a second and costs little.
 const WATCHERS: usize = 16;
-/// Of reads and watches that are no errors. Representations that the cache does
-/// not make are forwarded.
+/// The least share of hits among successful reads and watches. Representations
+/// that the cache does not make are forwarded.
 const LEAST_HITS: f64 = 0.45;
 const SHOWN_DIFFERENCES: usize = 10;
 
@@ -52,7 +52,7 @@ const SHOWN_DIFFERENCES: usize = 10;
 struct Tally {
     compared: AtomicUsize,
     watches: AtomicUsize,
-    /// Answers that were no errors.
+    /// The number of answers that were no errors.
     successes: AtomicUsize,
     hits: AtomicUsize,
     events: (AtomicUsize, AtomicUsize),
@@ -83,7 +83,7 @@ struct Phase<'w> {
     tally: &'w Tally,
     quiet: bool,
     seed: u64,
-    /// Where [`Tally::compared`] ends the phase.
+    /// The value of [`Tally::compared`] at which the phase ends.
     until: usize,
 }
 
@@ -92,7 +92,8 @@ impl Phase<'_> {
         self.tally.compared.load(Ordering::Relaxed) >= self.until || self.tally.failed()
     }
 
-    /// The random decisions of one worker, and the servers it asks.
+    /// Returns the random decisions of one worker, and the servers that it
+    /// asks.
     fn worker(&self, n: usize) -> (StdRng, Client, Client) {
         let fronts = &self.world.fronts;
         let front = fronts[n % fronts.len()].admin_client();

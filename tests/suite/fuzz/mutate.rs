@@ -1,4 +1,4 @@
-//! Valid text made doubtful.
+//! Changes valid text so that it may be invalid.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use serde_json::{Value, json};
 
-/// One or two characters inserted, removed or replaced.
+/// Inserts, removes or replaces one or two characters.
 pub fn text(rng: &mut StdRng, text: &str) -> String {
     let mut characters: Vec<char> = text.chars().collect();
     for _ in 0..rng.random_range(1..3) {
@@ -29,7 +29,7 @@ pub fn text(rng: &mut StdRng, text: &str) -> String {
     characters.into_iter().collect()
 }
 
-/// A continue token with another version or start, or that is none.
+/// Changes the version or the start of a continue token, or makes it invalid.
 pub fn token(rng: &mut StdRng, token: &str) -> String {
     let decoded = URL_SAFE_NO_PAD.decode(token).unwrap_or_default();
     let Ok(mut value) = serde_json::from_slice::<Value>(&decoded) else {
@@ -43,7 +43,7 @@ pub fn token(rng: &mut StdRng, token: &str) -> String {
         4 => value["start"] = json!(""),
         5 => value["start"] = json!("/../x\u{0}"),
         6 => value["start"] = json!("c"),
-        // Go's keys are those of any case.
+        // Go accepts keys in any case.
         7 => value["RV"] = json!(1),
         8 => return token[..rng.random_range(0..token.len())].to_owned(),
         _ => return text(rng, token),
@@ -51,7 +51,7 @@ pub fn token(rng: &mut StdRng, token: &str) -> String {
     URL_SAFE_NO_PAD.encode(value.to_string())
 }
 
-/// The same place in the state of `version`.
+/// Returns the token for the same place in the state of `version`.
 pub fn at(token: &str, version: u64) -> String {
     let decoded = URL_SAFE_NO_PAD.decode(token).unwrap_or_default();
     let Ok(mut value) = serde_json::from_slice::<Value>(&decoded) else {

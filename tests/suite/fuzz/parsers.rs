@@ -1,6 +1,6 @@
-//! Whatever a client may write into a request: nothing makes a parser panic.
-//! (Watch frames, which come from upstream, are fuzzed where they are read:
-//! `src/reflector/watch_decoder.rs`.)
+//! Whatever a client writes into a request, no parser panics. (Watch frames,
+//! which come from upstream, are fuzzed where they are read:
+//! `crates/watch-cache/src/reflector/watch_decoder.rs`.)
 
 use apifront_watch_cache::read;
 use http::{HeaderMap, HeaderValue, Method};
@@ -9,7 +9,8 @@ use kubernetes_wire::negotiation;
 use kubernetes_wire::request::RequestInfo;
 use proptest::prelude::*;
 
-/// Text of the alphabet of query strings, and anything else now and then.
+/// Generates text from the alphabet of query strings, and sometimes any other
+/// text.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => prop::sample::select(vec![
@@ -22,7 +23,8 @@ fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..10).prop_map(|pieces| pieces.concat())
 }
 
-/// A query string of the keys that reads know, well encoded or not.
+/// Generates a query string with keys that reads know, correctly encoded or
+/// not.
 fn query() -> impl Strategy<Value = String> {
     let key = prop::sample::select(vec![
         "labelSelector",

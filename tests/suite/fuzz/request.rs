@@ -1,4 +1,4 @@
-//! Random reads: most of them sensible, each part now and then nonsense.
+//! Random reads. Most are sensible; each part is sometimes nonsense.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rand::Rng;
@@ -11,7 +11,7 @@ use super::world::Memory;
 
 const JSON: &str = "application/json";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-/// Heavier where it is more usual.
+/// The Accept headers with their weights. Usual ones have more weight.
 const ACCEPTS: [(u32, &str); 14] = [
     (30, JSON),
     (10, "application/vnd.kubernetes.protobuf,application/json"),
@@ -46,7 +46,7 @@ const AGENTS: [&str; 4] = [
     "Mozilla/5.0 (X11; Linux x86_64)",
     "manager/v0.0.0 (linux/amd64) kubernetes/$Format",
 ];
-/// Selectors that kube-apiserver refuses, or that look as if it would.
+/// Selectors that kube-apiserver refuses, or that look as if it did.
 const ODD_LABELS: [&str; 16] = [
     "a b",
     "=",
@@ -103,7 +103,7 @@ pub struct Read {
     pub kind: Kind,
     pub verb: Verb,
     pub path: String,
-    /// Not yet encoded.
+    /// The query's keys and values, not yet encoded.
     pub query: Vec<(&'static str, String)>,
     pub headers: Vec<(&'static str, String)>,
 }
@@ -127,19 +127,21 @@ impl Read {
         found.map(|(_, v)| v.as_str())
     }
 
-    /// kube-apiserver looks pods of a node up in an index, and then knows that a
-    /// page is the last; of the same page at an exact version it does not, and
-    /// gives a token that leads to nothing. Only pages of one version compare.
+    /// Tells whether the read is a page of the pods of a node. kube-apiserver
+    /// looks these pods up in an index, and then knows whether a page is the
+    /// last. It does not know this for the same page at an exact version, and
+    /// returns a token that leads to nothing. Only pages of the same version
+    /// can be compared.
     pub fn is_page_of_index(&self) -> bool {
         let selector = self.value("fieldSelector").unwrap_or_default();
         let mut terms = selector.split(',').map(str::trim);
         self.value("limit").is_some() && terms.any(|t| t.starts_with("spec.nodeName="))
     }
 
-    /// The same list at exactly `version`.
+    /// Returns the same list at exactly `version`.
     pub fn at(&self, version: u64) -> Self {
         let mut read = self.clone();
-        // Version 0 is the one case in which a limit is not heeded.
+        // Only at version 0 is a limit ignored.
         let drop_limit = self.value("resourceVersion") == Some("0");
         read.query.retain(|(key, _)| match *key {
             "resourceVersion" | "resourceVersionMatch" => false,
@@ -147,7 +149,8 @@ impl Read {
             _ => true,
         });
         match self.value("continue") {
-            // A page of whatever is newest, or it would have named its version.
+            // The page is of the newest state; otherwise its token would name a
+            // version.
             Some(token) => {
                 read.query.retain(|(key, _)| *key != "continue");
                 read.query.push(("continue", mutate::at(token, version)));
@@ -162,7 +165,7 @@ impl Read {
     }
 }
 
-/// A GET or LIST.
+/// Returns a random GET or LIST.
 pub fn read(rng: &mut StdRng, memory: &Memory) -> Read {
     let kind = *KINDS.choose(rng).expect("kinds");
     if rng.random_bool(0.25) {
@@ -207,8 +210,8 @@ pub fn read(rng: &mut StdRng, memory: &Memory) -> Read {
     read
 }
 
-/// A WATCH that ends by itself after a second. Without `anything`, it is one
-/// whose events can be compared while writers are at work.
+/// Returns a random WATCH that ends after a second. Without `anything`, its
+/// events can be compared while writers are at work.
 pub fn watch(rng: &mut StdRng, memory: &Memory, anything: bool) -> Read {
     let kind = *KINDS.choose(rng).expect("kinds");
     let mut read = list_of(rng, kind);
@@ -245,7 +248,8 @@ pub fn watch(rng: &mut StdRng, memory: &Memory, anything: bool) -> Read {
         }
     }
     presentation(rng, &mut read);
-    // Frames of protobuf are compared whole, and bookmarks come when they will.
+    // Protobuf frames are compared as a whole, and the time of bookmarks is not
+    // fixed.
     if read.headers().iter().any(|(_, v)| v.contains("protobuf")) {
         read.query.retain(|(key, _)| *key != "allowWatchBookmarks");
     }
@@ -298,8 +302,8 @@ fn version(rng: &mut StdRng, read: &mut Read, memory: &Memory) {
     let version = match rng.random_range(0..1000) {
         0..350 => None,
         350..700 => Some("0".to_owned()),
-        // The API server waits three seconds before it says that there is no
-        // such version yet.
+        // The API server waits three seconds before it answers that the version
+        // does not exist yet.
         700 => Some("999999999".to_owned()),
         701..730 => Some((*VERSIONS.choose(rng).expect("versions")).to_owned()),
         _ => memory.version(read.kind, rng).map(|v| v.to_string()),
@@ -351,7 +355,7 @@ fn label_selector(rng: &mut StdRng) -> String {
 
 fn field_selector(rng: &mut StdRng, kind: Kind) -> String {
     let one = |rng: &mut StdRng| {
-        // Now and then a field of another kind.
+        // The field is sometimes one of another kind.
         let kind = match rng.random_bool(0.03) {
             true => *KINDS.choose(rng).expect("kinds"),
             false => kind,

@@ -1,5 +1,5 @@
-//! Continue tokens: what we take for one, kube-apiserver takes for one, and
-//! continues at the same place.
+//! Any text that we accept as a continue token is one for kube-apiserver too,
+//! and continues at the same place.
 
 use futures::StreamExt;
 use http::StatusCode;
@@ -52,7 +52,7 @@ async fn tokens_are_read_as_go_reads_them() {
         .await;
     let mut read = 0;
     for (token, status, body) in answers {
-        // What we refuse is forwarded.
+        // A token that we refuse is forwarded.
         let Ok(ours) = ContinueToken::parse(token) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! Watches of both servers while writers are at work.
+//! Compares watches of both servers while writers are at work.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use super::request::Read;
 use super::world::Memory;
 use crate::harness::client::{Answer, Client};
 
-/// What a second of one stream said.
+/// The content of one stream, which lasts a second.
 #[derive(Debug, Default)]
 struct Seen {
-    /// In order, without bookmarks.
+    /// The events in order, without bookmarks.
     events: Vec<Event>,
-    /// How many of them are the state that the watch began with.
+    /// The number of events that are the state with which the watch began.
     initial: usize,
-    /// The version of that state.
+    /// The version of the state with which the watch began.
     began: u64,
-    /// The newest version that was heard of.
+    /// The newest version in the stream.
     end: u64,
     error: String,
 }
@@ -58,14 +58,15 @@ struct Metadata {
 #[derive(Debug, Default)]
 pub struct Compared {
     pub difference: String,
-    /// Whether the two had a version in common.
+    /// Tells whether the two streams had a version in common.
     pub comparable: bool,
-    /// Events seen directly, and through apifront.
+    /// The number of events seen directly, and through apifront.
     pub events: (usize, usize),
     pub cache: String,
 }
 
-/// Both streams from the same start, up to the version that both have seen.
+/// Opens both streams from the same start, and compares them up to the version
+/// that both have seen.
 pub async fn check(direct: &Client, front: &Client, memory: &Memory, read: &Read) -> Compared {
     let (target, headers) = (read.target(), read.headers());
     let debug = [headers.as_slice(), &[("x-apifront-debug", "cache")]].concat();
@@ -82,7 +83,7 @@ pub async fn check(direct: &Client, front: &Client, memory: &Memory, read: &Read
             memory.add_version(read.kind, version);
         }
     }
-    // What apifront remembers longer is no difference.
+    // apifront may have a longer history, which is no difference.
     if right.error.contains("Expired") {
         return Compared {
             cache,
@@ -138,7 +139,7 @@ impl Seen {
         seen
     }
 
-    /// `None` if nothing can be compared.
+    /// Returns the difference, or `None` if nothing can be compared.
     fn compare(&self, found: &Self) -> Option<String> {
         if let Some(text) = found.disorder() {
             return Some(text);
@@ -154,7 +155,7 @@ impl Seen {
         Some(lines(&self.state(common), &found.state(common)))
     }
 
-    /// Versions of what follows the state grow.
+    /// Describes events after the initial state whose versions do not grow.
     fn disorder(&self) -> Option<String> {
         let live = &self.events[self.initial..];
         let ordered = live.is_sorted_by(|a, b| a.version < b.version);
@@ -162,7 +163,7 @@ impl Seen {
         (!ordered || late).then(|| format!("  out of order after {}: {live:#?}\n", self.began))
     }
 
-    /// What the stream says existed at `version`.
+    /// Returns the objects that existed at `version` according to the stream.
     fn state(&self, version: u64) -> Vec<Event> {
         let mut state = BTreeMap::new();
         for (n, event) in self.events.iter().enumerate() {
@@ -175,7 +176,7 @@ impl Seen {
                 }
                 _ => {
                     let mut event = event.clone();
-                    // ADDED to one that began later.
+                    // The event is ADDED for a stream that began later.
                     event.line = event.line.replacen("MODIFIED", "ADDED", 1);
                     event.kind = String::new();
                     state.insert(event.key.clone(), event);
@@ -186,7 +187,7 @@ impl Seen {
     }
 }
 
-/// Empty if equal.
+/// Returns the first difference, or an empty text.
 fn lines(right: &[Event], found: &[Event]) -> String {
     let same = right.iter().zip(found).take_while(|(a, b)| a == b).count();
     if same == right.len() && same == found.len() {

@@ -1,5 +1,5 @@
-//! A cluster whose writers can be made to stop, and an apifront of each
-//! consistency mode before it.
+//! A cluster whose writers can be stopped, and an apifront of each consistency
+//! mode before it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,11 +19,11 @@ use crate::harness::differential::compare;
 use crate::harness::{eventually, objects};
 
 const SETTLES_WITHIN: Duration = Duration::from_secs(30);
-/// Between two writes of a writer: its writes should not be all that the
-/// machine does.
+/// The pause between two writes of a writer, so that writes do not use up the
+/// machine.
 const PAUSE: Duration = Duration::from_millis(25);
-/// kube-apiserver's watch cache holds 75 s for certain, and etcd is compacted
-/// at five minutes.
+/// The age at which versions and tokens are forgotten. kube-apiserver's watch
+/// cache holds at least 75 s, and etcd is compacted after five minutes.
 const REMEMBERED: Duration = Duration::from_secs(60);
 const REMEMBERED_AT_MOST: usize = 64;
 
@@ -33,7 +33,7 @@ pub struct World {
     pub memory: Memory,
 }
 
-/// What answers gave that later requests use.
+/// Versions and tokens from answers, for later requests.
 #[derive(Default)]
 pub struct Memory {
     versions: Mutex<Vec<(Instant, Kind, u64)>>,
@@ -82,7 +82,7 @@ impl World {
                     if rng.random_bool(0.7) {
                         let body = kind.object(rng, name);
                         let answer = admin.post(&kind.list(namespace), &body).await;
-                        // Of nodes there is only one "namespace".
+                        // Nodes exist only once, not in each namespace.
                         assert!(
                             matches!(answer.status.as_u16(), 201 | 409),
                             "{}",
@@ -124,7 +124,8 @@ impl World {
         }
     }
 
-    /// Writes to the API server until told to stop; how many it took.
+    /// Writes to the API server until told to stop, and returns the number of
+    /// writes that it accepted.
     pub async fn write(&self, seed: u64, stop: &AtomicBool) -> usize {
         let client = self.cluster.admin_client();
         let mut rng = StdRng::seed_from_u64(seed);
@@ -137,7 +138,7 @@ impl World {
     }
 }
 
-/// One write; false if it did not fit the object's state.
+/// Writes once. Returns false if the write did not fit the object's state.
 async fn write(client: &Client, rng: &mut StdRng) -> bool {
     let kind = *KINDS.choose(rng).expect("kinds");
     let namespace = NAMESPACES.choose(rng).expect("namespaces");
@@ -180,7 +181,7 @@ impl Memory {
         forget(&mut versions, |v| v.0);
     }
 
-    /// A version that lists or events of `kind` had lately.
+    /// Returns a version that lists or events of `kind` had recently.
     pub fn version(&self, kind: Kind, rng: &mut StdRng) -> Option<u64> {
         let versions = self.versions.lock().expect("versions");
         let fitting: Vec<u64> = (versions.iter())
@@ -196,7 +197,7 @@ impl Memory {
         forget(&mut tokens, |t| t.0);
     }
 
-    /// A continue token and the list that it belongs to.
+    /// Returns a continue token and the list that it belongs to.
     pub fn token(&self, rng: &mut StdRng) -> Option<(String, String)> {
         let tokens = self.tokens.lock().expect("tokens");
         let (_, list, token) = tokens.choose(rng)?;

@@ -1,5 +1,5 @@
-//! Objects full of strings that are hard to write as YAML, asked for as YAML
-//! from both servers.
+//! Objects with strings that are hard to write as YAML, read as YAML from both
+//! servers.
 
 use futures::StreamExt;
 use http::Method;
@@ -18,11 +18,11 @@ use crate::harness::volume;
 const OBJECTS: &str = "APIFRONT_TEST_YAML_OBJECTS";
 const DEFAULT_OBJECTS: usize = 150;
 const AT_A_TIME: usize = 16;
-/// Upstream orders some keys by chance and cannot write some characters; those
-/// are forwarded.
+/// The least share of hits. Upstream orders some keys at random and cannot
+/// write some characters; apifront forwards such objects.
 const LEAST_HITS: f64 = 0.7;
 
-/// What is quoted, escaped, folded, or taken for something else.
+/// Texts that YAML quotes, escapes, folds, or takes for something else.
 const TEXTS: [&str; 78] = [
     "",
     " ",
@@ -118,7 +118,7 @@ fn text(rng: &mut StdRng) -> String {
         2 => (0..rng.random_range(1..12))
             .map(|_| *b"0123456789+-_.:eExoTZ ".choose(rng).expect("bytes") as char)
             .collect(),
-        // Rarely: all of an object that has one is forwarded.
+        // This text is rare, since every object that has it is forwarded.
         3 if rng.random_bool(0.03) => "\u{7f}\u{85}".to_owned(),
         _ => text,
     }
@@ -138,7 +138,7 @@ fn key(rng: &mut StdRng) -> String {
         };
         char::from(*from.choose(rng).expect("bytes"))
     });
-    // No key of a ConfigMap begins with two dots, or is one.
+    // No key of a ConfigMap begins with two dots or is a single dot.
     let key: String = characters.collect();
     key.replace('.', if rng.random_bool(0.5) { "-" } else { "a." })
 }
@@ -153,7 +153,7 @@ fn config_map(rng: &mut StdRng, n: usize) -> Value {
         pairs.collect()
     };
     let data = texts("", 9);
-    // The name part of an annotation's key has 63 characters.
+    // The name part of an annotation's key has at most 63 characters.
     let annotations = texts("x", 5).into_iter().map(|(key, value)| {
         let key = key.get(..60).unwrap_or(&key);
         (format!("example.com/{key}x"), value)
@@ -166,8 +166,9 @@ fn config_map(rng: &mut StdRng, n: usize) -> Value {
     })
 }
 
-/// What differs, and whether the cache answered. What is forwarded differs from
-/// one answer to the next where keys have no order.
+/// Returns the difference, and whether the cache answered. Forwarded answers
+/// are not compared: where keys have no order, they differ from one to the
+/// next.
 async fn compared(both: &Differential, path: &str, accept: &str) -> (String, bool) {
     let headers = [("accept", accept)];
     let outcome = both.unforeseen(Method::GET, path, &headers).await;
@@ -221,7 +222,8 @@ async fn any_text_is_written_as_kube_apiserver_writes_it() {
             both.add([found.0]);
         }
         let none = format!("{list}/none?resourceVersion=0");
-        // An object is no list, whatever is asked for: 406, or 404 before that.
+        // An object cannot be a list, whatever is asked for: the answer is 406,
+        // or 404 before that.
         let expected = match accept == partial {
             true => Expect::Bypass("representation"),
             false => Expect::Hit,

@@ -1,5 +1,5 @@
-//! An HTTP/1.1 connection after a watch: it was announced as kept alive, and
-//! then closed, which made the next request of kube-rs or of Python fail.
+//! Tests an HTTP/1.1 connection after a watch. It was once announced as kept
+//! alive and then closed, so that the next request of kube-rs or Python failed.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::harness::cluster::Cluster;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Asks for all paths one after the other on one connection; returns how each
-/// was answered.
+/// Asks for all paths one after another on one connection, and returns the
+/// statuses.
 async fn in_turn(client: &Client, paths: &[&str]) -> Vec<u16> {
     let stream = client.tls_stream(b"http/1.1").await.expect("a connection");
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
@@ -54,9 +54,9 @@ async fn an_http1_connection_lives_on_after_its_watch() {
         .warm(&admin, &format!("{watched}?resourceVersion=0"))
         .await;
     let ends = format!("{watched}?watch=1&resourceVersion=0&timeoutSeconds=1");
-    // Events are excluded from the cache: this one is forwarded.
+    // Events are excluded from the cache, so this watch is forwarded.
     let forwarded = "/api/v1/events?watch=1&timeoutSeconds=1";
-    // An error event ends this one.
+    // An error event ends this watch.
     let expired = format!("{watched}?watch=1&resourceVersion=1&timeoutSeconds=1");
     let paths = [
         &ends,

@@ -1,4 +1,4 @@
-//! One caller floods, without a pause.
+//! One caller floods the server without a pause.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use crate::harness::eventually;
 
 const UNDER_WAY_WITHIN: Duration = Duration::from_secs(30);
 
-/// Requests without pause, until it is dropped.
+/// Sends requests without pause until it is dropped.
 pub struct Flood {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicUsize>,
@@ -18,7 +18,7 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// `ask(n)` for every n, so many at a time.
+    /// Calls `ask(n)` for every n, `at_a_time` at a time.
     pub async fn start<F>(
         at_a_time: usize,
         ask: impl Fn(usize) -> F + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! HTTP/2 by hand: frames that no proper client sends.
+//! Writes HTTP/2 by hand: frames that no correct client sends.
 
 use std::time::Duration;
 
@@ -26,19 +26,19 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The preface, and settings without anything.
+/// Returns the preface and empty settings.
 pub fn beginning() -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend(frame(SETTINGS, 0, 0, &[]));
     bytes
 }
 
-/// The fields of a GET, in HPACK without Huffman.
+/// Returns the fields of a GET, in HPACK without Huffman.
 pub fn get(path: &str) -> Vec<u8> {
     request(0x82, path)
 }
 
-/// Those of a POST.
+/// Returns the fields of a POST.
 pub fn post(path: &str) -> Vec<u8> {
     request(0x83, path)
 }
@@ -51,18 +51,19 @@ fn request(method: u8, path: &str) -> Vec<u8> {
     block
 }
 
-/// What a connection ended with.
+/// The end of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
-    /// GOAWAY with this code, then closed.
+    /// The server sent GOAWAY with this code and closed.
     GoAway(u32),
-    /// Closed without a word.
+    /// The server closed without GOAWAY.
     Closed,
-    /// Still open.
+    /// The connection is still open.
     Open,
 }
 
-/// Reads frames until the connection ends. A PING is answered, as by any client.
+/// Reads frames until the connection ends. PINGs are answered, as any client
+/// does.
 pub async fn end_within<S>(stream: &mut S, within: Duration) -> End
 where
     S: AsyncRead + AsyncWrite + Unpin,

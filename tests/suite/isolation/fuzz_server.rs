@@ -1,7 +1,7 @@
-//! The whole server under random bytes and absurd requests: HTTP/1 streams with
-//! something wrong in them, HTTP/2 frames in no order, and requests that are
-//! right and ask for the impossible. Nothing panics, nothing hangs, memory stays
-//! where it was, and somebody else is served as if nothing happened.
+//! Sends random bytes and absurd requests to the whole server: HTTP/1 streams
+//! with errors, HTTP/2 frames in random order, and correct requests for the
+//! impossible. Nothing may panic or hang, memory must return to where it was,
+//! and another caller must be served as if nothing happened.
 //!
 //! `APIFRONT_TEST_SEED` replays a run, `APIFRONT_TEST_EXECUTIONS` lengthens it.
 
@@ -31,35 +31,41 @@ use crate::harness::{eventually, objects, ports, volume};
 
 const EXECUTIONS: &str = "APIFRONT_TEST_EXECUTIONS";
 const DEFAULT_EXECUTIONS: usize = 6_000;
-/// Connections at a time.
+/// The number of connections at a time.
 const AT_ONCE: usize = 24;
-/// An answer to garbage is quick or does not come.
+/// The time to wait for an answer to garbage, which comes quickly or not at
+/// all.
 const QUIET: Duration = Duration::from_millis(60);
-/// To a request that is right there is always one.
+/// The time within which a correct request must be answered.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
-/// After the end of what a client writes. A watch may last one second more.
+/// The time to close after the client has written everything. A watch may last
+/// one second more.
 const CLOSED_WITHIN: Duration = Duration::from_secs(10);
-/// The bound is for a machine that runs other suites too, at less priority.
+/// The time within which the witness must be answered. It allows for a machine
+/// that also runs other suites.
 const WITNESSED_WITHIN: Duration = Duration::from_secs(20);
-/// The allocator's share of the busiest moment, and buffers of connections that
-/// are still waiting for the rest of their headers.
+/// The memory that may remain: the allocator's share of the busiest moment, and
+/// the buffers of connections that still wait for the rest of their headers.
 const KEPT: u64 = 96 << 20;
 const SETTLES_WITHIN: Duration = Duration::from_secs(60);
-/// Besides 4xx, garbage may be answered by these: what HTTP does not know, what
-/// has no kind in its path (`/api/v1/watch`), for which kube-apiserver says 500
-/// too, and a tunnel whose client went on before it was answered.
+/// The statuses besides 4xx that garbage may get: for what HTTP does not know,
+/// for a path without a kind (`/api/v1/watch`), for which kube-apiserver
+/// answers 500 too, and for a tunnel whose client sent more before it was
+/// answered.
 const SERVER_ERRORS: [u16; 4] = [500, 501, 503, 505];
 const WITNESSED: &str = "/api/v1/namespaces/kube-system/configmaps?resourceVersion=0";
 const FORWARDED: &str = "/api/v1/namespaces/kube-system/events";
 const GROUP: &str = "nasty.example.test";
-/// Deeper than a stack of 2 MiB bears by a function's call for each.
+/// The depth of a nested object. One function call per level would overflow a
+/// stack of 2 MiB.
 const DEPTH: usize = 4_000;
 
 struct World {
     cluster: Cluster,
     front: Apifront,
     insecure: std::net::SocketAddr,
-    /// May read everything and write nothing.
+    /// The direct client and apifront's client of a user who may read
+    /// everything and write nothing.
     reader: (Client, Client),
     authorization: String,
 }
@@ -136,7 +142,8 @@ async fn fill(admin: &Client) {
         admin.get(&widgets).await.status == 200
     })
     .await;
-    // As text: a value of such depth could not be dropped here.
+    // The object is written as text, since a `Value` of this depth could not be
+    // dropped here.
     let deep = format!(
         "{{\"apiVersion\":\"{GROUP}/v1\",\"kind\":\"Widget\",\"metadata\":{{\"name\":\"deep\"}},\
          \"spec\":{}1{}}}",
@@ -173,7 +180,7 @@ async fn no_bytes_and_no_request_harm_the_server() {
     let mut world = World::start().await;
     let tally = Mutex::new(Tally::default());
     let stop = AtomicBool::new(false);
-    // The first part makes whatever grows once grow.
+    // The first part makes everything grow that grows only once.
     let warm_up = (wanted / 4).min(1_500);
     let started = Instant::now();
     let attack = async {
@@ -225,7 +232,7 @@ async fn no_bytes_and_no_request_harm_the_server() {
     drop(world.cluster);
 }
 
-/// Each execution has a seed of its own, so that one can be run alone.
+/// Runs the executions. Each has its own seed, so that it can be run alone.
 async fn execute(world: &World, seed: u64, numbers: std::ops::Range<usize>, tally: &Mutex<Tally>) {
     let one = |n: usize| async move {
         let seed = seed.wrapping_add(n as u64);
@@ -249,14 +256,15 @@ async fn http1(world: &World, rng: &mut StdRng, seed: u64, tally: &Mutex<Tally>)
     let header = format!("Authorization: {}\r\n", world.authorization);
     let pieces = http1_bytes::stream(rng, &header);
     for piece in &pieces {
-        // It may be closed before all is written.
+        // The server may close before all is written.
         if connection.write(piece).await.is_err() {
             break;
         }
         tokio::task::yield_now().await;
     }
     let mut answer = connection.read_until_quiet(QUIET).await;
-    // Whoever has said all gets to know the end of it, unless he watches.
+    // A client that has finished writing must see the connection close, unless
+    // it watches.
     let all = pieces.concat();
     let watches = all.windows(5).any(|w| w == b"watch") || all.windows(7).any(|w| w == b"Upgrade");
     if !watches && rng.random_bool(0.1) {
@@ -295,7 +303,7 @@ async fn http2(world: &World, rng: &mut StdRng, tally: &Mutex<Tally>) {
     tally.lock().add("HTTP/2", None);
 }
 
-/// Asks both servers; what kube-apiserver says of it is right.
+/// Asks both servers. kube-apiserver's answer is right.
 async fn ask(world: &World, nasty: &Nasty, tally: &Mutex<Tally>) {
     let (direct, front) = tokio::join!(
         answered(&world.reader.0, nasty),
@@ -318,7 +326,7 @@ async fn ask(world: &World, nasty: &Nasty, tally: &Mutex<Tally>) {
     tally.add("absurd", front.ok());
 }
 
-/// The status; of what has an end, after that.
+/// Returns the status, after the body's end unless the request may be a watch.
 async fn answered(client: &Client, nasty: &Nasty) -> Result<u16, String> {
     let headers: Vec<(&str, &str)> = nasty
         .headers
@@ -342,7 +350,8 @@ async fn answered(client: &Client, nasty: &Nasty) -> Result<u16, String> {
     }
 }
 
-/// Somebody who behaves well gets right answers, in time, and every event.
+/// Acts as a normal caller, who must get right answers in time, and every
+/// event.
 async fn witness(world: &World, stop: &AtomicBool, tally: &Mutex<Tally>) -> Vec<Duration> {
     let (admin, direct) = (world.front.admin_client(), world.cluster.admin_client());
     let list = "/api/v1/namespaces/kube-system/configmaps";
@@ -356,7 +365,8 @@ async fn witness(world: &World, stop: &AtomicBool, tally: &Mutex<Tally>) -> Vec<
     let mut latencies = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         for path in [WITNESSED, FORWARDED] {
-            // A connection of its own now and then: new ones are served too.
+            // Every tenth request uses its own connection, to prove that new
+            // ones are served too.
             let client = match latencies.len() % 10 {
                 0 => admin.separate(),
                 _ => admin.clone(),

@@ -1,10 +1,10 @@
-//! HTTP/1 requests with something wrong in them.
+//! HTTP/1 requests with errors in them.
 
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-/// Requests in which nothing is wrong yet; `{auth}` becomes the credentials.
+/// Requests without errors. `{auth}` is replaced by the credentials.
 const VALID: [&str; 16] = [
     "GET /api/v1/namespaces/default/configmaps?resourceVersion=0 HTTP/1.1\r\nHost: localhost\r\n{auth}\r\n",
     "GET /api/v1/pods HTTP/1.1\r\nHost: localhost\r\n{auth}Accept: application/yaml\r\nAccept-Encoding: gzip\r\n\r\n",
@@ -66,7 +66,8 @@ const TOKENS: [&str; 30] = [
     "\u{ff}\u{fe}",
 ];
 
-/// What goes over one connection, in the pieces in which it is written.
+/// Returns the bytes for one connection, in the pieces in which they are
+/// written.
 pub fn stream(rng: &mut StdRng, authorization: &str) -> Vec<Vec<u8>> {
     let requests = *[1, 1, 1, 2, 3, 20].choose(rng).expect("counts");
     let mut bytes = Vec::new();
@@ -136,7 +137,7 @@ fn insert(bytes: &mut Vec<u8>, at: usize, more: &[u8]) {
     bytes.splice(at..at, more.iter().copied());
 }
 
-/// After the end of some line.
+/// Inserts the line after the end of some line.
 fn insert_line(rng: &mut StdRng, bytes: &mut Vec<u8>, line: &[u8]) {
     let ends = bytes.windows(2).enumerate().filter(|(_, w)| w == b"\r\n");
     let ends: Vec<usize> = ends.map(|(at, _)| at + 2).collect();

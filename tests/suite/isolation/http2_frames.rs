@@ -1,4 +1,4 @@
-//! HTTP/2 connections that begin well and go on otherwise.
+//! HTTP/2 connections that begin correctly and go on incorrectly.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -31,7 +31,7 @@ const PATHS: [&str; 8] = [
     "",
 ];
 
-/// What goes over one connection.
+/// Returns the bytes for one connection.
 pub fn stream(rng: &mut StdRng, authorization: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     if rng.random_bool(0.97) {
@@ -66,7 +66,8 @@ impl Streams {
         id
     }
 
-    /// One that is open, was, will be or cannot be.
+    /// Returns the number of a stream that is open, was open, will be open or
+    /// cannot exist.
     fn some(&self, rng: &mut StdRng) -> u32 {
         match rng.random_range(0..10) {
             0 => 0,
@@ -86,7 +87,8 @@ impl Streams {
                     .expect("flags");
                 frame(HEADERS, flags, id, &request(rng, authorization))
             }
-            // A block in parts, of which the last may not come.
+            // The header block comes in parts, of which the last may be
+            // missing.
             6 | 7 => {
                 let id = self.open();
                 let block = request(rng, authorization);
@@ -115,7 +117,7 @@ impl Streams {
                 self.some(rng),
                 &rng.random::<u32>().to_be_bytes(),
             ),
-            // Opened and reset at once.
+            // These streams are opened and reset at once.
             11 => {
                 let mut bytes = Vec::new();
                 for _ in 0..rng.random_range(1..30) {
@@ -144,7 +146,8 @@ impl Streams {
                 self.some(rng),
                 &junk(rng, 50),
             ),
-            // More promised than comes, or more than may.
+            // The frame announces more than its payload, or more than is
+            // allowed.
             _ => {
                 let mut bytes = frame(rng.random_range(0..10), rng.random(), self.some(rng), &[]);
                 bytes[..3].copy_from_slice(&[rng.random(), rng.random(), rng.random()]);
@@ -190,8 +193,8 @@ fn junk(rng: &mut StdRng, most: usize) -> Vec<u8> {
         .collect()
 }
 
-/// The header block of a request, as HPACK says it without tables, with
-/// something wrong in it now and then.
+/// Returns the header block of a request in HPACK without tables. Sometimes it
+/// has an error.
 fn request(rng: &mut StdRng, authorization: &str) -> Vec<u8> {
     let path = *PATHS.choose(rng).expect("paths");
     let method = *["GET", "GET", "GET", "POST", "HEAD", "CONNECT", "OPTIONS"]
@@ -229,8 +232,8 @@ fn request(rng: &mut StdRng, authorization: &str) -> Vec<u8> {
     }
     let mut block: Vec<u8> = fields.iter().flat_map(|(n, v)| literal(n, v)).collect();
     match rng.random_range(0..12) {
-        // An index of no table, a table of absurd size, a Huffman code of
-        // nothing but ends.
+        // The first three are an index outside all tables, a table of absurd
+        // size, and a Huffman code of end symbols only.
         0 => block.extend([0xff, 0xff, 0xff, 0xff, 0x7f]),
         1 => block
             .splice(0..0, [0x3f, 0xff, 0xff, 0xff, 0x7f])
@@ -244,7 +247,8 @@ fn request(rng: &mut StdRng, authorization: &str) -> Vec<u8> {
     block
 }
 
-/// A field without indexing and without Huffman codes (RFC 7541 section 6.2.2).
+/// Encodes a field without indexing and without Huffman codes (RFC 7541 section
+/// 6.2.2).
 fn literal(name: &str, value: &str) -> Vec<u8> {
     let mut bytes = vec![0];
     for text in [name, value] {
@@ -254,7 +258,7 @@ fn literal(name: &str, value: &str) -> Vec<u8> {
     bytes
 }
 
-/// With a prefix of seven bits (RFC 7541 section 5.1).
+/// Encodes a number with a prefix of seven bits (RFC 7541 section 5.1).
 fn integer(n: usize) -> Vec<u8> {
     const MOST: usize = 127;
     if n < MOST {

@@ -1,10 +1,10 @@
-//! The path matrix: whatever path, query and representation a user asks for,
-//! apifront with a warm cache shows him what kube-apiserver would, and nothing
-//! else. Statuses must be equal, and after success the sets of objects.
+//! Tests the path matrix: whatever path, query and representation a caller asks
+//! for, apifront with a warm cache shows what kube-apiserver shows, and nothing
+//! else. Statuses must be equal, and after a success the sets of objects.
 //!
-//! Short paths are asked for exhaustively, longer ones at random.
-//! `APIFRONT_TEST_SEED` replays a run and `APIFRONT_TEST_COMPARISONS` lengthens
-//! it; one question's outcome does not depend on the others.
+//! All short paths are asked for, longer ones at random. `APIFRONT_TEST_SEED`
+//! replays a run and `APIFRONT_TEST_COMPARISONS` lengthens it. The outcome of a
+//! question does not depend on other questions.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
@@ -25,20 +25,21 @@ use crate::harness::volume;
 
 const COMPARISONS: &str = "APIFRONT_TEST_COMPARISONS";
 const DEFAULT_COMPARISONS: usize = 60_000;
-/// Watches last a second and would fill the places of those that end at once.
+/// Limits for reads and watches are separate: watches last a second, and would
+/// take the places of requests that end at once.
 const READS_AT_ONCE: usize = 64;
 const WATCHES_AT_ONCE: usize = 128;
-/// Both are asked again before a difference counts: the busy machine may have
+/// The number of tries before a difference counts. A busy machine may have
 /// ended a watch before its first event.
 const TRIES: u32 = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(200);
 const SHOWN_DIFFERENCES: usize = 40;
-/// After so many the run is lost and says enough.
+/// The run stops after this many differences, which are enough to look at.
 const MOST_DIFFERENCES: usize = 2_000;
 
 #[derive(Default)]
 struct Tally {
-    /// Answers of each status to each tenant.
+    /// The number of answers of each status to each tenant.
     statuses: BTreeMap<(Tenant, u16), usize>,
     hits: BTreeMap<Tenant, usize>,
     again: usize,
@@ -82,7 +83,8 @@ async fn every_path_shows_every_user_what_kube_apiserver_shows() {
     tenants.stop().await;
 }
 
-/// Different ones, in an order that has nothing to do with their paths.
+/// Returns different questions, in an order that does not depend on their
+/// paths.
 fn questions(seed: u64, wanted: usize) -> Vec<Question> {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut seen: HashSet<Question> = question::exhaustive().into_iter().collect();
@@ -126,15 +128,15 @@ async fn compare(tenants: &Tenants, question: Question, number: usize, tally: &M
     }
 }
 
-/// In a row, for one question.
+/// The number of tries in a row for one question while its connection ends.
 const ENDED_CONNECTIONS: usize = 10;
 
 async fn ask(client: &Client, question: &Question) -> anyhow::Result<Answer> {
     let headers = [("accept", question.accept), ("x-apifront-debug", "cache")];
     let target = question.target();
     let mut answer = Err(anyhow::anyhow!("not asked"));
-    // Both servers end a connection of callers whom nobody knows, and requests
-    // that are on their way then are asked again, as clients do.
+    // Both servers close connections of unauthenticated callers. Requests that
+    // were under way then are repeated, as clients do.
     for _ in 0..ENDED_CONNECTIONS {
         let method = question.method.clone();
         answer = client.try_send(method, &target, &headers, "").await;
@@ -145,7 +147,7 @@ async fn ask(client: &Client, question: &Question) -> anyhow::Result<Answer> {
     answer
 }
 
-/// Empty if both show the same.
+/// Returns an empty text if both answers show the same.
 fn different(right: Option<&Answer>, found: Option<&Answer>) -> String {
     if let (Some(right), Some(found)) = (right, found)
         && (right.status, &right.body) == (found.status, &found.body)

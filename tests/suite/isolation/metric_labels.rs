@@ -1,4 +1,4 @@
-//! What callers ask for must not become series, or lines of the log.
+//! Requests must not add metric series or long log lines at the caller's will.
 
 use std::time::Duration;
 
@@ -11,17 +11,18 @@ use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::objects::config_map;
 
-/// Series of all that is not known, and what has only just been counted.
+/// The bytes that metrics may grow by: series for unknown requests, and series
+/// that have just been counted for the first time.
 const NOISE: usize = 128 << 10;
 
-/// Asks for what is refused.
+/// Sends a request that must be refused.
 async fn refused(client: &Client, method: Method, path: &str) {
     let answer = client.send(method.clone(), path, &[], "").await;
     let status = answer.status;
     assert!(status.is_client_error(), "{method} {status}");
 }
 
-/// 150 requests of somebody unknown made /metrics 187 MB.
+/// 150 requests of an unauthenticated caller once made /metrics 187 MB.
 #[tokio::test]
 async fn subresources_of_strangers_are_no_labels() {
     skip_under_oracle!("the metrics and the log are apifront's");
@@ -57,8 +58,8 @@ async fn subresources_of_strangers_are_no_labels() {
         metrics.len()
     );
 
-    // Somebody who is known and may do nothing: what exists is counted, and no
-    // more than that.
+    // This caller is authenticated and has no rights. Only existing resources
+    // are counted.
     let rightless = cluster
         .certificates
         .client(&format!("rightless-of-{ns}"), &[]);

@@ -1,4 +1,4 @@
-//! No caller's rights, slowness or flood becomes another's.
+//! No caller's rights, slowness or flood affects another caller.
 
 mod aside;
 mod audit_flood;

@@ -1,4 +1,4 @@
-//! Requests that are right as HTTP and ask for the absurd.
+//! Requests that are correct HTTP and ask for the absurd.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -79,19 +79,20 @@ pub struct Nasty {
 }
 
 impl Nasty {
-    /// Whether the answer may have no end, so that only its head can be read.
+    /// Tells whether the answer may have no end, so that only its head can be
+    /// read.
     pub fn may_watch(&self) -> bool {
         self.target.contains("watch") || self.target.contains("/log")
     }
 
-    /// In a request that exceeds what apifront takes by default.
+    /// Tells whether the request exceeds apifront's default limits.
     pub fn is_too_large(&self) -> bool {
         let headers = self.headers.iter().map(|(k, v)| k.len() + v.len());
         self.target.len() + headers.sum::<usize>() > 60_000
     }
 }
 
-/// Those that were found to harm once; every run asks them.
+/// Returns requests that once did harm. Every run sends them.
 pub fn known() -> Vec<Nasty> {
     let long = "a,".repeat(13_000) + "b";
     let deep = "[".repeat(20_000);
@@ -132,7 +133,7 @@ pub fn random(rng: &mut StdRng) -> Nasty {
     let mut separator = '?';
     for _ in 0..rng.random_range(0..6) {
         let (mut key, value) = parameter(rng);
-        // Documents of apifront's own are not bounded by it.
+        // apifront's own documents do not heed `timeout`.
         if key == "timeout" && !target.contains("/v1/") {
             key = "timeoutSeconds";
         }

@@ -1,4 +1,4 @@
-//! The namespace of one user beside another's.
+//! Creates one user's namespace beside another's.
 
 use futures::StreamExt;
 use serde_json::json;
@@ -6,8 +6,8 @@ use serde_json::json;
 use crate::harness::cluster::Cluster;
 use crate::harness::objects;
 
-/// A namespace of config maps, `count` of `size` bytes, that the group of the
-/// same name may read and write.
+/// Creates a namespace with `count` config maps of `size` bytes, which the
+/// group of the same name may read and write.
 pub async fn namespace(purpose: &str, count: usize, size: usize) -> String {
     let cluster = Cluster::shared();
     let ns = cluster.namespace(purpose).await;

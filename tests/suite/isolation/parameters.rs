@@ -1,4 +1,5 @@
-//! Query parameters: an unknown one may change the answer, and is upstream's.
+//! Tests query parameters. An unknown parameter may change the answer, so such
+//! requests are forwarded.
 
 use http::Method;
 use serde_json::json;
@@ -14,13 +15,13 @@ const UID: &str = "object.metadata.uid";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-/// A range of hashes of a field, as a parameter.
+/// Returns a parameter that selects a range of a field's hashes.
 fn shard(field: &str, start: &str, end: &str) -> String {
     format!("shardSelector=shardRange({field},%20'{start}',%20'{end}')")
 }
 
-/// The selector was ignored: a list of one shard had all objects, and junk was
-/// answered as if it were none.
+/// The selector was once ignored: a list of one shard had all objects, and an
+/// invalid selector was answered like none.
 #[tokio::test]
 async fn a_parameter_that_changes_the_answer_is_not_ignored() {
     let flag = "--feature-gates=ShardedListAndWatch=true".to_owned();
@@ -128,8 +129,8 @@ async fn shards_are_upstreams_where_it_has_none() {
     assert!(oracle() || cache == "bypass; reason=unusual_request");
 }
 
-/// client-go adds it to each request where `rest.Config.Timeout` is set: such
-/// clients got nothing from the cache.
+/// client-go adds `timeout` to each request if `rest.Config.Timeout` is set.
+/// The cache once answered none of these clients.
 #[tokio::test]
 async fn requests_with_a_timeout_are_answered_from_the_cache() {
     let front = Apifront::quiet();
@@ -148,7 +149,7 @@ async fn requests_with_a_timeout_are_answered_from_the_cache() {
             ("1h30m", true),
             ("", true),
             ("32s&timeout=x", true),
-            // Upstream has the words for these.
+            // Upstream refuses these in its own words.
             ("10", false),
             ("ten", false),
             ("0s", false),
@@ -162,7 +163,7 @@ async fn requests_with_a_timeout_are_answered_from_the_cache() {
             assert!(oracle() || got.is_hit() == hit, "{path}: {:?}", got.headers);
         }
     }
-    // Documents of the API itself, as kubectl asks for them.
+    // These are documents of the API itself, as kubectl asks for them.
     for path in [
         "/api?timeout=32s",
         "/openapi/v3?timeout=x",

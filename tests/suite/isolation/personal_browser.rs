@@ -1,5 +1,5 @@
-//! `apifront --kubeconfig FILE` on a machine with a browser: web pages are not the
-//! owner. The same holds for the observability port.
+//! Tests `apifront --kubeconfig FILE` on a machine with a browser: web pages
+//! must not act as the owner. The same holds for the observability port.
 
 use http::{Method, Request};
 use tokio::net::TcpStream;
@@ -66,7 +66,7 @@ async fn pages_that_send_no_origin_were_the_owner() {
             assert_eq!(answer.status, expected, "{path} {name}: {value}");
         }
     }
-    // What a page may send without being asked for leave.
+    // A page may send this request without a preflight.
     let form = [
         ("sec-fetch-site", "cross-site"),
         ("content-type", "text/plain"),
@@ -77,7 +77,7 @@ async fn pages_that_send_no_origin_were_the_owner() {
     assert_eq!(answer.status, 403);
 }
 
-/// As WebSockets, over HTTP/2, and by a target that names somebody else.
+/// Tests WebSockets, HTTP/2, and a target that names another host.
 #[tokio::test]
 async fn pages_were_the_owner_by_other_ways_in() {
     skip_under_oracle!("kube-apiserver has no personal mode");
@@ -143,7 +143,7 @@ async fn pod(mut connection: Connection) {
     }
 }
 
-/// A page that a pod serves would have had the API's origin.
+/// A page served by a pod would have had the API's origin.
 #[tokio::test]
 async fn a_pods_page_was_the_owner() {
     skip_under_oracle!("kube-apiserver has no personal mode");
@@ -152,7 +152,8 @@ async fn a_pods_page_was_the_owner() {
     let config = kubeconfig::write(&folder, "pod", &scripted.url(), None, Credential::None);
     let front = Apifront::personal(&config).await;
     let plain = Client::plain(front.address);
-    // Forwarded by pingora; as a stream of ours; refused to upgrade.
+    // The answers are forwarded by pingora, refused to upgrade, and streamed by
+    // apifront itself.
     let page = format!("{PROXIED}index.html");
     let follow = "/api/v1/namespaces/default/pods/evil/log?follow=1".to_owned();
     let upgrade = [("connection", "Upgrade"), ("upgrade", "websocket")];
@@ -168,7 +169,7 @@ async fn a_pods_page_was_the_owner() {
         assert_eq!(found, sandboxed, "{path} {policies:?}");
         assert!(policies.contains(&&b"default-src *"[..]), "{path}");
     }
-    // From there, its requests come like this.
+    // Requests of such a page have these headers.
     let from_page = [("sec-fetch-site", "cross-site"), ("origin", "null")];
     let answer = plain
         .send(Method::GET, "/api/v1/secrets", &from_page, "")
@@ -206,14 +207,14 @@ async fn the_observability_port_answered_any_host() {
     for (name, value, expected) in [
         (host, format!("localhost:{port}"), 200),
         (host, format!("127.0.0.1:{port}"), 200),
-        // kubectl port-forward from another port.
+        // kubectl port-forward may listen on another port.
         (host, "localhost:19443".to_owned(), 200),
         (host, format!("evil.example:{port}"), 403),
         ("origin", "http://localhost:3000".to_owned(), 403),
         ("origin", format!("http://127.0.0.1:{port}"), 200),
         ("sec-fetch-site", "same-site".to_owned(), 403),
         ("sec-fetch-site", "cross-site".to_owned(), 403),
-        // As Prometheus asks.
+        // Prometheus sends this header.
         (
             "accept",
             "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5".to_owned(),

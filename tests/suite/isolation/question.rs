@@ -12,9 +12,11 @@ use super::vocabulary::{
     ACCEPTS, BASES, CORE, KINDS, NAMES, NAMESPACES, QUERIES, SEGMENTS, SUBRESOURCES, WATCHES,
 };
 
+/// The most segments of a path.
 /// `/apis/GROUP/v1/watch/namespaces/N/RESOURCE/NAME` has eight.
 const MOST_SEGMENTS: usize = 8;
-/// A watch lasts a second on each server; two tenants may do little else.
+/// The share of watches, which last a second on each server. Two tenants may do
+/// little but watch.
 const WATCH_SHARE: f64 = 0.04;
 const WATCHERS_SHARE: f64 = 0.25;
 const HEAD_SHARE: f64 = 0.01;
@@ -44,8 +46,8 @@ impl Question {
         question
     }
 
-    /// Whether somebody could take it for a watch, which lasts half an hour
-    /// unless told otherwise.
+    /// Tells whether a server may take the question for a watch, which lasts
+    /// half an hour by default.
     fn may_watch(&self) -> bool {
         let path = percent_encoding::percent_decode_str(&self.path).decode_utf8_lossy();
         path.contains("watch") || self.query.contains("watch")
@@ -70,9 +72,9 @@ impl fmt::Display for Question {
     }
 }
 
-/// All sequences of one and two words of the core after each base, asked by
-/// everybody for what the cache has; of three after `/api/v1`, asked by those
-/// with rights in a namespace and by him who has all.
+/// Returns all sequences of one and two core words after each base, asked by
+/// all tenants for what the cache has. Sequences of three words after `/api/v1`
+/// are asked by tenants with rights in a namespace and by the admin.
 pub fn exhaustive() -> Vec<Question> {
     let mut questions = Vec::new();
     let mut ask = |base: &[&str], tail: &[&str], tenants: &[Tenant]| {
@@ -106,7 +108,7 @@ pub fn exhaustive() -> Vec<Question> {
     questions
 }
 
-/// Somebody's request for whatever a path can say.
+/// Returns a random request of a random tenant, for any path.
 pub fn random(rng: &mut StdRng) -> Question {
     let tenant = Tenant::ALL.choose_weighted(rng, |tenant| tenant.weight());
     let tenant = *tenant.expect("weights");
@@ -132,7 +134,7 @@ pub fn random(rng: &mut StdRng) -> Question {
         false => &QUERIES,
     };
     let mut query = queries.choose(rng).expect("queries");
-    // What it may read it must select by name.
+    // This tenant may only read what it selects by name.
     while tenant == Tenant::Finder && !query.contains("metadata.name") && rng.random_bool(0.8) {
         query = queries.choose(rng).expect("queries");
     }
@@ -144,8 +146,8 @@ pub fn random(rng: &mut StdRng) -> Question {
     question
 }
 
-/// The path of a collection, an object or a subresource that could exist, more
-/// often than not where the tenant has rights.
+/// Returns the path of a collection, an object or a subresource that could
+/// exist, in most cases where the tenant has rights.
 fn served(rng: &mut StdRng, tenant: Tenant) -> Vec<String> {
     let (base, namespaced, plural) = *KINDS.choose(rng).expect("kinds");
     let mut segments = base.to_vec();
@@ -187,7 +189,7 @@ fn words(rng: &mut StdRng) -> Vec<String> {
     segments
 }
 
-/// One segment more, less, elsewhere, doubled or otherwise.
+/// Inserts, removes, replaces, doubles, swaps or escapes one segment.
 fn change(rng: &mut StdRng, segments: &mut Vec<String>) {
     let at = rng.random_range(0..segments.len().max(1));
     match rng.random_range(0..10) {
@@ -204,7 +206,7 @@ fn change(rng: &mut StdRng, segments: &mut Vec<String>) {
     segments.truncate(MOST_SEGMENTS + 1);
 }
 
-/// The same segment with one character written as its escape.
+/// Returns the segment with one character escaped.
 fn escaped(rng: &mut StdRng, segment: &str) -> String {
     let plain = segment.bytes().all(|b| b.is_ascii_alphanumeric());
     if segment.is_empty() || !plain {

@@ -1,7 +1,7 @@
-//! "May list namespaces inside team-a" was read as "may list namespaces": the
-//! path `/api/v1/namespaces/team-a/namespaces` was authorized for the namespace
-//! it names and answered with every Namespace of the cluster. kube-apiserver
-//! knows no such path.
+//! A right to list namespaces inside team-a was once read as a right to list
+//! all namespaces. The path `/api/v1/namespaces/team-a/namespaces` was
+//! authorized for the namespace that it names and answered with every Namespace
+//! of the cluster. kube-apiserver has no such path.
 
 use bytes::Bytes;
 use http::Method;
@@ -31,8 +31,8 @@ const QUERIES: [&str; 9] = [
     "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
 ];
 
-/// A user with the rules of `view` in a namespace of his own, and the clients
-/// that he is to kube-apiserver and to apifront.
+/// Creates a user with the rules of `view` in a new namespace. Returns the
+/// namespace and the user's clients for kube-apiserver and apifront.
 async fn viewer() -> (String, Client, Client) {
     let (cluster, front) = (Cluster::shared(), Apifront::shared());
     let admin = cluster.admin_client();
@@ -65,7 +65,7 @@ async fn ask(client: &Client, method: &Method, target: &str, accept: &str) -> An
         .await
 }
 
-/// Nobody else's namespace is named in it, in whichever encoding.
+/// Tells whether the answer names other namespaces, in any encoding.
 fn tells_of_others(answer: &Answer) -> bool {
     let named = |name: &str| {
         let name = name.as_bytes();
@@ -115,7 +115,7 @@ async fn a_right_in_one_namespace_is_none_to_list_all_of_them() {
     assert!(wrong.is_empty(), "{} of {asked}:\n{text}", wrong.len());
 }
 
-/// The same over HTTP/1.1, whose watches have another way out.
+/// Tests the same over HTTP/1.1, whose watches are written by other code.
 #[tokio::test]
 async fn nor_over_http1() {
     let (ns, _, through) = viewer().await;
@@ -139,7 +139,7 @@ async fn nor_over_http1() {
     }
 }
 
-/// What the right is for stays, from the cache.
+/// Requests that the right allows are still served from the cache.
 #[tokio::test]
 async fn the_own_namespace_is_still_served() {
     skip_under_oracle!("kube-apiserver does not say what came from its cache");

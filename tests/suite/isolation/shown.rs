@@ -1,5 +1,5 @@
-//! What an answer shows its caller: the status, and each object by its names,
-//! its uid and its version.
+//! The content of an answer: the status, and each object's name, uid and
+//! version.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,14 @@ use crate::harness::client::Answer;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
     pub status: u16,
-    /// Of success alone: the text of errors is compared elsewhere.
+    /// The objects, in successful answers only. The text of errors is compared
+    /// elsewhere.
     pub objects: BTreeSet<String>,
 }
 
 impl Shown {
-    /// `answer` is `None` where the server ended the stream instead, which is
-    /// Go's answer over HTTP/2 to what would be a 400 over HTTP/1.
+    /// Reads an answer. It is `None` if the server ended the stream, as Go does
+    /// over HTTP/2 where it would answer 400 over HTTP/1.
     pub fn of(answer: Option<&Answer>) -> Self {
         let Some(answer) = answer else {
             return Self {
@@ -37,7 +38,7 @@ impl Shown {
     }
 }
 
-/// One document, or the events of a watch, or what else it is.
+/// Returns one document, the events of a watch, or any other body as text.
 fn values(body: &[u8]) -> Vec<Value> {
     let documents = serde_json::Deserializer::from_slice(body).into_iter::<Value>();
     match documents.collect::<Result<Vec<Value>, _>>() {
@@ -51,13 +52,13 @@ fn note(value: &Value, what: &str, objects: &mut BTreeSet<String>) {
     if let (Some(event), object) = (value["type"].as_str(), &value["object"])
         && object.is_object()
     {
-        // One comes when there is progress to tell, which is each server's own.
+        // Bookmarks are ignored, since each server has its own progress.
         if event != "BOOKMARK" {
             note(object, event, objects);
         }
         return;
     }
-    // Lists of nothing may have `null` there.
+    // An empty list may have `null` here.
     if let Some(items) = value.get("items") {
         objects.insert(format!("{what} {kind}"));
         let more = value["metadata"]["continue"].as_str().unwrap_or_default();
@@ -75,7 +76,8 @@ fn note(value: &Value, what: &str, objects: &mut BTreeSet<String>) {
     let metadata = &value["metadata"];
     let text = |key: &str| metadata[key].as_str().unwrap_or_default();
     if text("name").is_empty() {
-        // No object: a document of discovery, a log, a Status.
+        // The value is not an object but a document of discovery, a log or a
+        // Status.
         objects.insert(value.to_string());
         return;
     }

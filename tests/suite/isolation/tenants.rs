@@ -1,4 +1,5 @@
-//! Who shares the cluster, with which rights, and what is in it.
+//! The users of the shared cluster with their rights, and the cluster's
+//! objects.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,41 +14,42 @@ use crate::harness::cluster::Cluster;
 use crate::harness::{eventually, objects};
 
 const SETTLES_WITHIN: Duration = Duration::from_secs(60);
-/// The matrix asks for more at a time than kube-apiserver would let a user
-/// have, and its mitigation of anonymous floods ends a connection after each
-/// answer to nobody.
+/// The matrix sends more requests at a time than kube-apiserver allows a user.
+/// kube-apiserver's mitigation of anonymous floods would also close the
+/// connection after each answer to an unauthenticated caller.
 const FLAGS: [&str; 3] = [
     "--enable-priority-and-fairness=false",
     "--max-requests-inflight=5000",
     "--feature-gates=UnauthenticatedHTTP2DOSMitigation=false",
 ];
-/// The rules that the role `view` gets from its controller, which does not run
-/// here.
+/// The role whose rules the controller copies into `view`. That controller does
+/// not run here.
 const VIEW: &str = "system:aggregate-to-view";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tenant {
-    /// No credentials.
+    /// A caller without credentials.
     Nobody,
-    /// Known, without any right.
+    /// An authenticated user without rights.
     Stranger,
-    /// `view` in team-a.
+    /// A user with `view` in team-a.
     Viewer,
-    /// Everything in team-b.
+    /// A user who may do everything in team-b.
     Owner,
-    /// `watch` of everything in team-a, and no other verb.
+    /// A user with `watch` on everything in team-a, and no other verb.
     Watcher,
-    /// `get` of one ConfigMap and one Secret in team-a, and of a node as if it
-    /// were in there.
+    /// A user with `get` on one ConfigMap and one Secret in team-a, and on a
+    /// node as if the node were in team-a.
     Named,
-    /// `list` and `watch` of team-b, one node and one pod of team-a by name.
+    /// A user with `list` and `watch` on namespace team-b, one node and one pod
+    /// of team-a, by name.
     Finder,
-    /// `view` in the namespaces whose names are words of paths.
+    /// A user with `view` in the namespaces whose names are words of paths.
     Odd,
-    /// `get` of subresources alone.
+    /// A user with `get` on subresources only.
     Parts,
-    /// `get`, `list` and `watch` of all namespaces and nodes, and of nothing in
-    /// a namespace.
+    /// A user with `get`, `list` and `watch` on all namespaces and nodes, and
+    /// no rights inside a namespace.
     Surveyor,
     Admin,
 }
@@ -67,7 +69,7 @@ impl Tenant {
         Tenant::Admin,
     ];
 
-    /// Where it has rights, if these are in namespaces.
+    /// Returns the namespaces in which the tenant has rights, or all of them.
     pub fn home(self) -> &'static [&'static str] {
         match self {
             Self::Viewer | Self::Watcher | Self::Named | Self::Finder => &["team-a"],
@@ -79,7 +81,7 @@ impl Tenant {
         }
     }
 
-    /// How often it asks: the more it may read, the more there is to get wrong.
+    /// Returns how often the tenant asks. Tenants that may read more ask more.
     pub fn weight(self) -> u32 {
         match self {
             Self::Nobody | Self::Stranger | Self::Parts => 1,
@@ -92,12 +94,12 @@ impl Tenant {
         format!("{self:?}").to_lowercase()
     }
 
-    /// At least so many answers must come from the cache, or the comparison is
-    /// one of kube-apiserver with itself. `None` must have nothing from there.
+    /// Returns the least number of hits. With fewer, kube-apiserver would be
+    /// compared with itself. Tenants with `None` must get no hits.
     pub fn least_hits(self) -> Option<usize> {
         match self {
             Self::Nobody | Self::Stranger | Self::Parts => None,
-            // Few paths lead to what they may read.
+            // Few paths lead to what these may read.
             Self::Named | Self::Finder => Some(1),
             Self::Watcher => Some(25),
             Self::Surveyor => Some(80),
@@ -113,7 +115,7 @@ pub struct Tenants {
     clients: BTreeMap<Tenant, (Vec<Client>, Vec<Client>)>,
 }
 
-/// Connections of each tenant to each server.
+/// The number of connections of each tenant to each server.
 const CONNECTIONS: usize = 2;
 
 impl Tenants {
@@ -122,8 +124,8 @@ impl Tenants {
         fill(&cluster.admin_client()).await;
         let front = Apifront::start(&cluster, |config| {
             config["authentication"]["anonymous"]["enabled"] = json!(true);
-            // Nobody's rights change, and each question of them costs as much
-            // as the comparison itself.
+            // No rights change, and each review costs as much as the comparison
+            // itself.
             config["authorization"]["subjectAccessReview"] =
                 json!({"allowTTL": "10m", "denyTTL": "10m"});
         })
@@ -153,13 +155,14 @@ impl Tenants {
         tenants
     }
 
-    /// To kube-apiserver and to apifront; `n` chooses the connections.
+    /// Returns the clients for kube-apiserver and apifront. `n` chooses the
+    /// connections.
     pub fn clients(&self, tenant: Tenant, n: usize) -> (&Client, &Client) {
         let (direct, front) = &self.clients[&tenant];
         (&direct[n % direct.len()], &front[n % front.len()])
     }
 
-    /// The authorizer hears of roles by watching them.
+    /// Waits until the authorizer, which watches roles, knows all rights.
     async fn rights_are_known(&self) {
         for (tenant, path) in [
             (Tenant::Viewer, "/api/v1/namespaces/team-a/pods"),
@@ -183,7 +186,7 @@ impl Tenants {
         }
     }
 
-    /// Ends apifront, and fails if it did not live until now.
+    /// Stops apifront, and fails if it was no longer alive.
     pub async fn stop(self) {
         self.front.stop().await;
         drop(self.cluster);

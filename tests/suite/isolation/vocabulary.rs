@@ -1,18 +1,17 @@
-//! The segments that paths are built of. Names of objects and namespaces are
-//! also words that paths are made of, so that a reader that takes one for the
-//! other serves something.
+//! The segments of which paths are built. Objects and namespaces are named like
+//! words of paths, so that a server that confuses the two serves something.
 
-/// Of two custom resources, one of which is called `namespaces`.
+/// The group of the custom resources, one of which is called `namespaces`.
 pub const GROUP: &str = "matrix.example.test";
 pub const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Namespaces that exist besides those every cluster has.
+/// The namespaces that exist besides those of every cluster.
 pub const NAMESPACES: [&str; 6] = ["team-a", "team-b", "pods", "status", "watch", "namespaces"];
-/// Names of objects in each of those namespaces.
+/// The names of objects in each of those namespaces.
 pub const NAMES: [&str; 3] = ["one", "status", "pods"];
 pub const NODE: &str = "one";
 
-/// What comes before the resource.
+/// The parts of a path before the resource.
 pub const BASES: [&[&str]; 9] = [
     &["api", "v1"],
     &["api", "v1", "watch"],
@@ -25,7 +24,7 @@ pub const BASES: [&[&str]; 9] = [
     &["apis", GROUP, "v1", "watch"],
 ];
 
-/// All sequences of these are asked for, up to a length.
+/// The core words. All their sequences up to a length are asked for.
 pub const CORE: [&str; 10] = [
     "namespaces",
     "team-a",
@@ -39,7 +38,7 @@ pub const CORE: [&str; 10] = [
     "",
 ];
 
-/// A random segment is one of these.
+/// The values of random segments.
 pub const SEGMENTS: [&str; 57] = [
     "api",
     "apis",
@@ -100,8 +99,8 @@ pub const SEGMENTS: [&str; 57] = [
     "junk",
 ];
 
-/// Kinds with the path before the plural, whether they have namespaces, and the
-/// plural. They are all in the cache before anything is compared.
+/// The kinds: the path before the plural, whether the kind is namespaced, and
+/// the plural. All are in the cache before anything is compared.
 pub const KINDS: [(&[&str], bool, &str); 9] = [
     (&["api", "v1"], true, "pods"),
     (&["api", "v1"], true, "configmaps"),
@@ -118,8 +117,8 @@ pub const SUBRESOURCES: [&str; 9] = [
     "status", "finalize", "log", "proxy", "exec", "scale", "pods", "one", "",
 ];
 
-/// Queries of reads that end by themselves. Where the selectors name objects,
-/// these are others than the path names.
+/// Queries of reads that end by themselves. Selectors name other objects than
+/// the path does.
 pub const QUERIES: [&str; 24] = [
     "",
     "",
@@ -147,7 +146,7 @@ pub const QUERIES: [&str; 24] = [
     "resourceVersion=1&resourceVersionMatch=NotOlderThan",
 ];
 
-/// Queries that make of a list a watch, or look as if they did.
+/// Queries that make a list a watch, or look as if they did.
 pub const WATCHES: [&str; 7] = [
     "watch=1&resourceVersion=0",
     "watch=true&resourceVersion=0&fieldSelector=metadata.name%3Dteam-b",

@@ -1,4 +1,4 @@
-//! Watches that wait to begin.
+//! Tests watches that wait to begin.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::harness::watch::Watch;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// One user's thousand watches delay another's first by one seat. (That they
-/// cannot fill the queue, either, is shown where it is bounded: `flow::pool`.)
+/// A thousand watches of one user delay another user's first watch by one seat.
+/// (The test of the queue's limit is beside the limit: `flow::pool`.)
 #[tokio::test]
 async fn a_flood_of_watches_leaves_room_for_anothers_first() {
     skip_under_oracle!("the flow control is apifront's");

@@ -1,9 +1,9 @@
-//! What was written when, and whether a read fits in.
+//! The history of writes, and the check whether a read fits into it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// What a key may be found to be.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Absent,
@@ -11,7 +11,8 @@ pub enum State {
 }
 
 impl State {
-    /// As a read sees it that selects all, or only what is even.
+    /// Returns the version that a read sees that selects all objects, or only
+    /// even ones.
     pub fn seen(self, only_even: bool) -> Option<u64> {
         match self {
             Self::Absent => None,
@@ -27,41 +28,43 @@ pub struct Write {
     pub state: State,
 }
 
-/// One answer: the versions of what it showed.
+/// One answer, with the versions of the objects in it.
 #[derive(Debug)]
 pub struct Read {
     pub begun: Instant,
     pub ended: Instant,
-    /// Of a list; `None` of a GET.
+    /// The version of a list. `None` for a GET.
     pub version: Option<u64>,
     pub only_even: bool,
-    /// Of a GET the one key that was asked for.
+    /// The keys and their versions. A GET has only the key that was asked for.
     pub keys: BTreeMap<String, Option<u64>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     Fits,
-    /// It does not show a write that had been acknowledged this long before
+    /// The read does not show a write that was acknowledged this long before
     /// the read began.
     Stale(Duration),
-    /// It shows what never was, or was not yet.
+    /// The read shows a state that never was, or was not yet.
     Impossible(String),
 }
 
-/// Each key has one writer, which waits for each answer: the writes of a key
-/// are in order, and the first says that it does not exist.
+/// All writes. Each key has one writer, which waits for each answer, so that
+/// the writes of a key are in order. The first entry says that the key does not
+/// exist.
 #[derive(Default)]
 pub struct History {
     pub writes: BTreeMap<String, Vec<Write>>,
-    /// By key, every state it had from a version on, as the API server's watch
-    /// told: deletions tell their writer no version.
+    /// For each key all states with their versions, from the API server's
+    /// watch: a deletion does not tell its writer the version.
     pub versions: BTreeMap<String, Vec<(u64, State)>>,
 }
 
 impl History {
-    /// Linearizability of one read: for each key a state between the last write
-    /// acknowledged before it and the last begun before its end.
+    /// Checks the linearizability of one read: each key must have a state
+    /// between the last write acknowledged before the read and the last write
+    /// begun before its end.
     pub fn judge(&self, read: &Read) -> Verdict {
         let mut verdict = Verdict::Fits;
         for (key, seen) in &read.keys {
@@ -92,14 +95,15 @@ impl History {
         let Some(at) = matching else {
             return Verdict::Impossible(format!("{key} was not at {seen:?} yet, or never"));
         };
-        // The first acknowledged write that the read does not show.
+        // This is the first acknowledged write that the read does not show.
         match writes[..acknowledged].get(at + 1) {
             None => Verdict::Fits,
             Some(missed) => Verdict::Stale(read.begun - missed.acknowledged),
         }
     }
 
-    /// A list is the state at its version, whole.
+    /// Describes a key whose state is not that at the list's version. A list
+    /// must be the whole state at its version.
     fn torn(&self, read: &Read) -> Option<String> {
         let at = read.version?;
         for (key, seen) in &read.keys {
@@ -119,7 +123,7 @@ impl History {
     }
 }
 
-/// The checker is judged first.
+/// The checker itself is tested first.
 #[test]
 fn verdicts() {
     let start = Instant::now();
@@ -171,7 +175,7 @@ fn verdicts() {
         let verdict = history.judge(&impossible);
         assert!(matches!(verdict, Verdict::Impossible(_)), "{verdict:?}");
     }
-    // Leaving a selection is a change too.
+    // An object that leaves a selection has changed, too.
     let mut selected = read(45, 48, Some(6), None);
     selected.only_even = true;
     assert_eq!(history.judge(&selected), Verdict::Fits);

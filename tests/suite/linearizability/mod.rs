@@ -1,12 +1,13 @@
-//! Reads without a resourceVersion ask for the most recent state. Writers go
-//! straight to the API server, readers through apifront, and every read is
-//! held against the history: does it show, for each key, a state no older than
-//! the last write acknowledged before the read began, and no newer than those
-//! begun before its end? Is a list the state of one version? Does no reader go
-//! back in time?
+//! Tests reads without a resourceVersion, which ask for the most recent state.
+//! Writers use the API server directly, readers use apifront. Every read is
+//! checked against the history. For each key it must show a state no older than
+//! the last write acknowledged before the read began, and no newer than the
+//! writes begun before its end. A list must be the state of one version. No
+//! reader may go back in time.
 //!
-//! Strict promises all of that, Fresh a bound on how late it may be. What a
-//! client writes through apifront it reads there at once, in every mode.
+//! Strict promises all of that; Fresh promises a bound on how late a read may
+//! be. A client that writes through apifront reads its writes there at once, in
+//! every mode.
 //!
 //! `APIFRONT_TEST_READS` and `APIFRONT_TEST_SEED` lengthen and replay a run.
 
@@ -31,18 +32,18 @@ use reader::Recorded;
 const READS: &str = "APIFRONT_TEST_READS";
 const STRICT_READS: usize = 100_000;
 const FRESH_READS: usize = 20_000;
-/// Many at a time: that is what reads are shared for.
+/// There are many readers at a time, so that reads are shared.
 const READERS: usize = 200;
 const CONNECTIONS: usize = 8;
-/// How long after its acknowledgement a write may be missing from a Fresh
-/// read: the longest that apifront waits for late events before it reads a
-/// resource upstream instead.
+/// The time after its acknowledgement for which a write may be missing from a
+/// Fresh read. It is the longest time for which apifront waits for late events
+/// before it reads a resource upstream instead.
 const FRESH_BOUND: Duration = Duration::from_millis(250);
-/// Reads through a cache that has been filled come from it.
+/// The least share of hits, once the cache is filled.
 const LEAST_HITS: f64 = 0.9;
 
-/// A cluster of this suite's own: what others do to theirs would be in the
-/// measured times.
+/// Returns a cluster for this suite only, since other suites would influence
+/// the measured times.
 fn cluster() -> &'static Cluster {
     static CLUSTER: Once<Cluster> = Once::new();
     once(&CLUSTER, || Cluster::start(&[]))
@@ -62,8 +63,8 @@ struct Run {
     history: History,
     recorded: Vec<Recorded>,
     took: Duration,
-    /// Late events that apifront itself knows of, after it had answered
-    /// without them.
+    /// The number of late events that apifront itself noticed after it had
+    /// answered without them.
     admitted: f64,
 }
 
@@ -114,7 +115,8 @@ async fn record(mode: &str, wanted: usize) -> Run {
 }
 
 impl Run {
-    /// How late each stale read was; fails if one shows what cannot be.
+    /// Returns how late each stale read was. Fails if a read shows an
+    /// impossible state.
     fn stale(&self, mode: &str) -> Vec<Duration> {
         let mut stale = Vec::new();
         let (mut reads, mut hits) = (0, 0);
@@ -146,7 +148,7 @@ impl Run {
     }
 }
 
-/// What one reader saw, one read after the other, never goes back.
+/// Fails if a reader's successive reads go back in time.
 fn assert_forward(reads: &[Read]) {
     let mut newest_list = 0;
     let mut newest: BTreeMap<&str, u64> = BTreeMap::new();
@@ -182,7 +184,7 @@ async fn fresh_reads_keep_their_bound() {
     let stale = run.stale("Fresh");
     let broken: Vec<_> = stale.iter().filter(|late| **late > FRESH_BOUND).collect();
     assert!(broken.is_empty(), "later than {FRESH_BOUND:?}: {broken:?}");
-    // It measures itself, and knows when it was wrong.
+    // apifront measures lateness itself, and must know when it was wrong.
     let known = stale.is_empty() || run.admitted > 0.0;
     assert!(known, "{} stale reads, none admitted", stale.len());
 }

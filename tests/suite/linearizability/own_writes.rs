@@ -1,4 +1,4 @@
-//! Who writes through apifront reads his writes there, in every mode.
+//! A client that writes through apifront reads its writes there, in every mode.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use super::history::State;
 use super::reader::{get_once, list_once};
 use super::{front, writer};
 
-/// Each created, changed twice and deleted.
+/// The number of objects. Each is created, changed twice and deleted.
 const OBJECTS: usize = 40;
 
 async fn own_writes_are_read(mode: &str) {
@@ -32,7 +32,7 @@ async fn own_writes_are_read(mode: &str) {
                     State::Absent
                 }
             };
-            // Both ways to read, and either first.
+            // The object is read in both ways, in either order.
             let only_even = n % 2 == 0;
             let keys = [key.clone()];
             let (first, second) = if step % 2 == 0 {

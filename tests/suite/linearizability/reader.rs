@@ -1,4 +1,4 @@
-//! Readers through apifront that write down what they saw.
+//! Readers through apifront that record what they saw.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use super::history::Read;
 use super::writer;
 use crate::harness::client::Client;
 
-/// Of ten reads this many are lists, and half of them select by label.
+/// The number of lists among ten reads. Half of the lists select by label.
 const LISTS: u32 = 2;
 
 #[derive(Deserialize)]
@@ -53,7 +53,7 @@ pub struct Recorded {
     pub hits: usize,
 }
 
-/// Reads one after the other until all readers together have read `wanted`.
+/// Reads repeatedly until all readers together have read `wanted` times.
 pub async fn read(
     client: Client,
     list: &str,

@@ -1,4 +1,5 @@
-//! Writers straight to the API server, and its own account of them.
+//! Writers that use the API server directly, and the API server's own record of
+//! the writes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,7 @@ use crate::harness::watch::Watch;
 pub const WRITERS: usize = 3;
 pub const KEYS_PER_WRITER: usize = 5;
 const PAUSE: Duration = Duration::from_millis(8);
-/// The last write of all, which tells the account to end.
+/// The last object written, at which the account ends.
 pub const LAST: &str = "last";
 
 pub fn key(writer: usize, n: usize) -> String {
@@ -30,7 +31,7 @@ pub fn keys() -> Vec<String> {
         .collect()
 }
 
-/// Creates, changes and deletes its own keys of `list`, one after the other.
+/// Creates, changes and deletes the writer's keys in `list`, one after another.
 pub async fn write(
     client: Client,
     list: &str,
@@ -105,7 +106,7 @@ fn state(object: &Value) -> State {
     }
 }
 
-/// What the API server's own watch from `version` says, up to [`LAST`].
+/// Returns what the API server's own watch sends from `version` up to [`LAST`].
 pub async fn account(
     client: Client,
     list: &str,

@@ -1,5 +1,6 @@
-//! The sample API server's documents merged by apifront and by kube-apiserver:
-//! the same upstream, before and after it hears of the same APIServices.
+//! Compares the sample API server's documents merged by apifront with those
+//! merged by kube-apiserver, with the same upstream before and after it has the
+//! same APIServices.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +15,14 @@ use crate::harness::twins::{NAMESPACE, Registration, SETTLES_WITHIN, configure, 
 use crate::harness::wardle::{GROUP, Wardle};
 use crate::harness::{eventually, process};
 
-/// Described by both servers, and shown of one of them: of whichever
-/// kube-aggregator comes upon last, and of upstream by apifront.
+/// The keys that both servers describe, of which one description is shown.
+/// kube-aggregator shows the one that it finds last, apifront shows upstream's.
 const OF_EITHER: [&str; 2] = ["apis", "version"];
 
 struct Documents {
     v2: Answer,
     v2_protobuf: Answer,
-    /// By key: URL, JSON and protobuf.
+    /// URL, JSON and protobuf of each key.
     v3: BTreeMap<String, (String, Answer, Answer)>,
 }
 
@@ -129,7 +130,8 @@ async fn merged_documents_are_kube_aggregators() {
         same(key, protobuf, our_protobuf);
     }
 
-    // Now upstream has them, too, and ours win: the same documents.
+    // Now upstream has the APIServices, too. apifront's take precedence, and
+    // the documents stay the same.
     let again = documents(&client).await;
     same("v2, known to both", &theirs.v2, &again.v2);
     assert_eq!(urls(&again), urls(&theirs));

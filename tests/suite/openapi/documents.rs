@@ -1,4 +1,4 @@
-//! Every document, in every encoding, with each header that matters.
+//! Compares every document in every encoding, with each header that matters.
 
 use http::Method;
 
@@ -12,7 +12,7 @@ fn both() -> (Client, Client) {
     (direct, Apifront::quiet().admin_client())
 }
 
-/// Keys and their URLs.
+/// Returns the keys and their URLs.
 async fn keys(client: &Client) -> Vec<(String, String)> {
     let root = client.get("/openapi/v3").await.expect(200);
     let paths = root["paths"].as_object().expect("paths");
@@ -31,7 +31,7 @@ async fn every_document_of_v3() {
     assert!(keys.len() > 40, "{}", keys.len());
     for (_, url) in &keys {
         for accept in ["application/json", V3_PROTOBUF] {
-            // Twice: fetched, and kept.
+            // Each document is read twice: first fetched, then from memory.
             for _ in 0..2 {
                 let headers = [("accept", accept), ("accept-encoding", "gzip")];
                 ask(

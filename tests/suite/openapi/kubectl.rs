@@ -1,4 +1,4 @@
-//! What kubectl makes of the documents.
+//! Tests what kubectl does with the documents.
 
 use crate::harness::apifront::Apifront;
 use crate::harness::cluster::{Cluster, unique};
@@ -25,8 +25,8 @@ async fn explain() {
     }
 }
 
-/// kubectl asks the documents whether the server validates, and with
-/// `--validate=strict` reports what that says.
+/// kubectl learns from the documents whether the server validates fields. With
+/// `--validate=strict` it reports the server's findings.
 #[tokio::test]
 async fn validation() {
     let Both { direct, front, .. } = both(Cluster::quiet(), Apifront::quiet());

@@ -1,4 +1,4 @@
-//! Documents that change, and who may see them.
+//! Tests documents that change, and the right to read them.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,10 @@ use crate::harness::client::Client;
 use crate::harness::cluster::{Cluster, unique};
 use crate::harness::eventually;
 
-/// kube-apiserver's own controllers take seconds to describe a new kind.
+/// The time in which kube-apiserver describes a new kind. Its controllers take
+/// seconds.
 const SEEN_WITHIN: Duration = Duration::from_secs(40);
-/// And apifront shows what kube-apiserver shows this much later.
+/// The time after which apifront must show what kube-apiserver shows.
 const BEHIND: Duration = Duration::from_secs(3);
 
 fn definition(group: &str, field: &str) -> serde_json::Value {
@@ -48,8 +49,8 @@ fn contains(body: &[u8], text: &str) -> bool {
     body.windows(text.len()).any(|w| w == text.as_bytes())
 }
 
-/// Waits until `direct` shows, or does not show, `text`; then until `front`
-/// does, which may not take long.
+/// Waits until `direct` shows, or no longer shows, `text`. Then `front` must
+/// follow within [`BEHIND`].
 async fn follows(
     direct: &Client,
     front: &Client,
@@ -78,7 +79,7 @@ async fn a_custom_resource_comes_changes_and_goes() {
     let name = format!("{definitions}/gadgets.{group}");
     let key = format!("apis/{group}/v1");
     let path = format!("/openapi/v3/{key}");
-    // Known before it is there: not found.
+    // The key is asked for before it exists: the answer is 404.
     assert_eq!(front.get(&path).await.status, 404);
 
     let (first, second) = (unique("first"), unique("second"));
@@ -107,7 +108,7 @@ async fn a_custom_resource_comes_changes_and_goes() {
     assert_eq!(front.get(&path).await.status, 404);
 }
 
-/// A newer root than apifront knows leads to a newer document.
+/// A root that is newer than apifront's leads to the newer document.
 #[tokio::test]
 async fn the_hash_of_another_replica_is_found() {
     let direct = Cluster::shared().admin_client();

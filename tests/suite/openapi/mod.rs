@@ -1,5 +1,5 @@
-//! OpenAPI through apifront and from kube-apiserver: the same status, headers
-//! and bytes.
+//! OpenAPI through apifront has the same status, headers and bytes as from
+//! kube-apiserver.
 
 mod backends;
 mod documents;
@@ -14,7 +14,8 @@ use crate::harness::differential::{compare_bytes, unpacked};
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
 
-/// Headers of one answer alone: of the moment, the request, or the connection.
+/// Headers that depend on the moment, the request or the connection, and are
+/// not compared.
 const INCOMPARABLE: [&str; 8] = [
     "date",
     "audit-id",
@@ -26,7 +27,7 @@ const INCOMPARABLE: [&str; 8] = [
     "expires",
 ];
 
-/// What differs between two answers to the same request.
+/// Returns the difference between two answers to the same request.
 fn difference(direct: &Answer, front: &Answer) -> String {
     let mut out = String::new();
     if direct.status != front.status {
@@ -37,8 +38,8 @@ fn difference(direct: &Answer, front: &Answer) -> String {
         let mut shown: Vec<String> = headers
             .filter(|(name, _)| !INCOMPARABLE.contains(&name.as_str()))
             .map(|(name, value)| match name.as_str() {
-                // kube-apiserver makes the root for each request, and other
-                // documents again, with the same bytes, while it starts.
+                // kube-apiserver makes the root for each request. While it
+                // starts, it makes other documents again, with the same bytes.
                 "last-modified" => format!("{name}: {} bytes", value.len()),
                 name => format!("{name}: {value:?}"),
             })
@@ -50,7 +51,7 @@ fn difference(direct: &Answer, front: &Answer) -> String {
     if d != f {
         out += &format!("  headers: - {d:#?}\n  headers: + {f:#?}\n");
     }
-    // With minutes, in case a second passes between the two.
+    // Only the length is compared, in case a second passes between the answers.
     let expires = |answer: &Answer| answer.header("expires").len();
     if expires(direct) != expires(front) {
         out += &format!(
@@ -66,7 +67,7 @@ fn difference(direct: &Answer, front: &Answer) -> String {
     out
 }
 
-/// Asks both, and adds what differs to `differences`.
+/// Asks both servers and adds a difference to `differences`.
 async fn ask(
     direct: &Client,
     front: &Client,

@@ -1,6 +1,6 @@
-//! Table and PartialObjectMetadata of every kind that kube-apiserver can be
-//! made to list, alpha versions too, from the cache and directly: the bytes
-//! must be the same. Ages tick, so what differs is asked again.
+//! Compares Table and PartialObjectMetadata of every kind that kube-apiserver
+//! can list, including alpha versions, from the cache and directly. The bytes
+//! must be the same. Ages tick, so different answers are asked for again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::harness::client::{Answer, Client};
 use crate::harness::cluster::{Cluster, Once, once};
 use crate::harness::{differential, eventually};
 
-/// What the unit tests' recordings were made of, and the kinds beside those.
+/// The objects of the unit tests' recordings, and objects of all other kinds.
 const OBJECTS: [&str; 2] = [
     include_str!("../../../crates/wire/src/representation/table/testdata/objects.json"),
     include_str!("objects.json"),
@@ -26,13 +26,12 @@ const FLAGS: [&str; 3] = [
     "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 ];
 
-/// What cannot be watched.
+/// The resource that cannot be watched.
 const UNWATCHED: &str = "/api/v1/componentstatuses";
 
-/// Tables that the cache leaves to upstream: the metrics of the first are not
-/// told in the order in which they are printed, the second's columns need more
-/// of JSONPath than we have, and one of the third's numbers is beyond what Go
-/// defines.
+/// Tables that the cache leaves to upstream. A v1 autoscaler has its metrics in
+/// another order than they are printed in, the columns of `odds` need more of
+/// JSONPath than we have, and a number in `vasts` is beyond what Go defines.
 const FORWARDED: [&str; 3] = [
     "/apis/autoscaling/v1/horizontalpodautoscalers",
     "/apis/shapes.example.test/v1/odds",
@@ -47,12 +46,12 @@ const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g
 const PARTIAL_LIST_BETA: &str =
     "application/json;as=PartialObjectMetadataList;v=v1beta1;g=meta.k8s.io";
 
-/// Requests at a time; watches last a second each.
+/// The number of requests at a time. Watches last a second each.
 const AT_ONCE: usize = 8;
 const WATCHES_AT_ONCE: usize = 64;
 const WARM_WITHIN: Duration = Duration::from_secs(15);
-/// Both are asked again before a difference counts: on a busy machine the two
-/// answers may be made most of a second apart, and every second an age ticks.
+/// The number of tries before a difference counts. On a busy machine the two
+/// answers may be made most of a second apart, and ages tick every second.
 const TRIES: usize = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(300);
 
@@ -64,9 +63,9 @@ struct Subject {
 }
 
 struct Resource {
-    /// `/apis/apps/v1/deployments`.
+    /// The list's path, such as `/apis/apps/v1/deployments`.
     path: String,
-    /// Paths of some objects.
+    /// The paths of some objects.
     objects: Vec<String>,
 }
 
@@ -100,7 +99,7 @@ async fn subject() -> Subject {
     }
 }
 
-/// Until the resource is cached, or will not be.
+/// Waits until the resource is cached, or it is clear that it will not be.
 async fn warm(front: &Client, path: &str) {
     let path = format!("{path}?resourceVersion=0");
     let debug = [("x-apifront-debug", "cache")];
@@ -113,7 +112,8 @@ async fn warm(front: &Client, path: &str) {
     }
 }
 
-/// Each object as it is given, then with its status, then perhaps deleted.
+/// Creates each object as given, then writes its status, and deletes it if the
+/// entry says so.
 async fn create(admin: &Client, objects: &str) {
     let entries: Vec<Value> = serde_json::from_str(objects).expect("objects");
     for entry in entries {
@@ -146,7 +146,7 @@ async fn create(admin: &Client, objects: &str) {
     }
 }
 
-/// Everything that can be listed.
+/// Returns everything that can be listed.
 async fn resources(client: &Client) -> Vec<Resource> {
     let mut bases = vec!["/api/v1".to_owned()];
     let groups = client.get("/apis").await.expect(200);
@@ -159,7 +159,7 @@ async fn resources(client: &Client) -> Vec<Resource> {
     let mut all = Vec::new();
     for base in bases {
         let answer = client.get(&base).await;
-        // An APIService of nobody is among them.
+        // Among them is the APIService of a backend that does not exist.
         if answer.status != 200 {
             continue;
         }
@@ -176,7 +176,8 @@ async fn resources(client: &Client) -> Vec<Resource> {
 }
 
 impl Resource {
-    /// kube-apiserver has no cache of events, and other tokens without one.
+    /// Tells whether pages can be compared. kube-apiserver has no cache of
+    /// events, and its tokens differ without a cache.
     fn pages(&self) -> bool {
         !self.path.ends_with("/events")
     }
@@ -199,11 +200,11 @@ impl Resource {
     }
 }
 
-/// What came of asking both servers the same.
+/// The result of asking both servers the same.
 struct Outcome {
     resource: String,
     difference: String,
-    /// What the cache said of its part.
+    /// The cache's report about its part in the answer.
     cache: String,
 }
 
@@ -242,8 +243,8 @@ fn cache(answer: &Answer) -> String {
     }
 }
 
-/// Fails with what differs, and with what did not come from the cache but
-/// should.
+/// Fails with the differences, and with the answers that should have come from
+/// the cache but did not.
 fn judge(what: &str, outcomes: Vec<Outcome>, forwarded: &[&str]) {
     let mut by_resource: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for outcome in &outcomes {
@@ -305,7 +306,7 @@ async fn tables_of_every_kind() {
             asked.push((resource, format!("{newest}{query}"), TABLE));
         }
         asked.push((resource, newest, TABLE_BETA));
-        // Linearizable ones, and pages.
+        // Linearizable lists and pages are compared, too.
         asked.push((resource, resource.path.clone(), TABLE));
         if resource.pages() {
             asked.push((resource, format!("{}?limit=1", resource.path), TABLE));
@@ -350,7 +351,7 @@ async fn metadata_of_every_kind() {
     judge("metadata", outcomes, &[UNWATCHED]);
 }
 
-/// What watches of a second say first.
+/// Compares the beginnings of watches that last a second.
 #[tokio::test]
 async fn watches_of_every_kind() {
     let subject = subject().await;

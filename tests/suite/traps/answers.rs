@@ -1,4 +1,4 @@
-//! Requests and answers of unusual kinds, passed on as they are.
+//! Unusual requests and answers are passed on unchanged.
 
 use http::Method;
 

@@ -1,4 +1,4 @@
-//! Bodies of requests: awaited, needless, large.
+//! Tests request bodies that are awaited, useless or large.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ async fn expect_100_continue() {
     let text = String::from_utf8_lossy(&answer);
     assert!(text.starts_with("HTTP/1.1 201 Created"), "{text}");
 
-    // A 100 is no answer yet: what goes wrong after it is still told.
+    // A 100 is not the final answer: a failure after it is still reported.
     let scripted = Scripted::start(|mut connection| async move {
         if let Some(request) = connection.next().await {
             assert_eq!(request.header("expect"), None);
@@ -58,8 +58,8 @@ async fn expect_100_continue() {
     front.stop().await;
 }
 
-/// A refused client that never ends its body, or waits to be told to send it,
-/// is answered all the same.
+/// A refused client that never ends its body, or waits for permission to send
+/// it, is answered all the same.
 #[tokio::test]
 async fn refusals_wait_for_no_body() {
     let nobody = Apifront::shared().client(None);
@@ -102,7 +102,7 @@ async fn refusals_wait_for_no_body() {
     }
 }
 
-/// A body that a watch or an upgrade has no use for is not waited for upstream.
+/// A useless body of a watch or an upgrade does not delay the request.
 #[tokio::test]
 async fn needless_bodies_hold_nobody_up() {
     let admin = Apifront::shared().admin_client().over(Protocol::Http1);
@@ -167,8 +167,8 @@ async fn large_bodies_reach_upstream() {
                 async move { client.try_send(Method::POST, &path, &json, body).await }
             };
             // Over HTTP/1.1 a server that refuses a body may close before the
-            // client has read why, which depends on who is faster: such a try
-            // says nothing, and is made again.
+            // client has read the answer. Such a try proves nothing and is
+            // repeated.
             let answered = |client: Client| async move {
                 let tries = match protocol {
                     Protocol::Http1 if code == 413 => 10,
@@ -197,7 +197,7 @@ async fn large_bodies_reach_upstream() {
             }
         }
     }
-    // Without a Content-Length.
+    // This body has no Content-Length.
     let body = config_map("chunked", json!({}), json!({ "a": "x".repeat(500_000) })).to_string();
     let mut connection = front.over(Protocol::Http1).raw().await.expect("connect");
     let head = format!(

@@ -1,4 +1,4 @@
-//! Upstreams that are not who they should be.
+//! Tests upstreams whose certificate is wrong.
 
 use http::Method;
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::harness::cluster::Cluster;
 use crate::harness::kubeconfig;
 use crate::harness::process;
 
-/// A server that is not who it should be gets no request of any kind.
+/// A server with a wrong certificate gets no request of any kind.
 #[tokio::test]
 async fn upstream_must_be_who_it_says() {
     let cluster = Cluster::shared();
@@ -18,7 +18,8 @@ async fn upstream_must_be_who_it_says() {
     let ip = format!("https://127.0.0.1:{port}");
     let name = format!("https://localhost:{port}");
     let stranger = cluster.certificates.stranger("kubernetes-admin", &[]);
-    // Not an authority of ours, but a certificate to trust.
+    // This authority is trusted here, but did not sign the server's
+    // certificate.
     let other_ca = stranger.cert.with_file_name("stranger-ca.crt");
     let user = json!({ "token": "token-of-root" });
     let cases = [

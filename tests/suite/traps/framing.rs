@@ -1,4 +1,4 @@
-//! Where one message ends and the next begins.
+//! Tests where one message ends and the next begins.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use crate::harness::apifront::Apifront;
 use crate::harness::client::{Client, Protocol};
 use crate::harness::scripted::Scripted;
 
-/// pingora issue 935: a second terminating chunk is the start of somebody
-/// else's next request.
+/// pingora issue 935: a second terminating chunk would be read as the start of
+/// another caller's request.
 #[tokio::test]
 async fn a_body_that_ends_in_an_empty_frame_ends_once() {
     let scripted = Scripted::start(echo_leftover).await;
@@ -25,7 +25,7 @@ async fn a_body_that_ends_in_an_empty_frame_ends_once() {
         for piece in first {
             body.send_data(Bytes::from_static(piece.as_bytes()), false)
                 .expect("sent");
-            // Each is a frame of its own.
+            // The pause makes each piece a frame.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         body.send_data(Bytes::from_static(last.as_bytes()), true)
@@ -84,7 +84,7 @@ async fn trailers_disturb_nothing() {
     front.stop().await;
 }
 
-/// HTTP/1.0 has no chunks; the end of the connection ends the answer.
+/// HTTP/1.0 has no chunks. The end of the connection ends the answer.
 #[tokio::test]
 async fn http_1_0_gets_no_chunks() {
     let admin = Apifront::shared().admin_client();
@@ -122,7 +122,8 @@ async fn http_1_0_gets_no_chunks() {
 }
 
 /// A second request in the same packet is answered, or the connection closes
-/// after the first: nobody waits for nothing, and no answer is mixed up.
+/// after the first answer. No client waits forever, and answers are not mixed
+/// up.
 #[tokio::test]
 async fn pipelined_requests_are_answered_or_closed() {
     let admin = Apifront::shared().admin_client().over(Protocol::Http1);

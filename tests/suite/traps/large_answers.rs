@@ -1,4 +1,4 @@
-//! Answers of many megabytes, and clients that read them slowly.
+//! Tests answers of many megabytes, and clients that read them slowly.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::harness::client::{Client, Protocol};
 use crate::harness::cluster::Cluster;
 use crate::harness::scripted::Scripted;
 
-/// Reads slowly at first: buffers fill, and flow control must work.
+/// Reads slowly at first, so that buffers fill and flow control must work.
 async fn read_slowly(client: &Client, path: &str) -> Vec<u8> {
     let plain = [("accept-encoding", "identity")];
     let mut body = client.open(path, &plain).await.into_body();

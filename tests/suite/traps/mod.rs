@@ -1,4 +1,4 @@
-//! Where HTTP proxies, and pingora among them, are known to stumble.
+//! Tests cases in which HTTP proxies, including pingora, are known to fail.
 
 mod answers;
 mod bodies;
@@ -25,18 +25,18 @@ use crate::harness::raw::RawConnection;
 use crate::harness::scripted::{Connection, Scripted};
 
 const SOON: Duration = Duration::from_secs(5);
-/// Longer than anything on loopback that is not an answer to wait for.
+/// A pause that no prompt answer on loopback exceeds.
 const QUIET: Duration = Duration::from_millis(300);
 const MUCH: usize = 20 << 20;
 
-/// `apifront --kubeconfig` before a scripted server.
+/// Starts `apifront --kubeconfig` before a scripted server.
 async fn personal_before(scripted: &Scripted) -> Apifront {
     let folder = process::temporary_folder("traps");
     let config = kubeconfig::write(&folder, "traps", &scripted.url(), None, Credential::None);
     Apifront::personal(&config).await
 }
 
-/// apifront with TLS, before a scripted server.
+/// Starts apifront with TLS before a scripted server.
 async fn front_before(scripted: &Scripted) -> Apifront {
     let cluster = Cluster::shared();
     Apifront::start(cluster, |config| {
@@ -53,7 +53,7 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
-/// An HTTP/2 connection without TLS.
+/// Opens an HTTP/2 connection without TLS.
 async fn h2c(front: &Apifront) -> h2::client::SendRequest<Bytes> {
     let stream = TcpStream::connect(front.address).await.expect("connect");
     let (sender, connection) = h2::client::handshake(stream).await.expect("handshake");
@@ -77,7 +77,8 @@ async fn h2_body(mut body: h2::RecvStream) -> Vec<u8> {
     all
 }
 
-/// Answers every request, and says in its answer what came after its body.
+/// Answers every request with the length of its body and the bytes that came
+/// after it.
 async fn echo_leftover(mut connection: Connection) {
     while let Some(request) = connection.next().await {
         let body = connection.body(&request).await.unwrap_or_default();
@@ -94,7 +95,7 @@ fn both() -> (Client, Client) {
     )
 }
 
-/// What follows a head, by Content-Length or by chunks.
+/// Splits an answer into the head and the bytes after it.
 fn split(answer: &[u8]) -> (String, Vec<u8>) {
     let at = answer.windows(4).position(|w| w == b"\r\n\r\n");
     let at = at.unwrap_or_else(|| panic!("no head in {:?}", String::from_utf8_lossy(answer)));

@@ -1,4 +1,4 @@
-//! What is open when the process stops.
+//! Tests what happens to open connections when the process stops.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::harness::kubectl::Kubectl;
 use crate::harness::kwok::Kwok;
 use crate::harness::watch::{End, Watch};
 
-/// SIGTERM with one of everything open.
+/// Sends SIGTERM while connections of every kind are open.
 #[tokio::test]
 async fn everything_open_ends_with_the_process() {
     skip_under_oracle!("it stops apifront");

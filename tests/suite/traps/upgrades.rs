@@ -1,12 +1,12 @@
-//! Connections that become something else.
+//! Tests connections that change protocol.
 
 use tokio::io::AsyncReadExt;
 
 use super::{SOON, personal_before, raw};
 use crate::harness::scripted::Scripted;
 
-/// pingora issue 946: the answer to an upgrade may come before the request is
-/// over.
+/// pingora issue 946: the answer to an upgrade may come before the end of the
+/// request.
 #[tokio::test]
 async fn a_tunnel_whose_101_comes_early_stands() {
     let scripted = Scripted::start(|mut connection| async move {

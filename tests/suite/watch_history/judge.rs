@@ -1,11 +1,11 @@
-//! What a watcher heard, against what etcd says was written.
+//! Compares a watcher's events with what etcd says was written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::recorder::{Heard, Pace, Recorded};
 use crate::harness::etcd::Written;
 
-/// Which of the objects a watcher selects. The writer puts [`CHOSEN`] into the
+/// The objects that a watcher selects. The writer puts [`CHOSEN`] into the
 /// label of those that the selector chooses.
 #[derive(Clone, Copy, Debug)]
 pub enum Selects {
@@ -29,7 +29,7 @@ impl Selects {
     }
 }
 
-/// The events that a watch with this selection consists of.
+/// Returns the events of a watch with this selection.
 pub fn expected(log: &[Written], selects: Selects) -> Vec<(String, String, u64)> {
     let mut inside: BTreeSet<&str> = BTreeSet::new();
     let mut events = Vec::new();
@@ -51,7 +51,7 @@ pub fn expected(log: &[Written], selects: Selects) -> Vec<(String, String, u64)>
     events
 }
 
-/// Nothing lost, nothing twice, nothing out of order.
+/// Fails if an event is lost, repeated or out of order.
 pub fn assert_complete(recorded: &Recorded, log: &[Written], selects: Selects) {
     let expected = expected(log, selects);
     let heard = recorded.events.iter().map(tuple).collect::<Vec<_>>();
@@ -69,12 +69,13 @@ pub fn assert_complete(recorded: &Recorded, log: &[Written], selects: Selects) {
     );
 }
 
-/// Across a relist of the reflector: what was heard is consistent and ends in
-/// the truth, and what was not heard was overtaken by what was. How many events
-/// were overtaken.
+/// Checks a watch across a relist of the reflector. The events must be
+/// consistent and end in the true state; missing events must have been
+/// overtaken by later ones. Returns the number of overtaken events.
 ///
-/// Only who leaves in the middle of what a list found is told that his version
-/// is too old: he knows of some of the deletions that have lost their versions.
+/// Only a watcher that disconnects amid the events of such a list may be told
+/// that its version is too old, since it has seen some of the deletions that
+/// have lost their versions.
 pub fn assert_caught_up(recorded: &Recorded, log: &[Written], selects: Selects) -> usize {
     let expected = expected(log, selects);
     let what = &recorded.what;

@@ -1,6 +1,7 @@
-//! Recorded watches against etcd's own log: no event lost, none twice, none
-//! out of order. While a reflector never has to list again, that is literal;
-//! across a list, events may be overtaken by later ones of the same object.
+//! Compares recorded watches with etcd's own log: no event may be lost,
+//! repeated or out of order. Without a relist of a reflector this holds
+//! literally. Across a relist, events may be overtaken by later events of the
+//! same object.
 
 mod judge;
 mod recorder;
@@ -25,18 +26,19 @@ use recorder::{Pace, Recorded, Recorder};
 
 const NAMES: usize = 10;
 const ONE: &str = "c3";
-/// The last object of all.
+/// The object that is written last.
 const LAST: &str = "zz-last";
 const CONFIG_MAPS: &str = "/api/v1/configmaps?resourceVersion=0";
-/// However busy the machine is.
+/// The least number of writes, however busy the machine is.
 const LEAST_WRITES: usize = 150;
-/// Writing goes on this long between two disturbances.
+/// The duration of writing between two disturbances.
 const PHASE: Duration = Duration::from_millis(1500);
 const REPLACED_WITHIN: Duration = Duration::from_secs(20);
 const ENDS_WITHIN: Duration = Duration::from_secs(180);
 
-/// Creates, changes, relabels and deletes until told to stop, and enough. Failures are the
-/// point of some tests; etcd knows what came of them.
+/// Creates, changes, relabels and deletes until told to stop and enough is
+/// written. Failures are expected in some tests; etcd knows which writes
+/// succeeded.
 async fn write(client: &Client, list: &str, seed: u64, padding: usize, stop: &AtomicBool) {
     let mut rng = StdRng::seed_from_u64(seed);
     let json = [("content-type", "application/json")];
@@ -66,8 +68,8 @@ async fn write(client: &Client, list: &str, seed: u64, padding: usize, stop: &At
     }
 }
 
-/// A recorder for each selection and pace. The last one watches a single name
-/// and so does not hear of [`LAST`].
+/// Returns a recorder for each selection and pace. The last one watches a
+/// single name and therefore does not see [`LAST`].
 fn recorders(client: &Client, list: &str) -> Vec<(Recorder, Selects)> {
     let recorder = |selector, pace, selects| {
         let recorder = Recorder {
@@ -91,7 +93,7 @@ fn recorders(client: &Client, list: &str) -> Vec<(Recorder, Selects)> {
     ]
 }
 
-/// What etcd says was written, and what was heard of it.
+/// The writes according to etcd, and the events that watchers received.
 struct Record {
     log: Vec<Written>,
     heard: Vec<(Recorded, Selects)>,
@@ -170,8 +172,8 @@ impl Record {
     }
 }
 
-/// Streams end, clients resume and do not read for seconds, while more bytes
-/// are written than sockets hold.
+/// Streams end, clients resume, and some do not read for seconds, while more
+/// bytes are written than sockets hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_and_restless_watchers_hear_everything() {
     let mut cluster = Cluster::start(&[]).await;
@@ -185,8 +187,8 @@ async fn slow_and_restless_watchers_hear_everything() {
     front.stop().await;
 }
 
-/// The API server dies twice, and between the two etcd forgets: no version that
-/// anybody knows can be resumed from upstream.
+/// The API server dies twice, and etcd is compacted in between. No known
+/// version can be resumed from upstream.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn restarts_and_compaction() {
     // The API server's own watchers have to list again.
@@ -211,8 +213,8 @@ async fn restarts_and_compaction() {
     front.stop().await;
 }
 
-/// A configuration with another way to the same API server starts every
-/// reflector anew; clients stay.
+/// A configuration with another way to the same API server restarts every
+/// reflector; clients stay connected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replaced_upstreams() {
     skip_under_oracle!("it is about apifront's reflectors");

@@ -1,4 +1,4 @@
-//! A client that watches, resumes where it was, and writes down what it hears.
+//! A client that watches, resumes where it was, and records its events.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use crate::harness::client::Client;
 use crate::harness::watch::{Event, Watch};
 
-/// After how many events a slow client stops reading.
+/// The numbers of events after which a slow client stops reading.
 const PAUSES_AFTER: [usize; 2] = [5, 100];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     Steady,
-    /// Twice does not read for this long.
+    /// Stops reading for this long, twice.
     Slow(Duration),
-    /// Closes the stream after so many events, and resumes.
+    /// Closes the stream after this many events, and resumes.
     Restless(usize),
 }
 
@@ -31,21 +31,21 @@ pub struct Recorded {
     pub pace: Pace,
     pub events: Vec<Heard>,
     pub streams: usize,
-    /// Set when the server said that the version is too old.
+    /// Tells whether the server said that the version is too old.
     pub expired: bool,
 }
 
 pub struct Recorder {
     pub client: Client,
     pub list: String,
-    /// With the `&` before it, or empty.
+    /// The selector with the `&` before it, or an empty text.
     pub selector: &'static str,
     pub pace: Pace,
 }
 
 impl Recorder {
-    /// From `version` until `last` was heard of, or `stop` for those that will
-    /// not hear of it.
+    /// Watches from `version` until `last` arrives, or until `stop` for
+    /// recorders that do not select `last`.
     pub async fn follow(self, version: u64, last: &str, stop: &AtomicBool) -> Recorded {
         let mut version = version;
         let mut recorded = Recorded {
@@ -102,10 +102,10 @@ impl Recorder {
 }
 
 impl Recorded {
-    /// Bookmarks only tell where to resume.
+    /// Records an event. A bookmark only tells where to resume.
     fn hear(&mut self, event: &Event, version: &mut u64) {
         let (what, at) = (&self.what, event.version());
-        // Several deletions found by one list may carry one version.
+        // Several deletions found by one list may have the same version.
         let forward = at > *version || (at == *version && event.kind != "ADDED");
         assert!(forward, "{what}: {at} after {version}: {}", event.line);
         *version = at;
