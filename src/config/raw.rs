@@ -1,10 +1,10 @@
 //! The configuration file as written: `FrontConfiguration`.
 //!
-//! Every field is optional here; defaults and limits are applied in one place,
-//! when the file becomes a [`Config`](super::Config). Durations are Go's
-//! (`2m`, `1h30m`, `500ms`) and numbers are wider than allowed, so that what is
-//! wrong with a value is said by the check, with the field's name.
-//! `config/front-configuration.yaml` is the same list with every default.
+//! Every field is optional here. Defaults and limits are applied in one place,
+//! when the file becomes a [`Config`](super::Config). Durations are text in
+//! Go's form (`2m`, `1h30m`, `500ms`), and numbers are wider than allowed, so
+//! that the check can name the field of a wrong value.
+//! `config/front-configuration.yaml` lists the same fields with every default.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::quantity::Quantity;
 pub const API_VERSION: &str = "apifront.dev/v1alpha1";
 pub const KIND: &str = "FrontConfiguration";
 
-/// Where the proxy listens and what a single connection may cost.
+/// The listeners, and the limits of a single connection.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Serving {
@@ -32,14 +32,14 @@ pub struct Serving {
     pub sni_certs: Option<Vec<SniCert>>,
     /// Port for plain HTTP on 127.0.0.1, 0 for none. Default 0.
     pub insecure_port: Option<i64>,
-    /// How long requests are still taken after SIGTERM while `/readyz` already
-    /// fails. Duration, default `0s`.
+    /// Time for which requests are still taken after SIGTERM, while `/readyz`
+    /// already fails. Duration, default `0s`.
     pub shutdown_delay_duration: Option<String>,
-    /// How long requests in flight may take once no new ones are accepted.
+    /// Time for requests in flight to end, once no new ones are accepted.
     /// Duration, default `60s`.
     pub shutdown_grace_period: Option<String>,
-    /// How long `/livez` forgives checks of the boot sequence. Duration,
-    /// default `0s`.
+    /// Time for which `/livez` ignores failing checks of the boot sequence.
+    /// Duration, default `0s`.
     pub livez_grace_period: Option<String>,
     /// A watch without `timeoutSeconds` lasts between this and twice this.
     /// Duration, default `30m`.
@@ -47,13 +47,13 @@ pub struct Serving {
     /// Time a client has for its TLS handshake, and then for the headers of each
     /// request. Duration, default `30s`.
     pub request_header_timeout: Option<String>,
-    /// Bytes of a request's headers. Default 65536.
+    /// The most bytes of a request's headers. Default 65536.
     pub max_request_header_bytes: Option<i64>,
-    /// How long a connection may be open without a request. Duration, default
-    /// `90s`.
+    /// Time for which a connection may be open without a request. Duration,
+    /// default `90s`.
     pub idle_timeout: Option<String>,
-    /// Connections that clients may have open, 0 for no limit but that of files.
-    /// Default 20000.
+    /// Connections that clients may have open. 0 leaves only the limit of open
+    /// files. Default 20000.
     pub max_connections: Option<i64>,
     /// Open connections of one client address, 0 for no limit. Default 2000.
     pub max_connections_per_client: Option<i64>,
@@ -78,7 +78,7 @@ pub struct SniCert {
     pub key_file: Option<String>,
 }
 
-/// The second listener, for metrics and health, and the audit log.
+/// The second listener for metrics and health, and the audit log.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Observability {
@@ -89,8 +89,8 @@ pub struct Observability {
     pub port: Option<i64>,
     /// An `audit.k8s.io/v1` Policy. Default none: no audit.
     pub audit_policy_file: Option<String>,
-    /// Where audit events go, `-` is standard output, empty is no log. Default
-    /// `-`.
+    /// The file for audit events. `-` is standard output, empty is no log.
+    /// Default `-`.
     pub audit_log_path: Option<String>,
     /// Days that rotated audit logs are kept, 0 for ever. Default 366.
     pub audit_log_max_age: Option<i64>,
@@ -105,7 +105,8 @@ pub struct Observability {
     pub audit_log_batch_buffer_size: Option<i64>,
     /// Leave the objects out of large audit events in the log. Default false.
     pub audit_log_truncate_enabled: Option<bool>,
-    /// Bytes of an audit event in the log that is not large. Default 102400.
+    /// The most bytes of an audit event in the log that keeps its objects.
+    /// Default 102400.
     pub audit_log_truncate_max_event_size: Option<i64>,
     /// A kubeconfig: audit events are sent to its server. Default none.
     pub audit_webhook_config_file: Option<String>,
@@ -117,9 +118,9 @@ pub struct Observability {
     pub audit_webhook_batch_buffer_size: Option<i64>,
     /// Audit events in a batch. Default 400.
     pub audit_webhook_batch_max_size: Option<i64>,
-    /// Time before a batch is sent that is not full. Duration, default `30s`.
+    /// Time before a batch that is not full is sent. Duration, default `30s`.
     pub audit_webhook_batch_max_wait: Option<String>,
-    /// Limit how often batches are sent. Default true.
+    /// Limit the rate of batches. Default true.
     pub audit_webhook_batch_throttle_enable: Option<bool>,
     /// Batches per second. Default 10.
     #[serde(rename = "auditWebhookBatchThrottleQPS")]
@@ -129,9 +130,10 @@ pub struct Observability {
     /// Leave the objects out of large audit events, and split large batches. Default
     /// false.
     pub audit_webhook_truncate_enabled: Option<bool>,
-    /// Bytes of an audit event to be sent that is not large. Default 102400.
+    /// The most bytes of a sent audit event that keeps its objects. Default
+    /// 102400.
     pub audit_webhook_truncate_max_event_size: Option<i64>,
-    /// Bytes of a batch that is not large. Default 10485760.
+    /// The most bytes of a batch that is not split. Default 10485760.
     pub audit_webhook_truncate_max_batch_size: Option<i64>,
     /// Show metrics hidden since this version (`1.35`). Default empty.
     pub show_hidden_metrics_for_version: Option<String>,
