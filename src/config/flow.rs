@@ -32,9 +32,8 @@ const MOST: i64 = 1 << 20;
 const USER_LIMIT: usize = 100;
 
 /// The default length of a user's queue. Together with the user's own limit
-/// there are as many places as seats for reads. So many agents with one service
-/// account wait in cases in which they would not have been refused without that
-/// limit.
+/// there are as many places as seats for reads: a herd of agents with one
+/// service account waits, which without that limit would not have been refused.
 const QUEUE_LENGTH: usize = 300;
 
 /// The time for which kube-apiserver lets a request wait that names no timeout:
