@@ -18,7 +18,7 @@ pub struct Source {
     pub versions: Vec<SourceVersion>,
 }
 
-/// One APIService of a backend.
+/// An APIService of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceVersion {
     pub group_version: GroupVersion,

@@ -270,7 +270,7 @@ mod tests {
             compress: true,
         };
         let mut file = RotatingFile::open(&path, rotation.clone()).unwrap();
-        // Not old for the threads, whose clock is the real one.
+        // The backups are not old for the threads, which use the real clock.
         let now = UNIX_EPOCH + 60_000 * DAY;
         for line in [
             &b"12345\n"[..],

@@ -247,7 +247,7 @@ mod tests {
         let lost = (0..10_000).filter(|_| !queue.push_line(flood, b"flood"));
         assert!(lost.count() >= 9_000);
         assert!((0..100).all(|_| queue.push_line(jane, b"jane")));
-        // What was taken makes room again.
+        // The events that were taken make room again.
         let mut batch = Batch::default();
         assert!(queue.take(Duration::ZERO, &mut batch));
         assert!(queue.push_line(flood, b"flood"));

@@ -396,9 +396,9 @@ mod tests {
     #[test]
     fn every_request_ends_with_an_event() {
         let log = Log::at("Metadata");
-        // Without an answer.
+        // A request without an answer.
         drop(log.begin(&Method::GET, "/api/v1/nodes"));
-        // By a panic.
+        // A request that ends by a panic.
         let trail = log.begin(&Method::GET, "/version");
         let panicked = catch_unwind(AssertUnwindSafe(move || {
             let _trail = trail;
@@ -448,7 +448,7 @@ mod tests {
         assert_eq!(events[1].get("annotations"), None);
         assert_eq!(events[3].get("requestObject"), None);
         assert_eq!(events[3]["annotations"]["audit.k8s.io/truncated"], "true");
-        // By the configured length of an event.
+        // The configured length of an event also leaves objects out.
         for (most, expected) in [(10_000, 10_000), (2_000, 1_000), (100, 0)] {
             let log = Log::at("Request");
             send(&log, 5_000);

@@ -343,7 +343,7 @@ mod tests {
         advance(SETTINGS.success_ttl).await;
         assert_eq!(world.calls("good", SETTINGS).await, 1);
         drop((flood, more));
-        // Who gave up left nothing behind.
+        // Callers who gave up left nothing behind.
         assert_eq!(world.tokens.reviewer.strangers.waiting(), 0);
         assert_eq!(world.calls("a third good one", SETTINGS).await, 1);
     }

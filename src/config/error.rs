@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// One wrong value.
+/// A wrong value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
     /// The field, such as `serving.securePort`, or the flag that set it.

@@ -145,17 +145,18 @@ pub struct Observability {
 pub struct Logging {
     /// `text` or `json`. Default `text`.
     pub format: Option<String>,
-    /// 0 what happens, 2 every request too, 4 debug, 6 trace. Default 0.
+    /// 0 logs events of the process, 2 also every request, 4 is debug, 6 trace.
+    /// Default 0.
     pub verbosity: Option<i64>,
 }
 
-/// The API servers behind: `kubeconfig` or `servers`, not both.
+/// The API servers behind apifront: `kubeconfig` or `servers`, not both.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Upstream {
     /// A kubeconfig file.
     pub kubeconfig: Option<String>,
-    /// Its context. Default: the file's current-context.
+    /// The kubeconfig's context. Default: its current-context.
     pub context: Option<String>,
     /// URLs of API servers of one cluster: `https://10.0.0.1:6443`.
     pub servers: Option<Vec<String>>,
@@ -177,7 +178,7 @@ pub struct Upstream {
     pub request_timeout: Option<String>,
 }
 
-/// Who a caller is.
+/// Authentication of callers.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Authentication {
@@ -189,29 +190,31 @@ pub struct Authentication {
     pub anonymous: Anonymous,
 }
 
-/// Bearer tokens, asked of the upstream.
+/// Authentication by bearer tokens, which the upstream reviews.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct TokenReview {
     /// Default true.
     pub enabled: Option<bool>,
-    /// How long a good token is remembered, and not beyond its own end. Duration,
-    /// default `10s`.
+    /// Time for which a good token is remembered, at most until its own expiry.
+    /// Duration, default `10s`.
     #[serde(rename = "successTTL")]
     pub success_ttl: Option<String>,
-    /// How long a bad token is remembered. Duration, default `10s`.
+    /// Time for which a bad token is remembered. Duration, default `10s`.
     #[serde(rename = "failureTTL")]
     pub failure_ttl: Option<String>,
 }
 
-/// A trusted proxy before this one that names the user in headers.
+/// A trusted proxy in front of apifront that names the user in headers.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RequestHeader {
-    /// PEM file: CAs of that proxy's client certificate. Default none: off.
+    /// PEM file: CAs of that proxy's client certificate. Default none, and no
+    /// proxy is trusted.
     #[serde(rename = "clientCAFile")]
     pub client_ca_file: Option<String>,
-    /// Common names it may have. Default empty: any that the CA signed.
+    /// Common names that the proxy may have. Default empty: any name that the
+    /// CA signed.
     pub allowed_names: Option<Vec<String>>,
     /// Default `[X-Remote-User]`.
     pub username_headers: Option<Vec<String>>,
@@ -227,46 +230,46 @@ pub struct RequestHeader {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Anonymous {
-    /// Let them in as `system:anonymous`. Default false.
+    /// Accept them as `system:anonymous`. Default false.
     pub enabled: Option<bool>,
 }
 
-/// What a caller may do.
+/// Authorization of callers.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Authorization {
     pub subject_access_review: SubjectAccessReview,
-    /// Whether the upstream has the feature gate `ConstrainedImpersonation` on:
-    /// `Auto`, `Enabled` or `Disabled`. Default `Auto`: from release 1.36 on.
+    /// State of the upstream's feature gate `ConstrainedImpersonation`: `Auto`,
+    /// `Enabled` or `Disabled`. Default `Auto`: on from release 1.36.
     pub constrained_impersonation: Option<String>,
 }
 
-/// Decisions, asked of the upstream.
+/// Decisions, which the upstream makes.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SubjectAccessReview {
-    /// How long an allowance is remembered. Duration, default `10s`.
+    /// Time for which an allowance is remembered. Duration, default `10s`.
     #[serde(rename = "allowTTL")]
     pub allow_ttl: Option<String>,
-    /// How long a denial is remembered. Duration, default `10s`.
+    /// Time for which a denial is remembered. Duration, default `10s`.
     #[serde(rename = "denyTTL")]
     pub deny_ttl: Option<String>,
 }
 
-/// How the upstream learns who a forwarded request is from.
+/// The way in which the upstream learns the user of a forwarded request.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Identity {
     /// `RequestHeader`, `Impersonate` or `PassThrough`. Default `RequestHeader`.
     pub mode: Option<String>,
-    /// PEM file: client certificate the upstream trusts as a front proxy.
+    /// PEM file: client certificate that the upstream trusts as a front proxy.
     /// Needed by `RequestHeader`.
     pub proxy_client_cert_file: Option<String>,
     /// PEM file: private key of `proxyClientCertFile`.
     pub proxy_client_key_file: Option<String>,
 }
 
-/// What is served from memory and how fresh it must be.
+/// The resources that are served from memory, and how fresh they must be.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Cache {
@@ -279,50 +282,54 @@ pub struct Cache {
     /// A resource that nobody read or watched for this long is dropped, and
     /// cached again when it is asked for; 0 for never. Duration, default `30m`.
     pub idle_timeout: Option<String>,
-    /// Comparing what is cached with upstream.
+    /// The comparison of the cache with upstream.
     pub self_check: SelfCheck,
-    /// What the cached objects and all that is kept of them may take, as a
+    /// Memory for the cached objects and everything kept with them, as a
     /// Kubernetes quantity (`2Gi`); 0 for no limit. Default: two fifths of the
-    /// container's memory, or the machine's.
+    /// container's memory, or of the machine's.
     pub memory_limit: Option<Quantity>,
     /// Resources that may be cached: `pods`, `deployments.apps`,
     /// `deployments.v1.apps`, `*.apps`, `*`. Default `["*"]`.
     pub include: Option<Vec<String>>,
-    /// Resources that may not, whatever `include` says. Default `["events"]`.
+    /// Resources that may not be cached, whatever `include` says. Default
+    /// `["events"]`.
     pub exclude: Option<Vec<String>>,
     /// Resources read before `/readyz` succeeds; no `*`. Default none.
     pub preload: Option<Vec<String>>,
 }
 
-/// Byte by byte, with upstream's list of the same version.
+/// The comparison of the cache with upstream's list of the same version, byte
+/// by byte.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SelfCheck {
-    /// Between two comparisons of each cached resource; costs upstream a whole
-    /// list of each. 0 for never. Duration, default `0s`.
+    /// Time between two comparisons of each cached resource. Each costs
+    /// upstream a whole list. 0 for never. Duration, default `0s`.
     pub interval: Option<String>,
 }
 
-/// Whose requests may be in flight. What is over a limit waits, each user in a
-/// queue of his own, and seats go round among the users; watches count until
-/// their initial events are sent. `system:masters` is exempt.
+/// Limits of the requests in flight, per user and per group. Requests over a
+/// limit wait. Each user has a queue, and the queues take turns. Watches count
+/// until their initial events are sent. `system:masters` is exempt.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Flow {
     /// Requests of one user at a time, 0 for no limit. Default 100.
     pub user_concurrency_limit: Option<i64>,
-    /// Requests of all members of a group together, by its name. Default none.
+    /// Requests of all members of a group together, by the group's name.
+    /// Default none.
     pub group_concurrency_limits: Option<BTreeMap<String, i64>>,
-    /// Requests of one user that may wait for each of these limits; more are
-    /// refused. Watches may all wait. Default 300.
+    /// Requests of one user that may wait for each of these limits. Further
+    /// requests are refused. Watches may all wait. Default 300.
     pub queue_length_limit: Option<i64>,
-    /// How long they wait before they are refused. Duration, default `15s`.
+    /// Time for which requests wait before they are refused. Duration, default
+    /// `15s`.
     pub queue_wait: Option<String>,
     /// Forwarded requests that stay open at a time: watches and logs that the
-    /// cache does not answer, exec, attach, port-forward and proxies; for
-    /// `system:masters`, too. 0 for no limit. Default 10000.
+    /// cache does not answer, exec, attach, port-forward and proxies.
+    /// `system:masters` is not exempt. 0 for no limit. Default 10000.
     pub long_running_limit: Option<i64>,
-    /// The same of one user. Default 1000.
+    /// Forwarded requests of one user that stay open at a time. Default 1000.
     pub user_long_running_limit: Option<i64>,
 }
 
@@ -330,13 +337,14 @@ pub struct Flow {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Aggregation {
-    /// Files with APIService manifests; `*` in names. Default none.
+    /// Files with APIService manifests; names may contain `*`. Default none.
     pub api_services: Option<Vec<String>>,
-    /// How services are reached. Default: by name, as in a cluster.
+    /// The servers of services. Default: each service is reached by its name,
+    /// as in a cluster.
     pub backends: Option<Vec<Backend>>,
 }
 
-/// How one service is reached.
+/// The servers of one service.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Backend {
@@ -344,10 +352,10 @@ pub struct Backend {
     pub name: Option<String>,
     /// `spec.service.namespace` of the APIService.
     pub namespace: Option<String>,
-    /// URLs, which take turns: `https://127.0.0.1:8444`. Default:
+    /// URLs, which are used in turn: `https://127.0.0.1:8444`. Default:
     /// `https://NAME.NAMESPACE.svc:PORT`.
     pub servers: Option<Vec<String>>,
-    /// The name their certificates are for. Default `NAME.NAMESPACE.svc`.
+    /// The name in the servers' certificates. Default `NAME.NAMESPACE.svc`.
     pub server_name: Option<String>,
     /// Time between probes of each server. Duration, default `10s`.
     pub health_check_interval: Option<String>,
@@ -356,31 +364,34 @@ pub struct Backend {
     /// Time for a request that is neither a watch nor a stream. Duration,
     /// default `60s`.
     pub request_timeout: Option<String>,
-    /// Requests forwarded at a time, watches and streams apart; further ones
+    /// Requests forwarded at a time, without watches and streams; further ones
     /// get 429. 0 for no limit. Default 0.
     pub max_requests_inflight: Option<i64>,
     pub outlier_detection: OutlierDetection,
 }
 
-/// Servers that answer with errors are passed over while others do not.
+/// The rule by which a server gets no requests for a while, as long as another
+/// server is not ejected.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OutlierDetection {
-    /// Answers 500 and above, or none, in a row; 0 for never. Default 5.
+    /// Failures in a row, which are answers of 500 and above or none at all,
+    /// before a server gets no requests; 0 for never. Default 5.
     pub consecutive_errors: Option<i64>,
-    /// For how long. Duration, default `30s`.
+    /// Time for which the server gets none. Duration, default `30s`.
     pub ejection_time: Option<String>,
 }
 
-/// Which APIs are shown and which carry a warning.
+/// The APIs that are hidden, and those that are answered with a warning.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Apis {
-    /// `group/version: false` hides that version, `group/version/resource: false`
-    /// a resource; `api/all`, `api/ga`, `api/beta` and `api/alpha` speak of all
-    /// such versions of Kubernetes' own groups. Default empty.
+    /// `group/version: false` hides that version, `group/version/resource:
+    /// false` a resource. `api/all`, `api/ga`, `api/beta` and `api/alpha` mean
+    /// all such versions of Kubernetes' own groups. Default empty.
     pub runtime_config: Option<BTreeMap<String, bool>>,
-    /// More deprecated versions. Default none.
+    /// Deprecated versions in addition to those that upstream names. Default
+    /// none.
     pub deprecations: Option<Vec<Deprecation>>,
 }
 
@@ -396,11 +407,11 @@ pub struct Deprecation {
     pub deprecated: Option<String>,
     /// `1.25`.
     pub removed: Option<String>,
-    /// What to use: `batch/v1 CronJob`.
+    /// The API to use instead: `batch/v1 CronJob`.
     pub replacement: Option<String>,
 }
 
-/// The document.
+/// The whole document.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FrontConfiguration {

@@ -82,7 +82,8 @@ fn hop_by_hop_headers_end_here() {
             ],
         ),
         (vec![("Connection", "Upgrade")], vec![]),
-        // Without these, the rest of a body would be read as a request.
+        // If these headers were removed, the rest of a body would be read as a
+        // request.
         (
             vec![
                 ("Connection", "content-length, transfer-encoding, host"),
