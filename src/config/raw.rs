@@ -370,13 +370,13 @@ pub struct Backend {
     pub outlier_detection: OutlierDetection,
 }
 
-/// The rule by which a server gets no requests for a while, as long as another
-/// server is not ejected.
+/// A server that answers with errors gets no requests for a while, as long as
+/// other servers can be asked.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OutlierDetection {
-    /// Failures in a row, which are answers of 500 and above or none at all,
-    /// before a server gets no requests; 0 for never. Default 5.
+    /// Answers of 500 and above in a row before a server gets no requests; 0 for
+    /// never. Default 5.
     pub consecutive_errors: Option<i64>,
     /// Time for which the server gets none. Duration, default `30s`.
     pub ejection_time: Option<String>,
