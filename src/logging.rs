@@ -1,9 +1,9 @@
 //! The log on standard error.
 //!
-//! Levels are those of Kubernetes components: `-v` 0 what happens, 2 every
-//! request too, 4 debug, 6 trace. The access log is the target [`ACCESS`] at
-//! level info. No request header is ever a field, because headers carry
-//! credentials.
+//! The levels of `-v` are those of Kubernetes components: 0 logs events of the
+//! process, 2 also every request, 4 is debug, 6 trace. The access log is the
+//! target [`ACCESS`] at level info. No request header is ever a field, because
+//! headers carry credentials.
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;

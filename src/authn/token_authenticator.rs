@@ -330,9 +330,10 @@ mod tests {
         let room = OF_STRANGERS.at_a_time_of_one + OF_STRANGERS.waiting_of_one;
         assert_eq!((flood.len(), refused.len()), (room, 2000 - room));
         assert!(refused.iter().all(|code| *code == 429));
-        // Strangers from elsewhere have turns.
+        // Unknown tokens from other addresses have turns.
         assert_eq!(world.calls("another good one", SETTINGS).await, 1);
-        // Many addresses together leave them none, but known tokens have theirs.
+        // Many addresses together leave no turns to other unknown tokens, but
+        // known tokens have their own turns.
         let more: Vec<_> = (67..80)
             .map(|host| world.flood(from(host), 1000).0)
             .collect();

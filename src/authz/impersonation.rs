@@ -4,7 +4,7 @@
 //! They are tried in the order of [`Mode::ALL`], but the mode that allowed the
 //! caller before is tried first. A mode that does not apply to the wanted user
 //! is skipped. The first mode that allows wins; if none does, the first refusal
-//! is the answer. `Legacy`, the only one before 1.36, is last.
+//! is the answer. `Legacy`, the mode of older releases, is last.
 //!
 //! An upstream without constrained impersonation knows `Legacy` alone: rights
 //! that an older cluster gives to `*` must not become rights to modes that it

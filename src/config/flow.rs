@@ -32,8 +32,9 @@ const MOST: i64 = 1 << 20;
 const USER_LIMIT: usize = 100;
 
 /// The default length of a user's queue. Together with the user's own limit
-/// there are as many places as seats for reads: a herd of agents with one
-/// service account waits, which without that limit would not have been refused.
+/// there are as many places as seats for reads. A herd of agents with one
+/// service account can therefore wait; without the user's limit it would have
+/// found seats.
 const QUEUE_LENGTH: usize = 300;
 
 /// The time for which kube-apiserver lets a request wait that names no timeout:

@@ -375,8 +375,8 @@ pub struct Backend {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OutlierDetection {
-    /// Answers of 500 and above in a row before a server gets no requests; 0 for
-    /// never. Default 5.
+    /// Answers of 500 and above in a row before a server gets no requests; 0
+    /// for never. Default 5.
     pub consecutive_errors: Option<i64>,
     /// Time for which the server gets none. Duration, default `30s`.
     pub ejection_time: Option<String>,

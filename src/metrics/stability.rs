@@ -15,10 +15,10 @@ pub const KUBERNETES: (u32, u32) = (1, 36);
 pub enum Stability {
     /// The metric may change or go at any time.
     Alpha,
-    /// Nothing in the metric goes without one release of notice.
+    /// Nothing in the metric is removed without one release of notice.
     Beta,
-    /// Neither the metric's name nor its type nor a label goes without three
-    /// releases of notice.
+    /// Neither the metric's name nor its type nor a label is removed without
+    /// three releases of notice.
     Stable,
 }
 
