@@ -37,7 +37,7 @@ pub struct Trail {
     record: Record,
     wants: Wants,
     long_running: bool,
-    /// True if a success may be answered with a Status, which belongs into the
+    /// True if a success may be answered with a Status, which belongs in the
     /// event.
     answers_object: bool,
     started: bool,
