@@ -1,4 +1,4 @@
-//! The amount that is recorded of a request, and the moments at which it is:
+//! The detail in which a request is recorded, and the moments:
 //! `audit.k8s.io/v1` Level and Stage.
 
 /// The levels in order: each records more than the one before it.

@@ -7,9 +7,8 @@ use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets,
 };
 
-/// The metrics of authentication. kube-apiserver also counts
-/// `authenticated_user_requests` by user name; label values here come from
-/// fixed sets, so there is no such metric.
+/// kube-apiserver also counts `authenticated_user_requests` by user name; label
+/// values here come from fixed sets, so there is no such metric.
 #[derive(Clone, Debug)]
 pub struct AuthnMetrics {
     attempts: IntCounterVec,

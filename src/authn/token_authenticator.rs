@@ -24,7 +24,7 @@ use super::remote_address::Address;
 use super::token_review::{Answer, PATH, Question as Review};
 
 /// Good tokens that are remembered: those of 5,000 nodes and 10,000 namespaces
-/// with a margin of two, as kube-apiserver reckons.
+/// with a margin of two, as in kube-apiserver.
 const MAX_ACCEPTED: usize = 32_768;
 
 /// Bad tokens that are remembered. They are kept apart from the good ones, so

@@ -12,7 +12,7 @@ use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use super::check::Check;
 
 /// Keys for many versions at once, each with the test for its versions. They
-/// are applied in this order, in whatever order they are written. A key of one
+/// are applied in this order, whatever their order in the file. A key of one
 /// version takes precedence over them, and a key of a resource over that.
 const CLASSES: [(&str, Means); 4] = [
     ("api/all", |_| true),
