@@ -1,8 +1,8 @@
 //! apifront: a reverse proxy, watch cache and API aggregation layer that stands
 //! in front of Kubernetes API servers. `ARCHITECTURE.md` is the map.
 
-// No value from the wire or a file may overflow a number, or be looked for where
-// it is not.
+// No value from the wire or a file may overflow a number, or cause indexing out
+// of bounds.
 #![cfg_attr(
     not(test),
     deny(

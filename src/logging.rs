@@ -1,9 +1,9 @@
 //! The log on standard error.
 //!
-//! Levels are those of Kubernetes components: `-v` 0 what happens, 2 every
-//! request too, 4 debug, 6 trace. The access log is the target
-//! [`ACCESS`] at level info. No request header is ever a field: what carries
-//! credentials is not ours to write down.
+//! The levels of `-v` are those of Kubernetes components: 0 logs events of the
+//! process, 2 also every request, 4 is debug, 6 trace. The access log is the
+//! target [`ACCESS`] at level info. No request header is ever a field, because
+//! headers carry credentials.
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -13,7 +13,7 @@ use tracing_subscriber::{Layer, Registry, fmt};
 
 use crate::config::{LogFormat, Logging};
 
-/// Target of the access log: `tracing::info!(target: logging::ACCESS, …)`.
+/// The target of the access log: `tracing::info!(target: logging::ACCESS, …)`.
 pub const ACCESS: &str = "apifront::access";
 
 /// Changes the verbosity of a running process.
@@ -22,17 +22,18 @@ pub struct LogControl(reload::Handle<Targets, Registry>);
 
 impl LogControl {
     pub fn set_verbosity(&self, verbosity: u8) {
-        // Fails only when the subscriber is gone, and the process with it.
+        // This fails only when the subscriber is gone, and the process with it.
         let _ = self.0.reload(targets(verbosity));
     }
 }
 
-/// A subscriber was installed before.
+/// The error that a subscriber was installed before.
 #[derive(Debug, thiserror::Error)]
 #[error("logging cannot be set up: {0}")]
 pub struct LoggingError(#[from] tracing_subscriber::util::TryInitError);
 
-/// Installs the log of this process, for users of the `log` crate too.
+/// Installs the log of this process, also for libraries that use the `log`
+/// crate.
 pub fn init(logging: Logging) -> Result<LogControl, LoggingError> {
     let (filter, handle) = reload::Layer::new(targets(logging.verbosity));
     let output = match logging.format {
@@ -54,17 +55,17 @@ pub fn init(logging: Logging) -> Result<LogControl, LoggingError> {
     Ok(LogControl(handle))
 }
 
-/// The events that are logged at a verbosity.
+/// Returns the filter of a verbosity.
 fn targets(verbosity: u8) -> Targets {
     let own = match verbosity {
         0..=3 => LevelFilter::INFO,
         4..=5 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    // A target is a prefix: the crates of this project begin with its name.
-    // Libraries log each connection that a client drops; that is our job, in
-    // our words. At debug they say what they decided, and only at trace each
-    // frame and poll.
+    // A target is a prefix, and the names of this project's crates begin with
+    // `apifront`. Libraries log each connection that a client drops; apifront
+    // logs those itself. At debug, libraries log their decisions, and only at
+    // trace each frame and poll.
     let libraries = match verbosity {
         0..=5 => LevelFilter::WARN,
         6..=7 => LevelFilter::INFO,
@@ -75,9 +76,10 @@ fn targets(verbosity: u8) -> Targets {
     } else {
         LevelFilter::WARN
     };
-    // A client's reset or bad handshake is an `error!` in pingora, an unasked
-    // frame a `warn!` in h2: clients could fill the log. A failed connection in
-    // kube and a certificate nobody trusts we report ourselves.
+    // A client's reset or bad handshake is an `error!` in pingora, and an
+    // unexpected frame a `warn!` in h2, so that clients could fill the log.
+    // apifront itself logs failed connections in kube and certificates that are
+    // not trusted.
     let pingora = if verbosity >= 4 {
         libraries
     } else {

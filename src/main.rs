@@ -1,4 +1,4 @@
-//! The apifront program: flags, signals, and a [`Apifront`] between them.
+//! The apifront program: reads flags, handles signals and runs an [`Apifront`].
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -42,8 +42,8 @@ fn main() -> ExitCode {
 }
 
 fn in_runtime(program: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    // pingora and kube must agree on one provider. An error says that there is
-    // one already.
+    // pingora and kube must use the same provider. An error means that one is
+    // installed already.
     let _installed = rustls::crypto::ring::default_provider().install_default();
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -80,7 +80,7 @@ async fn run(source: Source, config: Config, log: LogControl) -> anyhow::Result<
     Ok(())
 }
 
-/// A reload may change how much is logged.
+/// Applies the verbosity of each new configuration to the log.
 async fn follow_verbosity(live: Arc<Live>, log: LogControl) {
     let mut generation = live.subscribe();
     while generation.changed().await.is_ok() {
@@ -88,7 +88,7 @@ async fn follow_verbosity(live: Arc<Live>, log: LogControl) {
     }
 }
 
-/// What a person at a terminal may want to do next.
+/// Tells a person at a terminal the addresses and what to do next.
 fn greet(mode: Mode, server: &Apifront) {
     if let Some(address) = server.secure_address {
         eprintln!("serving https://{address}");

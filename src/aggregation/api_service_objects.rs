@@ -1,9 +1,9 @@
-//! Configured APIServices as the API shows them.
+//! The configured APIServices as objects of the API.
 //!
-//! They look as kube-apiserver's own do: a Go struct's order of fields,
-//! defaults filled in, the condition in their status. Two things tell them
-//! apart: an annotation names the file they come from, and whoever would change
-//! them is told to change that.
+//! They look like kube-apiserver's own: fields in the order of the Go struct,
+//! defaults filled in, the condition in the status. Two things are different:
+//! an annotation names the file of the APIService, and a request that would
+//! change the object is refused with a reference to that file.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,8 @@ use crate::config::ApiService;
 pub const GROUP: &str = "apiregistration.k8s.io";
 pub const VERSION: &str = "v1";
 pub const RESOURCE: &str = "apiservices";
-/// The file an APIService is configured in. There is none such on others.
+/// The annotation with the file of a configured APIService. Other APIServices
+/// have none.
 const SOURCE_ANNOTATION: &str = "apifront.dev/source";
 
 #[derive(Serialize)]
@@ -89,9 +90,9 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// The object as it stands in a list. `since` is when the configuration was
-/// read, and `resource_version` one of the upstream's: a watch that begins
-/// there begins somewhere.
+/// Returns the object as an item of a list. `since` is the time at which the
+/// configuration was read. `resource_version` is one of the upstream's, so that
+/// a watch can begin at it.
 pub fn item(
     api_service: &ApiService,
     condition: &Condition,
@@ -143,7 +144,7 @@ pub fn item(
     go_json::to_vec(&item).into()
 }
 
-/// Labels or annotations of the manifest.
+/// Returns the labels or annotations of the manifest.
 fn written(api_service: &ApiService, field: &str) -> Map<String, Value> {
     let found = api_service.manifest.pointer(&format!("/metadata/{field}"));
     let map = found.and_then(Value::as_object).cloned();
@@ -157,8 +158,8 @@ fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// The same after a restart and in every replica. A UUID of version 8 (RFC
-/// 9562): its bits are our own affair.
+/// Returns a UID that is the same after a restart and in every replica. It is a
+/// UUID of version 8 (RFC 9562), whose bits are free to choose.
 fn uid(name: &str) -> String {
     let digest = Sha256::digest(format!("{SOURCE_ANNOTATION}/{name}"));
     let mut bytes = [0; 16];
@@ -170,16 +171,16 @@ fn uid(name: &str) -> String {
         .to_string()
 }
 
-/// What the upstream has.
+/// The upstream's own APIServices.
 #[derive(Debug)]
 pub struct Upstreams {
     pub resource_version: u64,
-    /// By name.
+    /// The objects by name.
     items: BTreeMap<String, Bytes>,
 }
 
 impl Upstreams {
-    /// From an APIServiceList; `None` if this is none.
+    /// Parses an APIServiceList. `None` for anything else.
     pub fn parse(list: &[u8]) -> Option<Self> {
         let list = List::from_json(list, usize::MAX).ok()?;
         let named = |item: &&[u8]| {
@@ -192,14 +193,16 @@ impl Upstreams {
         })
     }
 
-    /// With ours beside them, sorted by name; of two with a name it is ours.
+    /// Adds the configured objects, and returns all sorted by name. A
+    /// configured object replaces upstream's of the same name.
     pub fn with(mut self, ours: impl IntoIterator<Item = (String, Bytes)>) -> Vec<Bytes> {
         self.items.extend(ours);
         self.items.into_values().collect()
     }
 }
 
-/// What is said to who would change or delete an APIService of ours.
+/// Returns the error for a request that would change or delete a configured
+/// APIService.
 pub fn read_only(api_service: &ApiService) -> Status {
     let name = &api_service.name;
     let resource = GroupResource {

@@ -1,8 +1,9 @@
-//! All APIServices of the configuration: which backend a request goes to.
+//! All APIServices of the configuration, and the routes from requests to
+//! backends.
 //!
-//! Ours win over the upstream's own of the same name: who wrote the
-//! configuration wants them answered so. A built-in API of Kubernetes cannot be
-//! taken over; that is refused at the start.
+//! A configured APIService takes precedence over the upstream's of the same
+//! name. A built-in API of Kubernetes cannot be replaced; such a configuration
+//! is refused at the start.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -41,16 +42,16 @@ pub enum AggregationError {
     },
 }
 
-/// An APIService and who answers for it.
+/// An APIService and the server that answers for it.
 pub struct Registered {
     pub service: ApiService,
-    /// `None`: the upstream.
+    /// `None` if the upstream answers.
     pub remote: Option<Remote>,
-    /// When the configuration first had it so.
+    /// The time at which this APIService was first read from the configuration.
     pub loaded: DateTime<Utc>,
 }
 
-/// A backend and whether it answers.
+/// A backend and its availability.
 pub struct Remote {
     pub backend: Arc<Backend>,
     pub availability: Arc<Availability>,
@@ -102,7 +103,8 @@ impl Registered {
         self.remote.as_ref().map(|remote| &remote.backend)
     }
 
-    /// As it was before a reload, with what is known of it.
+    /// Tells whether the APIService and its backend are the same as before a
+    /// reload.
     fn is_still(&self, service: &ApiService, backend: Option<&Arc<Backend>>) -> bool {
         let same_backend = match (self.backend(), backend) {
             (Some(own), Some(other)) => Arc::ptr_eq(own, other),
@@ -115,18 +117,20 @@ impl Registered {
 
 #[derive(Default)]
 pub struct Aggregation {
-    /// By descending priority of their groups, then of versions.
+    /// The APIServices by descending priority of their groups, then of their
+    /// versions.
     registered: Vec<Arc<Registered>>,
     routes: HashMap<GroupVersion, Arc<Registered>>,
 }
 
-/// Built before anything is changed, so that a bad one changes nothing.
+/// A new configuration that is not applied yet. It is built before anything is
+/// changed, so that a bad one changes nothing.
 pub struct Prepared {
     services: Vec<(ApiService, Option<(Key, usize)>)>,
     upstreams: HashMap<Key, Upstream>,
 }
 
-/// Whether Kubernetes has kinds of its own in a group version.
+/// Tells whether Kubernetes has kinds of its own in a group version.
 pub type IsBuiltIn = fn(&GroupVersion) -> bool;
 
 impl Prepared {
@@ -169,9 +173,10 @@ impl Prepared {
         })
     }
 
-    /// Puts it in force. Backends that stay keep what they know.
+    /// Applies the configuration. Backends that stay keep their state.
     ///
-    /// Must be called in a tokio runtime: backends are looked after.
+    /// Must be called in a tokio runtime, because it spawns the checks of
+    /// backends.
     pub fn apply(mut self, before: &Aggregation, metrics: &AvailabilityMetrics) -> Aggregation {
         let mut backends: HashMap<Key, Arc<Backend>> = HashMap::new();
         let mut registered: Vec<Arc<Registered>> = Vec::new();
@@ -193,7 +198,7 @@ impl Prepared {
             let still = |r: &&Arc<Registered>| r.is_still(&service, backend.as_ref());
             let known = before.registered.iter().find(still).cloned();
             if let Some(remote) = known.as_ref().and_then(|r| r.remote.as_ref()) {
-                // Its certificate may be another.
+                // The backend's certificate may have changed.
                 remote.availability.notify();
             }
             registered.push(
@@ -228,8 +233,8 @@ impl Aggregation {
         &self.registered
     }
 
-    /// Who answers for a path, if it is a backend: `/apis/G/V` and everything
-    /// below.
+    /// Returns the APIService of a path, if a backend answers for it:
+    /// `/apis/G/V` and everything below.
     pub fn route(&self, path: &str) -> Option<&Arc<Registered>> {
         if self.routes.is_empty() {
             return None;
@@ -242,7 +247,8 @@ impl Aggregation {
         })
     }
 
-    /// Whom to ask for each group version that is not the upstream's.
+    /// Returns the server of each group version that the upstream does not
+    /// serve.
     pub fn upstreams(&self) -> Vec<(GroupVersion, Arc<ArcSwap<Upstream>>)> {
         let of = |r: &Arc<Registered>| {
             let backend = r.backend()?;
@@ -251,7 +257,7 @@ impl Aggregation {
         self.registered.iter().filter_map(of).collect()
     }
 
-    /// Every backend once, with what it answers for.
+    /// Returns every backend once, with its group versions.
     pub fn sources(&self) -> Vec<Source> {
         let versions = |backend: &Arc<Backend>| {
             let its = |r: &&Arc<Registered>| r.backend().is_some_and(|b| Arc::ptr_eq(b, backend));
@@ -271,7 +277,8 @@ impl Aggregation {
             .collect()
     }
 
-    /// The upstream's versions that the configuration has APIServices of.
+    /// Returns the upstream's versions for which the configuration has
+    /// APIServices.
     pub fn local(&self) -> Vec<SourceVersion> {
         let local = self.registered.iter().filter(|r| r.remote.is_none());
         local.map(|r| r.source_version()).collect()

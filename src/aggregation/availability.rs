@@ -1,5 +1,5 @@
-//! Whether a backend answers for an APIService, as kube-aggregator's
-//! `remote_available_controller` finds out: several GETs of the version's
+//! Checks whether a backend answers for an APIService, like kube-aggregator's
+//! `remote_available_controller`: it sends several GETs for the version's
 //! discovery document, of which one must succeed.
 
 use std::sync::Arc;
@@ -16,21 +16,23 @@ use tokio::sync::{Notify, watch};
 use super::condition::{Condition, Reason};
 use super::metrics::AvailabilityMetrics;
 
-/// GETs of one check, at the same time: with several servers behind a name one
-/// that works is enough.
+/// The number of simultaneous GETs of one check. If a name has several servers,
+/// one that works is enough.
 const ATTEMPTS: usize = 5;
-/// A backend that takes longer for its own discovery document is not available.
+/// The time limit of a GET. A backend that takes longer for its own discovery
+/// document is not available.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between checks of a backend that works: what breaks it in between nobody
-/// tells.
+/// The time between checks of a backend that works. Nothing reports a failure
+/// in between.
 const RECHECK: Duration = Duration::from_secs(30);
-/// After a failed check, doubled with each further one up to [`RECHECK`]: its
-/// return is noticed at once, and one that stays away costs little.
+/// The time after a failed check. It doubles with each further failure up to
+/// [`RECHECK`]: a backend's return is noticed at once, and a backend that stays
+/// away costs little.
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 
-/// One APIService of a backend, and what is known of it.
+/// One APIService of a backend, and its condition.
 pub struct Availability {
-    /// `v1alpha1.wardle.example.com`.
+    /// For example `v1alpha1.wardle.example.com`.
     name: String,
     group_version: GroupVersion,
     upstream: Arc<ArcSwap<Upstream>>,
@@ -70,7 +72,7 @@ impl Availability {
         self.condition.borrow().clone()
     }
 
-    /// Wakes whenever status, reason or message become others.
+    /// Returns a receiver that wakes whenever status, reason or message change.
     pub fn subscribe(&self) -> watch::Receiver<Arc<Condition>> {
         self.condition.subscribe()
     }
@@ -80,7 +82,7 @@ impl Availability {
         self.wake.notify_one();
     }
 
-    /// Checks for ever; ends by being dropped.
+    /// Checks for ever. It ends when its future is dropped.
     pub async fn run(self: Arc<Self>) {
         let mut failures: u32 = 0;
         loop {
@@ -90,12 +92,13 @@ impl Availability {
             } else {
                 failures.saturating_add(1)
             };
-            // Early when somebody asks.
+            // The pause ends early when [`Availability::notify`] asks for a
+            // check.
             let _ = tokio::time::timeout(pause(failures), self.wake.notified()).await;
         }
     }
 
-    /// Asks once and keeps the result.
+    /// Checks once and keeps the result.
     pub async fn check(&self) {
         let result = self.probe().await;
         self.conclude(result, Utc::now());
@@ -134,7 +137,7 @@ impl Availability {
         }
     }
 
-    /// The first success, else the last error.
+    /// Returns the first success, or the last error.
     async fn probe(&self) -> Result<(), String> {
         let upstream = self.upstream.load_full();
         let mut attempts: FuturesUnordered<_> = (0..ATTEMPTS)
@@ -166,7 +169,7 @@ fn pause(failures: u32) -> Duration {
     }
 }
 
-/// Redirects are not followed, so 3xx fails too.
+/// Sends one GET. Redirects are not followed, so 3xx is a failure too.
 async fn attempt(upstream: &Upstream, path: String) -> Result<(), String> {
     let Some(endpoint) = upstream.pick(&[]) else {
         return Err("no server is configured".to_owned());
@@ -177,7 +180,7 @@ async fn attempt(upstream: &Upstream, path: String) -> Result<(), String> {
         Ok(Ok(response)) if response.status().is_success() => return Ok(()),
         Ok(Ok(response)) => format!("bad status from {url}: {}", response.status().as_u16()),
         Ok(Err(error)) => format!("Get \"{url}\": {error}"),
-        // In the words of Go's client.
+        // The error has the words of Go's client.
         Err(_) => format!(
             "Get \"{url}\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
         ),
@@ -195,7 +198,8 @@ mod tests {
     use crate::aggregation::condition::ConditionStatus;
     use crate::metrics::Metrics;
 
-    /// Answers the n-th request with the n-th status, the last one for ever.
+    /// Starts a server that answers the n-th request with the n-th status, and
+    /// all further ones with the last.
     async fn backend(statuses: &'static [u16]) -> (Availability, Metrics) {
         use hyper::service::service_fn;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,4 @@
-//! The servers of one service, as one APIService trusts them.
+//! The servers of one service, with the trust of one APIService.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -14,7 +14,8 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::config::upstream::ClientCert;
 use crate::config::{self, ApiService, ServiceReference};
 
-/// What makes two APIServices share connections.
+/// The properties that two APIServices must have in common to share
+/// connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     service: ServiceReference,
@@ -24,9 +25,10 @@ pub(super) struct Key {
 
 pub struct Backend {
     pub(super) key: Key,
-    /// `namespace/name`, for the log and metrics.
+    /// `namespace/name`, for the log and for metrics.
     pub name: String,
-    /// Replaced by every reload: files it names may have changed.
+    /// Replaced by every reload, because the files that it names may have
+    /// changed.
     pub upstream: Arc<ArcSwap<Upstream>>,
     in_flight: Arc<AtomicUsize>,
     /// 0: no limit.
@@ -34,7 +36,7 @@ pub struct Backend {
     _health: AbortOnDropHandle<()>,
 }
 
-/// A place among the requests of a backend, given back when dropped.
+/// A request of a backend in flight. Dropping it lowers the count.
 #[derive(Debug)]
 pub struct InFlight(Arc<AtomicUsize>);
 
@@ -53,17 +55,17 @@ impl Key {
         }
     }
 
-    /// A group of connections of its own.
+    /// Returns the ID of the backend's own group of connections.
     fn group(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
-        // Above the upstream's own groups, which are small numbers, and with
-        // room for those of each server.
+        // The ID is above those of the upstream's own groups, which are small
+        // numbers, and leaves room for those of each server.
         (hasher.finish() >> 8) | (1 << 40)
     }
 }
 
-/// Connects to nobody.
+/// Makes the servers of a backend. Connects to none of them.
 pub(super) fn connect(
     key: &Key,
     config: &config::aggregation::Backend,
@@ -101,7 +103,8 @@ pub(super) fn connect(
 }
 
 impl Backend {
-    /// Must be called in a tokio runtime: its servers' health is looked after.
+    /// Must be called in a tokio runtime, because it spawns the checks of the
+    /// servers' health.
     pub(super) fn new(key: Key, upstream: Upstream, limit: usize) -> Self {
         let servers = Arc::new(ArcSwap::from_pointee(upstream));
         let health = tokio::spawn(apifront_upstream::check_health(servers.clone()));
@@ -120,7 +123,7 @@ impl Backend {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// `None`: it has enough to do.
+    /// Counts a request. `None` if the backend has as many in flight as it may.
     pub fn admit(&self) -> Option<InFlight> {
         let limit = self.limit.load(Ordering::Relaxed);
         self.in_flight

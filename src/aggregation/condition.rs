@@ -20,13 +20,13 @@ impl ConditionStatus {
     }
 }
 
-/// Why an APIService is available or not, in kube-aggregator's words. Its other
-/// reasons tell of Service objects, which a configured backend has none of.
+/// The reason for the condition, in kube-aggregator's words. Its other reasons
+/// are about Service objects, which a configured backend does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Nobody has asked the backend yet.
+    /// The backend was not checked yet.
     Unchecked,
-    /// Of an APIService without a service.
+    /// The APIService has no service.
     Local,
     Passed,
     FailedDiscoveryCheck,
@@ -48,13 +48,14 @@ pub struct Condition {
     pub status: ConditionStatus,
     pub reason: Reason,
     pub message: String,
-    /// Of the status; another reason or message leaves it as it was.
+    /// The time at which the status last changed. A change of reason or message
+    /// does not count.
     pub last_transition_time: DateTime<Utc>,
 }
 
 impl Condition {
-    /// Before the first check: not available, as in kube-aggregator, and shown
-    /// as no condition at all.
+    /// Returns the condition before the first check: not available, as in
+    /// kube-aggregator, and shown as no condition at all.
     pub fn unchecked(now: DateTime<Utc>) -> Self {
         Self {
             status: ConditionStatus::Unknown,
@@ -73,7 +74,7 @@ impl Condition {
         }
     }
 
-    /// What the discovery check found: an error's text, or that all is well.
+    /// Returns the condition after a discovery check, with its error's text.
     pub fn checked(result: Result<(), String>, now: DateTime<Utc>) -> Self {
         let (status, reason, message) = match result {
             Ok(()) => (
@@ -91,7 +92,8 @@ impl Condition {
         }
     }
 
-    /// As it follows on `before`.
+    /// Returns this condition as the successor of `before`: the time of the
+    /// last transition stays if the status does.
     pub fn after(mut self, before: &Self) -> Self {
         if self.status == before.status && before.reason != Reason::Unchecked {
             self.last_transition_time = before.last_transition_time;
@@ -103,7 +105,7 @@ impl Condition {
         self.status == ConditionStatus::True
     }
 
-    /// As `metav1.Time` writes it.
+    /// Returns the time as `metav1.Time` writes it.
     pub fn last_transition_text(&self) -> String {
         self.last_transition_time
             .to_rfc3339_opts(SecondsFormat::Secs, true)

@@ -1,4 +1,4 @@
-//! A server whose APIs are shown among those of all.
+//! A server whose APIs are merged into discovery and OpenAPI.
 
 use std::sync::Arc;
 
@@ -6,18 +6,19 @@ use apifront_upstream::Upstream;
 use arc_swap::ArcSwap;
 use kubernetes_wire::api::GroupVersion;
 
-/// A backend as discovery and OpenAPI see it. Requests made with its `upstream`
-/// carry apifront's own identity there.
+/// A backend for discovery and OpenAPI. Requests to its `upstream` carry
+/// apifront's own identity.
 #[derive(Clone)]
 pub struct Source {
     /// `namespace/name` of the service, for the log and metrics.
     pub name: String,
     pub upstream: Arc<ArcSwap<Upstream>>,
-    /// What it answers for. Whatever else it may serve is nobody's business.
+    /// The versions that the backend answers for. Others that it may serve are
+    /// not shown.
     pub versions: Vec<SourceVersion>,
 }
 
-/// One APIService of a backend.
+/// An APIService of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceVersion {
     pub group_version: GroupVersion,

@@ -1,4 +1,5 @@
-//! Which APIServices are not available, by kube-aggregator's names.
+//! The metrics of the availability of APIServices, with kube-aggregator's
+//! names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
 pub struct AvailabilityMetrics {
     unavailable: IntGaugeVec,
     became_unavailable: IntCounterVec,
-    /// How many watch over each name: at a reload the next one begins before
-    /// the last one has ended.
+    /// The number of checks of each name: at a reload the next begins before
+    /// the last has ended.
     watched: Arc<Mutex<HashMap<String, usize>>>,
 }
 
@@ -46,7 +47,7 @@ impl AvailabilityMetrics {
         *count = count.saturating_add(1);
     }
 
-    /// The series go with the last who tells of them.
+    /// Notes that a check has ended. The last one removes the series.
     pub(super) fn leave(&self, name: &str) {
         let mut watched = self.watched.lock();
         let Some(count) = watched.get_mut(name) else {
@@ -55,7 +56,7 @@ impl AvailabilityMetrics {
         *count = count.saturating_sub(1);
         if *count == 0 {
             watched.remove(name);
-            // It has none when no check has ended.
+            // There is no series if no check has ended.
             let _ = self.unavailable.remove_label_values(&[name]);
         }
     }
@@ -66,7 +67,7 @@ impl AvailabilityMetrics {
             .set((!available).into());
     }
 
-    /// It was available, and is no more.
+    /// Counts an APIService that was available, and is not any more.
     pub(super) fn lost(&self, name: &str, reason: &'static str) {
         self.became_unavailable
             .with_label_values(&[name, reason])

@@ -1,4 +1,4 @@
-//! Many backends as one API: which server answers for which group version.
+//! Shows many backends as one API: finds the server for each group version.
 
 pub mod api_service_objects;
 mod api_services;

@@ -1,5 +1,6 @@
-//! A place that events go to: a queue and the thread that empties it. The last
-//! reference to it closes the queue, and the thread ends with its last event.
+//! A destination of events: a queue and the thread that empties it. Dropping
+//! the last reference closes the queue, and the thread ends with the last
+//! event.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,19 +32,21 @@ pub enum BackendError {
 #[derive(Clone, PartialEq)]
 enum Settings {
     Log(AuditLog),
-    /// The time its file was changed: it may name other credentials now.
+    /// The second value is the time at which the kubeconfig was changed: a
+    /// changed file may name other credentials.
     Webhook(AuditWebhook, Option<SystemTime>),
 }
 
 pub(super) struct Backend {
     settings: Settings,
     pub(super) queue: Arc<Queue>,
-    /// `None` once it has been waited for.
+    /// `None` once the thread has been joined.
     thread: Mutex<Option<JoinHandle<()>>>,
     closing: watch::Sender<bool>,
 }
 
-/// The log as the settings want it: the current one, if it is that.
+/// Returns the log that the settings ask for: the current one if its settings
+/// are the same, else a new one.
 pub(super) fn log(
     settings: &AuditLog,
     current: &[Arc<Backend>],
@@ -53,7 +56,8 @@ pub(super) fn log(
     if let Some(backend) = current.iter().find(|b| b.settings == wanted) {
         return Ok(backend.clone());
     }
-    // All that waits is one batch.
+    // A batch is as large as the buffer, so that all waiting events are one
+    // batch.
     let queue = Arc::new(Queue::new(settings.buffer, settings.buffer));
     let thread = log::start(settings, queue.clone(), metrics.clone()).map_err(|error| {
         BackendError::Log {
@@ -69,7 +73,8 @@ pub(super) fn log(
     ))
 }
 
-/// The same for the webhook.
+/// Returns the webhook that the settings ask for: the current one if its
+/// settings and its kubeconfig are the same, else a new one.
 pub(super) async fn webhook(
     settings: &AuditWebhook,
     current: &[Arc<Backend>],
@@ -107,7 +112,7 @@ impl Backend {
         })
     }
 
-    /// Whose events stay in the queue.
+    /// A backend whose events stay in the queue.
     #[cfg(test)]
     pub(super) fn for_tests(queue: Arc<Queue>) -> Arc<Self> {
         let settings = Settings::Log(AuditLog {
@@ -125,8 +130,8 @@ impl Backend {
         Self::new(settings, queue, thread, watch::Sender::new(false))
     }
 
-    /// Takes no more, and waits until the last event is out. Nothing that failed
-    /// is tried for long any more.
+    /// Closes the queue and waits until the last event is written. Pauses
+    /// between attempts end early.
     pub(super) async fn flush(&self) {
         self.queue.close();
         self.closing.send_replace(true);

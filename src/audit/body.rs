@@ -1,4 +1,4 @@
-//! Bodies on their way, held by reference until an event has been made of them.
+//! Bodies, held by reference until an event has been made of them.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use parking_lot::Mutex;
 
 use super::shares::{Owner, Shares};
 
-/// Bytes of one body that are held. kube-apiserver takes no larger request
-/// (`--max-request-body-bytes` and its 3 MiB); what is larger is a list, and its
-/// event says that it was truncated.
+/// The most bytes of one body that are held. kube-apiserver takes no larger
+/// request (`--max-request-body-bytes`, 3 MiB). Larger bodies are lists, and
+/// their events say that they were truncated.
 pub const MAX_BODY_BYTES: usize = 3 << 20;
 
-/// Bytes of all bodies that are held at a time, of requests on their way and of
-/// events that wait to be written. A body that finds no room in its caller's
-/// share is left out, and its event says that it was truncated.
+/// The most bytes of all bodies together: those of requests in flight, and
+/// those of events that wait to be written. A body that finds no room in its
+/// caller's share is left out, and its event says that it was truncated.
 pub const MAX_HELD_BYTES: usize = 64 << 20;
 
-/// The room for all bodies.
+/// The room that all bodies share.
 #[derive(Debug)]
 pub(super) struct Room(Mutex<Shares>);
 
@@ -44,7 +44,7 @@ impl Room {
     }
 }
 
-/// One body, or as much of it as was needed to know that it is too large.
+/// One body. It holds no bytes any more once it is too large.
 #[derive(Debug)]
 pub(super) struct Body {
     pub(super) is_gzip: bool,
@@ -81,7 +81,7 @@ impl Body {
         }
     }
 
-    /// Forgets all that came: the body is sent once more.
+    /// Forgets the bytes so far, because the body is sent once more.
     pub(super) fn restart(&mut self) {
         self.clear();
         self.is_cut = false;
@@ -93,12 +93,13 @@ impl Body {
         self.pieces.clear();
     }
 
-    /// Too large to be held.
+    /// Tells whether the body was too large to be held, or found no room.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// All of it, decompressed. `None` for what cannot be, or is too large then.
+    /// Returns the whole body, decompressed. `None` if it cannot be
+    /// decompressed, or is too large then.
     pub(super) fn whole(&self) -> Option<Vec<u8>> {
         let joined = self.pieces.concat();
         if !self.is_gzip {

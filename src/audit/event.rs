@@ -16,9 +16,9 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Appends the line. Of one that is longer than `most`, the objects are left
-    /// out, as kube-apiserver's truncating backend does. False if it is too long
-    /// even then: nothing is appended.
+    /// Appends the event as a line. If the line is longer than `most`, the
+    /// objects are left out, as by kube-apiserver's truncating backend. Returns
+    /// false, and appends nothing, if it is too long even then.
     pub(super) fn write(&self, most: Option<usize>, out: &mut Vec<u8>) -> bool {
         let before = out.len();
         let outcome = Some(self.bodies.outcome());

@@ -1,6 +1,6 @@
-//! A file of whole lines that is replaced when it is large, under the names and
-//! by the rules of the log rotation in kube-apiserver: `audit.log` becomes
-//! `audit-2006-01-02T15-04-05.000.log`, and `.gz` after that if backups are
+//! A log file that is replaced when it is large, with the names and rules of
+//! kube-apiserver's log rotation: `audit.log` becomes
+//! `audit-2006-01-02T15-04-05.000.log`, with `.gz` after it if backups are
 //! compressed.
 
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use super::text::file_time;
 use crate::config::audit::Rotation;
 
-/// Others have no business in it.
+/// Only apifront's own user may read the log.
 const NEW_FILE_MODE: u32 = 0o600;
 const NEW_FOLDER_MODE: u32 = 0o700;
 
@@ -30,9 +30,10 @@ pub(super) struct RotatingFile {
     rotation: Rotation,
     file: File,
     size: u64,
-    /// The last line is not whole: a write failed in the middle of it.
+    /// True if the last line is not whole, because a write failed in the
+    /// middle.
     is_broken: bool,
-    /// One at a time tidies up.
+    /// Held by the thread that tidies up, so that there is one at a time.
     tidying: Arc<Mutex<()>>,
 }
 
@@ -56,13 +57,13 @@ impl RotatingFile {
         Ok(opened)
     }
 
-    /// Whether the file is replaced before so many bytes are written.
+    /// Tells whether the file is replaced before this many bytes are written.
     pub(super) fn is_full_with(&self, bytes: usize) -> bool {
         let most = self.rotation.max_bytes;
         self.size > 0 && most.is_some_and(|most| self.size.saturating_add(bytes as u64) > most)
     }
 
-    /// Writes whole lines.
+    /// Writes whole lines. Rotates the file first if they do not fit.
     pub(super) fn write(&mut self, lines: &[u8], now: SystemTime) -> io::Result<()> {
         if self.is_full_with(lines.len()) {
             self.rotate(now)?;
@@ -87,7 +88,7 @@ impl RotatingFile {
         let backup = self.free_backup_name(now);
         match fs::rename(&self.path, &backup) {
             Ok(()) => {}
-            // Somebody took it away; a new one begins all the same.
+            // Somebody removed the file. A new one begins all the same.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -98,7 +99,8 @@ impl RotatingFile {
         Ok(())
     }
 
-    /// Two rotations within a millisecond must not overwrite each other.
+    /// Returns a name for the backup that is not taken. Two rotations within a
+    /// millisecond must not overwrite each other.
     fn free_backup_name(&self, now: SystemTime) -> PathBuf {
         let (prefix, suffix) = names(&self.path);
         let mut at = now;
@@ -116,8 +118,8 @@ impl RotatingFile {
         }
     }
 
-    /// In a thread of its own: to compress a file takes seconds, in which events
-    /// go on.
+    /// Tidies up in a thread of its own: compressing a file takes seconds, and
+    /// events must be written meanwhile.
     fn tidy(&self) {
         if self.rotation.max_bytes.is_none() {
             return;
@@ -145,7 +147,7 @@ fn append(path: &Path, mode: u32) -> io::Result<File> {
         .open(path)
 }
 
-/// The text before and after the time in the names of backups.
+/// Returns the text before and after the time in the names of backups.
 fn names(path: &Path) -> (String, String) {
     let text = |part: Option<&std::ffi::OsStr>| {
         part.map(|p| p.to_string_lossy().into_owned())
@@ -162,13 +164,13 @@ fn names(path: &Path) -> (String, String) {
 
 struct Backup {
     path: PathBuf,
-    /// Its name without `.gz`.
+    /// The file name without `.gz`.
     name: String,
     made: SystemTime,
     is_compressed: bool,
 }
 
-/// The newest first.
+/// Lists the backups, the newest first.
 fn backups(path: &Path) -> io::Result<Vec<Backup>> {
     let (prefix, suffix) = names(path);
     let folder = match path.parent() {
@@ -198,7 +200,7 @@ fn backups(path: &Path) -> io::Result<Vec<Backup>> {
     Ok(backups)
 }
 
-/// Removes what is too old or too much, and compresses what is left.
+/// Removes backups that are too old or too many, and compresses the others.
 fn tidy(path: &Path, rotation: &Rotation, now: SystemTime) -> io::Result<()> {
     let mut kept: Vec<String> = Vec::new();
     let age = DAY.checked_mul(u32::try_from(rotation.max_age_days).unwrap_or(u32::MAX));
@@ -218,7 +220,8 @@ fn tidy(path: &Path, rotation: &Rotation, now: SystemTime) -> io::Result<()> {
     Ok(())
 }
 
-/// The compressed file has its name only when it is whole.
+/// Compresses a backup. The compressed file gets its name only when it is
+/// whole.
 fn compress(path: &Path) -> io::Result<()> {
     let with = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();
@@ -267,7 +270,7 @@ mod tests {
             compress: true,
         };
         let mut file = RotatingFile::open(&path, rotation.clone()).unwrap();
-        // Not old for the threads, whose clock is the real one.
+        // The backups are not old for the threads, which use the real clock.
         let now = UNIX_EPOCH + 60_000 * DAY;
         for line in [
             &b"12345\n"[..],

@@ -1,16 +1,16 @@
-//! How much of a request is recorded, and when: `audit.k8s.io/v1` Level and
-//! Stage.
+//! The detail in which a request is recorded, and the moments:
+//! `audit.k8s.io/v1` Level and Stage.
 
-/// In order: each records what the one before does, and more.
+/// The levels in order: each records more than the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// The request leaves no event.
     None,
-    /// Who, what, when and how it ended.
+    /// The caller, the request, its time and its end.
     Metadata,
-    /// The request's object too.
+    /// Also the request's object.
     Request,
-    /// The same, and the object of the response.
+    /// Also the response's object.
     RequestResponse,
 }
 
@@ -35,9 +35,10 @@ impl Level {
 /// A moment in a request's life that makes an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Before anything is done.
+    /// Before the request is handled.
     RequestReceived,
-    /// The head of the answer is out; of long-running requests alone.
+    /// The head of the answer is sent. Only long-running requests have this
+    /// stage.
     ResponseStarted,
     ResponseComplete,
     Panic,

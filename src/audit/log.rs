@@ -1,4 +1,4 @@
-//! The log: events as lines of JSON in a file, or on standard output, written by
+//! The log: events as lines of JSON in a file or on standard output, written by
 //! a thread of its own.
 
 use std::io::{self, Write};
@@ -12,8 +12,8 @@ use super::metrics::{AuditMetrics, Plugin};
 use super::queue::{Batch, Item, Queue};
 use crate::config::audit::AuditLog;
 
-/// How long the first event waits for others. Fifty writes a second are cheap,
-/// and a reader of the log notices no delay.
+/// The time for which the first event waits for others. Fifty writes a second
+/// are cheap, and a reader of the log notices no delay.
 const GATHER: Duration = Duration::from_millis(20);
 
 enum Output {
@@ -25,7 +25,7 @@ struct Writer {
     output: Output,
     max_event_bytes: Option<usize>,
     metrics: AuditMetrics,
-    /// The last write failed, and the log says so.
+    /// True if the last write failed. Only the first failure is logged.
     failing: bool,
 }
 
@@ -60,7 +60,8 @@ pub(super) fn start(
 }
 
 impl Writer {
-    /// Writes lines together as long as they fit into one file.
+    /// Writes a batch. Lines are written together as long as they fit into one
+    /// file.
     fn batch(&mut self, batch: &Batch) {
         let (mut from, mut to, mut count) = (0_usize, 0_usize, 0_usize);
         let mut made = Vec::new();

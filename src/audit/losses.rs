@@ -1,4 +1,5 @@
-//! Events that found no room, told in the log now and then.
+//! Counts the events that found no room, and logs their number from time to
+//! time.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::metrics::{AuditMetrics, Plugin};
 
-/// Between two lines of the log about lost events.
+/// The shortest time between two log lines about lost events.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 pub(super) struct Losses {
@@ -21,7 +22,8 @@ struct Untold {
 }
 
 impl Untold {
-    /// How many to tell of now.
+    /// Adds a lost event. Returns the number to log now, if it is time for
+    /// that.
     fn add(&mut self, now: Instant) -> Option<u64> {
         self.events = self.events.saturating_add(1);
         let since = self.told.map(|told| now.saturating_duration_since(told));
@@ -41,7 +43,8 @@ impl Losses {
         }
     }
 
-    /// An event was lost: its caller's share of a backend's buffer was full.
+    /// Counts an event that was lost because its caller's share of a backend's
+    /// buffer was full.
     pub(super) fn buffered(&self, now: Instant) {
         self.metrics.lost(Plugin::Buffered, 1);
         if let Some(events) = self.untold.lock().add(now) {

@@ -4,16 +4,16 @@ use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 
 use super::level::Level;
 
-/// The part of auditing that lost an event, as the `plugin` label names it.
+/// The part of the audit log that lost an event, for the `plugin` label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plugin {
     /// The buffer before a backend was full.
     Buffered,
     /// The log file could not be written.
     Log,
-    /// Larger than allowed even without its objects.
+    /// The event was larger than allowed even without its objects.
     Truncate,
-    /// The webhook did not take it.
+    /// The webhook did not accept the event.
     Webhook,
 }
 
@@ -34,7 +34,7 @@ impl Plugin {
 pub struct AuditMetrics {
     events: IntCounter,
     errors: IntCounterVec,
-    /// In the order of [`Level::ALL`].
+    /// The counters, in the order of [`Level::ALL`].
     levels: [IntCounter; Level::ALL.len()],
 }
 
@@ -59,7 +59,8 @@ impl AuditMetrics {
             ),
             &["level"],
         )?;
-        // It stays 0: requests wait a moment at most, and none is rejected.
+        // This counter stays 0: requests wait a moment at most, and none is
+        // rejected.
         let rejected = IntCounter::new(
             "apiserver_audit_requests_rejected_total",
             "Counter of apiserver requests rejected due to an error in audit logging backend.",

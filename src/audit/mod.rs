@@ -7,10 +7,11 @@
 //!            └─▶ nothing
 //! ```
 //!
-//! An event is a line that is copied into a queue, or the bodies that make one.
-//! A caller whose events come faster than they are written waits a moment before
-//! each request; where its share of a queue is full all the same, its events are
-//! lost, counted and told of. Nobody else's are.
+//! An event is a line that is copied into a queue, or the bodies from which a
+//! line will be made. A caller whose events come faster than they are written
+//! waits a moment before each request. If its share of a queue is full all the
+//! same, its events are lost, and the loss is counted and logged. Other callers
+//! lose no events.
 
 mod backend;
 mod body;
@@ -59,11 +60,12 @@ use shares::Owner;
 
 use crate::config::{self, ConfigErrors};
 
-/// How long events may take to be written when apifront stops.
+/// The time for which apifront waits, when it stops, until all events are
+/// written.
 const FLUSH_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long a request waits until its caller's events were taken. A log takes
-/// them fifty times a second.
+/// The longest time that a request waits until its caller's events were taken.
+/// The log thread takes events fifty times a second.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +76,7 @@ pub enum AuditError {
     Backend(#[from] BackendError),
 }
 
-/// Whether the files can be used. Connects to nobody and writes nothing.
+/// Checks that the files can be used. Connects to nobody and writes nothing.
 pub async fn check(settings: &config::Audit) -> Result<(), AuditError> {
     policy::load(&settings.policy_file)?;
     if let Some(webhook) = &settings.webhook {
@@ -84,16 +86,18 @@ pub async fn check(settings: &config::Audit) -> Result<(), AuditError> {
     Ok(())
 }
 
-/// Lives as long as the process; a reload changes what is in it.
+/// The audit state. It lives as long as the process; a reload replaces its
+/// parts.
 pub struct Audit {
-    /// `None`: nothing is audited.
+    /// `None` if nothing is audited.
     policy: ArcSwap<Option<Policy>>,
     backends: ArcSwap<Vec<Arc<Backend>>>,
     metrics: AuditMetrics,
     losses: Losses,
     room: Arc<Room>,
-    /// Makes owners of names. Its keys are random: nobody can choose to be
-    /// another's.
+    /// Computes an [`Owner`] from a caller's name. The keys of the digest are
+    /// random, so that no caller can choose a name with another caller's
+    /// digest.
     digest: RandomState,
 }
 
@@ -115,8 +119,8 @@ impl Audit {
         })
     }
 
-    /// Reads the files that the settings name and opens what events go to.
-    /// Backends whose settings and files are as before go on.
+    /// Reads the files that the settings name and opens the backends. Keeps the
+    /// backends whose settings and files did not change.
     pub async fn prepare(&self, settings: Option<&config::Audit>) -> Result<Prepared, AuditError> {
         let Some(settings) = settings else {
             return Ok(Prepared {
@@ -139,16 +143,17 @@ impl Audit {
         })
     }
 
-    /// Requests from now on are audited so. Events of those on their way go to
-    /// the new backends, and the old ones write what they have.
+    /// Audits all further requests by these settings. Events of requests that
+    /// have begun go to the new backends, and the old backends write the events
+    /// that they have.
     pub fn apply(&self, prepared: Prepared) {
         self.backends.store(Arc::new(prepared.backends));
         self.policy.store(Arc::new(prepared.policy));
     }
 
-    /// Waits a moment if this caller's events come faster than they are written,
-    /// so that they are not lost. Before [`Audit::begin`], and before the request
-    /// has a seat.
+    /// Waits a moment if this caller's events come faster than they are
+    /// written, so that they are not lost. Must be called before
+    /// [`Audit::begin`], and before the request has a seat.
     pub async fn wait_for_room(&self, user: Option<&UserInfo>, peer: Option<IpAddr>) {
         if self.policy.load().is_none() {
             return;
@@ -159,7 +164,8 @@ impl Audit {
         }
     }
 
-    /// A caller by name; one whom nobody knows by address.
+    /// Returns the owner of a caller's events: by name, or by address if the
+    /// caller is unknown.
     fn owner(&self, user: Option<&UserInfo>, peer: Option<IpAddr>) -> Owner {
         Owner(match user {
             Some(user) => self.digest.hash_one(("user", &user.name)),
@@ -167,15 +173,16 @@ impl Audit {
         })
     }
 
-    /// Decides about a request, once. `None`: it leaves no event.
+    /// Decides about a request, once. `None` if it leaves no event.
     pub fn begin(self: &Arc<Self>, request: &Request<'_>) -> Option<Box<Trail>> {
         let mut trail = self.trail(request)?;
         trail.emit(Stage::RequestReceived);
         Some(trail)
     }
 
-    /// The same for a request that is refused because nobody knows whose it is:
-    /// it has one event, when it is answered. `message`: what was tried.
+    /// Does the same as [`Audit::begin`] for a request that is refused because
+    /// its caller is unknown. Such a request has one event, when it is
+    /// answered. `message` names the credentials that were tried.
     pub fn refuse(self: &Arc<Self>, request: &Request<'_>, message: String) -> Option<Box<Trail>> {
         let mut trail = self.trail(request)?;
         trail.only_started(message);
@@ -193,7 +200,8 @@ impl Audit {
         Some(Box::new(Trail::new(self.clone(), owner, decision, request)))
     }
 
-    /// The line is made once, in a buffer that each thread keeps.
+    /// Writes the line once, in a buffer that each thread keeps, and copies it
+    /// into each queue.
     fn push_line(&self, owner: Owner, write: impl FnOnce(&mut Vec<u8>)) {
         thread_local! {
             static LINE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -219,7 +227,7 @@ impl Audit {
         }
     }
 
-    /// Waits until all events are where they belong, but not for ever.
+    /// Waits until all events are written, but at most `FLUSH_WITHIN`.
     pub async fn stop(&self) {
         let backends = self.backends.swap(Arc::default());
         let flush = async {

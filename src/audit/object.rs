@@ -1,4 +1,4 @@
-//! The JSON of an object as it stands in an event, from the bytes of a body.
+//! Reads the object in a body, and writes it as the JSON that an event holds.
 
 use kubernetes_wire::api::protobuf::MAGIC;
 use kubernetes_wire::api::protobuf_wire::{self, Fields};
@@ -11,7 +11,7 @@ use super::text::{Object, string};
 
 const MANAGED_FIELDS: &[u8] = b"managedFields";
 
-/// The encoding of an object: only its first bytes are needed.
+/// The kind of content that a body's first bytes show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Status,
@@ -21,14 +21,16 @@ pub(super) enum Kind {
     Else,
 }
 
-/// Bytes of protobuf in which apiVersion and kind end, in any real object.
+/// The most bytes of protobuf until the end of apiVersion and kind, in any real
+/// object.
 const HEAD_BYTES: usize = 512;
 
 /// A line of a Status in YAML, whose keys are sorted.
 const YAML_STATUS: &[u8] = b"\nkind: Status\n";
 
-/// Reads the beginning of an answer. API servers write kind and apiVersion
-/// first, in this order for built-in kinds and in the other for custom ones.
+/// Tells the kind of an answer's content from its first bytes. API servers
+/// write kind and apiVersion first, in this order for built-in kinds and in the
+/// other for custom resources.
 pub(super) fn sniff(first: &[u8]) -> Kind {
     if first.starts_with(MAGIC) {
         let head = first.get(..HEAD_BYTES.min(first.len())).unwrap_or_default();
@@ -38,7 +40,7 @@ pub(super) fn sniff(first: &[u8]) -> Kind {
         };
     }
     if first.starts_with(b"apiVersion: ") {
-        // A Status is short enough to be here as a whole.
+        // A Status is short enough to be in the first bytes as a whole.
         let is_status = first.windows(YAML_STATUS.len()).any(|w| w == YAML_STATUS);
         return if is_status {
             Kind::Status
@@ -61,7 +63,8 @@ pub(super) fn sniff(first: &[u8]) -> Kind {
     }
 }
 
-/// The object as compact JSON with Go's escapes. `None` for what is no object.
+/// Returns the object as compact JSON with Go's escapes. `None` if the body is
+/// no object.
 pub(super) fn json(body: &[u8]) -> Option<Vec<u8>> {
     if let Some(envelope) = body.strip_prefix(MAGIC) {
         return from_protobuf(body, envelope);
@@ -71,7 +74,7 @@ pub(super) fn json(body: &[u8]) -> Option<Vec<u8>> {
         serde_json::from_slice::<IgnoredAny>(body).ok()?;
         return Some(compact(body));
     }
-    // A patch of server-side apply may be YAML in earnest.
+    // A patch of server-side apply may be YAML.
     let text = std::str::from_utf8(body).ok()?;
     let value: Value = serde_saphyr::from_str(text).ok()?;
     value
@@ -90,7 +93,8 @@ fn from_protobuf(body: &[u8], envelope: &[u8]) -> Option<Vec<u8>> {
     let known = Schema::builtin().kind(&api_version, &kind);
     let written = known.map(|message| transcode::to_json(message, raw, &mut inside));
     if written != Some(Ok(())) {
-        // runtime.Unknown, of which Go's encoder leaves the bytes out, too.
+        // A kind that the schema does not know is written as runtime.Unknown,
+        // without its bytes, as by Go's encoder.
         object.field(b"ContentEncoding").extend_from_slice(b"\"\"");
         string(
             b"application/vnd.kubernetes.protobuf",
@@ -100,8 +104,8 @@ fn from_protobuf(body: &[u8], envelope: &[u8]) -> Option<Vec<u8>> {
         return Some(out);
     }
     if kind.ends_with("List") {
-        // kube-apiserver's lists are empty, not null; protobuf has one word for
-        // both.
+        // kube-apiserver writes empty lists as `[]`, not null; protobuf cannot
+        // tell them apart.
         inside = rewrite(&inside, |key, value| {
             (key == b"items" && value == b"null").then(|| b"[]".to_vec())
         });
@@ -116,7 +120,7 @@ fn from_protobuf(body: &[u8], envelope: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// apiVersion and kind of a `k8s\0` envelope.
+/// Reads apiVersion and kind from a `k8s\0` envelope.
 fn type_meta(body: &[u8]) -> Option<(String, String)> {
     let meta = bytes(body.strip_prefix(MAGIC)?, 1)?;
     let text = |number| {
@@ -135,15 +139,17 @@ fn bytes(message: &[u8], wanted: u64) -> Option<&[u8]> {
         })
 }
 
-/// DeleteOptions as kube-apiserver's events have them: in its internal version.
+/// Rewrites DeleteOptions as kube-apiserver's events have them: in its internal
+/// version.
 pub(super) fn internal_options(json: &[u8]) -> Vec<u8> {
     rewrite(json, |key, _| {
         (key == b"apiVersion").then(|| br#""meta.k8s.io/__internal""#.to_vec())
     })
 }
 
-/// The JSON without space between tokens, and with escapes where HTML would
-/// misread it: Go's encoder writes JSON inside of JSON in this way.
+/// Returns the JSON without space between tokens, and with escapes for the
+/// characters that are special in HTML. Go's encoder writes JSON inside of JSON
+/// in this way.
 fn compact(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len());
     let (mut in_string, mut escaped) = (false, false);
@@ -175,8 +181,8 @@ fn compact(json: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The same without `metadata.managedFields`: of the object, of the items of a
-/// list, and of the objects in a Table's rows.
+/// Returns the JSON without `metadata.managedFields` of the object, of the
+/// items of a list, and of the objects in a Table's rows.
 pub(super) fn without_managed_fields(json: &[u8]) -> Vec<u8> {
     let is_table = scan::text_at(json, &["kind"]).is_some_and(|k| k == "Table");
     rewrite(json, |key, value| match key {
@@ -197,7 +203,7 @@ fn of_object(json: &[u8]) -> Vec<u8> {
     })
 }
 
-/// Replaces the values that `change` has others for.
+/// Replaces the values for which `change` returns another one.
 fn rewrite(json: &[u8], change: impl Fn(&[u8], &[u8]) -> Option<Vec<u8>>) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len());
     let mut copied = 0;
@@ -227,7 +233,7 @@ fn each(list: &[u8], change: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     out
 }
 
-/// An object without one of its members.
+/// Returns an object without one of its members.
 fn without(json: &[u8], name: &[u8]) -> Vec<u8> {
     if json.first() != Some(&b'{') {
         return json.to_vec();

@@ -1,5 +1,5 @@
-//! The facts that the bodies of a request tell. They are found out aside, once,
-//! when the event is written.
+//! The facts that the bodies of a request tell. They are read once, when the
+//! event is written, and not by the task that serves the request.
 
 use std::sync::OnceLock;
 
@@ -9,43 +9,43 @@ use super::body::Body;
 use super::object;
 use super::object_ref::ObjectRef;
 
-/// Fields of a Status that an event has, in their order. `code` is written from
-/// what the client got, and its ListMeta is left out.
+/// The fields of a Status that an event has, in their order. `code` is written
+/// from what the client got, and the ListMeta is left out.
 const STATUS_FIELDS: [&[u8]; 4] = [b"status", b"message", b"reason", b"details"];
 
-/// Parts of the messages of 400 for an object that cannot be decoded.
+/// Parts of the messages of 400 that mean that an object cannot be decoded.
 const NOT_DECODED: [&str; 3] = [
     " cannot be handled as a ",
     "the object provided is unrecognized",
     "does not match the expected API version",
 ];
 
-/// Bodies whose event is not written yet.
+/// The bodies of a request whose event is not written yet.
 #[derive(Debug)]
 pub(super) struct Bodies {
     pub(super) request: Option<Body>,
     pub(super) response: Option<Body>,
     pub(super) wants: Wants,
-    /// The object as far as the URL tells it.
+    /// The object as far as the URL names it.
     pub(super) reference: Option<ObjectRef>,
     pub(super) code: u16,
     outcome: OnceLock<Outcome>,
 }
 
-/// The parts of the bodies that an event has.
+/// The parts of the bodies that an event has, and how they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wants {
     pub(super) request_object: bool,
     pub(super) response_object: bool,
-    /// The object that is sent completes objectRef.
+    /// True if the request's object completes objectRef.
     pub(super) reference: bool,
-    /// A patch stays as it was sent.
+    /// True for a patch, which is written as it was sent.
     pub(super) is_patch: bool,
     pub(super) is_delete: bool,
     pub(super) without_managed_fields: bool,
 }
 
-/// All of it as JSON.
+/// The facts from the bodies. All byte vectors are JSON.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) reference: Option<ObjectRef>,
@@ -53,7 +53,7 @@ pub(super) struct Outcome {
     pub(super) status: Option<Vec<u8>>,
     pub(super) request: Option<Vec<u8>>,
     pub(super) response: Option<Vec<u8>>,
-    /// An object was too large to be kept.
+    /// True if an object was left out because it was too large to be kept.
     pub(super) is_cut: bool,
 }
 
@@ -124,9 +124,10 @@ impl Bodies {
         outcome
     }
 
-    /// Whether the API server answered before it looked at the body: its own
-    /// event then has nothing of it. A 400 may be about the object's content, a
-    /// 403 the word of an admission plugin, and a 404 that of the storage.
+    /// Tells whether the API server answered before it looked at the body. Its
+    /// own event then has nothing of the body. A 400 may also be about the
+    /// object's content, a 403 may come from an admission plugin, and a 404
+    /// from the storage, so their texts decide.
     fn refused_unread(&self, status: &[u8]) -> bool {
         let says = |text: &str| status.windows(text.len()).any(|w| w == text.as_bytes());
         match self.code {

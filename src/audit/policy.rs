@@ -1,6 +1,7 @@
-//! A policy file: an unmodified `audit.k8s.io/v1` Policy, read as
-//! kube-apiserver reads it. Unknown and repeated fields are warned of, because
-//! it takes such files too; what its validation refuses is refused.
+//! Reads a policy file, an unmodified `audit.k8s.io/v1` Policy, as
+//! kube-apiserver does. Unknown and repeated fields cause warnings, because
+//! kube-apiserver accepts such files; files that its validation refuses are
+//! refused.
 
 use std::path::Path;
 
@@ -14,13 +15,13 @@ use crate::config::{ConfigErrors, FieldError};
 const API_VERSION: &str = "audit.k8s.io/v1";
 const KIND: &str = "Policy";
 
-/// Bytes of a policy file: as many as a ConfigMap holds.
+/// The most bytes of a policy file: as many as a ConfigMap holds.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Nesting of a policy is 5; `metadata` may have annotations.
+/// The depth of a policy is 5; annotations in `metadata` may need more.
 const MAX_DEPTH: usize = 16;
 
-/// Reads a policy file. All that is wrong with it comes at once.
+/// Reads a policy file. Returns all errors in it at once.
 pub fn load(file: &Path) -> Result<Policy, ConfigErrors> {
     let errors = |errors| ConfigErrors {
         file: Some(file.to_owned()),
@@ -54,7 +55,7 @@ fn whole(problem: String) -> FieldError {
     }
 }
 
-/// The policy, and what in it is strange but without effect.
+/// Returns the policy, and warnings about what has no effect in it.
 pub(super) fn parse(text: &str) -> Result<(Policy, Vec<FieldError>), Vec<FieldError>> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -76,7 +77,7 @@ pub(super) fn parse(text: &str) -> Result<(Policy, Vec<FieldError>), Vec<FieldEr
     }
 }
 
-/// Collects what is wrong while it reads on.
+/// Collects errors and reads on.
 #[derive(Default)]
 struct Reader {
     errors: Vec<FieldError>,

@@ -1,9 +1,9 @@
-//! Events on their way from requests to a backend: bounded, in total and for
-//! each caller.
+//! The queue of events between requests and a backend. It is bounded, in total
+//! and for each caller.
 //!
-//! An event that its caller's share has no room for is lost. Before that, a
-//! caller's requests wait a moment when its events come faster than they are
-//! taken; nobody else's do.
+//! An event is lost if its caller's share has no room for it. To avoid that, a
+//! caller's requests wait a moment when its events come faster than the backend
+//! takes them; other callers' requests do not wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,20 +15,20 @@ use tokio::sync::Notify;
 use super::event::Unfinished;
 use super::shares::{Owner, Shares};
 
-/// Bytes of events that wait. 10,000 of them, the number that kube-apiserver
-/// lets wait, have 10 MB; those with objects hold bodies instead, which have a
-/// bound of their own (`body.rs`).
+/// The most bytes of waiting events. 10,000 events, the number that
+/// kube-apiserver lets wait, have 10 MB. Events with objects hold bodies
+/// instead, which have a bound of their own (`body.rs`).
 const MAX_BYTES: usize = 64 << 20;
 
-/// A backend that took nothing for so long stands still. Then nobody waits for
-/// it: kube-apiserver's requests do not either, and a dead webhook must not make
-/// the API slow.
+/// A backend that took nothing for this long stands still, and no request waits
+/// for it any more. kube-apiserver's requests do not wait either, and a dead
+/// webhook must not make the API slow.
 const STANDS_STILL: Duration = Duration::from_secs(1);
 
-/// One event, in the order they were made.
+/// An event. Items are in the order in which the events were made.
 #[derive(Debug)]
 pub(super) enum Item {
-    /// That many bytes of [`Batch::lines`], of a line.
+    /// A line, which is the next bytes of [`Batch::lines`], by its length.
     Line(usize),
     /// An event that is still to be made of the bodies.
     Unfinished(Arc<Unfinished>),
@@ -39,7 +39,7 @@ pub(super) enum Item {
 pub(super) struct Batch {
     pub(super) lines: Vec<u8>,
     pub(super) items: Vec<Item>,
-    /// Whose they are, in the same order.
+    /// The owners of the events, in the same order.
     owners: Vec<Owner>,
 }
 
@@ -62,7 +62,7 @@ struct State {
     /// The shares of the events that may wait, and of the bytes of their lines.
     events: Shares,
     bytes: Shares,
-    /// When events were last taken.
+    /// The time at which the backend last took events.
     taken: Instant,
     closed: bool,
 }
@@ -70,11 +70,12 @@ struct State {
 pub(super) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
-    /// Told when there is room again.
+    /// Notified when there is room again.
     room: Notify,
-    /// So much waits that some caller may have to.
+    /// True while so many events wait that a caller's share may be crowded.
     filling: AtomicBool,
-    /// So many events wait by then: with fewer, nobody's share is crowded.
+    /// The number of waiting events from which `filling` is true. With fewer,
+    /// no caller's share is crowded.
     many: usize,
     /// The number of events that are worth being taken at once.
     batch: usize,
@@ -98,7 +99,8 @@ impl Queue {
         }
     }
 
-    /// False if there is no room for this owner, or the queue is closed.
+    /// Returns false if there is no room for this owner, or the queue is
+    /// closed.
     pub(super) fn push_line(&self, owner: Owner, line: &[u8]) -> bool {
         self.push(owner, line.len(), |waiting| {
             waiting.lines.extend_from_slice(line);
@@ -106,7 +108,8 @@ impl Queue {
         })
     }
 
-    /// False if there is no room for this owner.
+    /// Returns false if there is no room for this owner, or the queue is
+    /// closed.
     pub(super) fn push_unfinished(&self, owner: Owner, event: Arc<Unfinished>) -> bool {
         self.push(owner, 0, |_| Item::Unfinished(event))
     }
@@ -128,24 +131,25 @@ impl Queue {
         if much {
             self.filling.store(true, Ordering::Relaxed);
         }
-        // The taker waits for the first, and for a whole batch.
+        // The thread that takes events waits for the first event, and for a
+        // whole batch.
         if length == 1 || length == self.batch {
             self.changed.notify_one();
         }
         true
     }
 
-    /// Waits, for `patience` at most, while half of what this owner may have in
-    /// the queue is there and the backend goes on taking: the other half is for
-    /// events of requests that have begun. So a caller's reads from memory are no
-    /// faster than their audit, and their events are not lost.
+    /// Waits, for `patience` at most, while this owner's events fill half of
+    /// its share and the backend goes on taking. The other half of the share is
+    /// for events of requests that have begun. A caller's reads from memory are
+    /// thus no faster than their audit, and their events are not lost.
     pub(super) async fn wait_for_room(&self, owner: Owner, patience: Duration) {
         if !self.filling.load(Ordering::Relaxed) {
             return;
         }
         let wait = async {
             loop {
-                // Listens before it looks, so that it misses nothing.
+                // Listens before it looks, so that it misses no notification.
                 let mut room = std::pin::pin!(self.room.notified());
                 room.as_mut().enable();
                 if !self.makes_wait(owner) {
@@ -154,7 +158,7 @@ impl Queue {
                 room.await;
             }
         };
-        // If there is no room by now, its events are lost.
+        // If there is still no room, the caller's events are lost.
         let _ = tokio::time::timeout(patience, wait).await;
     }
 
@@ -164,14 +168,16 @@ impl Queue {
         crowded && !state.closed && state.taken.elapsed() < STANDS_STILL
     }
 
-    /// No more will come: the taker goes on until all is taken.
+    /// Closes the queue to new events. The thread that takes events goes on
+    /// until none is left.
     pub(super) fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_all();
     }
 
-    /// Waits for events, and for those that come within `gather` after the first
-    /// or until they are a batch. False when the queue is closed and empty.
+    /// Waits for the first event, then for those that come within `gather`
+    /// after it or until they are a batch. Returns false when the queue is
+    /// closed and empty.
     pub(super) fn take(&self, gather: Duration, into: &mut Batch) -> bool {
         into.clear();
         let mut state = self.state.lock();
@@ -241,7 +247,7 @@ mod tests {
         let lost = (0..10_000).filter(|_| !queue.push_line(flood, b"flood"));
         assert!(lost.count() >= 9_000);
         assert!((0..100).all(|_| queue.push_line(jane, b"jane")));
-        // What was taken makes room again.
+        // The events that were taken make room again.
         let mut batch = Batch::default();
         assert!(queue.take(Duration::ZERO, &mut batch));
         assert!(queue.push_line(flood, b"flood"));

@@ -1,7 +1,7 @@
 //! The text of an event about its request: `audit.k8s.io/v1` Event.
 //!
-//! Most of it is the same at every stage, so it is written once, when the
-//! request is known, and an event is made by copying it:
+//! Most of the text is the same at every stage. It is written once, when the
+//! request is known, and each event copies it:
 //!
 //! ```text
 //! {"kind":"Event",…,"auditID":"…","stage":" │ ","requestURI":…,"user":{…} │ ,"sourceIPs":…,"userAgent":… │
@@ -26,21 +26,21 @@ use super::text::{self, Object, string};
 /// These fields stand before an event in a log, and not in a list of events.
 pub(super) const TYPE: &[u8] = br#""kind":"Event","apiVersion":"audit.k8s.io/v1","#;
 
-/// kube-apiserver's, and the mark it sets where it cuts.
+/// kube-apiserver's limit, and the mark that it sets where it cuts.
 const MAX_USER_AGENT: usize = 1024;
 const TRUNCATED: &[u8] = b"...TRUNCATED";
 
 /// The annotation of an event whose objects were left out.
 const TRUNCATED_ANNOTATION: &str = "audit.k8s.io/truncated";
 
-/// Most events are shorter; a longer one grows its buffer.
+/// The first capacity of the buffer. Most events are shorter.
 const EVENT_BYTES: usize = 1024;
 
 /// A request that has been read.
 #[derive(Clone, Copy)]
 pub struct Request<'r> {
     pub info: &'r RequestInfo,
-    /// The caller before any impersonation. `None` if it is not known.
+    /// The caller before any impersonation. `None` if the caller is unknown.
     pub user: Option<&'r UserInfo>,
     /// Path and query as received.
     pub uri: &'r str,
@@ -56,8 +56,8 @@ type Text = Cow<'static, str>;
 pub(super) struct Record {
     pub(super) level: Level,
     text: Vec<u8>,
-    /// Where in `text` the stage belongs, what comes with impersonation, and
-    /// objectRef with what follows it.
+    /// Offsets in `text`: the place of the stage, and the end of the user.
+    /// impersonatedUser and authenticationMetadata are written at the latter.
     stage_at: usize,
     user_end: usize,
     received: SystemTime,
@@ -67,12 +67,12 @@ pub(super) struct Record {
     /// 0 until there is an answer.
     pub(super) code: u16,
     pub(super) panicked: bool,
-    /// The message of a status that the answer does not tell.
+    /// The message of responseStatus, if the answer itself has none.
     pub(super) message: String,
 }
 
 impl Record {
-    /// `completes`: the object that is sent will complete objectRef.
+    /// `completes` is true if the request's object will complete objectRef.
     pub(super) fn new(level: Level, request: &Request<'_>, completes: bool) -> Self {
         let info = request.info;
         let mut out = Vec::with_capacity(EVENT_BYTES);
@@ -113,8 +113,8 @@ impl Record {
         }
     }
 
-    /// `constraint` is the verb of the impersonation's mode, empty for the one
-    /// without any.
+    /// `constraint` is the verb of the mode of constrained impersonation. It is
+    /// empty for legacy impersonation.
     pub(super) fn impersonate(&mut self, user: &UserInfo, constraint: &str) {
         let out = &mut self.impersonated;
         out.clear();
@@ -128,15 +128,15 @@ impl Record {
         }
     }
 
-    /// The first value of a key stays.
+    /// Adds an annotation. The first value of a key stays.
     pub(super) fn annotate(&mut self, key: Text, value: Text) {
         if let Err(at) = self.annotations.binary_search_by(|(k, _)| k.cmp(&key)) {
             self.annotations.insert(at, (key, value));
         }
     }
 
-    /// Appends the event of a stage as a line. `outcome`: what is known of the
-    /// bodies; its objects are left out if `stripped`.
+    /// Appends the event of a stage as a line. `outcome` holds what the bodies
+    /// tell; its objects are left out if `stripped`.
     pub(super) fn write(
         &self,
         stage: Stage,
@@ -249,7 +249,7 @@ fn source_addresses(request: &Request<'_>, out: &mut Vec<u8>) {
             ",\""
         };
         out.extend_from_slice(before.as_bytes());
-        // A vector takes all that is written to it.
+        // Writing to a vector never fails.
         let _written = write!(out, "{ip}");
         out.push(b'"');
     });

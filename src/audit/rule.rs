@@ -1,24 +1,24 @@
-//! A policy in the form in which requests are held against it: the reading of
-//! k8s.io/apiserver `audit/policy/checker.go`, which decides even where the
-//! documentation of the fields says less.
+//! A policy in the form in which requests are compared with it. It follows
+//! k8s.io/apiserver `audit/policy/checker.go`, also where the documentation of
+//! the fields says less.
 
 use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::request::RequestInfo;
 
 use super::level::{Decision, Level, Stages};
 
-/// Rules in their order: the first that matches decides.
+/// The rules in their order; the first that matches decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub(super) rules: Vec<Rule>,
-    /// The decision where no rule matches.
+    /// The decision for a request that no rule matches.
     pub(super) otherwise: Decision,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
     pub(super) decision: Decision,
-    /// Empty is everybody, as in all of these lists.
+    /// The names of users. As in all of these lists, empty means any.
     pub(super) users: Vec<String>,
     pub(super) groups: Vec<String>,
     pub(super) verbs: Vec<String>,
@@ -29,7 +29,7 @@ pub(super) struct Rule {
 pub(super) enum Target {
     Everything,
     Resources {
-        /// The empty string is what has no namespace.
+        /// The empty string means resources without a namespace.
         namespaces: Vec<String>,
         resources: Vec<GroupResources>,
     },
@@ -46,27 +46,28 @@ pub(super) struct GroupResources {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ResourcePattern {
-    /// `*`: subresources too.
+    /// `*`: every resource and subresource.
     Any,
-    /// `pods`, and nothing below.
+    /// `pods`, without its subresources.
     Resource(String),
     /// `pods/log`.
     Subresource(String, String),
     /// `*/scale`.
     SubresourceOfAny(String),
-    /// `pods/*`: pods themselves too.
+    /// `pods/*`: every subresource of pods, and pods themselves.
     AllOf(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PathPattern {
     Exact(String),
-    /// `/healthz*`, without the asterisk; of `*` nothing is left.
+    /// `/healthz*` without the asterisk. For `*` it is empty.
     Prefix(String),
 }
 
 impl Policy {
-    /// Allocates nothing: it runs for every request.
+    /// Returns the decision about a request. It runs for every request, and so
+    /// allocates nothing.
     pub fn decide(&self, info: &RequestInfo, user: Option<&UserInfo>) -> Decision {
         self.rules
             .iter()
@@ -74,7 +75,7 @@ impl Policy {
             .map_or(self.otherwise, |rule| rule.decision)
     }
 
-    /// Whether any request leaves an event.
+    /// Tells whether any request may leave an event.
     pub fn records(&self) -> bool {
         self.rules.iter().any(|r| r.decision.level > Level::None)
     }
@@ -201,7 +202,7 @@ mod tests {
         policy.decide(&info, user).level == Level::Metadata
     }
 
-    /// As `checker_test.go` has them, and its source where that has none.
+    /// The cases of `checker_test.go`, and of its source where that has none.
     #[test]
     fn rules_match_as_in_kube_apiserver() {
         let tess = UserInfo {

@@ -1,4 +1,4 @@
-//! A bounded room that callers share.
+//! Room of a bounded size that callers share.
 
 use std::collections::HashMap;
 
@@ -6,11 +6,11 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Owner(pub(super) u64);
 
-/// How much of a room each caller has taken. Nobody may have more than is still
-/// free: one caller who takes all he gets has half of it, two have a third each,
-/// and there is always as much left for those who come next. What does not fit
-/// is thus the loss of those with the most (the dynamic threshold of switches
-/// that share a buffer among their ports; Choudhury and Hahne, 1998).
+/// The amount of the room that each caller has taken. No caller may have more
+/// than is still free. One caller alone can take half of the room, two can take
+/// a third each, and as much is always left for the next one. So the callers
+/// with the most lose what does not fit (the dynamic threshold of switches that
+/// share a buffer among their ports; Choudhury and Hahne, 1998).
 #[derive(Debug)]
 pub(super) struct Shares {
     room: usize,
@@ -39,17 +39,17 @@ impl Shares {
         self.room.saturating_sub(self.taken)
     }
 
-    /// Whether this owner may have so much more.
+    /// Tells whether this owner may take this amount in addition.
     pub(super) fn fits(&self, owner: Owner, amount: usize) -> bool {
         self.of(owner).saturating_add(amount) <= self.free()
     }
 
-    /// Whether this owner has half of what it may have.
+    /// Tells whether this owner has half of what it may have.
     pub(super) fn is_crowded_by(&self, owner: Owner) -> bool {
         self.of(owner) >= self.free().div_ceil(2)
     }
 
-    /// Takes an amount. Whether it fits must be asked first.
+    /// Takes an amount. The caller must check with [`Shares::fits`] first.
     pub(super) fn take(&mut self, owner: Owner, amount: usize) {
         if amount > 0 {
             self.taken = self.taken.saturating_add(amount);
@@ -78,7 +78,8 @@ impl Shares {
 mod tests {
     use super::*;
 
-    /// Takes one after the other, as long as somebody may.
+    /// Lets the owners take one unit in turn, until none fits. Returns what
+    /// each has.
     fn fill(shares: &mut Shares, owners: u64) -> Vec<usize> {
         loop {
             let before = shares.taken();

@@ -1,5 +1,6 @@
-//! Where a request came from: the reading of k8s.io/apimachinery
-//! `util/net.SourceIPs`, which believes what proxies say and says who told.
+//! The addresses that a request came from, read like k8s.io/apimachinery
+//! `util/net.SourceIPs`. That function believes the proxies' headers, and names
+//! the peer last.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,8 +9,8 @@ use http::{HeaderMap, HeaderName};
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
-/// Calls `each` with the addresses in their order: of the first
-/// `X-Forwarded-For`, of `X-Real-Ip`, and the peer's own.
+/// Calls `each` with the addresses in their order: those of the first
+/// `X-Forwarded-For`, that of `X-Real-Ip`, and the peer's own.
 pub(super) fn visit(headers: &HeaderMap, peer: Option<IpAddr>, mut each: impl FnMut(IpAddr)) {
     let text = |name| {
         let value = headers.get(name).and_then(|v| v.to_str().ok());
@@ -35,8 +36,8 @@ pub(super) fn visit(headers: &HeaderMap, peer: Option<IpAddr>, mut each: impl Fn
     }
 }
 
-/// Go's `ParseIPSloppy`: zeros may lead the numbers of an IPv4 address, which
-/// are decimal all the same.
+/// Go's `ParseIPSloppy`. The numbers of an IPv4 address may have leading zeros,
+/// and are decimal all the same.
 fn parse(text: &str) -> Option<IpAddr> {
     if text.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! Pieces of an event as Go's encoder writes them: objects without their empty
+//! Writes pieces of an event as Go's encoder does: objects without their empty
 //! fields, strings with its escapes, times with microseconds.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -23,7 +23,7 @@ impl<'o> Object<'o> {
         }
     }
 
-    /// Where the value of a field is to be written.
+    /// Begins a field and returns the buffer for its value.
     pub(super) fn field(&mut self, name: &[u8]) -> &mut Vec<u8> {
         if !std::mem::take(&mut self.is_empty) {
             self.out.push(b',');
@@ -33,7 +33,7 @@ impl<'o> Object<'o> {
         self.out
     }
 
-    /// A string, left out if it is empty.
+    /// Writes a string field, if the string is not empty.
     pub(super) fn text(&mut self, name: &str, value: &str) {
         if !value.is_empty() {
             text::write(value.as_bytes(), self.field(name.as_bytes()));
@@ -60,7 +60,7 @@ pub(super) fn strings<'a>(values: impl IntoIterator<Item = &'a String>, out: &mu
     out.push(b']');
 }
 
-/// `authentication.k8s.io/v1` UserInfo; `{}` for nobody.
+/// Writes `authentication.k8s.io/v1` UserInfo; `{}` if there is no user.
 pub(super) fn user(user: Option<&UserInfo>, out: &mut Vec<u8>) {
     let mut object = Object::begin(out);
     if let Some(user) = user {
@@ -80,30 +80,30 @@ pub(super) fn user(user: Option<&UserInfo>, out: &mut Vec<u8>) {
     object.end();
 }
 
-/// `metav1.MicroTime`, with its quotes.
+/// Writes a `metav1.MicroTime`, with its quotes.
 pub(super) fn micro_time(at: SystemTime, out: &mut Vec<u8>) {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let nanos = since.subsec_nanos().cast_signed();
     let moment = i64::try_from(since.as_secs()).map(|seconds| Moment::new(seconds, nanos));
     match moment {
         Ok(Ok(moment)) => moment.write(true, out),
-        // A clock beyond the year 9999 shows no time.
+        // A time beyond the year 9999 cannot be written.
         _ => out.extend_from_slice(b"null"),
     }
 }
 
-/// The time as it stands in the names of rotated files: `2006-01-02T15-04-05.000`.
+/// Formats the time for the name of a rotated file: `2006-01-02T15-04-05.000`.
 pub(super) fn file_time(at: SystemTime) -> String {
     let at: DateTime<Utc> = at.max(UNIX_EPOCH).into();
     at.format("%Y-%m-%dT%H-%M-%S%.3f").to_string()
 }
 
-/// The last digit.
+/// Returns the last digit.
 fn digit(value: u16) -> u8 {
     b'0'.wrapping_add((value % 10) as u8)
 }
 
-/// The last three digits.
+/// Writes the last three digits.
 pub(super) fn three_digits(value: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(&[digit(value / 100), digit(value / 10), digit(value)]);
 }

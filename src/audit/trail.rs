@@ -1,4 +1,4 @@
-//! One request's way through the audit log: what becomes known of it, and the
+//! The audit of one request: what is known about the request so far, and the
 //! events at its stages.
 
 use std::borrow::Cow;
@@ -21,41 +21,42 @@ use super::outcome::{Bodies, Wants};
 use super::record::{Record, Request};
 use super::shares::Owner;
 
-/// Subresources whose bodies are a stream, or a backend's own.
+/// Subresources whose bodies are streams, or belong to another server.
 const STREAMS: [&str; 5] = ["log", "exec", "attach", "portforward", "proxy"];
 
 /// Verbs whose bodies are API objects.
 const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
-/// A request that is audited. Its last event is made when this is dropped, so
-/// that none ends without.
+/// A request that is audited. Its last event is made when the trail is dropped,
+/// so that no request ends without one.
 pub struct Trail {
     audit: Arc<Audit>,
-    /// The caller that is charged for its events.
+    /// The caller that is charged for the request's events.
     owner: Owner,
     decision: Decision,
     record: Record,
     wants: Wants,
     long_running: bool,
-    /// Whether an answer may hold an object that belongs into the event.
+    /// True if a success may be answered with a Status, which belongs in the
+    /// event.
     answers_object: bool,
     started: bool,
     request: Option<Body>,
     response: ResponseBody,
-    /// The request's Accept: an error that it does not take is no Status in
-    /// kube-apiserver's events.
+    /// The request's Accept header. If it does not accept the encoding of an
+    /// error, kube-apiserver's event has no Status.
     accept: Option<HeaderValue>,
     is_stream: bool,
-    /// The bodies, once an event was made of them.
+    /// The bodies, after an event was made of them.
     bodies: Option<Arc<Bodies>>,
     at_end: Vec<(&'static str, String)>,
 }
 
-/// The use that is made of an answer's body.
+/// The use that events make of an answer's body.
 enum ResponseBody {
     Ignored,
-    /// Its first bytes decide, unless they are compressed. Kept is a Status, and
-    /// any object if `objects`.
+    /// The body's first bytes decide, unless they are compressed. A Status is
+    /// kept, and any other object if `objects`.
     Unknown {
         objects: bool,
     },
@@ -120,19 +121,20 @@ impl Trail {
         self.record.annotate(key.into(), value.into());
     }
 
-    /// Adds an annotation to the last event alone: what kube-apiserver finds out
-    /// when it counts the request.
+    /// Adds an annotation to the last event alone. kube-apiserver finds such
+    /// annotations out when it counts the request.
     pub fn annotate_at_end(&mut self, key: &'static str, value: String) {
         self.at_end.push((key, value));
     }
 
-    /// Notes the user that the request goes on as. `constraint` is the verb of the mode of
-    /// constrained impersonation, empty for the mode without.
+    /// Notes the user as whom the request goes on. `constraint` is the verb of
+    /// the mode of constrained impersonation. It is empty for legacy
+    /// impersonation.
     pub fn impersonated(&mut self, user: &UserInfo, constraint: &str) {
         self.record.impersonate(user, constraint);
     }
 
-    /// The request's body begins, perhaps not for the first time.
+    /// Notes that the request's body begins, perhaps not for the first time.
     pub fn request_begins(&mut self) {
         if let Some(body) = &mut self.request {
             body.restart();
@@ -145,9 +147,9 @@ impl Trail {
         }
     }
 
-    /// The head of the answer.
+    /// Notes the head of the answer.
     pub fn response(&mut self, code: u16, headers: &HeaderMap) {
-        // 100 and the like are no answers; 101 is.
+        // 100 and the like are not final answers; 101 is.
         if matches!(code, 100 | 102..=199) {
             return;
         }
@@ -198,15 +200,15 @@ impl Trail {
         }
     }
 
-    /// The whole life of an answer that was refused to somebody unknown:
-    /// kube-apiserver makes one event of it.
+    /// Makes a single event of the whole request, as kube-apiserver does for
+    /// one that is refused because its caller is unknown.
     pub(super) fn only_started(&mut self, message: String) {
         self.record.message = message;
         self.long_running = true;
         self.decision.omit_stages = self.decision.omit_stages.with(Stage::ResponseComplete);
     }
 
-    /// Whether events are made at this stage.
+    /// Makes the event of a stage, unless the policy omits that stage.
     pub(super) fn emit(&mut self, stage: Stage) {
         if self.decision.omit_stages.contains(stage) {
             return;
@@ -234,7 +236,7 @@ impl Trail {
         }
     }
 
-    /// Ends what is known about the bodies.
+    /// Takes the bodies as they are now. Later events use the same ones.
     fn freeze(&mut self) -> Option<Arc<Bodies>> {
         if self.bodies.is_none() {
             let response = match std::mem::replace(&mut self.response, ResponseBody::Ignored) {
@@ -253,7 +255,7 @@ impl Trail {
     }
 }
 
-/// Whether a success may be a Status: that of a deletion, a binding, an
+/// Tells whether a success may be a Status, as for a deletion, a binding or an
 /// eviction.
 fn may_answer_status(info: &RequestInfo, is_stream: bool) -> bool {
     let verb = matches!(info.verb.as_str(), "create" | "delete" | "deletecollection");
@@ -394,9 +396,9 @@ mod tests {
     #[test]
     fn every_request_ends_with_an_event() {
         let log = Log::at("Metadata");
-        // Without an answer.
+        // A request without an answer.
         drop(log.begin(&Method::GET, "/api/v1/nodes"));
-        // By a panic.
+        // A request that ends by a panic.
         let trail = log.begin(&Method::GET, "/version");
         let panicked = catch_unwind(AssertUnwindSafe(move || {
             let _trail = trail;
@@ -446,7 +448,7 @@ mod tests {
         assert_eq!(events[1].get("annotations"), None);
         assert_eq!(events[3].get("requestObject"), None);
         assert_eq!(events[3]["annotations"]["audit.k8s.io/truncated"], "true");
-        // By the configured length of an event.
+        // The configured length of an event also leaves objects out.
         for (most, expected) in [(10_000, 10_000), (2_000, 1_000), (100, 0)] {
             let log = Log::at("Request");
             send(&log, 5_000);

@@ -1,4 +1,4 @@
-//! The webhook: events in batches, POSTed as an EventList to the server of a
+//! The webhook. It POSTs events in batches, as an EventList, to the server of a
 //! kubeconfig, with kube-apiserver's batching, throttle and backoff.
 
 use std::io;
@@ -17,13 +17,12 @@ use super::queue::{Batch, Item, Queue};
 use super::record::TYPE;
 use crate::config::audit::{AuditWebhook, Throttle, Truncate};
 
-/// Batches on their way, retries included. A webhook that does not answer holds
-/// so many, and what comes after them waits in the queue. kube-apiserver has no
-/// bound.
+/// The most batches in flight, retries included. While the webhook does not
+/// answer, further events wait in the queue. kube-apiserver has no such bound.
 const MAX_CONCURRENT_BATCHES: usize = 16;
 
-/// Attempts and the growth of the pause between them: wait.Backoff of
-/// kube-apiserver's webhooks.
+/// The number of attempts and the growth of the pause between them:
+/// wait.Backoff of kube-apiserver's webhooks.
 const ATTEMPTS: u32 = 5;
 const FACTOR: f64 = 1.5;
 const JITTER: f64 = 0.2;
@@ -31,16 +30,16 @@ const JITTER: f64 = 0.2;
 const LIST: &[u8] =
     br#"{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":["#;
 
-/// The parts that every batch needs to be sent.
+/// The parts that every delivery needs.
 struct Sender {
     client: WebhookClient,
     initial_backoff: Duration,
     metrics: AuditMetrics,
-    /// True once nothing more is to be waited for.
+    /// True once apifront stops: pauses end then.
     closing: watch::Receiver<bool>,
 }
 
-/// Must be called in a tokio runtime.
+/// Starts the thread. Must be called in a tokio runtime.
 pub(super) fn start(
     settings: &AuditWebhook,
     client: WebhookClient,
@@ -61,8 +60,8 @@ pub(super) fn start(
         .spawn(move || collect(&settings, &queue, &sender, &runtime))
 }
 
-/// Takes batches until the queue is closed and empty, and waits for those on
-/// their way.
+/// Takes batches until the queue is closed and empty. Then waits for the
+/// deliveries in flight.
 fn collect(settings: &AuditWebhook, queue: &Queue, sender: &Arc<Sender>, runtime: &Handle) {
     let turns = Arc::new(Semaphore::new(MAX_CONCURRENT_BATCHES));
     let mut bucket = settings.throttle.map(|t| Bucket::new(t, Instant::now()));
@@ -83,8 +82,8 @@ fn collect(settings: &AuditWebhook, queue: &Queue, sender: &Arc<Sender>, runtime
     drop(last);
 }
 
-/// The batch as one EventList, or as several if they are limited, each with the
-/// number of its events.
+/// Returns the batch as one EventList, or as several if their size is limited,
+/// each with the number of its events.
 fn lists(batch: &Batch, truncate: Option<Truncate>, metrics: &AuditMetrics) -> Vec<(Bytes, usize)> {
     let most = truncate.map(|t| t.max_event_bytes);
     let most_together = truncate.map_or(usize::MAX, |t| t.max_batch_bytes);
@@ -116,7 +115,7 @@ fn lists(batch: &Batch, truncate: Option<Truncate>, metrics: &AuditMetrics) -> V
         if events > 0 {
             list.push(b',');
         }
-        // In a list, events have neither kind nor apiVersion, nor a line's end.
+        // In a list, events have neither kind nor apiVersion, nor a line feed.
         list.push(b'{');
         let fields = line.strip_prefix(b"{").and_then(|f| f.strip_prefix(TYPE));
         list.extend_from_slice(fields.unwrap_or_default().trim_ascii_end());
@@ -134,7 +133,8 @@ fn closed(list: &mut Vec<u8>) -> Bytes {
 }
 
 impl Sender {
-    /// Whatever goes wrong may be right the next time; what never is, is lost.
+    /// POSTs one list. Any failure is tried again, because the next attempt may
+    /// succeed; after the last attempt the events are lost.
     async fn deliver(self: Arc<Self>, body: Bytes, events: usize, turn: OwnedSemaphorePermit) {
         let mut pause = self.initial_backoff;
         for attempt in 1..=ATTEMPTS {
@@ -155,11 +155,11 @@ impl Sender {
         drop(turn);
     }
 
-    /// Shorter when apifront stops.
+    /// Sleeps for `pause`. Returns early when apifront stops.
     async fn pause(&self, pause: Duration) {
         let mut closing = self.closing.clone();
         let stopped = async {
-            // The owner that could say so is gone: nobody waits for the end.
+            // The sender was dropped, so nobody waits for the end.
             if closing.wait_for(|closing| *closing).await.is_err() {
                 std::future::pending::<()>().await;
             }
@@ -187,7 +187,7 @@ impl Bucket {
         }
     }
 
-    /// Takes a token, and says how long it must be waited for.
+    /// Takes a token, and returns the time until it may be used.
     fn take(&mut self, now: Instant) -> Duration {
         let since = now.saturating_duration_since(self.at).as_secs_f64();
         let most = f64::from(self.throttle.burst);

@@ -1,12 +1,12 @@
-//! Finding the bearer token of a request.
+//! Finds the bearer token of a request.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 
-/// Browsers cannot set headers on a WebSocket, so the API server takes a token
-/// as a subprotocol.
+/// The prefix of a WebSocket subprotocol that holds a token. Browsers cannot
+/// set headers on a WebSocket, so the API server takes a token in this way.
 pub const TOKEN_PROTOCOL_PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,8 +20,8 @@ pub enum TokenError {
     NoOtherProtocol,
 }
 
-/// The token of `Authorization: Bearer <token>`. Another scheme, or a
-/// malformed value, is no token: as the API server reads it.
+/// Returns the token of `Authorization: Bearer <token>`. Like the API server,
+/// it takes another scheme or a malformed value for no token.
 pub fn from_authorization(headers: &HeaderMap) -> Option<&str> {
     let value = std::str::from_utf8(headers.get(AUTHORIZATION)?.as_bytes()).ok()?;
     let mut parts = value.trim().splitn(3, ' ');
@@ -30,7 +30,7 @@ pub fn from_authorization(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// The token among the protocols of a WebSocket request.
+/// Returns the token among the protocols of a WebSocket request.
 pub fn from_websocket_protocol(headers: &HeaderMap) -> Result<Option<String>, TokenError> {
     if !is_websocket(headers) {
         return Ok(None);
@@ -57,7 +57,7 @@ pub fn from_websocket_protocol(headers: &HeaderMap) -> Result<Option<String>, To
     Ok(token)
 }
 
-/// The subprotocols a request offers, in order.
+/// Returns the subprotocols that a request offers, in order.
 pub fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     headers
         .get_all(SEC_WEBSOCKET_PROTOCOL)
@@ -67,8 +67,8 @@ pub fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
         .map(str::trim)
 }
 
-/// Whether the request asks for an upgrade at all: the API server looks for
-/// the word anywhere in `Connection`.
+/// Tells whether the request asks for an upgrade. Like the API server, it looks
+/// for the word anywhere in `Connection`.
 pub fn is_upgrade(headers: &HeaderMap) -> bool {
     headers.get_all(CONNECTION).iter().any(|value| {
         let value = value.as_bytes().to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! The certificate authorities that client certificates must come from.
+//! The certificate authorities that must have issued client certificates.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +16,8 @@ use x509_parser::x509::X509Version;
 
 use super::x509_v1;
 
-/// Certificates a caller may present. Real chains have two or three; each
-/// further one is work for the path builder.
+/// The most certificates a caller may present. Real chains have two or three;
+/// each further one is work for the path builder.
 pub const MAX_CHAIN: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,8 @@ pub enum CaBundleError {
     Empty { origin: String },
 }
 
-/// Why a chain is not accepted. Shown in the log, never to the caller.
+/// The reason why a chain is not accepted. It is logged, and never shown to the
+/// caller.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ChainError {
     #[error("the chain is empty or longer than {MAX_CHAIN} certificates")]
@@ -47,9 +48,9 @@ pub enum ChainError {
     Refused(rustls::Error),
 }
 
-/// A checked bundle. Every authority has its own verifier, so that one that is
-/// expired, or may not sign, is not used: `webpki` itself takes trust anchors
-/// for granted, Go does not.
+/// A checked bundle. Every authority has its own verifier, so that an authority
+/// that is expired, or may not sign, is not used. Go checks trust anchors in
+/// this way; `webpki` itself does not.
 #[derive(Debug)]
 pub struct CaBundle {
     id: u64,
@@ -95,27 +96,30 @@ impl CaBundle {
         })
     }
 
-    /// Tells bundles apart: a reloaded one has another.
+    /// Returns the bundle's ID. A reloaded bundle has another one.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The Unix seconds at which an authority begins or ceases to be valid.
+    /// Returns the Unix seconds at which an authority begins or ceases to be
+    /// valid.
     pub fn changes(&self) -> impl Iterator<Item = i64> + '_ {
         let authorities = self.authorities.iter();
         authorities.flat_map(|a| [a.not_before, a.not_after.saturating_add(1)])
     }
 
-    /// What a server hints a client to choose a certificate by.
+    /// Returns the names that the server sends to help a client choose a
+    /// certificate.
     pub fn subjects(&self) -> impl Iterator<Item = DistinguishedName> + '_ {
         self.authorities.iter().map(|a| a.subject.clone())
     }
 
-    /// Whether `chain` (leaf first) leads to an authority of this bundle, is
-    /// valid at `now`, and is meant for client authentication.
+    /// Checks that `chain` (leaf first) leads to an authority of this bundle,
+    /// is valid at `now`, and is meant for client authentication.
     ///
-    /// As Go's `x509.Certificate.Verify` with `ExtKeyUsageClientAuth`: a
-    /// certificate without extended key usages is good for every use.
+    /// The rules are those of Go's `x509.Certificate.Verify` with
+    /// `ExtKeyUsageClientAuth`: a certificate without extended key usages is
+    /// good for every use.
     pub fn verify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<(), ChainError> {
         let Some((leaf, intermediates)) = chain.split_first() else {
             return Err(ChainError::Length);
@@ -170,8 +174,9 @@ impl Authority {
     }
 }
 
-/// RFC 5280 4.2.1.3, 4.2.1.9 and Go's rule that the usages of an authority
-/// bound those of what it signs.
+/// Tells whether an authority may sign client certificates: RFC 5280 4.2.1.3,
+/// 4.2.1.9 and Go's rule that the usages of an authority bound those of what it
+/// signs.
 fn may_sign_clients(authority: &X509Certificate<'_>) -> bool {
     let is_ca = match authority.basic_constraints() {
         Ok(Some(constraints)) => constraints.value.ca,

@@ -1,4 +1,4 @@
-//! The user a client certificate names.
+//! Reads the user that a client certificate names.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +20,10 @@ const UID: Oid<'static> = oid!(1.3.6.1.4.1.57683.2);
 const COMMON_NAME: Oid<'static> = oid!(2.5.4.3);
 const ORGANIZATION: Oid<'static> = oid!(2.5.4.10);
 
-/// What a certificate says of its holder.
+/// The holder of a certificate, as the certificate names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
-    /// The last common name, as Go reads it; empty for none.
+    /// The last common name, as Go reads it; empty if there is none.
     pub common_name: String,
     /// Every organization, in order.
     pub organizations: Vec<String>,
@@ -32,8 +32,8 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Parses the leaf certificate itself, so that no two organizations run
-    /// together.
+    /// Parses the leaf certificate itself, because its organizations must stay
+    /// apart.
     pub fn parse(certificate: &[u8]) -> Result<Self, ChainError> {
         let unreadable = |e: &dyn std::fmt::Display| ChainError::Unreadable(e.to_string());
         let (_, parsed) = X509Certificate::from_der(certificate).map_err(|e| unreadable(&e))?;
@@ -62,8 +62,8 @@ impl Subject {
         Ok(subject)
     }
 
-    /// The user, or `None` for a certificate without a common name: it names
-    /// nobody, and another authenticator may know the caller.
+    /// Returns the user. `None` for a certificate without a common name: it
+    /// names nobody, and another authenticator may know the caller.
     pub fn user(&self) -> Result<Option<UserInfo>, ChainError> {
         if self.common_name.is_empty() {
             return Ok(None);
@@ -86,14 +86,14 @@ impl Subject {
     }
 }
 
-/// The string types Go reads in a distinguished name.
+/// Decodes the string types that Go reads in a distinguished name.
 fn text(value: &Any<'_>) -> Option<String> {
     let bytes = value.data;
     match value.tag() {
         Tag::Utf8String | Tag::PrintableString | Tag::Ia5String | Tag::NumericString => {
             std::str::from_utf8(bytes).ok().map(str::to_owned)
         }
-        // Everybody who still writes T.61 means Latin-1.
+        // Certificates that still use T.61 mean Latin-1.
         Tag::T61String => Some(bytes.iter().map(|b| char::from(*b)).collect()),
         Tag::BmpString if bytes.len().is_multiple_of(2) => {
             let units: Vec<u16> = bytes

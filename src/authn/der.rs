@@ -1,5 +1,5 @@
-//! As much of DER as signatures need: the encoded algorithm identifiers, which
-//! `x509-parser` does not keep and `rustls` compares by.
+//! Parses the little DER that signature checks need: the encoded algorithm
+//! identifiers, which `x509-parser` does not keep and `rustls` compares.
 
 const SEQUENCE: u8 = 0x30;
 const BIT_STRING: u8 = 0x03;
@@ -48,7 +48,8 @@ impl<'a> PublicKey<'a> {
     }
 }
 
-/// A bit string of whole octets; the first one counts unused bits.
+/// Returns the octets of a bit string. Its first octet counts unused bits, and
+/// must be 0.
 fn octets(bits: &[u8]) -> Option<&[u8]> {
     match bits.split_first()? {
         (0, octets) => Some(octets),
@@ -61,7 +62,7 @@ struct Element<'a> {
     content: &'a [u8],
 }
 
-/// The element at the start of `input`, and what follows it.
+/// Reads the element at the start of `input`, and returns the rest too.
 fn read(input: &[u8], tag: u8) -> Option<(Element<'_>, &[u8])> {
     let (&[first, short], mut rest) = input.split_first_chunk::<2>()?;
     if first != tag {

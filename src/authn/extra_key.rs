@@ -3,9 +3,9 @@
 
 use percent_encoding::percent_decode_str;
 
-/// Reads the part of a header name after the prefix: lower-cased, then
-/// percent-decoded as Go's `url.PathUnescape`. What has a bad escape, or
-/// decodes to something that is not text, is taken literally.
+/// Reads the part of a header name after the prefix: it is lower-cased, then
+/// percent-decoded as by Go's `url.PathUnescape`. A key with a bad escape, or
+/// one that decodes to something other than text, is taken literally.
 pub fn decode(encoded: &str) -> String {
     let encoded = encoded.to_ascii_lowercase();
     if !has_valid_escapes(encoded.as_bytes()) {
@@ -17,8 +17,8 @@ pub fn decode(encoded: &str) -> String {
     }
 }
 
-/// Writes a key so that [`decode`] gives it back (in lower case): what may
-/// not stand in a header name is percent-encoded, and so is `%`.
+/// Writes a key so that [`decode`] returns it again (in lower case): bytes that
+/// a header name cannot have are percent-encoded, and so is `%`.
 pub fn encode(key: &str) -> String {
     let mut out = String::with_capacity(key.len());
     for byte in key.bytes() {

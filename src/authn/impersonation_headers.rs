@@ -1,4 +1,5 @@
-//! The `Impersonate-*` headers: whom a caller wants to be.
+//! The `Impersonate-*` headers, in which a caller names the user to
+//! impersonate.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use kubernetes_wire::api::query::go_quote;
@@ -6,25 +7,26 @@ use kubernetes_wire::api::{Status, UserInfo};
 
 use super::extra_key;
 
-/// Of all names below.
+/// The prefix of all names below.
 const IMPERSONATE_PREFIX: &str = "impersonate-";
 pub const IMPERSONATE_USER: &str = "impersonate-user";
 pub const IMPERSONATE_UID: &str = "impersonate-uid";
 pub const IMPERSONATE_GROUP: &str = "impersonate-group";
 pub const IMPERSONATE_EXTRA_PREFIX: &str = "impersonate-extra-";
 
-/// The user asked for, as in the headers: nothing added, nothing authorized.
+/// The user to impersonate, as the headers name it: no group is added, and
+/// nothing is authorized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Impersonation {
     pub wanted: UserInfo,
 }
 
 impl Impersonation {
-    /// `None` where nobody is to be impersonated; 400 for anything else
-    /// without a user name, with the text of the API server's
-    /// `processImpersonationHeaders`.
+    /// Returns the user to impersonate. `None` if there is no such header; a
+    /// 400 if there are some but no user name, with the text of the API
+    /// server's `processImpersonationHeaders`.
     pub fn from_headers(headers: &HeaderMap) -> Result<Option<Self>, Status> {
-        // Nearly no request has any: one walk over the names settles it.
+        // Nearly no request has such a header, and this single pass shows that.
         let any = |name: &HeaderName| name.as_str().starts_with(IMPERSONATE_PREFIX);
         if !headers.keys().any(any) {
             return Ok(None);
@@ -68,7 +70,7 @@ fn text(value: &HeaderValue) -> Result<&str, Status> {
         .map_err(|_| Status::bad_request("an Impersonate header is not UTF-8"))
 }
 
-/// A user as Go's `%#v` prints a `*user.DefaultInfo`.
+/// Writes a user as Go's `%#v` prints a `*user.DefaultInfo`.
 fn go_syntax(user: &UserInfo) -> String {
     let strings = |values: &[String]| {
         let quoted: Vec<_> = values.iter().map(|v| go_quote(v)).collect();

@@ -1,4 +1,4 @@
-//! The end of a token's life, where the token tells.
+//! Reads the expiry that a token itself names.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 
-/// More bytes of claims than any header holds by default
-/// (`serving.maxRequestHeaderBytes`). Longer ones are not read.
+/// The most bytes of claims that are read: as many as the headers of a request
+/// may have by default (`serving.maxRequestHeaderBytes`).
 const MAX_CLAIMS_BYTES: usize = 64 << 10;
 
 #[derive(Deserialize)]
@@ -15,10 +15,10 @@ struct Claims {
     exp: f64,
 }
 
-/// The `exp` claim of a JWT (RFC 7519, 4.1.4), without a look at its signature:
-/// it only shortens the time for which the API server's answer is believed, so
-/// who invents one deceives nobody. `None` for a token that is no JWT, and for
-/// one without end.
+/// Returns the `exp` claim of a JWT (RFC 7519, 4.1.4). Its signature is not
+/// checked: the claim can only shorten the time for which the API server's
+/// answer is believed, so nobody gains by inventing one. `None` for a token
+/// that is no JWT, and for one without the claim.
 pub fn expiry(token: &str) -> Option<SystemTime> {
     let mut parts = token.split('.');
     let (_header, claims, _signature) = (parts.next()?, parts.next()?, parts.next()?);

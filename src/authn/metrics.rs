@@ -1,4 +1,5 @@
-//! Authentication metrics, by kube-apiserver's names where it has them.
+//! The metrics of authentication, with kube-apiserver's names where it has
+//! them.
 
 use std::time::Duration;
 
@@ -6,8 +7,8 @@ use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets,
 };
 
-/// kube-apiserver also counts `authenticated_user_requests` by user name;
-/// label values here come from fixed sets, so there is no such metric.
+/// kube-apiserver also counts `authenticated_user_requests` by user name; label
+/// values here come from fixed sets, so there is no such metric.
 #[derive(Clone, Debug)]
 pub struct AuthnMetrics {
     attempts: IntCounterVec,
@@ -16,7 +17,8 @@ pub struct AuthnMetrics {
     refused: IntCounter,
 }
 
-/// How an attempt ended: `failure` found no credentials, `error` bad ones.
+/// The result of an attempt: `failure` found no credentials, `error` found bad
+/// ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
     Success,
@@ -84,7 +86,7 @@ impl AuthnMetrics {
         self.token_cache.with_label_values(&[result]).inc();
     }
 
-    /// There was no room to wait for a token's review.
+    /// Counts a review that found no room in the queue.
     pub fn refused(&self) {
         self.refused.inc();
     }

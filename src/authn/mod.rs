@@ -1,9 +1,9 @@
-//! Who a caller is.
+//! Authentication of callers.
 //!
 //! The order is kube-apiserver's: front proxy, client certificate, bearer
-//! token, anonymous. Each may have no opinion, and then the next is asked;
-//! but bad credentials that no later authenticator makes up for are 401, not
-//! anonymous.
+//! token, anonymous. An authenticator may have no opinion, and then the next is
+//! asked. Bad credentials are answered with 401, not as anonymous, unless a
+//! later authenticator accepts others.
 
 pub mod bearer_token;
 pub mod ca_bundle;
@@ -44,27 +44,28 @@ use remote_address::Address;
 use request_header::NotText;
 use token_authenticator::{TokenAuthenticator, TokenOutcome};
 
-/// Which authenticators there are. An absent one ignores its credentials.
+/// The authenticators that are configured. An absent one ignores its
+/// credentials.
 #[derive(Default)]
 pub struct AuthnSettings {
-    /// The bundle client certificates must come from.
+    /// The authorities that must have issued client certificates.
     pub client_ca: Option<Arc<CaBundle>>,
     pub token_review: Option<TokenReviewSettings>,
     pub request_header: Option<RequestHeaderSettings>,
-    /// Whether requests without credentials are `system:anonymous`.
+    /// True if requests without credentials are `system:anonymous`.
     pub anonymous: bool,
 }
 
-/// Which front proxy to believe, and about what.
+/// The trusted front proxy and the headers that it may set.
 pub struct RequestHeaderSettings {
     pub client_ca: Arc<CaBundle>,
-    /// Common names of its certificate; empty allows every one `client_ca`
-    /// issued.
+    /// Common names that the proxy's certificate may have. Empty allows every
+    /// certificate that `client_ca` issued.
     pub allowed_names: Vec<String>,
     pub names: RequestHeaderNames,
 }
 
-/// How a caller proved who he is.
+/// The way in which a caller was authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     RequestHeader,
@@ -87,7 +88,7 @@ impl Method {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authenticated {
     pub user: UserInfo,
-    /// The bearer token, where that is how the caller was authenticated.
+    /// The bearer token, if it authenticated the caller.
     pub token: Option<String>,
     pub method: Method,
 }
@@ -137,16 +138,16 @@ impl Authenticator {
         }
     }
 
-    /// Replaces everything but what is known of tokens.
+    /// Replaces everything but the remembered tokens.
     pub fn reload(&self, settings: AuthnSettings) {
         self.settings.store(Arc::new(settings));
     }
 
-    /// The caller, or a 401; a 503 where the token could not be asked about, and
-    /// 429 where too many from its address wait for that.
+    /// Returns the caller, or an error: 401 in general, 503 if the token could
+    /// not be reviewed, and 429 if too many reviews wait.
     ///
-    /// `headers` are those received: nothing may have been removed yet. `from`
-    /// is the address of the connection's other end.
+    /// `headers` must be those received, without any removed. `from` is the
+    /// address of the connection's other end.
     pub async fn authenticate(
         &self,
         headers: &HeaderMap,
@@ -207,7 +208,8 @@ impl Authenticator {
             _ => None,
         });
         let why: Vec<_> = failures.iter().map(ToString::to_string).collect();
-        // A flood is counted, and fills no disk.
+        // A flood is counted but logged for debugging only, so that it cannot
+        // fill a disk.
         if failures.iter().any(Failure::is_crowded) {
             tracing::debug!(why = why.join("; "), "unable to authenticate the request");
         } else {
@@ -279,7 +281,7 @@ fn certificate(settings: &AuthnSettings, peer: &Peer, now: UnixTime) -> MethodRe
         .map_err(Failure::Certificate)
 }
 
-/// The tokens of a request, in the order they are tried.
+/// Returns the tokens of a request, in the order in which they are tried.
 fn tokens(
     settings: &AuthnSettings,
     headers: &HeaderMap,

@@ -1,9 +1,9 @@
-//! Where a caller connects from, as far as callers are told apart by it.
+//! The address of a caller, as far as it distinguishes callers.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A client's address, or the network of one who can choose among its
-/// addresses: with IPv6 a host has a /64 to itself (RFC 4291, 2.5.4).
+/// A client's IPv4 address, or its /64 network with IPv6: there a host has a
+/// /64 to itself, and can choose among its addresses (RFC 4291, 2.5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Address(Option<IpAddr>);
 

@@ -1,4 +1,4 @@
-//! The headers by which a trusted front proxy names a user.
+//! The headers in which a trusted front proxy names a user.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use kubernetes_wire::api::UserInfo;
@@ -9,12 +9,13 @@ use super::extra_key;
 /// servers use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHeaderNames {
-    /// The first that has a value names the user.
+    /// The first header with a value names the user.
     pub username: Vec<String>,
     pub uid: Vec<String>,
     /// Every value of every header is a group.
     pub group: Vec<String>,
-    /// Prefixes; the rest of the header's name is the key.
+    /// The prefixes of headers for extra; the rest of the header's name is the
+    /// key.
     pub extra_prefix: Vec<String>,
 }
 
@@ -30,15 +31,16 @@ impl Default for RequestHeaderNames {
     }
 }
 
-/// A header value that is not text: two names must never become one.
+/// The error of a header value that is not text: two names must never become
+/// one.
 #[derive(Debug, thiserror::Error)]
 #[error("header {0} is not UTF-8")]
 pub struct NotText(HeaderName);
 
 impl RequestHeaderNames {
-    /// The user the headers name; `None` without a username.
+    /// Returns the user that the headers name; `None` without a username.
     ///
-    /// Whether the sender may name one is the caller's business.
+    /// The caller of this function must check that the sender may name a user.
     pub fn user(&self, headers: &HeaderMap) -> Result<Option<UserInfo>, NotText> {
         let Some(name) = first(headers, &self.username)? else {
             return Ok(None);
@@ -69,7 +71,7 @@ impl RequestHeaderNames {
         Ok(Some(user))
     }
 
-    /// Whether a header of this name would be read.
+    /// Tells whether a header of this name would be read.
     pub fn contains(&self, header: &str) -> bool {
         let named = [&self.username, &self.uid, &self.group];
         named
@@ -83,8 +85,8 @@ impl RequestHeaderNames {
     }
 }
 
-/// As Go's `Header.Get` over several names: only the first value of each
-/// counts.
+/// Returns the first value, like Go's `Header.Get` over several names: only the
+/// first value of each name counts.
 fn first<'a>(headers: &'a HeaderMap, names: &[String]) -> Result<Option<&'a str>, NotText> {
     for name in names {
         let Some(value) = headers.get(name.as_str()) else {
@@ -110,7 +112,8 @@ fn text<'a>(name: &str, value: &'a HeaderValue) -> Result<&'a str, NotText> {
     })
 }
 
-/// An empty prefix, which would be that of every header, is nobody's.
+/// Strips a prefix. An empty prefix, which every header would have, matches
+/// nothing.
 fn strip_prefix_ignore_case<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     let (start, rest) = text.split_at_checked(prefix.len())?;
     (!prefix.is_empty() && start.eq_ignore_ascii_case(prefix)).then_some(rest)

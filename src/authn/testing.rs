@@ -1,4 +1,4 @@
-//! Certificates and an API server made up for tests.
+//! Certificates and an API server for tests.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -57,7 +57,7 @@ impl Authority {
         Arc::new(CaBundle::from_pem(self.pem.as_bytes(), "test").unwrap())
     }
 
-    /// A client certificate with these subject attributes (OID, value).
+    /// Issues a client certificate with these subject attributes (OID, value).
     pub fn client(&self, attributes: &[(&[u64], &str)]) -> Certified {
         self.issue(attributes, |_| {})
     }
@@ -79,7 +79,7 @@ impl Authority {
         }
     }
 
-    /// An intermediate authority with its certificate.
+    /// Issues an intermediate authority. Returns it with its certificate.
     pub fn intermediate(&self, name: &str) -> (Self, CertificateDer<'static>) {
         let params = Self::params(name, |_| {});
         let key = KeyPair::generate().unwrap();
@@ -98,8 +98,9 @@ impl Certified {
     }
 }
 
-/// rcgen keeps one value per kind of attribute; written as custom OIDs with a
-/// distinct spelling, several organizations are kept apart.
+/// Makes a subject. rcgen keeps one value per kind of attribute, so every
+/// second organization is written as a custom OID, which rcgen takes for
+/// another kind.
 fn subject(attributes: &[(&[u64], &str)]) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -130,7 +131,8 @@ pub fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
 
 type Answers = dyn Fn(&str, &serde_json::Value) -> Result<(u16, String), ReviewError> + Send + Sync;
 
-/// Answers reviews from a function, and keeps what it was asked.
+/// An API server that answers reviews from a function, and records the
+/// questions.
 pub struct FakeApiServer {
     answers: Box<Answers>,
     pub calls: AtomicUsize,
@@ -164,7 +166,7 @@ impl ReviewClient for FakeApiServer {
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), ReviewError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        // Others get to ask meanwhile.
+        // Lets other tasks ask meanwhile.
         tokio::task::yield_now().await;
         let object: serde_json::Value = serde_json::from_slice(&body).unwrap();
         let (code, answer) = (self.answers)(path, &object)?;

@@ -14,7 +14,8 @@ const UID: &[u64] = &[1, 3, 6, 1, 4, 1, 57683, 2];
 const GOOD_TOKEN: &str = r#"{"status":{"authenticated":true,"user":{"username":"jane","uid":"7","groups":["devs"],"extra":{"k":["v"]}}}}"#;
 const BAD_TOKEN: &str = r#"{"status":{"authenticated":false,"error":"invalid bearer token"}}"#;
 
-/// Knows the token `good`, cannot be reached about `unreachable`.
+/// An API server that knows the token `good`, and cannot be reached about
+/// `unreachable`.
 fn api_server() -> Arc<FakeApiServer> {
     FakeApiServer::new(|path, review| {
         assert_eq!(path, "/apis/authentication.k8s.io/v1/tokenreviews");
@@ -59,7 +60,7 @@ fn world(anonymous: bool) -> World {
     }
 }
 
-/// What happened, in short: `method user [groups]`, or the code.
+/// Returns the result in short: `method user [groups]`, or the code.
 async fn who(world: &World, peer: &Peer, pairs: &[(&str, &str)]) -> String {
     match world
         .authenticator
@@ -141,7 +142,8 @@ async fn client_certificates() {
             world.clients.client(&[(CN, "jane"), (UID, "")]),
             "401",
         ),
-        // Names nobody; the front proxy CA refused it, so it is not anonymous.
+        // It names nobody. The front proxy's CA refused it, so the caller is
+        // not anonymous.
         (
             "no common name",
             world.clients.client(&[(O, "devs")]),
@@ -160,7 +162,7 @@ async fn client_certificates() {
         who(&world, &Peer::unknown(), &[]).await,
         "anonymous system:anonymous [system:unauthenticated]"
     );
-    // A token makes up for a bad certificate, as in kube-apiserver.
+    // A good token makes up for a bad certificate, as in kube-apiserver.
     let stranger = strangers.client(&[(CN, "jane")]).peer();
     assert_eq!(
         who(&world, &stranger, &[("Authorization", "Bearer good")]).await,
@@ -274,7 +276,8 @@ async fn only_the_front_proxy_names_users() {
             ],
             "request_header system:anonymous [system:unauthenticated]",
         ),
-        // No user: no opinion of the front proxy; the client CA then refuses.
+        // Without a user the front proxy has no opinion, and the client CA then
+        // refuses the certificate.
         ("no user", &proxy, vec![("X-Remote-Group", "a")], "401"),
         ("an empty user", &proxy, vec![("X-Remote-User", "")], "401"),
     ] {
@@ -292,7 +295,7 @@ async fn only_the_front_proxy_names_users() {
     assert_eq!(user.uid, "7");
     assert_eq!(user.extra["acme.io/scopes"], ["a", "b"]);
     assert_eq!(user.extra["odd%zz"], ["c"]);
-    // Bytes that are not text could stand for two names at once.
+    // A value that is not text could stand for two names at once.
     sent.append(
         "x-remote-group",
         http::HeaderValue::from_bytes(b"a\xff").unwrap(),
@@ -366,7 +369,7 @@ async fn tokens_are_asked_about_once() {
         assert!(matches!(&*outcome.unwrap(), TokenOutcome::User(u) if u.name == "jane"));
     }
     assert_eq!(server.calls(), 1);
-    // Failures expire sooner; reviews that could not be made are not kept.
+    // Failures expire sooner. Reviews that failed are not kept.
     for (token, calls) in [
         ("bad", 1),
         ("bad", 0),
@@ -467,8 +470,8 @@ fn a_finding_counts_only_for_its_bundle_and_its_time() {
     }
 }
 
-/// What was found, for or against, is found out again when a certificate or an
-/// authority begins or ceases to be valid: to the second.
+/// A result of verifying a chain, good or bad, ends in the second in which a
+/// certificate or an authority begins or ceases to be valid.
 #[test]
 fn a_finding_ends_where_validity_does() {
     let day = |year| rcgen::date_time_ymd(year, 1, 1);

@@ -1,5 +1,5 @@
-//! The TLS peer of a connection: certificates as presented, and what has been
-//! found out about them.
+//! The TLS peer of a connection: the certificates that it presented, and the
+//! results of verifying them.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -12,25 +12,28 @@ use x509_parser::prelude::FromDer;
 use super::ca_bundle::{CaBundle, ChainError};
 use super::client_certificate::Subject;
 
-/// Findings kept per connection: one for the client CA, one for the front
-/// proxy CA, and as many again while both are being replaced. Older ones go.
+/// The most findings kept per connection: one for the client CA, one for the
+/// front proxy CA, and as many again while both are being replaced. The oldest
+/// go first.
 const MAX_FINDINGS: usize = 4;
 
-/// Who is at the other end of a connection. The certificates are **not**
-/// verified by the handshake: only [`Peer::verify`] says whether they hold.
+/// The other end of a connection. The handshake does **not** verify the
+/// certificates: only [`Peer::verify`] does.
 #[derive(Debug, Default)]
 pub struct Peer {
     certificates: Vec<CertificateDer<'static>>,
     findings: Mutex<Vec<Finding>>,
 }
 
-/// Whether the chain holds for a bundle: signature checks cost more than the rest
-/// of a small request, and a connection carries many. Clients of the API server
-/// are no front proxies, which each request would find out anew.
+/// The result of verifying the chain against a bundle. It is kept because
+/// signature checks cost more than the rest of a small request, and a
+/// connection carries many. Failures are kept too: most clients are no front
+/// proxies, and each request would find that out again.
 #[derive(Clone, Debug)]
 struct Finding {
     bundle: u64,
-    /// Unix seconds in which nothing begins or ceases to be valid.
+    /// The range of Unix seconds in which no certificate begins or ceases to be
+    /// valid.
     within: RangeInclusive<i64>,
     found: Result<Arc<Subject>, ChainError>,
 }
@@ -57,7 +60,8 @@ impl Peer {
         &self.certificates
     }
 
-    /// The subject of the leaf, if the chain holds for `bundle` at `now`.
+    /// Returns the subject of the leaf, if the chain is valid for `bundle` at
+    /// `now`.
     pub fn verify(&self, bundle: &CaBundle, now: UnixTime) -> Result<Arc<Subject>, ChainError> {
         let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         let known = self.findings.lock().iter().find_map(|f| {
@@ -89,8 +93,9 @@ impl Peer {
         Ok(Arc::new(Subject::parse(leaf)?))
     }
 
-    /// The time around `now` in which all certificates, those of the bundle too,
-    /// stay valid or not as they are. `None` if one cannot be read.
+    /// Returns the time around `now` in which no certificate, those of the
+    /// bundle included, begins or ceases to be valid. `None` if one cannot be
+    /// read.
     fn unchanged(&self, bundle: &CaBundle, now: i64) -> Option<RangeInclusive<i64>> {
         let (mut from, mut until) = (i64::MIN, i64::MAX);
         let mut at = |change: i64| {

@@ -1,11 +1,12 @@
-//! Bearer tokens: asked of the API server by TokenReview, remembered by digest.
+//! Bearer tokens. The API server is asked about each by TokenReview, and the
+//! answer is remembered by the token's digest.
 //!
-//! A token says nothing of its caller before it was asked about, so the
-//! questions of strangers are told apart by their addresses. Tokens that were
-//! good before are asked about apart from them, and told apart by their users:
-//! a flood of invented tokens delays those of nobody who has worked here
-//! lately, and of strangers only those from its own address. Behind a front
-//! proxy all callers have one address; but who is named by it needs no review.
+//! Before its review, a token says nothing about its caller. Reviews of unknown
+//! tokens therefore queue by the caller's address. Reviews of tokens that were
+//! good before queue apart from them, by user. So a flood of invented tokens
+//! delays no user who was here lately, and delays unknown tokens only from its
+//! own address. Behind a front proxy all callers have one address, but callers
+//! whom the proxy names need no review.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -22,23 +23,25 @@ use super::metrics::AuthnMetrics;
 use super::remote_address::Address;
 use super::token_review::{Answer, PATH, Question as Review};
 
-/// Good tokens remembered: 5,000 nodes and 10,000 namespaces with a margin of
-/// two, kube-apiserver's own reckoning.
+/// Good tokens that are remembered: those of 5,000 nodes and 10,000 namespaces
+/// with a margin of two, as in kube-apiserver.
 const MAX_ACCEPTED: usize = 32_768;
 
-/// Bad tokens remembered, apart from the good ones, which a flood of them
-/// therefore leaves alone. One that is forgotten costs its caller a review.
+/// Bad tokens that are remembered. They are kept apart from the good ones, so
+/// that a flood of bad tokens drives out no good one. A bad token that was
+/// forgotten costs its caller another review.
 const MAX_REJECTED: usize = 8192;
 
-/// How long a token that was good is known as such: the life of a service
-/// account's token. Longer than its answer is believed, it only finds out in
-/// which queue the token is asked about again.
+/// The time for which a token that was good is known as such: the life of a
+/// service account's token. It is longer than the answer is believed; it only
+/// decides in which queue the next review of the token waits.
 const KNOWN_FOR: Duration = Duration::from_secs(3600);
 
-/// Reviews of tokens never seen before. The 16 of one address are enough for
-/// thousands a second; 512 wait, as after a restart the pods of some nodes
-/// behind one address do. More get a 429 with Retry-After, which clients obey:
-/// 401 would make them throw away tokens that may be good.
+/// Limits of the reviews of tokens never seen before. The 16 of one address are
+/// enough for thousands a second. 512 wait, as the pods of some nodes behind
+/// one address do after a restart. Further ones get a 429 with Retry-After,
+/// which clients obey; a 401 would make them throw away tokens that may be
+/// good.
 const OF_STRANGERS: QueueLimits = QueueLimits {
     at_a_time: 32,
     at_a_time_of_one: 16,
@@ -46,8 +49,8 @@ const OF_STRANGERS: QueueLimits = QueueLimits {
     waiting_of_one: 512,
 };
 
-/// Reviews of tokens that were good before. The pods of a DaemonSet are one
-/// user with a token each, so many may wait.
+/// Limits of the reviews of tokens that were good before. The pods of a
+/// DaemonSet are one user with a token each, so many may wait.
 const OF_KNOWN: QueueLimits = QueueLimits {
     at_a_time: 32,
     at_a_time_of_one: 16,
@@ -55,26 +58,27 @@ const OF_KNOWN: QueueLimits = QueueLimits {
     waiting_of_one: 2048,
 };
 
-/// Bytes of the API server's reason that are remembered of a bad token.
+/// The most bytes of the API server's reason that are remembered with a bad
+/// token.
 const MAX_REASON_BYTES: usize = 512;
 
-/// How long an answer is believed. Zero: not at all. Applied when it is read,
-/// so that a reload holds for answers that came before.
+/// The time for which an answer is believed; zero means not at all. It is
+/// applied when an answer is read, so that a reload holds for earlier answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenReviewSettings {
     pub success_ttl: Duration,
     pub failure_ttl: Duration,
 }
 
-/// What the API server says of a token.
+/// The API server's answer about a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenOutcome {
     User(UserInfo),
-    /// With the API server's reason, which may be empty.
+    /// The API server's reason, which may be empty.
     Rejected(String),
 }
 
-/// A good token, until it says itself that it is none any more.
+/// A good token, valid until the expiry that the token itself names.
 #[derive(Clone)]
 struct Accepted {
     outcome: Arc<TokenOutcome>,
@@ -87,7 +91,7 @@ pub struct TokenAuthenticator {
     in_flight: SingleFlight<Key, Result<Arc<TokenOutcome>, ReviewError>>,
 }
 
-/// Asks, and remembers.
+/// Asks the API server, and remembers its answers.
 struct Reviewer {
     client: Arc<dyn ReviewClient>,
     strangers: Arc<FairQueue<Address>>,
@@ -97,12 +101,12 @@ struct Reviewer {
     metrics: AuthnMetrics,
 }
 
-/// A token, and in whose turn it is asked about.
+/// A token to be reviewed, and what decides the queue of its review.
 struct Question {
     key: Key,
     token: String,
     from: Address,
-    /// The user it was good for.
+    /// The user that the token was good for.
     known: Option<Arc<str>>,
     settings: TokenReviewSettings,
 }
@@ -123,15 +127,15 @@ impl TokenAuthenticator {
         }
     }
 
-    /// Requests with the same token share one review. A review that could not
-    /// be made is not remembered.
+    /// Returns the API server's answer about a token. Requests with the same
+    /// token share one review. A review that failed is not remembered.
     pub async fn authenticate(
         &self,
         token: &str,
         from: Address,
         settings: TokenReviewSettings,
     ) -> Result<Arc<TokenOutcome>, ReviewError> {
-        // The digest keeps tokens out of memory.
+        // Only the digest is kept, so that no token stays in memory.
         let key: Key = Sha256::digest(token).into();
         let now = Instant::now();
         let believed = |asked: Instant, ttl| now.saturating_duration_since(asked) < ttl;
@@ -217,7 +221,8 @@ impl Reviewer {
     }
 }
 
-/// How long the token says that it lives. `None`: it does not say.
+/// Returns the time until the expiry that the token itself names. `None` if the
+/// token names none.
 fn remaining(token: &str, now: SystemTime) -> Option<Duration> {
     let expiry = jwt_expiry::expiry(token)?;
     Some(expiry.duration_since(now).unwrap_or_default())
@@ -244,8 +249,8 @@ mod tests {
         failure_ttl: Duration::from_secs(10),
     };
 
-    /// Knows tokens that contain `good`, as jane's; never answers about those
-    /// that begin with `slow`.
+    /// Accepts tokens that contain `good`, as jane's. Never answers about
+    /// tokens that begin with `slow`.
     #[derive(Default)]
     struct Server(AtomicUsize);
 
@@ -286,15 +291,15 @@ mod tests {
             }
         }
 
-        /// How often the API server was asked about this.
+        /// Returns the number of reviews that this request caused.
         async fn calls(&self, token: &str, settings: TokenReviewSettings) -> usize {
             let before = self.server.0.load(Ordering::Relaxed);
             let _ = self.tokens.authenticate(token, from(1), settings).await;
             self.server.0.load(Ordering::Relaxed) - before
         }
 
-        /// Asks about so many tokens at once, without an answer: who waits, and
-        /// the codes of who need not.
+        /// Asks about this many tokens at once, without an answer. Returns the
+        /// requests that wait, and the codes of those that need not.
         fn flood(&self, from: Address, count: usize) -> (Vec<BoxFuture<'_, u16>>, Vec<u16>) {
             let (mut waiting, mut refused) = (Vec::new(), Vec::new());
             for n in 0..count {
@@ -325,9 +330,10 @@ mod tests {
         let room = OF_STRANGERS.at_a_time_of_one + OF_STRANGERS.waiting_of_one;
         assert_eq!((flood.len(), refused.len()), (room, 2000 - room));
         assert!(refused.iter().all(|code| *code == 429));
-        // Strangers from elsewhere have turns.
+        // Unknown tokens from other addresses have turns.
         assert_eq!(world.calls("another good one", SETTINGS).await, 1);
-        // Many addresses together leave them none, but known tokens have theirs.
+        // Many addresses together leave no turns to other unknown tokens, but
+        // known tokens have their own turns.
         let more: Vec<_> = (67..80)
             .map(|host| world.flood(from(host), 1000).0)
             .collect();
@@ -338,7 +344,7 @@ mod tests {
         advance(SETTINGS.success_ttl).await;
         assert_eq!(world.calls("good", SETTINGS).await, 1);
         drop((flood, more));
-        // Who gave up left nothing behind.
+        // Callers who gave up left nothing behind.
         assert_eq!(world.tokens.reviewer.strangers.waiting(), 0);
         assert_eq!(world.calls("a third good one", SETTINGS).await, 1);
     }

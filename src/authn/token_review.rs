@@ -54,7 +54,8 @@ struct AnswerUser {
 }
 
 impl Answer {
-    /// Whose token it is; otherwise why it is nobody's, which may be empty.
+    /// Returns the token's user. The error is the reason why there is none,
+    /// which may be empty.
     pub fn user(self) -> Result<UserInfo, String> {
         let AnswerStatus {
             authenticated,

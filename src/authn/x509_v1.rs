@@ -1,6 +1,6 @@
 //! X.509 version 1 client certificates.
 //!
-//! `openssl x509 -req` without an extension file made them for decades, Go
+//! `openssl x509 -req` without an extension file made them for decades. Go
 //! accepts them, `webpki` does not. Only the plain case is handled: a leaf
 //! without extensions, signed by an authority of the bundle itself.
 
@@ -12,8 +12,8 @@ use x509_parser::x509::X509Version;
 
 use super::der::{PublicKey, SignedCertificate};
 
-/// Whether `leaf` is a version 1 certificate, valid at `now`, with a signature
-/// of `authority`.
+/// Tells whether `leaf` is a version 1 certificate, valid at `now`, with a
+/// signature of `authority`.
 pub fn issued_by(leaf: &CertificateDer<'_>, authority: &CertificateDer<'_>, now: UnixTime) -> bool {
     let (Ok((rest, parsed)), Ok((_, issuer))) = (
         X509Certificate::from_der(leaf),
@@ -34,7 +34,7 @@ pub fn issued_by(leaf: &CertificateDer<'_>, authority: &CertificateDer<'_>, now:
         && signed_by(leaf, issuer.public_key().raw).unwrap_or(false)
 }
 
-/// `None` where the encoding is not what DER must be.
+/// Verifies the signature. `None` if the encoding is not DER.
 fn signed_by(certificate: &[u8], public_key: &[u8]) -> Option<bool> {
     let signed = SignedCertificate::parse(certificate)?;
     let key = PublicKey::parse(public_key)?;

@@ -1,4 +1,5 @@
-//! Decisions remembered, by who asked what, and how long each is believed.
+//! Remembered decisions, by caller and attributes, and the time for which each
+//! is believed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +11,14 @@ use tokio::time::Instant;
 
 use super::{AuthzSettings, Decision, Verdict};
 
-/// Decisions kept, as in the API server's webhook authorizer.
+/// The most decisions that are kept, as in the API server's webhook authorizer.
 const MAX_DECISIONS: usize = 8192;
 
-/// Attributes are chosen by the caller. Longer ones are asked about every
-/// time: the API server's `maxControlledAttrCacheSize`.
+/// Decisions about longer attributes are not kept, because callers choose the
+/// attributes: the API server's `maxControlledAttrCacheSize`.
 const MAX_CACHED_ATTRIBUTES_BYTES: usize = 10_000;
 
-/// Decisions by the name of the user they are about.
+/// Decisions, grouped by the name of the user they are about.
 pub type Decisions = AnswerCache<Arc<str>, Arc<Verdict>>;
 
 pub fn new(now: Instant) -> Decisions {
@@ -25,9 +26,9 @@ pub fn new(now: Instant) -> Decisions {
 }
 
 impl AuthzSettings {
-    /// Whether a decision that was asked for at `asked` is believed. The
-    /// settings are those of the moment it is read, so that a reload holds for
-    /// decisions from before.
+    /// Tells whether a decision that was asked for at `asked` is believed. It
+    /// uses the settings of the moment at which the decision is read, so that a
+    /// reload holds for earlier decisions.
     pub fn believes(&self, decision: Decision, asked: Instant, now: Instant) -> bool {
         let ttl = match decision {
             Decision::Allow => self.allow_ttl,
@@ -36,23 +37,24 @@ impl AuthzSettings {
         now.saturating_duration_since(asked) < ttl
     }
 
-    /// Whether an allowance holds while no API server can be reached. `heard`
-    /// is when one last answered: what was believed at that moment is believed
-    /// for `outage` after it. So all allowances end together, when memory that
-    /// was last proven fresh at that moment is served no more either.
+    /// Tells whether an allowance holds while no API server can be reached.
+    /// `heard` is the time of the last answer of one: allowances that were
+    /// believed then are believed for `outage` after it. So all allowances end
+    /// together, at the same moment at which memory that was last proven fresh
+    /// at `heard` is no longer served.
     pub fn believes_cut_off(&self, asked: Instant, heard: Instant, now: Instant) -> bool {
         self.believes(Decision::Allow, asked, heard)
             && now.saturating_duration_since(heard) < self.outage
     }
 
-    /// No decision is believed for longer.
+    /// Returns the longest time for which any decision is believed.
     pub fn longest(&self) -> Duration {
         self.deny_ttl
             .max(self.allow_ttl.saturating_add(self.outage))
     }
 }
 
-/// `None` for what is not to be cached.
+/// Returns the key of a decision. `None` if the decision must not be cached.
 pub fn key(user: &UserInfo, attributes: &Attributes) -> Option<Key> {
     let parts = parts(attributes);
     if parts.iter().map(|p| p.len()).sum::<usize>() >= MAX_CACHED_ATTRIBUTES_BYTES {
@@ -95,8 +97,8 @@ fn parts(attributes: &Attributes) -> Vec<&str> {
     }
 }
 
-/// Every string with its length, every list with its count: no two different
-/// questions have the same bytes.
+/// A digest of strings. It includes the length of every string and of every
+/// list, so that no two different questions have the same bytes.
 #[derive(Default)]
 struct Parts(Sha256);
 
@@ -142,14 +144,14 @@ mod tests {
                 deny
             );
         }
-        // An API server was last heard of at 100.
+        // An API server last answered at 100.
         for (asked, now, holds) in [
             (100, 129, true),
             (100, 130, false),
-            // One asked for earlier ends no earlier,
+            // An allowance that was asked for earlier ends no earlier.
             (91, 129, true),
             (91, 130, false),
-            // but what had ended before stays so.
+            // Allowances that had ended before do not come back.
             (90, 101, false),
             (70, 101, false),
         ] {

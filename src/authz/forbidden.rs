@@ -4,8 +4,8 @@ use kubernetes_wire::api::query::go_quote;
 use kubernetes_wire::api::status::Details;
 use kubernetes_wire::api::{Attributes, Reason, Status, UserInfo};
 
-/// What a caller is told who may not. `reason` is the authorizer's, and may be
-/// empty.
+/// Returns the 403 for a caller who lacks the right. `reason` is the
+/// authorizer's, and may be empty.
 pub fn forbidden(user: &UserInfo, attributes: &Attributes, reason: &str) -> Status {
     let mut why = sanitize(&cannot(user, attributes));
     if !reason.is_empty() {
@@ -15,7 +15,7 @@ pub fn forbidden(user: &UserInfo, attributes: &Attributes, reason: &str) -> Stat
     refuse(attributes, &why)
 }
 
-/// The 403 of the API server's `NewForbidden` with `why` as its error.
+/// Returns the 403 of the API server's `NewForbidden`, with `why` as its error.
 pub fn refuse(attributes: &Attributes, why: &str) -> Status {
     let (message, details) = match attributes {
         Attributes::NonResource { .. } => (format!("forbidden: {why}"), Details::default()),
@@ -61,7 +61,7 @@ fn cannot(user: &UserInfo, attributes: &Attributes) -> String {
     }
 }
 
-/// Nothing of an error may look like HTML; quotes are harmless.
+/// Escapes what looks like HTML in an error; quotes are harmless.
 fn sanitize(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

@@ -1,12 +1,14 @@
-//! Whether a caller may be somebody else.
+//! Decides whether a caller may impersonate another user.
 //!
 //! Constrained impersonation (KEP-5284, on since Kubernetes 1.36) has modes.
-//! An upstream without it knows `Legacy` alone; rights that an older cluster
-//! gives to `*` must not become those of modes it does not have.
-//! They are tried in the order of [`Mode::ALL`]; a mode that does not apply to
-//! the wanted user is passed over, the first that allows wins, and if none
-//! does the first refusal is the answer. `Legacy`, the one before 1.36, is
-//! last. The mode that allowed a caller before is tried first.
+//! They are tried in the order of [`Mode::ALL`], but the mode that allowed the
+//! caller before is tried first. A mode that does not apply to the wanted user
+//! is skipped. The first mode that allows wins; if none does, the first refusal
+//! is the answer. `Legacy`, the mode of older releases, is last.
+//!
+//! An upstream without constrained impersonation knows `Legacy` alone: rights
+//! that an older cluster gives to `*` must not become rights to modes that it
+//! does not have.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,8 +23,8 @@ use super::{Authorizer, Decision, forbidden, impersonation_checks};
 use crate::authn::Impersonation;
 use crate::config::access::ConstrainedImpersonation;
 
-/// Callers whose last mode is remembered; a forgotten one costs a few more
-/// reviews. The API server's number.
+/// Callers whose last mode is remembered, as many as in the API server. A
+/// forgotten caller costs a few more reviews.
 const MAX_REMEMBERED_CALLERS: u64 = 10_000;
 
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
@@ -31,11 +33,11 @@ const NODES_GROUP: &str = "system:nodes";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// A service account's pod acts as the node it runs on.
+    /// Lets a service account's pod act as the node on which it runs.
     AssociatedNode,
     ArbitraryNode,
     ServiceAccount,
-    /// Everybody who is neither a node nor a service account.
+    /// Applies to users that are neither a node nor a service account.
     UserInfo,
     Legacy,
 }
@@ -59,7 +61,7 @@ impl Mode {
         }
     }
 
-    /// The verb of the checks on the wanted user's fields.
+    /// Returns the verb of the checks on the wanted user's fields.
     pub fn verb(self) -> &'static str {
         match self {
             Self::AssociatedNode => "impersonate:associated-node",
@@ -89,22 +91,23 @@ impl Mode {
     }
 }
 
-/// Who the caller is from now on.
+/// The user that a caller impersonates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Impersonated {
     pub user: UserInfo,
-    /// For the audit log, which names it unless it is `Legacy`.
+    /// The mode that allowed it. The audit log names it, unless it is `Legacy`.
     pub mode: Mode,
 }
 
 /// A release of Kubernetes: major and minor.
 type Release = (u32, u32);
 
-/// From here on constrained impersonation is on by default.
+/// The first release in which constrained impersonation is on by default.
 const CONSTRAINED_SINCE: Release = (1, 36);
 
-/// Whether upstream has the constrained modes. An unknown release is an old
-/// one: it is asked about less than it would grant, never more.
+/// Tells whether upstream has the constrained modes. An unknown release counts
+/// as an old one: apifront then asks about fewer rights than upstream would
+/// grant, never about more.
 fn has_constrained_modes(setting: ConstrainedImpersonation, release: Option<Release>) -> bool {
     match setting {
         ConstrainedImpersonation::Enabled => true,
@@ -121,7 +124,7 @@ pub struct ImpersonationAuthorizer {
 }
 
 impl ImpersonationAuthorizer {
-    /// `release` tells upstream's, once it is known.
+    /// `release` returns upstream's release, once it is known.
     pub fn new(
         authorizer: Arc<Authorizer>,
         release: impl Fn() -> Option<Release> + Send + Sync + 'static,
@@ -142,9 +145,9 @@ impl ImpersonationAuthorizer {
         mode == Mode::Legacy || has_constrained_modes(**self.setting.load(), (self.release)())
     }
 
-    /// Whether `requestor` may make the request `attributes` as the wanted
-    /// user; 403 with the API server's text if not. The request itself is
-    /// still to be authorized, as the user returned.
+    /// Returns the wanted user, if `requestor` may make the request
+    /// `attributes` as that user; else a 403 with the API server's text. The
+    /// request itself must still be authorized for the returned user.
     pub async fn impersonate(
         &self,
         requestor: &UserInfo,
@@ -213,8 +216,8 @@ impl ImpersonationAuthorizer {
         if let Attributes::Resource { name, .. } = &mut attributes
             && mode == Mode::AssociatedNode
         {
-            // The answer must hold for every node: each of the account's pods
-            // is on another.
+            // The answer must hold for every node, because each of the
+            // account's pods may be on another.
             *name = "*".to_owned();
         }
         self.allowed(requestor, &attributes).await
@@ -286,7 +289,7 @@ impl ImpersonationAuthorizer {
     }
 }
 
-/// The groups a wanted user has without asking for them.
+/// Returns the wanted user with the groups that it has without asking for them.
 fn become_user(mode: Mode, wanted: &UserInfo) -> UserInfo {
     let mut user = wanted.clone();
     if mode != Mode::Legacy && node_name(&user.name).is_some() {
@@ -312,8 +315,8 @@ fn become_user(mode: Mode, wanted: &UserInfo) -> UserInfo {
     user
 }
 
-/// A service account on a node, without what tells one of its pods from
-/// another: the keys of its extra remain, their values do not.
+/// Returns a service account on a node, without what distinguishes its pods:
+/// the keys of its extra remain, the values do not.
 fn without_node(requestor: &UserInfo) -> UserInfo {
     let keys = requestor.extra.keys().cloned().collect();
     UserInfo {
@@ -336,7 +339,8 @@ fn with_verb(attributes: &Attributes, new: String) -> Attributes {
     attributes
 }
 
-/// `impersonate*` on a field of the wanted user.
+/// Returns the attributes of a check of a mode's verb on one field of the
+/// wanted user.
 pub(super) fn on_field(
     mode: Mode,
     gvr: GroupVersionResource,

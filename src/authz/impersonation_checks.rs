@@ -1,6 +1,6 @@
-//! What is checked of each field of a wanted user. `Legacy` impersonation has
-//! users, groups and service accounts in the core group; the constrained
-//! modes have them in `authentication.k8s.io`, and refuse some outright.
+//! The checks on each field of a wanted user. `Legacy` impersonation has users,
+//! groups and service accounts in the core group. The constrained modes have
+//! them in `authentication.k8s.io`, and refuse some outright.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use kubernetes_wire::api::{Attributes, GroupVersionResource};
 use super::impersonation::{Mode, on_field};
 use super::well_known_usernames::{node_name, service_account};
 
-/// From how many on the constrained modes first ask for all at once.
+/// The number of groups or extra values from which the constrained modes first
+/// ask about all of them at once.
 pub const MANY: usize = 4;
 
 fn authentication(resource: &str) -> GroupVersionResource {
@@ -52,7 +53,8 @@ pub fn extra(mode: Mode, key: &str, value: &str) -> Attributes {
     on_field(mode, authentication("userextras"), value, key)
 }
 
-/// A group no constrained mode grants: its name in the attributes, and why.
+/// Returns a group that no constrained mode grants: its name in the attributes,
+/// and the reason.
 pub fn refused_group(groups: &[String]) -> Option<(&'static str, &'static str)> {
     if groups.iter().any(String::is_empty) {
         return Some(("", "impersonating the empty string group is not allowed"));
@@ -64,7 +66,7 @@ pub fn refused_group(groups: &[String]) -> Option<(&'static str, &'static str)> 
     ))
 }
 
-/// Why no constrained mode grants this extra.
+/// Returns the reason why no constrained mode grants this extra.
 pub fn refused_extra(extra: &BTreeMap<String, Vec<String>>) -> Option<String> {
     extra.iter().find_map(|(key, values)| {
         if key.is_empty() {

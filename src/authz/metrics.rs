@@ -1,4 +1,4 @@
-//! Authorization metrics, by kube-apiserver's names where it has them.
+//! The metrics of authorization, with kube-apiserver's names where it has them.
 
 use std::time::Duration;
 
@@ -51,7 +51,8 @@ impl AuthzMetrics {
         Ok(metrics)
     }
 
-    /// `result` is one of allowed, denied, no-opinion and error.
+    /// Counts an attempt. `result` is one of allowed, denied, no-opinion and
+    /// error.
     pub fn attempt(&self, result: &'static str, took: Duration) {
         self.attempts.with_label_values(&[result]).inc();
         self.duration
@@ -64,7 +65,7 @@ impl AuthzMetrics {
         self.review_cache.with_label_values(&[result]).inc();
     }
 
-    /// There was no room to wait for a question's review.
+    /// Counts a review that found no room in the queue.
     pub fn refused(&self) {
         self.refused.inc();
     }

@@ -1,5 +1,5 @@
-//! Whether a caller may, decided before any cached byte is touched: by asking
-//! the API server with a SubjectAccessReview.
+//! Authorization: asks the API server with a SubjectAccessReview whether the
+//! caller may make a request, before any cached byte is touched.
 
 mod cache;
 mod forbidden;
@@ -26,14 +26,15 @@ pub use metrics::AuthzMetrics;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Paths of health checks, which must answer even while nobody can be asked:
-/// `--authorization-always-allow-paths` of delegating API servers.
+/// Paths of health checks. They must be allowed even while no API server can be
+/// asked: `--authorization-always-allow-paths` of delegating API servers.
 const ALWAYS_ALLOWED_PATHS: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
-/// Reviews at a time, each user's in a queue of its own. 16 of one user are
-/// enough for thousands a second, and leave turns for others while the API
-/// server is slow. More may wait than the reads in flight by default
-/// (`serving.maxRequestsInflight`); beyond it is a 429.
+/// The limits of SubjectAccessReviews. Each user has a queue of its own. 16
+/// reviews of one user at a time are enough for thousands a second, and leave
+/// turns for other users while the API server is slow. More reviews may wait
+/// than the default number of reads in flight (`serving.maxRequestsInflight`);
+/// further ones get a 429.
 const TURNS: QueueLimits = QueueLimits {
     at_a_time: 64,
     at_a_time_of_one: 16,
@@ -41,15 +42,16 @@ const TURNS: QueueLimits = QueueLimits {
     waiting_of_one: 512,
 };
 
-/// How long an answer is believed. Zero: not at all. Applied when it is read,
-/// so that a reload holds for answers that came before.
+/// The time for which an answer is believed; zero means not at all. It is
+/// applied when an answer is read, so that a reload holds for earlier answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuthzSettings {
     pub allow_ttl: Duration,
-    /// For denied, and for no opinion.
+    /// Applies to denials and to answers without an opinion.
     pub deny_ttl: Duration,
-    /// How long after the last answer of an API server an allowance is believed
-    /// that was believed then, while none can be reached at all.
+    /// While no API server can be reached at all, an allowance that was
+    /// believed when one last answered is believed for this time after that
+    /// answer.
     pub outage: Duration,
 }
 
@@ -57,7 +59,7 @@ pub struct AuthzSettings {
 pub enum Decision {
     Allow,
     Deny,
-    /// Nobody allowed it, so it is refused.
+    /// No authorizer allowed the request, so it is refused.
     NoOpinion,
 }
 
@@ -80,14 +82,14 @@ pub struct Verdict {
     pub reason: String,
 }
 
-/// What became of the question whether a caller may make a request.
+/// The result of asking whether a caller may make a request.
 #[derive(Debug)]
 pub struct Authorization {
     /// The decision about the request's own attributes, for the audit log.
-    /// `None` where nobody could be asked.
+    /// `None` if no API server could be asked.
     pub verdict: Option<Arc<Verdict>>,
-    /// Whether the request may go on. If not, the answer to the caller: 403
-    /// with kube-apiserver's text, or 429, 500 or 503 where nobody could be
+    /// `Ok` if the request may go on. `Err` is the answer to the caller: 403
+    /// with kube-apiserver's text, or 429, 500 or 503 if no API server could be
     /// asked.
     pub outcome: Result<(), Status>,
 }
@@ -97,16 +99,16 @@ pub struct Authorizer {
     in_flight: SingleFlight<Key, Result<Arc<Verdict>, ReviewError>>,
     settings: ArcSwap<AuthzSettings>,
     metrics: AuthzMetrics,
-    /// Allowed without asking.
+    /// The verdict about requests that are allowed without a review.
     always: Arc<Verdict>,
 }
 
-/// Asks, and remembers.
+/// Asks the API server, and remembers its answers.
 struct Reviewer {
     client: Arc<dyn ReviewClient>,
     queue: Arc<FairQueue<Arc<str>>>,
     decisions: cache::Decisions,
-    /// When an API server last answered.
+    /// The time of the last answer of an API server.
     heard: Mutex<Option<Instant>>,
     metrics: AuthzMetrics,
 }
@@ -135,20 +137,21 @@ impl Authorizer {
         }
     }
 
-    /// For all answers, those remembered too.
+    /// Changes the settings for all answers, those remembered too.
     pub fn reload(&self, settings: AuthzSettings) {
         self.settings.store(Arc::new(settings));
     }
 
-    /// Whether `user` may make the request that `attributes` describe. This is
-    /// the one question that lets a request go on.
+    /// Tells whether `user` may make the request that `attributes` describe.
+    /// This is the only method that lets a request go on.
     ///
     /// exec, attach and port-forward of pods must also be allowed as `create`,
     /// whatever the method: a WebSocket begins with GET, and the right to read
-    /// must not be enough to run a command. kube-apiserver asks so since 1.35
+    /// must not be enough to run a command. kube-apiserver does so since 1.35
     /// (`ensureAuthorizedForVerb` of `pkg/registry/core/pod/rest`, behind
-    /// `AuthorizePodWebsocketUpgradeCreatePermission`), after its audit log was
-    /// told of the first decision, and with a shorter text.
+    /// `AuthorizePodWebsocketUpgradeCreatePermission`). It makes this check
+    /// after the audit log has received the first decision, and its 403 has a
+    /// shorter text.
     pub async fn authorize_request(
         &self,
         user: &UserInfo,
@@ -180,8 +183,8 @@ impl Authorizer {
         }
     }
 
-    /// Equal questions at the same time share one review. A review that could
-    /// not be made is not remembered.
+    /// Returns the verdict about these attributes. Equal questions at the same
+    /// time share one review. A review that failed is not remembered.
     async fn decide(
         &self,
         user: &UserInfo,
@@ -192,7 +195,8 @@ impl Authorizer {
         let label = result.as_ref().map_or("error", |v| v.decision.as_str());
         self.metrics.attempt(label, started.elapsed());
         match &result {
-            // A flood is counted, and fills no disk.
+            // A flood is counted but not logged as a warning, so that it cannot
+            // fill a disk.
             Err(error @ ReviewError::QueueFull) => {
                 tracing::debug!(%error, "unable to authorize a request");
             }
@@ -234,7 +238,7 @@ impl Authorizer {
         }
     }
 
-    /// The decision, if it is remembered and still believed.
+    /// Returns the decision, if it is remembered and still believed.
     fn believed(&self, key: &Key) -> Option<Arc<Verdict>> {
         let now = Instant::now();
         let (verdict, asked) = self.reviewer.decisions.get(key, now)?;
@@ -244,8 +248,9 @@ impl Authorizer {
             .then_some(verdict)
     }
 
-    /// What was allowed when an API server was last heard of stays so for a
-    /// while if none can be reached. An answer, whatever it says, is somebody's.
+    /// Returns an allowance that was believed when an API server last answered,
+    /// if no API server can be reached now. While one can be reached, only its
+    /// answer counts, whatever that is.
     fn believed_cut_off(&self, key: &Key, error: &ReviewError) -> Option<Arc<Verdict>> {
         match error {
             ReviewError::Unavailable(_) | ReviewError::Timeout
@@ -264,7 +269,7 @@ impl Authorizer {
     }
 }
 
-/// What is asked, and in whose turn.
+/// The body of a review, and the user in whose queue it waits.
 struct Question {
     user: Arc<str>,
     body: Bytes,
@@ -310,11 +315,12 @@ impl Reviewer {
     }
 }
 
-/// `system:masters` may everything in every API server, before any authorizer
-/// is asked.
+/// Tells whether a request is allowed without a review. Members of
+/// `system:masters` may do everything in every API server, before any
+/// authorizer is asked.
 fn is_always_allowed(user: &UserInfo, attributes: &Attributes) -> bool {
     let health = match attributes {
-        // Not `impersonate-on:…`: to be somebody else is no health check.
+        // The verb `impersonate-on:…` is not a health check.
         Attributes::NonResource { verb, path } => {
             matches!(verb.as_str(), "get" | "head") && ALWAYS_ALLOWED_PATHS.contains(&path.as_str())
         }

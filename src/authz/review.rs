@@ -116,8 +116,9 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Selectors only ever narrow, so one that cannot be parsed is left out and
-/// the broader question is asked (KEP-4601).
+/// Returns a field selector's requirements. A selector that cannot be parsed is
+/// left out, and the broader question is asked: selectors only ever narrow
+/// (KEP-4601).
 fn fields(selector: &str) -> Option<Requirements> {
     let requirements: Vec<_> = FieldSelector::parse(selector)
         .ok()?
@@ -132,7 +133,8 @@ fn fields(selector: &str) -> Option<Requirements> {
     (!requirements.is_empty()).then_some(Requirements { requirements })
 }
 
-/// Comparisons have no counterpart in a review and are left out too.
+/// Returns a label selector's requirements. Comparisons have no counterpart in
+/// a review and are left out too.
 fn labels(selector: &str) -> Option<Requirements> {
     let requirements: Vec<_> = LabelSelector::parse(selector)
         .ok()?

@@ -84,7 +84,7 @@ async fn answers_become_decisions() {
         ("/both", "500"),
         ("/down", "503"),
         ("/forbidden", "500"),
-        // A health check below a path is not the path.
+        // A path below a health check is not the health check.
         (
             "/readyz/etcd",
             r#"403 Forbidden: forbidden: User "jane" cannot get path "/readyz/etcd""#,
@@ -204,7 +204,7 @@ async fn commands_in_pods_need_create_even_by_get() {
         let ruling = authorizer
             .authorize_request(&user(who, &[]), &attributes)
             .await;
-        // The audit log is told of the decision about the request itself.
+        // The audit log gets the decision about the request itself.
         let decision = ruling.verdict.map(|verdict| verdict.decision);
         assert_eq!(decision, Some(Decision::Allow));
         let message = ruling.outcome.err().map(|status| status.message);
@@ -371,12 +371,13 @@ async fn constrained_modes_ask_for_many_at_once_and_are_remembered() {
     };
     assert_eq!(ask(wanted.clone()).await.unwrap().mode, Mode::UserInfo);
     assert_eq!(server.calls(), 3);
-    // Only legacy allows a service account's user name that is not one.
+    // Only the legacy mode allows a malformed name of a service account.
     let odd = user("system:serviceaccount:NS:x", &[]);
     assert_eq!(ask(odd).await.unwrap().mode, Mode::UserInfo);
 }
 
-/// Rights to `*` in an older cluster became rights to modes it does not have.
+/// The bug: rights to `*` in an older cluster became rights to modes that it
+/// does not have.
 #[tokio::test]
 async fn an_upstream_without_constrained_impersonation_is_not_asked_about_it() {
     use ConstrainedImpersonation::{Auto, Disabled, Enabled};
@@ -388,7 +389,7 @@ async fn an_upstream_without_constrained_impersonation_is_not_asked_about_it() {
         (Auto, Some((1, 36)), true),
         (Auto, Some((1, 37)), true),
         (Auto, Some((2, 0)), true),
-        // Alpha, and off by default.
+        // Constrained impersonation is alpha, and off by default.
         (Auto, Some((1, 35)), false),
         (Auto, Some((1, 31)), false),
         (Auto, None, false),
@@ -444,7 +445,7 @@ async fn a_pod_acts_as_its_own_node_only() {
     assert_eq!(other.unwrap_err().code, 403);
 }
 
-/// Allows everybody but joe, as long as it can be asked.
+/// An API server that allows everybody but joe, while it can be reached.
 #[derive(Default)]
 struct Server {
     error: parking_lot::Mutex<Option<ReviewError>>,
@@ -491,7 +492,7 @@ fn authorizer_with(server: Arc<dyn ReviewClient>, settings: AuthzSettings) -> Au
     Authorizer::new(server, settings, metrics)
 }
 
-/// Reads from memory ended ten seconds after the API server did.
+/// The bug: reads from memory ended ten seconds after the API server did.
 #[tokio::test(start_paused = true)]
 async fn what_was_allowed_stays_so_while_nobody_can_be_asked() {
     let server = Arc::new(Server::default());
@@ -517,18 +518,19 @@ async fn what_was_allowed_stays_so_while_nobody_can_be_asked() {
     ] {
         *server.error.lock() = Some(error.clone());
         assert_eq!(code(&jane).await, expected, "{error}");
-        // Never allowed.
+        // These users were never allowed.
         assert!(code(&joe).await >= 500 && code(&jill).await >= 500);
     }
     *server.error.lock() = Some(unavailable);
-    // Somebody answers, though not this question.
+    // An API server answers, though not this question.
     server
         .reachable
         .store(true, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(code(&jane).await, 503);
 }
 
-/// Some allowances ended with the outage's first second, others 40 s later.
+/// The bug: some allowances ended with the outage's first second, others 40 s
+/// later.
 #[tokio::test(start_paused = true)]
 async fn an_outage_ends_all_allowances_at_the_same_moment() {
     let server = Arc::new(Server::default());
@@ -570,7 +572,7 @@ async fn a_reload_shortens_and_lengthens_what_is_believed() {
     assert_eq!(calls().await, 0);
 }
 
-/// Answers nobody but jane.
+/// An API server that answers about jane alone.
 struct Slow;
 
 #[async_trait::async_trait]

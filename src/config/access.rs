@@ -1,5 +1,5 @@
-//! `authentication`, `authorization` and `identity`: who a caller is, what they
-//! may do, and how the upstream is told.
+//! `authentication`, `authorization` and `identity`: how callers are
+//! authenticated and authorized, and how the upstream learns the user.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use super::check::Check;
 use super::raw;
 use super::upstream::ClientCert;
 
-/// Whose rights a request is made with.
+/// The rights that a request is made with.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Access {
-    /// The owner's of this process: nobody is asked who they are, so every
+    /// The rights of this process' owner. No caller is authenticated, so every
     /// listener is on loopback. Personal and demo mode.
     Owner,
-    /// The caller's own.
+    /// The caller's own rights.
     Delegated(Box<Delegated>),
 }
 
@@ -23,11 +23,11 @@ pub struct Delegated {
     pub authentication: Authentication,
     pub authorization: Authorization,
     pub identity: Identity,
-    /// The certificate shown to aggregated backends, whatever the mode.
+    /// The certificate for aggregated backends, in every mode.
     pub proxy_client: Option<ClientCert>,
 }
 
-/// Checked `authentication`. At least one way in is configured.
+/// Checked `authentication`. At least one authenticator is configured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Authentication {
     pub client_ca_file: Option<PathBuf>,
@@ -42,11 +42,11 @@ pub struct TokenReview {
     pub failure_ttl: Duration,
 }
 
-/// Header names are lower case.
+/// Checked `authentication.requestHeader`. Header names are lower case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestHeader {
     pub client_ca_file: PathBuf,
-    /// Empty: any common name.
+    /// Empty means any common name.
     pub allowed_names: Vec<String>,
     pub username_headers: Vec<String>,
     pub uid_headers: Vec<String>,
@@ -62,17 +62,17 @@ pub struct Authorization {
     pub constrained_impersonation: ConstrainedImpersonation,
 }
 
-/// Whether upstream has the feature gate `ConstrainedImpersonation` on.
+/// The state of upstream's feature gate `ConstrainedImpersonation`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConstrainedImpersonation {
-    /// The upstream's release decides, by its default.
+    /// The default of the upstream's release.
     #[default]
     Auto,
     Enabled,
     Disabled,
 }
 
-/// Checked `identity`: how a forwarded request names its user.
+/// Checked `identity`: the way in which a forwarded request names its user.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Identity {
     /// `X-Remote-*` headers over a connection with this certificate.
@@ -93,7 +93,7 @@ impl Access {
 }
 
 impl Delegated {
-    /// `None` after an error was noted.
+    /// Checks the sections. `None` after an error was noted.
     pub(super) fn check(raw: &raw::FrontConfiguration, check: &mut Check) -> Option<Self> {
         let authentication = Authentication::check(&raw.authentication, check);
         let sar = &raw.authorization.subject_access_review;
@@ -136,7 +136,8 @@ impl Delegated {
             ),
         };
         if identity == Identity::PassThrough {
-            // Their names come without a token that could be passed on.
+            // Callers who are authenticated in these ways have no token that
+            // could be passed on.
             for (field, value) in [
                 (
                     "authentication.clientCAFile",
@@ -272,7 +273,8 @@ impl Identity {
         }
     }
 
-    /// With aggregated backends the certificate serves every mode.
+    /// Checks `identity`. With aggregated backends, every mode may have the
+    /// certificate.
     fn check(raw: &raw::Identity, aggregates: bool, check: &mut Check) -> Option<Self> {
         let mode = check.one_of(
             "identity.mode",

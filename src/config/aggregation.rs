@@ -1,4 +1,5 @@
-//! `aggregation` and `apis`: extension API groups and what of the API is shown.
+//! `aggregation` and `apis`: extension API groups, hidden APIs and
+//! deprecations.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,36 +20,36 @@ pub struct Aggregation {
     /// The APIServices of all files, each name once.
     pub api_services: Vec<ApiService>,
     pub backends: Vec<Backend>,
-    /// Shown to backends, which believe the names of callers because of it.
-    /// There if an APIService has a service.
+    /// The client certificate for backends, because of which they believe the
+    /// names of callers. Always there if an APIService has a service.
     pub proxy_client: Option<ClientCert>,
-    /// Files whose change matters, and the patterns that found them.
+    /// The files that must be watched, and the patterns that found them.
     pub files: Vec<PathBuf>,
 }
 
-/// How one service is reached.
+/// The servers of one service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Backend {
     pub name: String,
     pub namespace: String,
-    /// Scheme, host and port alone. Empty: by the service's name.
+    /// Scheme, host and port alone. Empty means the service's name.
     pub servers: Vec<Url>,
-    /// The name its certificate is for. `None`: `NAME.NAMESPACE.svc`.
+    /// The name in the servers' certificates. `None` means
+    /// `NAME.NAMESPACE.svc`.
     pub server_name: Option<String>,
     pub timing: Timeouts,
     /// 0: no limit.
     pub max_requests_inflight: usize,
-    /// 0: nobody is ejected.
+    /// 0: no server is ejected.
     pub consecutive_errors: u32,
     pub ejection_time: Duration,
 }
 
-/// A server that failed so often in a row is passed over, as Envoy's outlier
-/// detection has it.
+/// A server with this many failures in a row gets no requests, as with Envoy's
+/// outlier detection.
 const CONSECUTIVE_ERRORS: usize = 5;
 const EJECTION_TIME: Duration = Duration::from_secs(30);
-/// The limit is that of the front's own `maxRequestsInflight`, and far beyond any
-/// use.
+/// The limit of `serving.maxRequestsInflight` too, and far beyond any use.
 const MOST_INFLIGHT: usize = 1_000_000;
 
 /// Checked `apis`.
@@ -61,9 +62,9 @@ pub struct Apis {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deprecation {
     pub group_version: GroupVersion,
-    /// `None`: every kind of the version.
+    /// `None` means every kind of the version.
     pub kind: Option<String>,
-    /// Kubernetes (major, minor).
+    /// The release as (major, minor).
     pub deprecated: (u32, u32),
     pub removed: Option<(u32, u32)>,
     pub replacement: Option<String>,
@@ -114,7 +115,7 @@ impl Aggregation {
         }
     }
 
-    /// How a service is reached.
+    /// Returns the settings of a service's servers.
     pub fn backend(&self, service: &ServiceReference) -> Backend {
         let configured = self
             .backends
@@ -233,7 +234,7 @@ impl Deprecation {
     }
 }
 
-/// `1.25`.
+/// Parses a release such as `1.25`.
 fn release(field: &str, text: &str, check: &mut Check) -> Option<(u32, u32)> {
     let parsed = text
         .split_once('.')

@@ -1,9 +1,9 @@
-//! `apiregistration.k8s.io/v1` APIService manifests, unmodified.
+//! Reads `apiregistration.k8s.io/v1` APIService manifests, unmodified.
 //!
-//! A file may hold many documents, and other objects beside APIServices: a
-//! project's `deploy` folder can be named as it is. Checked are what
-//! kube-apiserver checks (kube-aggregator, `validation/validation.go`), and that
-//! nothing contradicts itself.
+//! A file may hold many documents, and other objects beside APIServices, so
+//! that a project's `deploy` folder can be named as it is. The checks are those
+//! of kube-apiserver (kube-aggregator, `validation/validation.go`), and that no
+//! two manifests contradict each other.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,25 +17,25 @@ use serde_json::Value;
 
 use super::check::Check;
 
-/// Bytes of one file. A ConfigMap holds at most 1 MiB.
+/// The most bytes of one file. A ConfigMap holds at most 1 MiB.
 const MAX_FILE_BYTES: u64 = 1 << 20;
-/// APIServices in all files. Clusters have a few dozen.
+/// The most APIServices in all files. Clusters have a few dozen.
 const MAX_API_SERVICES: usize = 1_000;
-/// Documents in one file.
+/// The most documents in one file.
 const MAX_DOCUMENTS: usize = 1_000;
 const API_VERSION: &str = "apiregistration.k8s.io/v1";
 /// The port of a service whose manifest names none.
 const DEFAULT_PORT: u16 = 443;
 
-/// A group version and who serves it.
+/// A group version and the service that serves it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiService {
-    /// `v1alpha1.wardle.example.com`.
+    /// For example `v1alpha1.wardle.example.com`.
     pub name: String,
     pub group_version: GroupVersion,
-    /// `None`: the upstream itself.
+    /// `None` if the upstream itself serves it.
     pub service: Option<ServiceReference>,
-    /// PEM. Empty: the system's authorities.
+    /// PEM. Empty means the system's authorities.
     pub ca_bundle: Vec<u8>,
     pub insecure_skip_tls_verify: bool,
     pub group_priority_minimum: i32,
@@ -53,7 +53,7 @@ pub struct ServiceReference {
 }
 
 impl ServiceReference {
-    /// The name its certificate is for.
+    /// Returns the name in the service's certificate.
     pub fn server_name(&self) -> String {
         format!("{}.{}.svc", self.name, self.namespace)
     }
@@ -100,7 +100,8 @@ struct RawService {
     port: Option<i64>,
 }
 
-/// The APIServices in the files that the patterns match, each name once.
+/// Returns the APIServices in the files that the patterns match, each name
+/// once.
 pub(super) fn load(field: &str, patterns: &[String], check: &mut Check) -> Vec<ApiService> {
     let mut found: Vec<ApiService> = Vec::new();
     let mut seen: Vec<PathBuf> = Vec::new();
@@ -113,7 +114,7 @@ pub(super) fn load(field: &str, patterns: &[String], check: &mut Check) -> Vec<A
             }
             for service in read(&field, &file, check) {
                 match found.iter().find(|s| s.name == service.name) {
-                    // The same said twice is no contradiction.
+                    // Two equal manifests are no contradiction.
                     Some(other) if other.manifest == service.manifest => {}
                     Some(other) => check.error(
                         &field,
@@ -138,8 +139,8 @@ pub(super) fn load(field: &str, patterns: &[String], check: &mut Check) -> Vec<A
     found
 }
 
-/// Files and patterns to be looked at again: a pattern's folder tells of new
-/// files, whose names nobody knows yet.
+/// Returns the files and patterns that must be watched. A pattern's folder
+/// tells of new files, whose names are not known yet.
 pub(super) fn watched(patterns: &[String]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for pattern in patterns {
@@ -150,7 +151,7 @@ pub(super) fn watched(patterns: &[String]) -> Vec<PathBuf> {
         files.extend(folder(&path));
         files.extend(matched.iter().filter_map(|file| folder(file)));
         files.extend(matched);
-        // Not there by that name; its folder is watched because of it.
+        // No file may have this name, but its folder is watched because of it.
         files.push(path);
     }
     files
@@ -203,7 +204,8 @@ fn read(field: &str, file: &Path, check: &mut Check) -> Vec<ApiService> {
     while let Some(document) = pending.pop() {
         let object = match Object::deserialize(&document) {
             Ok(object) => object,
-            // Whatever it is, it does not say that it is an APIService.
+            // The document does not say that it is an APIService, so it may be
+            // anything.
             Err(_) if document.get("kind").and_then(Value::as_str) != Some("APIService") => {
                 continue;
             }
@@ -259,7 +261,7 @@ fn documents(text: &str) -> Result<Vec<Value>, String> {
     Ok(documents.into_iter().flatten().collect())
 }
 
-/// `None` after a problem was told.
+/// Returns the checked APIService. `None` after a problem was reported.
 fn checked(
     object: Object,
     manifest: Value,
@@ -327,8 +329,8 @@ fn group_version(spec: &Spec, wrong: &mut dyn FnMut(&str, &str)) -> GroupVersion
     GroupVersion { group, version }
 }
 
-/// The authorities that the service's certificate is held against, with what
-/// else is said of that certificate.
+/// Returns the authorities for the service's certificate, and checks the spec's
+/// other fields about that certificate.
 fn ca_bundle(spec: &Spec, wrong: &mut dyn FnMut(&str, &str)) -> Vec<u8> {
     let bundle = match spec.ca_bundle.as_deref().map(decode) {
         None => Vec::new(),

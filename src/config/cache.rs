@@ -1,4 +1,5 @@
-//! `cache`: what is served from memory and how fresh it must be.
+//! `cache`: the resources that are served from memory, and how fresh they must
+//! be.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use apifront_watch_cache::{Consistency, MemoryLimit, ResourcePattern, Settings};
 use super::check::Check;
 use super::raw;
 
-/// The defaults that depend on whether a cluster or one person is served.
+/// The defaults that depend on the kind of process.
 #[derive(Clone, Copy)]
 pub(super) struct Defaults {
     pub(super) consistency: Consistency,
@@ -57,7 +58,8 @@ pub(super) fn check(raw: &raw::Cache, defaults: Defaults, check: &mut Check) -> 
             Some(bytes) => MemoryLimit::Bytes(bytes),
         },
         include: patterns("cache.include", &raw.include, &["*"], check),
-        // Written often, read rarely, and dropped by etcd after an hour.
+        // Events are written often, read rarely, and dropped by etcd after an
+        // hour.
         exclude: patterns("cache.exclude", &raw.exclude, &["events"], check),
         preload,
     }

@@ -1,4 +1,4 @@
-//! From the document as written to the checked [`Config`].
+//! Makes the checked [`Config`] of the document as written.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -16,13 +16,14 @@ use super::{
     Config, FieldError, Flow, Logging, Observability, Serving, Upstream, cache, parse_duration, raw,
 };
 
-/// Ports of a front. 6443 and 9443 are the contract.
+/// The default ports of a front. 6443 and 9443 are documented, and must not
+/// change.
 const FRONT: DefaultPorts = DefaultPorts {
     secure: 6443,
     insecure: 0,
 };
 const OBSERVABILITY_PORT: u16 = 9443;
-/// Ports without a configuration file: those of `kubectl proxy`.
+/// The default ports without a configuration file: those of `kubectl proxy`.
 const OWNER: DefaultPorts = DefaultPorts {
     secure: 0,
     insecure: 8001,
@@ -31,16 +32,16 @@ const OWNER: DefaultPorts = DefaultPorts {
 /// The kind of process that a configuration is checked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// No file, no kubeconfig.
+    /// No file and no kubeconfig.
     Demo,
     /// A kubeconfig and no file.
     Personal,
     Front,
 }
 
-/// Collects errors. Each method notes what is wrong and returns something
-/// harmless, so that the rest is checked too; nothing made while an error was
-/// noted leaves this module.
+/// Collects errors. Each method notes what is wrong and returns a harmless
+/// value, so that the rest is checked too. Nothing that was made while an error
+/// was noted leaves this module.
 #[derive(Default)]
 pub(super) struct Check {
     errors: Vec<FieldError>,
@@ -48,7 +49,8 @@ pub(super) struct Check {
 }
 
 impl Config {
-    /// `flags` names the flag of each field that was not set by the file.
+    /// Checks the document. `flags` names the flag of each field that was not
+    /// set by the file.
     pub(super) fn check(
         raw: &raw::FrontConfiguration,
         shape: Shape,
@@ -82,8 +84,8 @@ impl Config {
         let observability =
             Observability::check(&raw.observability, observability_port, &mut check);
         let logging = Logging::check(&raw.logging, &mut check);
-        // The embedded server's version is proven in microseconds, and somebody
-        // who tries apifront wants to see its cache answer, at once.
+        // The embedded server proves its version in microseconds, and a person
+        // who tries apifront wants to see its cache answer at once.
         let cache_defaults = match shape {
             Shape::Demo => cache::Defaults {
                 consistency: Consistency::Fresh,
@@ -214,8 +216,8 @@ impl Check {
         })
     }
 
-    /// An optional file name. Relative names are as given: they are resolved
-    /// against the working directory.
+    /// Returns an optional file name. Relative names stay as given, and are
+    /// resolved against the working directory.
     pub(super) fn file(&mut self, field: &str, raw: &Option<String>) -> Option<PathBuf> {
         let text = raw.as_ref()?;
         if text.is_empty() {
@@ -247,7 +249,7 @@ impl Check {
         }
     }
 
-    /// The choice `raw` names.
+    /// Returns the choice that `raw` names.
     pub(super) fn one_of<T: Copy>(
         &mut self,
         field: &str,
@@ -264,7 +266,7 @@ impl Check {
         default
     }
 
-    /// Header names, in lower case.
+    /// Returns header names in lower case.
     pub(super) fn header_names(
         &mut self,
         field: &str,

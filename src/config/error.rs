@@ -1,16 +1,16 @@
-//! All that is wrong with a configuration, at once.
+//! The errors of a configuration, all at once.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// One wrong value.
+/// A wrong value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
-    /// `serving.securePort`, or the flag that set it.
+    /// The field, such as `serving.securePort`, or the flag that set it.
     pub field: String,
     /// The value as written; empty when there was none.
     pub value: String,
-    /// The values that would be right.
+    /// What is wrong, and which values are right.
     pub problem: String,
 }
 
@@ -26,24 +26,24 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// Everything wrong with one configuration. Never empty.
+/// All errors of one configuration. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors {
-    /// `None`: flags alone.
+    /// `None` if there were flags alone.
     pub file: Option<PathBuf>,
     pub errors: Vec<FieldError>,
 }
 
 impl std::error::Error for ConfigErrors {}
 
-/// One line for each error, each with the file's name.
+/// Writes one line for each error, with the file's name.
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, error) in self.errors.iter().enumerate() {
             if i > 0 {
                 f.write_str("\n")?;
             }
-            // A flag is not in the file.
+            // The value of a flag is not in the file.
             match &self.file {
                 Some(file) if !error.field.starts_with("--") => {
                     write!(f, "{}: {error}", file.display())?;

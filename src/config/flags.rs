@@ -1,4 +1,5 @@
-//! The command line. Names are kube-apiserver's where the meaning is.
+//! The command line. Flags have kube-apiserver's names where they mean the
+//! same.
 
 use std::path::PathBuf;
 
@@ -270,9 +271,9 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// What the process is asked to be. A flag that only means something for
-    /// other people's requests makes a front even without a file, so that it is
-    /// never ignored.
+    /// Returns the kind of process that the flags ask for. A flag that only has
+    /// a meaning for other people's requests makes a front even without a file,
+    /// so that such a flag is never ignored.
     pub(super) fn shape(&self) -> Shape {
         let mut front = raw::FrontConfiguration::default();
         let overrides = self.apply(&mut front);

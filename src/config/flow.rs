@@ -1,4 +1,4 @@
-//! `flow`: whose requests may be in flight, and who waits.
+//! `flow`: limits of the requests in flight, and the queues before them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,40 +11,43 @@ use super::raw;
 pub struct Flow {
     /// Requests of one user at a time, 0 for no limit.
     pub user_concurrency_limit: usize,
-    /// Requests of all members of a group together; none is 0.
+    /// Requests of all members of a group together. No limit is 0.
     pub group_concurrency_limits: BTreeMap<String, usize>,
     /// Requests of one user that may wait for one of these limits.
     pub queue_length_limit: usize,
     pub queue_wait: Duration,
     /// Forwarded requests that stay open, 0 for no limit.
     pub long_running_limit: usize,
-    /// The same of one user.
+    /// Forwarded requests of one user that stay open, 0 for no limit.
     pub user_long_running_limit: usize,
 }
 
-/// More than there may be in flight anyway.
+/// The highest limit. There can never be more requests in flight.
 const MOST: i64 = 1 << 20;
 
-/// A quarter of `serving.maxRequestsInflight` and half of
-/// `serving.maxMutatingRequestsInflight`: one user leaves room for others of
-/// both kinds. A seat is held while an answer is made, for milliseconds, so that
-/// the busiest controllers seldom have a tenth of it.
+/// The default limit of a user: a quarter of `serving.maxRequestsInflight` and
+/// half of `serving.maxMutatingRequestsInflight`, so that one user leaves room
+/// for others of both kinds. A seat is held while an answer is made, for
+/// milliseconds, so that the busiest controllers seldom have a tenth of it.
 const USER_LIMIT: usize = 100;
 
-/// With a user's own limit, as many as there are seats for reads: a herd of
-/// agents with one service account waits where it would not have been refused
-/// without that limit.
+/// The default length of a user's queue. Together with the user's own limit
+/// there are as many places as seats for reads. A herd of agents with one
+/// service account can therefore wait; without the user's limit it would have
+/// found seats.
 const QUEUE_LENGTH: usize = 300;
 
-/// What kube-apiserver makes a request wait that gave no time of its own: a
-/// quarter of `--request-timeout`.
+/// The time for which kube-apiserver lets a request wait that names no timeout:
+/// a quarter of `--request-timeout`.
 const QUEUE_WAIT: Duration = Duration::from_secs(15);
 
-/// Well below the 28,000 ports that Linux has for connections to one address:
-/// what cannot share a connection has one of its own.
+/// The default limit of forwarded requests that stay open. It is well below the
+/// 28,000 ports that Linux has for connections to one address, because a
+/// request that cannot share a connection has its own.
 const LONG_RUNNING: usize = 10_000;
 
-/// A tenth of it: ten users at their limit leave none, one or two are noticed.
+/// The default limit of one user: a tenth of it. Ten users at their limit leave
+/// nothing to others, but one or two do.
 const USER_LONG_RUNNING: usize = 1_000;
 
 impl Default for Flow {

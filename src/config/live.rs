@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::{Config, ConfigErrors, Source, restart_required};
 
-/// Reloads since the start.
+/// The metrics of reloads since the start.
 #[derive(Clone)]
 pub struct ReloadMetrics {
     reloads: IntCounterVec,
@@ -48,7 +48,7 @@ impl ReloadMetrics {
     }
 }
 
-/// A handle everyone reads the configuration through.
+/// A handle through which the whole program reads the configuration.
 pub struct Live {
     current: ArcSwap<Config>,
     last_error: Mutex<Option<String>>,
@@ -66,30 +66,34 @@ impl Live {
         })
     }
 
-    /// The configuration of this moment. Cheap; take it once per request.
+    /// Returns the current configuration. This is cheap; take it once per
+    /// request.
     pub fn load(&self) -> Guard<Arc<Config>> {
         self.current.load()
     }
 
-    /// A configuration that was read could not be applied.
+    /// Notes that a configuration was read but could not be applied.
     pub fn report_error(&self, error: String) {
         *self.last_error.lock() = Some(error);
         self.metrics.observe(false);
     }
 
-    /// Counts reloads. It also moves when only the content of a file changed
-    /// that the configuration names, such as a certificate.
+    /// Returns a receiver of the number of reloads. The number also changes
+    /// when only the content of a file that the configuration names has
+    /// changed, such as a certificate.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
     }
 
-    /// Why the file on disk is not in force. `None`: it is.
+    /// Returns the reason why the file on disk is not in force. `None` if it
+    /// is.
     pub fn last_error(&self) -> Option<String> {
         self.last_error.lock().clone()
     }
 
-    /// Reads the source again and swaps the result in; a bad one changes
-    /// nothing but `last_error`. Returns the fields that wait for a restart.
+    /// Reads the source again and swaps the result in. A bad file changes
+    /// nothing but `last_error`. Returns the fields whose change waits for a
+    /// restart.
     pub fn reload(&self, source: &Source) -> Result<Vec<&'static str>, ConfigErrors> {
         let new = match source.load() {
             Ok(new) => new,

@@ -1,4 +1,4 @@
-//! From a file and flags to a [`Config`] the program can trust.
+//! Makes a checked [`Config`] of a file and flags.
 //!
 //! ```text
 //! file ─parse─▶ raw::FrontConfiguration ◀─override─ Flags
@@ -7,8 +7,8 @@
 //!                   Config ─swap─▶ Live ─▶ everyone
 //! ```
 //!
-//! A value in the file yields to its flag, and a default to both. On reload the
-//! same flags are laid over the new file again.
+//! A flag takes precedence over the value in the file, and that over the
+//! default. On reload the same flags are applied to the new file again.
 
 pub mod access;
 pub mod aggregation;
@@ -55,7 +55,7 @@ pub use source::Source;
 pub use upstream::Upstream;
 pub use watcher::Watcher;
 
-/// Everything the program is told, checked.
+/// The whole configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub serving: Serving,
@@ -71,14 +71,15 @@ pub struct Config {
     pub apis: aggregation::Apis,
 }
 
-/// The kind of process this is, for the log and the banner.
+/// The kind of process, for the log and the banner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Neither a file nor a kubeconfig: an embedded API server with samples.
+    /// Runs without a file and a kubeconfig: an embedded API server with
+    /// samples.
     Demo,
-    /// `--kubeconfig` alone, like `kubectl proxy`.
+    /// Runs with `--kubeconfig` alone, like `kubectl proxy`.
     Personal,
-    /// In front of a cluster, for its users.
+    /// Stands in front of a cluster, for its users.
     Front,
 }
 
@@ -91,7 +92,7 @@ impl Config {
         }
     }
 
-    /// Every file the configuration names.
+    /// Returns every file that the configuration names.
     pub fn files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
         let mut cert = |cert: &upstream::ClientCert| {

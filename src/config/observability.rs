@@ -1,4 +1,4 @@
-//! `observability` and `logging`: what the process says about itself.
+//! `observability` and `logging`: metrics, health, the audit log and the log.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -10,11 +10,12 @@ use crate::metrics::KUBERNETES;
 /// Checked `observability`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observability {
-    /// Plain HTTP on loopback with `/metrics` and the health paths.
+    /// The address of the plain HTTP listener on loopback, with `/metrics` and
+    /// the health paths.
     pub address: Option<SocketAddr>,
-    /// `None`: nothing is audited.
+    /// `None` if nothing is audited.
     pub audit: Option<Audit>,
-    /// Metrics that are deprecated for long are shown.
+    /// True if metrics are shown that are hidden because of their deprecation.
     pub show_hidden_metrics: bool,
 }
 
@@ -22,7 +23,7 @@ pub struct Observability {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Logging {
     pub format: LogFormat,
-    /// The level as kube components count: 0, 2, 4, 6.
+    /// The level as in Kubernetes components: 0, 2, 4, 6.
     pub verbosity: u8,
 }
 
@@ -56,8 +57,9 @@ impl Observability {
     }
 }
 
-/// Only the previous minor release may be named, so that who upgrades notices
-/// what goes next (component-base `metrics/options.go`).
+/// Checks the release. Only the previous minor release may be named, so that
+/// everybody who upgrades notices which metrics go next (component-base
+/// `metrics/options.go`).
 fn show_hidden_metrics(raw: &raw::Observability, check: &mut Check) -> bool {
     let asked = raw.show_hidden_metrics_for_version.as_deref();
     let Some(version) = asked.filter(|version| !version.is_empty()) else {

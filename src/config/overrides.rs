@@ -1,4 +1,5 @@
-//! Which flag sets which field of the configuration file: one line for each.
+//! Maps each flag to the field of the configuration file that it sets: one line
+//! for each.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +9,8 @@ use super::raw;
 /// The field (`serving.securePort`) and the flag that set it (`--secure-port`).
 pub(super) type Overrides = BTreeMap<String, String>;
 
-/// Lays each flag that is given over its field. The names that errors show are
-/// made of the names here. A function after `as` turns the flag's value into
+/// Sets the field of each flag that is given. The names that errors show are
+/// made from the names here. A function after `as` converts the flag's value to
 /// the field's.
 macro_rules! lay {
     ($flags:ident over $document:ident: $($flag:ident $(as $convert:ident)? => $($field:ident).+;)*) => {{
@@ -28,7 +29,7 @@ macro_rules! lay {
 }
 
 impl Flags {
-    /// Lays the flags over the document.
+    /// Applies the flags to the document.
     pub(super) fn apply(&self, raw: &mut raw::FrontConfiguration) -> Overrides {
         lay! {
             self over raw:
@@ -86,12 +87,13 @@ impl Flags {
     }
 }
 
-/// `audit_log_path` is `--audit-log-path`.
+/// Returns a flag's name: `audit_log_path` is `--audit-log-path`.
 fn flag_name(flag: &str) -> String {
     format!("--{}", flag.replace('_', "-"))
 }
 
-/// `authentication`, `client_ca_file` is `authentication.clientCAFile`.
+/// Returns a field's name: `authentication`, `client_ca_file` is
+/// `authentication.clientCAFile`.
 fn field_name(path: &[&str]) -> String {
     let names: Vec<String> = path.iter().map(|name| camel_case(name)).collect();
     names.join(".")
@@ -112,12 +114,12 @@ fn camel_case(name: &str) -> String {
     camel
 }
 
-/// An empty value is an empty list, as in kube-apiserver.
+/// Removes empty items: an empty value is an empty list, as in kube-apiserver.
 fn without_empty(list: Vec<String>) -> Vec<String> {
     list.into_iter().filter(|item| !item.is_empty()).collect()
 }
 
-/// kube-apiserver's flag counts seconds.
+/// Reads a plain number as seconds, as kube-apiserver's flag does.
 fn in_seconds(text: String) -> String {
     if text.bytes().all(|b| b.is_ascii_digit()) {
         format!("{text}s")
@@ -137,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// Every flag but those of the program itself lays over the field that its
+    /// Every flag, except those of the program itself, sets the field that its
     /// help names.
     #[test]
     fn each_flag_sets_the_field_its_help_names() {

@@ -1,30 +1,31 @@
-//! YAML text to [`raw::FrontConfiguration`].
+//! Parses YAML text to [`raw::FrontConfiguration`].
 
 use serde_json::Value;
 
 use super::FieldError;
 use super::raw::{self, FrontConfiguration};
 
-/// Nesting of the document itself is 4; more is an attack or a mistake.
+/// The depth of the document itself is 4; more is an attack or a mistake.
 const MAX_DEPTH: usize = 16;
 
 fn options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: MAX_DEPTH,
-            // Far beyond any real document, far below what costs a second.
+            // Real documents have far fewer nodes, and this many take far less
+            // than a second.
             max_nodes: 20_000,
             max_anchors: 64,
             max_aliases: 256,
         },
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::Error,
-        // As in YAML 1.2, `on` and `yes` are words.
+        // As in YAML 1.2, `on` and `yes` are text.
         strict_booleans: true,
         with_snippet: false,
     }
 }
 
-/// The document, or everything in it that does not fit.
+/// Returns the document, or every error in it.
 pub(super) fn parse(text: &str) -> Result<FrontConfiguration, Vec<FieldError>> {
     let config = match serde_saphyr::from_str_with_options::<FrontConfiguration>(text, options()) {
         Ok(config) => config,
@@ -50,12 +51,12 @@ pub(super) fn parse(text: &str) -> Result<FrontConfiguration, Vec<FieldError>> {
     }
 }
 
-/// serde stops at the first thing it does not like. Every field is optional, so
-/// a document with one value alone tells whether that value fits: asked for each
-/// in turn, all errors are found, with their fields.
+/// Finds all errors, with their fields. serde stops at the first error. But
+/// every field is optional, so a document with a single value tells whether
+/// that value fits; this is tried for each value in turn.
 fn explain(text: &str, error: &serde_saphyr::Error) -> Vec<FieldError> {
     let Ok(document) = serde_saphyr::from_str_with_options::<Value>(text, options()) else {
-        // Not YAML, or more than the budget.
+        // The text is not YAML, or exceeds the budget.
         return vec![unplaced(error)];
     };
     let mut errors: Vec<FieldError> = Vec::new();
@@ -75,7 +76,8 @@ fn explain(text: &str, error: &serde_saphyr::Error) -> Vec<FieldError> {
             errors.push(error);
         }
     });
-    // An error that only YAML can have, such as a field twice, has no field here.
+    // An error that only the whole YAML text can have, such as a field twice,
+    // has no field here.
     if errors.is_empty() {
         errors.push(unplaced(error));
     }
@@ -103,7 +105,7 @@ enum Step<'a> {
     Item(usize),
 }
 
-/// Calls `leaf` with each value that holds no other. The depth is bounded by
+/// Calls `leaf` with each value that contains no other. The depth is bounded by
 /// [`MAX_DEPTH`].
 fn visit<'a>(
     value: &'a Value,
@@ -138,7 +140,7 @@ fn field_error(path: &[Step<'_>], value: &Value, problem: String) -> FieldError 
                     field.push('.');
                 }
                 field.push_str(key);
-                // A field below an unknown one is not the error.
+                // The error is the unknown field, not a field below it.
                 if problem.starts_with(&format!("unknown field `{key}`")) {
                     break;
                 }

@@ -22,7 +22,7 @@ const SUFFIXES: [(&str, f64); 13] = [
     ("", 1.0),
 ];
 
-/// A number or a text with a suffix, as it stands in the file.
+/// A number, or a text with a suffix, as written in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantity(pub String);
 
@@ -56,7 +56,7 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
-/// The bytes a quantity means, rounded up; `None` if it means none.
+/// Returns the bytes of a quantity, rounded up. `None` if it cannot be read.
 pub(super) fn parse_bytes(text: &str) -> Option<u64> {
     let (suffix, factor) = SUFFIXES.iter().find(|(s, _)| text.ends_with(s))?;
     let number = text.strip_suffix(suffix)?;
@@ -65,7 +65,8 @@ pub(super) fn parse_bytes(text: &str) -> Option<u64> {
         return None;
     }
     let bytes = (number.parse::<f64>().ok()? * factor).ceil();
-    // Above this an f64 has no integers of its own, and no machine the memory.
+    // Above this an f64 cannot hold every integer, and no machine has the
+    // memory.
     (bytes < 2f64.powi(53)).then_some(bytes as u64)
 }
 

@@ -1,10 +1,10 @@
 //! The configuration file as written: `FrontConfiguration`.
 //!
-//! Every field is optional here; defaults and limits are applied in one place,
-//! when the file becomes a [`Config`](super::Config). Durations are Go's
-//! (`2m`, `1h30m`, `500ms`) and numbers are wider than allowed, so that what is
-//! wrong with a value is said by the check, with the field's name.
-//! `config/front-configuration.yaml` is the same list with every default.
+//! Every field is optional here. Defaults and limits are applied in one place,
+//! when the file becomes a [`Config`](super::Config). Durations are text in
+//! Go's form (`2m`, `1h30m`, `500ms`), and numbers are wider than allowed, so
+//! that the check can name the field of a wrong value.
+//! `config/front-configuration.yaml` lists the same fields with every default.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::quantity::Quantity;
 pub const API_VERSION: &str = "apifront.dev/v1alpha1";
 pub const KIND: &str = "FrontConfiguration";
 
-/// Where the proxy listens and what a single connection may cost.
+/// The listeners, and the limits of a single connection.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Serving {
@@ -32,14 +32,14 @@ pub struct Serving {
     pub sni_certs: Option<Vec<SniCert>>,
     /// Port for plain HTTP on 127.0.0.1, 0 for none. Default 0.
     pub insecure_port: Option<i64>,
-    /// How long requests are still taken after SIGTERM while `/readyz` already
-    /// fails. Duration, default `0s`.
+    /// Time for which requests are still taken after SIGTERM, while `/readyz`
+    /// already fails. Duration, default `0s`.
     pub shutdown_delay_duration: Option<String>,
-    /// How long requests in flight may take once no new ones are accepted.
+    /// Time for requests in flight to end, once no new ones are accepted.
     /// Duration, default `60s`.
     pub shutdown_grace_period: Option<String>,
-    /// How long `/livez` forgives checks of the boot sequence. Duration,
-    /// default `0s`.
+    /// Time for which `/livez` ignores failing checks of the boot sequence.
+    /// Duration, default `0s`.
     pub livez_grace_period: Option<String>,
     /// A watch without `timeoutSeconds` lasts between this and twice this.
     /// Duration, default `30m`.
@@ -47,13 +47,13 @@ pub struct Serving {
     /// Time a client has for its TLS handshake, and then for the headers of each
     /// request. Duration, default `30s`.
     pub request_header_timeout: Option<String>,
-    /// Bytes of a request's headers. Default 65536.
+    /// The most bytes of a request's headers. Default 65536.
     pub max_request_header_bytes: Option<i64>,
-    /// How long a connection may be open without a request. Duration, default
-    /// `90s`.
+    /// Time for which a connection may be open without a request. Duration,
+    /// default `90s`.
     pub idle_timeout: Option<String>,
-    /// Connections that clients may have open, 0 for no limit but that of files.
-    /// Default 20000.
+    /// Connections that clients may have open. 0 leaves only the limit of open
+    /// files. Default 20000.
     pub max_connections: Option<i64>,
     /// Open connections of one client address, 0 for no limit. Default 2000.
     pub max_connections_per_client: Option<i64>,
@@ -78,7 +78,7 @@ pub struct SniCert {
     pub key_file: Option<String>,
 }
 
-/// The second listener, for metrics and health, and the audit log.
+/// The second listener for metrics and health, and the audit log.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Observability {
@@ -89,8 +89,8 @@ pub struct Observability {
     pub port: Option<i64>,
     /// An `audit.k8s.io/v1` Policy. Default none: no audit.
     pub audit_policy_file: Option<String>,
-    /// Where audit events go, `-` is standard output, empty is no log. Default
-    /// `-`.
+    /// The file for audit events. `-` is standard output, empty is no log.
+    /// Default `-`.
     pub audit_log_path: Option<String>,
     /// Days that rotated audit logs are kept, 0 for ever. Default 366.
     pub audit_log_max_age: Option<i64>,
@@ -105,7 +105,8 @@ pub struct Observability {
     pub audit_log_batch_buffer_size: Option<i64>,
     /// Leave the objects out of large audit events in the log. Default false.
     pub audit_log_truncate_enabled: Option<bool>,
-    /// Bytes of an audit event in the log that is not large. Default 102400.
+    /// The most bytes of an audit event in the log that keeps its objects.
+    /// Default 102400.
     pub audit_log_truncate_max_event_size: Option<i64>,
     /// A kubeconfig: audit events are sent to its server. Default none.
     pub audit_webhook_config_file: Option<String>,
@@ -117,9 +118,9 @@ pub struct Observability {
     pub audit_webhook_batch_buffer_size: Option<i64>,
     /// Audit events in a batch. Default 400.
     pub audit_webhook_batch_max_size: Option<i64>,
-    /// Time before a batch is sent that is not full. Duration, default `30s`.
+    /// Time before a batch that is not full is sent. Duration, default `30s`.
     pub audit_webhook_batch_max_wait: Option<String>,
-    /// Limit how often batches are sent. Default true.
+    /// Limit the rate of batches. Default true.
     pub audit_webhook_batch_throttle_enable: Option<bool>,
     /// Batches per second. Default 10.
     #[serde(rename = "auditWebhookBatchThrottleQPS")]
@@ -129,9 +130,10 @@ pub struct Observability {
     /// Leave the objects out of large audit events, and split large batches. Default
     /// false.
     pub audit_webhook_truncate_enabled: Option<bool>,
-    /// Bytes of an audit event to be sent that is not large. Default 102400.
+    /// The most bytes of a sent audit event that keeps its objects. Default
+    /// 102400.
     pub audit_webhook_truncate_max_event_size: Option<i64>,
-    /// Bytes of a batch that is not large. Default 10485760.
+    /// The most bytes of a batch that is not split. Default 10485760.
     pub audit_webhook_truncate_max_batch_size: Option<i64>,
     /// Show metrics hidden since this version (`1.35`). Default empty.
     pub show_hidden_metrics_for_version: Option<String>,
@@ -143,17 +145,18 @@ pub struct Observability {
 pub struct Logging {
     /// `text` or `json`. Default `text`.
     pub format: Option<String>,
-    /// 0 what happens, 2 every request too, 4 debug, 6 trace. Default 0.
+    /// 0 logs events of the process, 2 also every request, 4 is debug, 6 trace.
+    /// Default 0.
     pub verbosity: Option<i64>,
 }
 
-/// The API servers behind: `kubeconfig` or `servers`, not both.
+/// The API servers behind apifront: `kubeconfig` or `servers`, not both.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Upstream {
     /// A kubeconfig file.
     pub kubeconfig: Option<String>,
-    /// Its context. Default: the file's current-context.
+    /// The kubeconfig's context. Default: its current-context.
     pub context: Option<String>,
     /// URLs of API servers of one cluster: `https://10.0.0.1:6443`.
     pub servers: Option<Vec<String>>,
@@ -175,7 +178,7 @@ pub struct Upstream {
     pub request_timeout: Option<String>,
 }
 
-/// Who a caller is.
+/// Authentication of callers.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Authentication {
@@ -187,29 +190,31 @@ pub struct Authentication {
     pub anonymous: Anonymous,
 }
 
-/// Bearer tokens, asked of the upstream.
+/// Authentication by bearer tokens, which the upstream reviews.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct TokenReview {
     /// Default true.
     pub enabled: Option<bool>,
-    /// How long a good token is remembered, and not beyond its own end. Duration,
-    /// default `10s`.
+    /// Time for which a good token is remembered, at most until its own expiry.
+    /// Duration, default `10s`.
     #[serde(rename = "successTTL")]
     pub success_ttl: Option<String>,
-    /// How long a bad token is remembered. Duration, default `10s`.
+    /// Time for which a bad token is remembered. Duration, default `10s`.
     #[serde(rename = "failureTTL")]
     pub failure_ttl: Option<String>,
 }
 
-/// A trusted proxy before this one that names the user in headers.
+/// A trusted proxy in front of apifront that names the user in headers.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct RequestHeader {
-    /// PEM file: CAs of that proxy's client certificate. Default none: off.
+    /// PEM file: CAs of that proxy's client certificate. Default none, and no
+    /// proxy is trusted.
     #[serde(rename = "clientCAFile")]
     pub client_ca_file: Option<String>,
-    /// Common names it may have. Default empty: any that the CA signed.
+    /// Common names that the proxy may have. Default empty: any name that the
+    /// CA signed.
     pub allowed_names: Option<Vec<String>>,
     /// Default `[X-Remote-User]`.
     pub username_headers: Option<Vec<String>>,
@@ -225,46 +230,46 @@ pub struct RequestHeader {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Anonymous {
-    /// Let them in as `system:anonymous`. Default false.
+    /// Accept them as `system:anonymous`. Default false.
     pub enabled: Option<bool>,
 }
 
-/// What a caller may do.
+/// Authorization of callers.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Authorization {
     pub subject_access_review: SubjectAccessReview,
-    /// Whether the upstream has the feature gate `ConstrainedImpersonation` on:
-    /// `Auto`, `Enabled` or `Disabled`. Default `Auto`: from release 1.36 on.
+    /// State of the upstream's feature gate `ConstrainedImpersonation`: `Auto`,
+    /// `Enabled` or `Disabled`. Default `Auto`: on from release 1.36.
     pub constrained_impersonation: Option<String>,
 }
 
-/// Decisions, asked of the upstream.
+/// Decisions, which the upstream makes.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SubjectAccessReview {
-    /// How long an allowance is remembered. Duration, default `10s`.
+    /// Time for which an allowance is remembered. Duration, default `10s`.
     #[serde(rename = "allowTTL")]
     pub allow_ttl: Option<String>,
-    /// How long a denial is remembered. Duration, default `10s`.
+    /// Time for which a denial is remembered. Duration, default `10s`.
     #[serde(rename = "denyTTL")]
     pub deny_ttl: Option<String>,
 }
 
-/// How the upstream learns who a forwarded request is from.
+/// The way in which the upstream learns the user of a forwarded request.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Identity {
     /// `RequestHeader`, `Impersonate` or `PassThrough`. Default `RequestHeader`.
     pub mode: Option<String>,
-    /// PEM file: client certificate the upstream trusts as a front proxy.
+    /// PEM file: client certificate that the upstream trusts as a front proxy.
     /// Needed by `RequestHeader`.
     pub proxy_client_cert_file: Option<String>,
     /// PEM file: private key of `proxyClientCertFile`.
     pub proxy_client_key_file: Option<String>,
 }
 
-/// What is served from memory and how fresh it must be.
+/// The resources that are served from memory, and how fresh they must be.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Cache {
@@ -277,50 +282,54 @@ pub struct Cache {
     /// A resource that nobody read or watched for this long is dropped, and
     /// cached again when it is asked for; 0 for never. Duration, default `30m`.
     pub idle_timeout: Option<String>,
-    /// Comparing what is cached with upstream.
+    /// The comparison of the cache with upstream.
     pub self_check: SelfCheck,
-    /// What the cached objects and all that is kept of them may take, as a
+    /// Memory for the cached objects and everything kept with them, as a
     /// Kubernetes quantity (`2Gi`); 0 for no limit. Default: two fifths of the
-    /// container's memory, or the machine's.
+    /// container's memory, or of the machine's.
     pub memory_limit: Option<Quantity>,
     /// Resources that may be cached: `pods`, `deployments.apps`,
     /// `deployments.v1.apps`, `*.apps`, `*`. Default `["*"]`.
     pub include: Option<Vec<String>>,
-    /// Resources that may not, whatever `include` says. Default `["events"]`.
+    /// Resources that may not be cached, whatever `include` says. Default
+    /// `["events"]`.
     pub exclude: Option<Vec<String>>,
     /// Resources read before `/readyz` succeeds; no `*`. Default none.
     pub preload: Option<Vec<String>>,
 }
 
-/// Byte by byte, with upstream's list of the same version.
+/// The comparison of the cache with upstream's list of the same version, byte
+/// by byte.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct SelfCheck {
-    /// Between two comparisons of each cached resource; costs upstream a whole
-    /// list of each. 0 for never. Duration, default `0s`.
+    /// Time between two comparisons of each cached resource. Each costs
+    /// upstream a whole list. 0 for never. Duration, default `0s`.
     pub interval: Option<String>,
 }
 
-/// Whose requests may be in flight. What is over a limit waits, each user in a
-/// queue of his own, and seats go round among the users; watches count until
-/// their initial events are sent. `system:masters` is exempt.
+/// Limits of the requests in flight, per user and per group. Requests over a
+/// limit wait. Each user has a queue, and the queues take turns. Watches count
+/// until their initial events are sent. `system:masters` is exempt.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Flow {
     /// Requests of one user at a time, 0 for no limit. Default 100.
     pub user_concurrency_limit: Option<i64>,
-    /// Requests of all members of a group together, by its name. Default none.
+    /// Requests of all members of a group together, by the group's name.
+    /// Default none.
     pub group_concurrency_limits: Option<BTreeMap<String, i64>>,
-    /// Requests of one user that may wait for each of these limits; more are
-    /// refused. Watches may all wait. Default 300.
+    /// Requests of one user that may wait for each of these limits. Further
+    /// requests are refused. Watches may all wait. Default 300.
     pub queue_length_limit: Option<i64>,
-    /// How long they wait before they are refused. Duration, default `15s`.
+    /// Time for which requests wait before they are refused. Duration, default
+    /// `15s`.
     pub queue_wait: Option<String>,
     /// Forwarded requests that stay open at a time: watches and logs that the
-    /// cache does not answer, exec, attach, port-forward and proxies; for
-    /// `system:masters`, too. 0 for no limit. Default 10000.
+    /// cache does not answer, exec, attach, port-forward and proxies.
+    /// `system:masters` is not exempt. 0 for no limit. Default 10000.
     pub long_running_limit: Option<i64>,
-    /// The same of one user. Default 1000.
+    /// Forwarded requests of one user that stay open at a time. Default 1000.
     pub user_long_running_limit: Option<i64>,
 }
 
@@ -328,13 +337,14 @@ pub struct Flow {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Aggregation {
-    /// Files with APIService manifests; `*` in names. Default none.
+    /// Files with APIService manifests; names may contain `*`. Default none.
     pub api_services: Option<Vec<String>>,
-    /// How services are reached. Default: by name, as in a cluster.
+    /// The servers of services. Default: each service is reached by its name,
+    /// as in a cluster.
     pub backends: Option<Vec<Backend>>,
 }
 
-/// How one service is reached.
+/// The servers of one service.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Backend {
@@ -342,10 +352,10 @@ pub struct Backend {
     pub name: Option<String>,
     /// `spec.service.namespace` of the APIService.
     pub namespace: Option<String>,
-    /// URLs, which take turns: `https://127.0.0.1:8444`. Default:
+    /// URLs, which are used in turn: `https://127.0.0.1:8444`. Default:
     /// `https://NAME.NAMESPACE.svc:PORT`.
     pub servers: Option<Vec<String>>,
-    /// The name their certificates are for. Default `NAME.NAMESPACE.svc`.
+    /// The name in the servers' certificates. Default `NAME.NAMESPACE.svc`.
     pub server_name: Option<String>,
     /// Time between probes of each server. Duration, default `10s`.
     pub health_check_interval: Option<String>,
@@ -354,31 +364,34 @@ pub struct Backend {
     /// Time for a request that is neither a watch nor a stream. Duration,
     /// default `60s`.
     pub request_timeout: Option<String>,
-    /// Requests forwarded at a time, watches and streams apart; further ones
+    /// Requests forwarded at a time, without watches and streams; further ones
     /// get 429. 0 for no limit. Default 0.
     pub max_requests_inflight: Option<i64>,
     pub outlier_detection: OutlierDetection,
 }
 
-/// Servers that answer with errors are passed over while others do not.
+/// A server that answers with errors gets no requests for a while, as long as
+/// other servers can be asked.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OutlierDetection {
-    /// Answers 500 and above, or none, in a row; 0 for never. Default 5.
+    /// Answers of 500 and above in a row before a server gets no requests; 0
+    /// for never. Default 5.
     pub consecutive_errors: Option<i64>,
-    /// For how long. Duration, default `30s`.
+    /// Time for which the server gets none. Duration, default `30s`.
     pub ejection_time: Option<String>,
 }
 
-/// Which APIs are shown and which carry a warning.
+/// The APIs that are hidden, and those that are answered with a warning.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Apis {
-    /// `group/version: false` hides that version, `group/version/resource: false`
-    /// a resource; `api/all`, `api/ga`, `api/beta` and `api/alpha` speak of all
-    /// such versions of Kubernetes' own groups. Default empty.
+    /// `group/version: false` hides that version, `group/version/resource:
+    /// false` a resource. `api/all`, `api/ga`, `api/beta` and `api/alpha` mean
+    /// all such versions of Kubernetes' own groups. Default empty.
     pub runtime_config: Option<BTreeMap<String, bool>>,
-    /// More deprecated versions. Default none.
+    /// Deprecated versions in addition to those that upstream names. Default
+    /// none.
     pub deprecations: Option<Vec<Deprecation>>,
 }
 
@@ -394,11 +407,11 @@ pub struct Deprecation {
     pub deprecated: Option<String>,
     /// `1.25`.
     pub removed: Option<String>,
-    /// What to use: `batch/v1 CronJob`.
+    /// The API to use instead: `batch/v1 CronJob`.
     pub replacement: Option<String>,
 }
 
-/// The document.
+/// The whole document.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct FrontConfiguration {

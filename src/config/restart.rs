@@ -1,10 +1,10 @@
-//! The settings that a running process cannot change about itself.
+//! The settings that a running process cannot change.
 
 use super::Config;
 
-/// The fields whose change takes effect at the next start only. Sockets stay
-/// open and the kind of process stays what it is; all else is read anew by the
-/// next request, connection or handshake.
+/// Returns the fields whose change takes effect only at the next start. Sockets
+/// stay open, and the kind of process stays the same. Everything else is read
+/// again by the next request, connection or handshake.
 pub fn restart_required(old: &Config, new: &Config) -> Vec<&'static str> {
     let secure_address = |c: &Config| c.serving.secure.as_ref().map(|s| s.address);
     let serving = (&old.serving, &new.serving);

@@ -1,8 +1,9 @@
-//! Which APIs are shown and served: `apis.runtimeConfig`, with the keys and
-//! precedence of kube-apiserver's `--runtime-config`
-//! (k8s.io/apiserver `server/resourceconfig`).
+//! The APIs that are shown and served: `apis.runtimeConfig`, with the keys and
+//! precedence of kube-apiserver's `--runtime-config` (k8s.io/apiserver
+//! `server/resourceconfig`).
 //!
-//! It only ever hides: what upstream does not serve no setting can bring.
+//! The settings can only hide APIs. They cannot add any that upstream does not
+//! serve.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +11,9 @@ use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 
 use super::check::Check;
 
-/// Keys for many versions at once, and the versions each means. They are applied
-/// in this order, whatever the order they are written in; a key of one version
-/// beats them, and one of a resource beats that.
+/// Keys for many versions at once, each with the test for its versions. They
+/// are applied in this order, whatever their order in the file. A key of one
+/// version takes precedence over them, and a key of a resource over that.
 const CLASSES: [(&str, Means); 4] = [
     ("api/all", |_| true),
     ("api/ga", |version| stage(version) == Some("")),
@@ -20,11 +21,12 @@ const CLASSES: [(&str, Means); 4] = [
     ("api/alpha", |version| stage(version) == Some("alpha")),
 ];
 
-/// Whether a version is of a class.
+/// Tells whether a version belongs to a class.
 type Means = fn(&str) -> bool;
 
-/// The groups those keys speak of: kube-apiserver's own. Custom resources and
-/// extension API groups are named one by one, as to nobody else they are known.
+/// The groups to which those keys apply: kube-apiserver's own. Custom resources
+/// and extension API groups must be named one by one, because their stages are
+/// not known here.
 const BUILT_IN_GROUPS: [&str; 24] = [
     "",
     "admissionregistration.k8s.io",
@@ -55,7 +57,7 @@ const BUILT_IN_GROUPS: [&str; 24] = [
 /// Checked `apis.runtimeConfig`. The default hides nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeConfig {
-    /// In the order of [`CLASSES`].
+    /// The settings, in the order of [`CLASSES`].
     classes: [Option<bool>; CLASSES.len()],
     versions: BTreeMap<GroupVersion, bool>,
     resources: BTreeMap<GroupVersionResource, bool>,
@@ -69,7 +71,8 @@ enum Key {
 }
 
 impl RuntimeConfig {
-    /// Reads the keys and their values. The errors each come with their setting.
+    /// Reads the keys and their values. Each error comes with the key of its
+    /// setting.
     pub fn parse(settings: &BTreeMap<String, bool>) -> Result<Self, Vec<(String, &'static str)>> {
         let mut config = Self::default();
         let mut errors = Vec::new();
@@ -111,13 +114,13 @@ impl RuntimeConfig {
         })
     }
 
-    /// Nothing is hidden.
+    /// Tells whether nothing is hidden.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether anything of the group version may be shown and served: itself,
-    /// or a resource that is enabled on its own.
+    /// Tells whether anything in the group version may be shown and served: the
+    /// version itself, or a resource that is enabled on its own.
     pub fn is_enabled(&self, version: &GroupVersion) -> bool {
         let of_version =
             |r: &GroupVersionResource| r.group == version.group && r.version == version.version;
@@ -125,7 +128,7 @@ impl RuntimeConfig {
             || self.resources.iter().any(|(r, on)| *on && of_version(r))
     }
 
-    /// Whether the resource, its subresources with it, may be shown and served.
+    /// Tells whether the resource and its subresources may be shown and served.
     pub fn is_resource_enabled(&self, resource: &GroupVersionResource) -> bool {
         match self.resources.get(resource) {
             Some(on) => *on,
@@ -133,7 +136,8 @@ impl RuntimeConfig {
         }
     }
 
-    /// Whether any resource of the version is spoken of on its own.
+    /// Tells whether the version, or a resource in it, has a setting that may
+    /// hide something.
     pub fn hides_some_of(&self, version: &GroupVersion) -> bool {
         let of_version =
             |r: &GroupVersionResource| r.group == version.group && r.version == version.version;
@@ -193,12 +197,12 @@ impl Key {
     }
 }
 
-/// Whether a group is one of kube-apiserver's own.
+/// Tells whether a group is one of kube-apiserver's own.
 pub fn is_built_in_group(group: &str) -> bool {
     BUILT_IN_GROUPS.contains(&group)
 }
 
-/// One `key=value` of the flag. The value may be missing: true.
+/// Parses one `key=value` of the flag. A missing value means true.
 pub(super) fn parse_setting(text: &str) -> Result<(String, bool), String> {
     let (key, value) = text.split_once('=').unwrap_or((text, ""));
     let (key, value) = (key.trim(), value.trim());
@@ -206,7 +210,7 @@ pub(super) fn parse_setting(text: &str) -> Result<(String, bool), String> {
     let on = match value {
         "true" => true,
         "false" => false,
-        // What Go's ParseBool takes, for single versions and resources.
+        // Go's ParseBool accepts these, for single versions and resources.
         "" | "1" | "t" | "T" | "TRUE" | "True" if !class => true,
         "0" | "f" | "F" | "FALSE" | "False" if !class => false,
         _ => return Err(format!("{key} must be true or false")),
@@ -214,7 +218,8 @@ pub(super) fn parse_setting(text: &str) -> Result<(String, bool), String> {
     Ok((key.to_owned(), on))
 }
 
-/// `""` of `v1`, `beta` of `v2beta1`; `None` for what has no stage.
+/// Returns the stage of a version: `""` for `v1`, `beta` for `v2beta1`. `None`
+/// if the name has none.
 fn stage(version: &str) -> Option<&'static str> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let rest = version.strip_prefix('v')?;

@@ -1,4 +1,4 @@
-//! Where a configuration comes from, so that it can be read again.
+//! The source of a configuration, from which it can be read again.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::{Config, ConfigErrors, Flags, parse, raw};
 
-/// Bytes of a configuration file. A ConfigMap holds at most 1 MiB.
+/// The most bytes of a configuration file. A ConfigMap holds at most 1 MiB.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// A file and the flags over it.
+/// A file, and the flags that override it.
 #[derive(Clone, Debug)]
 pub struct Source {
     flags: Flags,
@@ -25,7 +25,7 @@ impl Source {
         self.flags.config.as_deref()
     }
 
-    /// Reads, parses, overrides and checks.
+    /// Reads the file, applies the flags and checks the result.
     pub fn load(&self) -> Result<Config, ConfigErrors> {
         let file = self.flags.config.clone();
         let errors = |errors| ConfigErrors {
@@ -43,7 +43,8 @@ impl Source {
         Config::check(&raw, self.flags.shape(), overrides).map_err(errors)
     }
 
-    /// Every file whose change matters: the configuration's and those it names.
+    /// Returns every file that must be watched: the configuration's own and
+    /// those it names.
     pub fn files(&self, config: &Config) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> = self.flags.config.iter().cloned().collect();
         files.extend(config.files());

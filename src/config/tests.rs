@@ -1,4 +1,4 @@
-//! The configuration as users meet it: files, flags, errors, reload.
+//! Tests of the configuration as users see it: files, flags, errors, reload.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ fn load_text(text: &str, flags: &[&str]) -> Result<Config, Vec<String>> {
         .map_err(|errors| errors.errors.iter().map(ToString::to_string).collect())
 }
 
-/// The minimal file with more under one of its sections.
+/// Returns the minimal file with more lines in one of its sections.
 fn minimal_with(section: &str, lines: &str) -> String {
     let header = format!("{section}:\n");
     if MINIMAL.contains(&header) {
@@ -56,7 +56,8 @@ fn the_commented_file_holds_the_defaults() {
     assert_eq!(all.mode(), Mode::Front);
 }
 
-/// Every field's name is in the commented file, set or as an example.
+/// Checks that every field's name is in the commented file, set or as an
+/// example.
 #[test]
 fn the_commented_file_names_every_field() {
     let text = fs::read_to_string(shipped("front-configuration.yaml")).unwrap();
@@ -135,7 +136,7 @@ fn each_mode_listens_where_it_should() {
         Upstream::Kubeconfig { context: Some(c), .. } if c == "c"
     ));
 
-    // Never a front with half of what it was asked for.
+    // It must not start as a front with half of what the flags asked for.
     let errors = load(&["--kubeconfig", "k", "--client-ca-file", "ca.crt"]).unwrap_err();
     assert_eq!(
         errors.to_string().lines().next().unwrap(),
@@ -216,7 +217,7 @@ fn impersonation_follows_upstreams_feature_gate() {
     );
 }
 
-/// Revoked tokens worked for two minutes.
+/// The bug: revoked tokens worked for two minutes.
 #[test]
 fn tokens_are_believed_as_long_as_by_other_delegating_servers() {
     let review = |config: Config| {
@@ -507,7 +508,8 @@ fn a_bad_file_leaves_the_running_configuration() {
     generation.mark_unchanged();
 }
 
-/// A mounted ConfigMap: the file is a link through `..data`, which is replaced.
+/// The file of a mounted ConfigMap is a link through `..data`, which is
+/// replaced.
 #[tokio::test]
 async fn the_symlink_swap_of_a_config_map_is_noticed() {
     use std::os::unix::fs::symlink;
@@ -521,7 +523,7 @@ async fn the_symlink_swap_of_a_config_map_is_noticed() {
     symlink("..data/front.yaml", at("front.yaml")).unwrap();
     let mut watcher = Watcher::new(vec![at("front.yaml")]).unwrap();
 
-    // Reading it, or a change of a neighbour, is no change.
+    // Reading the file, or a change of another file, is no change.
     fs::read(at("front.yaml")).unwrap();
     fs::write(at("other"), "x").unwrap();
     let wait = tokio::time::timeout(Duration::from_millis(600), watcher.changed());

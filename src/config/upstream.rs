@@ -1,4 +1,4 @@
-//! `upstream`: the API servers behind.
+//! `upstream`: the API servers behind apifront.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use url::Url;
 use super::check::Check;
 use super::raw;
 
-/// Where a pod finds its cluster's CA.
+/// The file in a pod with its cluster's CA.
 const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 
 /// Checked `upstream`.
@@ -19,13 +19,13 @@ pub enum Upstream {
     /// Server and credentials of a kubeconfig.
     Kubeconfig {
         path: PathBuf,
-        /// `None`: the file's current-context.
+        /// `None` means the file's current-context.
         context: Option<String>,
         timing: Timeouts,
     },
     /// API servers of one cluster with one credential.
     Servers {
-        /// At least one. Scheme, host and port alone.
+        /// At least one URL, each with scheme, host and port alone.
         servers: Vec<Url>,
         ca_file: PathBuf,
         client_cert: Option<ClientCert>,
@@ -42,7 +42,7 @@ pub struct ClientCert {
 }
 
 impl Upstream {
-    /// The timings, whatever the upstream is.
+    /// Returns the timings of any upstream.
     pub fn timing(&self) -> Timeouts {
         match self {
             Self::Embedded => Timeouts::default(),
@@ -50,7 +50,7 @@ impl Upstream {
         }
     }
 
-    /// `None` after an error was noted.
+    /// Checks `upstream`. `None` after an error was noted.
     pub(super) fn check(raw: &raw::Upstream, check: &mut Check) -> Option<Self> {
         let timing = timing(raw, check);
         let servers = check_servers("upstream.servers", &raw.servers, check);
@@ -153,7 +153,7 @@ fn timing(raw: &raw::Upstream, check: &mut Check) -> Timeouts {
 }
 
 impl ClientCert {
-    /// Both files or none.
+    /// Checks that both files are named, or none.
     pub(super) fn check(
         (cert_field, cert): (&str, &Option<String>),
         (key_field, key): (&str, &Option<String>),
@@ -181,8 +181,8 @@ impl ClientCert {
     }
 }
 
-/// Base URLs of servers: a path or a query would be lost when a request's own
-/// is put there, so they are refused.
+/// Reads the base URLs of servers. A path or a query is refused, because the
+/// request's own would replace it.
 pub(super) fn check_servers(field: &str, raw: &Option<Vec<String>>, check: &mut Check) -> Vec<Url> {
     let Some(list) = raw else { return Vec::new() };
     if list.is_empty() {

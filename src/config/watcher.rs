@@ -1,9 +1,9 @@
-//! Notices that a configuration should be read again.
+//! Notices that a configuration must be read again.
 //!
 //! Kubernetes replaces a mounted ConfigMap or Secret by renaming the `..data`
-//! symlink beside the files, and editors rename a new file over the old one; so
-//! it is the directories that are watched, and a change is a change of what the
-//! paths lead to. `SIGHUP` always is one.
+//! symlink beside the files, and editors rename a new file over the old one. So
+//! the directories are watched, and a change is a change of the files to which
+//! the paths lead. `SIGHUP` always counts as a change.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,14 +19,15 @@ use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 use super::{Live, Source};
 
-/// Writers touch a file several times and a key after its certificate.
+/// The time to wait after a change: writers touch a file several times, and a
+/// key after its certificate.
 const SETTLE: Duration = Duration::from_millis(250);
-/// How often files are looked at on file systems without change notices:
-/// client-go rereads certificates as often.
+/// The time between two looks at the files, for file systems without change
+/// notices. client-go rereads certificates as often.
 const POLL: Duration = Duration::from_secs(60);
 
-/// What a path leads to: file, inode, size, modification and change time.
-/// `None` while it leads nowhere.
+/// The state of the file to which a path leads: file, inode, size, modification
+/// and change time. `None` while it leads nowhere.
 type Fingerprint = Vec<FileFingerprint>;
 type FileFingerprint = Option<(PathBuf, u64, u64, i64, i64, i64, i64)>;
 
@@ -34,7 +35,7 @@ pub struct Watcher {
     files: Vec<PathBuf>,
     seen: Fingerprint,
     directories: BTreeSet<PathBuf>,
-    /// `None` where the kernel has no watches left: polling remains.
+    /// `None` if the kernel has no watches left. Polling remains.
     notices: Option<RecommendedWatcher>,
     noticed: Arc<Notify>,
     hangup: Signal,
@@ -42,12 +43,14 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Must be called in a tokio runtime. Fails when `SIGHUP` cannot be caught.
+    /// Starts to watch the files. Must be called in a tokio runtime. Fails if
+    /// `SIGHUP` cannot be caught.
     pub fn new(files: Vec<PathBuf>) -> std::io::Result<Self> {
         let noticed = Arc::new(Notify::new());
         let sender = noticed.clone();
         let notices = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Reading the files is an event too; it must not cause another.
+            // Reading the files is an event too, and must not cause another
+            // reload.
             if !event.is_ok_and(|e| e.kind.is_access()) {
                 sender.notify_one();
             }
@@ -60,7 +63,7 @@ impl Watcher {
             }
         };
         let mut poll = interval(POLL);
-        // The first tick would be due at once.
+        // Otherwise the first tick would be due at once.
         poll.reset();
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut watcher = Self {
@@ -81,7 +84,7 @@ impl Watcher {
         let wanted: BTreeSet<PathBuf> = files.iter().flat_map(|f| directories_of(f)).collect();
         if let Some(notices) = &mut self.notices {
             for gone in self.directories.difference(&wanted) {
-                // It may be gone from the disk as well.
+                // The directory may be gone from the disk as well.
                 let _ = notices.unwatch(gone);
             }
             for new in wanted.difference(&self.directories) {
@@ -91,8 +94,8 @@ impl Watcher {
             }
         }
         self.directories = wanted;
-        // A file that is watched already may have changed since it was read: that
-        // is still to be reported.
+        // A file that is watched already may have changed since it was read.
+        // That change must still be reported.
         let known = |file: &PathBuf| {
             let at = self.files.iter().position(|known| known == file);
             at.and_then(|at| self.seen.get(at).cloned())
@@ -105,7 +108,7 @@ impl Watcher {
     }
 
     /// Waits until the files have changed and come to rest, or for `SIGHUP`.
-    /// Cancel safe: a change is reported until a call returned for it.
+    /// Cancel safe: a change is reported until a call has returned for it.
     pub async fn changed(&mut self) {
         loop {
             tokio::select! {
@@ -113,7 +116,8 @@ impl Watcher {
                     self.seen = fingerprint(&self.files);
                     return;
                 }
-                // A busy file beside ours must not keep us busy too.
+                // The pause keeps a file beside ours that changes all the time
+                // from causing constant work.
                 () = self.noticed.notified() => sleep(SETTLE).await,
                 _ = self.poll.tick() => {}
             }
@@ -146,7 +150,8 @@ impl Watcher {
     }
 }
 
-/// The directory that holds the path, and the one its links lead to.
+/// Returns the directory of the path, and the directory to which its links
+/// lead.
 fn directories_of(file: &Path) -> Vec<PathBuf> {
     let parent = |p: &Path| match p.parent() {
         Some(dir) if dir.as_os_str().is_empty() => PathBuf::from("."),
@@ -175,7 +180,8 @@ fn fingerprint_of(file: &Path) -> FileFingerprint {
 mod tests {
     use super::*;
 
-    /// A change during a reload was taken for the state that had been read.
+    /// The bug: a change during a reload was taken for the state that had been
+    /// read.
     #[tokio::test]
     async fn a_change_while_files_are_read_is_reported() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! The deprecations of Kubernetes' built-in kinds, from `kubernetes.txt`, which
-//! `tools/schema` writes (`make schema`) of what the Go types say. Its lines:
+//! The deprecations of Kubernetes' built-in kinds, read from `kubernetes.txt`.
+//! `tools/schema` (`make schema`) writes that file from the Go types. Its
+//! lines:
 //!
 //! ```text
 //! kubernetes v1.36.3                  the release
@@ -22,7 +23,7 @@ pub struct BuiltInKinds {
     kinds: HashMap<GroupVersionResource, Lifecycle>,
 }
 
-/// The file is not what this program reads.
+/// The error of a file that this program cannot read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("deprecations: unreadable line: {0}")]
 pub struct Unreadable(String);
@@ -30,30 +31,30 @@ pub struct Unreadable(String);
 static BUILT_IN: LazyLock<BuiltInKinds> = LazyLock::new(|| {
     let read = BuiltInKinds::parse(include_str!("kubernetes.txt"));
     debug_assert!(read.is_ok(), "{:?}", read.as_ref().err());
-    // A test reads the file, so this is not met; without a table the warnings
-    // learnt from upstream are all there is.
+    // A test reads the file, so this does not happen. Without the table only
+    // the warnings learnt from upstream would be known.
     read.unwrap_or_default()
 });
 
 impl BuiltInKinds {
-    /// That of the release this program was built for.
+    /// Returns the deprecations of the release this program was built for.
     pub fn built_in() -> &'static Self {
         &BUILT_IN
     }
 
-    /// A kind that is deprecated in some release.
+    /// Returns the lifecycle of a kind that is deprecated in some release.
     pub fn lifecycle(&self, gvr: &GroupVersionResource) -> Option<&Lifecycle> {
         self.kinds.get(gvr)
     }
 
-    /// Whether the group has built-in kinds.
+    /// Tells whether the group has deprecated built-in kinds.
     pub fn has_group(&self, group: &str) -> bool {
         self.kinds.keys().any(|gvr| gvr.group == group)
     }
 
-    /// Whether a server of this release says that the kind is deprecated.
-    /// `None` where the table cannot tell: releases after its own may have
-    /// decided otherwise.
+    /// Tells whether a server of this release says that the kind is deprecated.
+    /// `None` if the table cannot tell: releases after its own may have decided
+    /// otherwise.
     pub fn judge(
         &self,
         gvr: &GroupVersionResource,
@@ -133,7 +134,7 @@ mod tests {
             (&endpoints, release(32), Some(false)),
             (&endpoints, release(33), Some(true)),
             (&endpoints, release(36), Some(true)),
-            // Later than the table; unknown.
+            // A release after the table's, and an unknown release.
             (&endpoints, release(99), None),
             (&endpoints, None, None),
             (&claims, release(35), Some(false)),

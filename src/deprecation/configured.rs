@@ -1,5 +1,5 @@
-//! Deprecations that the configuration adds (`apis.deprecations`): for
-//! extension servers that do not warn of their own versions.
+//! Deprecations that the configuration adds (`apis.deprecations`), for
+//! extension servers that do not warn about their own versions.
 
 use std::collections::HashMap;
 
@@ -12,8 +12,8 @@ use serde::Deserialize;
 use super::{Lifecycle, Release};
 use crate::config::aggregation::Deprecation;
 
-/// The kinds of the group versions that the configuration names: of resources
-/// (`flunders`) and subresources (`flunders/status`), as discovery has them.
+/// The kinds of the group versions that the configuration names, by resource
+/// (`flunders`) and subresource (`flunders/status`), as discovery lists them.
 #[derive(Default)]
 pub struct Kinds(RwLock<HashMap<GroupVersion, HashMap<String, String>>>);
 
@@ -26,7 +26,7 @@ struct ResourceList {
 struct ApiResource {
     name: String,
     kind: String,
-    /// Those of the kind, where they are not those of the resource.
+    /// The kind's group and version, where they differ from the resource's.
     #[serde(default)]
     group: String,
     #[serde(default)]
@@ -41,7 +41,7 @@ impl ApiResource {
 }
 
 impl Kinds {
-    /// Asks a server for the kinds of a version. What was known stays where it
+    /// Asks a server for the kinds of a version. Known kinds stay if the server
     /// does not answer.
     pub async fn learn(&self, upstream: &Upstream, group_version: &GroupVersion) -> Option<()> {
         let path = group_version.path();
@@ -65,14 +65,14 @@ impl Kinds {
         Some(())
     }
 
-    /// Forgets all versions but these.
+    /// Forgets all versions that are not wanted.
     pub fn retain(&self, wanted: impl Fn(&GroupVersion) -> bool) {
         self.0.write().retain(|version, _| wanted(version));
     }
 
-    /// What the configuration says of a resource or subresource, if a server
-    /// of this release deprecates it. The entry that names the kind goes before
-    /// one for all kinds.
+    /// Returns the configured lifecycle of a resource or subresource, if a
+    /// server of this release deprecates it. The entry that names the kind goes
+    /// before an entry for all kinds.
     pub fn lifecycle(
         &self,
         entries: &[Deprecation],
@@ -86,7 +86,8 @@ impl Kinds {
         let first = entries.iter().find(ours)?;
         let kind = match self.kind(&first.group_version, &gvr.resource, subresource) {
             Ok(kind) => kind?,
-            // Not asked yet: a kind that is named can be guessed.
+            // Discovery has not answered yet. Only a configured kind's resource
+            // can be guessed.
             Err(Unlearnt) => {
                 let named = entries.iter().filter(ours).filter_map(|e| e.kind.as_ref());
                 let mut guessed = named.filter(|kind| plural(kind) == gvr.resource);
@@ -123,11 +124,11 @@ impl Kinds {
     }
 }
 
-/// Discovery has not answered yet.
+/// The error that discovery has not answered yet.
 #[derive(Debug)]
 struct Unlearnt;
 
-/// How Kubernetes guesses a resource's name (apimachinery
+/// Guesses a resource's name as Kubernetes does (apimachinery
 /// `meta.UnsafeGuessKindToResource`).
 fn plural(kind: &str) -> String {
     let one = kind.to_lowercase();
@@ -169,7 +170,7 @@ mod tests {
             let found = kinds.lifecycle(&entries, &gvr, subresource, release);
             found.map(|l| format!("{} {}", l.kind, l.deprecated))
         };
-        // Before discovery has answered, what can be guessed.
+        // Before discovery has answered, kinds are guessed.
         assert_eq!(find("fischers", "", 30).as_deref(), Some("Fischer 1.30"));
         assert_eq!(find("policies", "", 30).as_deref(), Some("Policy 1.20"));
         assert_eq!(find("fischers", "status", 30), None);

@@ -1,7 +1,8 @@
-//! Deprecated versions of custom resources: what their definitions say.
+//! Deprecated versions of custom resources, read from their definitions.
 //!
-//! Upstream warns of them itself. But its words are its author's, so whether a
-//! warning is that of a deprecated version only the definition tells.
+//! Upstream itself warns about them, but the author of a definition may choose
+//! the words. So only the definition tells whether a warning is about a
+//! deprecated version.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,21 +13,23 @@ use kubernetes_wire::api::GroupVersionResource;
 use parking_lot::RwLock;
 use serde::Deserialize;
 
-/// An answer waits for this at most; the metric is not worth more.
+/// The longest time that an answer waits for a definition. The metric is not
+/// worth more.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A definition that does not explain a warning is not asked for again sooner:
-/// writes may bring warnings of another kind with every answer.
+/// The shortest time between two requests for a definition that does not
+/// explain a warning: writes may bring warnings of another kind with every
+/// answer.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 
-/// More versions than any cluster warns of. Beyond it all are forgotten and
-/// learnt anew.
+/// The most versions that are kept, more than any cluster warns about. Beyond
+/// it all are forgotten and learnt again.
 const MOST: usize = 4096;
 
-/// One version of a definition.
+/// One version of a custom resource's definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct CustomVersion {
-    /// `None`: not deprecated.
+    /// `None` if the version is not deprecated.
     warning: Option<Wording>,
     status: bool,
     scale: bool,
@@ -35,7 +38,7 @@ struct CustomVersion {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wording {
     Own(String),
-    /// Beginning so; a replacement may follow.
+    /// The beginning of the default warning. A replacement may follow it.
     Default(String),
 }
 
@@ -51,16 +54,17 @@ impl CustomVersion {
 
 struct Learnt {
     at: Instant,
-    /// `None`: there is no such definition, or not for us.
+    /// `None` if there is no such definition, or apifront may not read it.
     version: Option<CustomVersion>,
 }
 
-/// What is known of definitions. Only of resources whose answers had warnings.
+/// The known definitions. Only those of resources whose answers had warnings
+/// are asked for.
 #[derive(Default)]
 pub struct CustomVersions(RwLock<HashMap<GroupVersionResource, Learnt>>);
 
 impl CustomVersions {
-    /// Whether the definition must be asked for before the warning can be
+    /// Tells whether the definition must be asked for before the warning can be
     /// understood.
     pub fn is_puzzled_by(&self, gvr: &GroupVersionResource, text: &str, now: Instant) -> bool {
         self.0.read().get(gvr).is_none_or(|learnt| {
@@ -72,7 +76,7 @@ impl CustomVersions {
         })
     }
 
-    /// Whether the warning is that of a deprecated version. `None` where there
+    /// Tells whether the warning is about a deprecated version. `None` if there
     /// is no definition.
     pub fn understand(&self, gvr: &GroupVersionResource, text: &str) -> Option<bool> {
         let known = self.0.read();
@@ -80,8 +84,8 @@ impl CustomVersions {
         Some(version.is_warned_of_by(text))
     }
 
-    /// Whether the version has the subresource: what it does not have is warned
-    /// of too, and answered 404.
+    /// Tells whether the version has the subresource. Requests for one that it
+    /// does not have are answered with a 404, and with the warning too.
     pub fn has(&self, gvr: &GroupVersionResource, subresource: &str) -> bool {
         let known = self.0.read();
         let version = known.get(gvr).and_then(|learnt| learnt.version.as_ref());

@@ -1,5 +1,5 @@
-//! When a kind is deprecated and gone, and what its users are told
-//! (apiserver `endpoints/deprecation/deprecation.go`).
+//! The releases in which a kind is deprecated and removed, and the warning
+//! about it (apiserver `endpoints/deprecation/deprecation.go`).
 
 use super::Release;
 
@@ -9,14 +9,15 @@ pub struct Lifecycle {
     pub api_version: String,
     pub kind: String,
     pub deprecated: Release,
-    /// The first release without it, if that is decided.
+    /// The first release without the kind, if that is decided.
     pub removed: Option<Release>,
-    /// `apps/v1 Deployment`.
+    /// For example `apps/v1 Deployment`.
     pub replacement: Option<String>,
 }
 
 impl Lifecycle {
-    /// A server that does not tell its release is taken for a new one.
+    /// Tells whether a server of this release deprecates the kind. A server
+    /// that does not tell its release counts as a new one.
     pub fn is_deprecated_in(&self, release: Option<Release>) -> bool {
         release.is_none_or(|release| self.deprecated <= release)
     }
@@ -32,8 +33,8 @@ impl Lifecycle {
         text
     }
 
-    /// Whether the text is this warning, as whatever release of the server
-    /// words it.
+    /// Tells whether the text is this warning, in the words of any release of
+    /// the server.
     pub fn is_warned_of_by(&self, text: &str) -> bool {
         text.starts_with(&self.beginning())
     }
@@ -43,8 +44,8 @@ impl Lifecycle {
     }
 }
 
-/// What a warning of a built-in kind says. It is proof that the API server
-/// knows the route and has let the caller through to it.
+/// The content of a warning about a built-in kind. The warning proves that the
+/// API server knows the route and has let the caller through to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltInWarning<'t> {
     pub api_version: &'t str,
@@ -52,7 +53,7 @@ pub struct BuiltInWarning<'t> {
 }
 
 impl<'t> BuiltInWarning<'t> {
-    /// `None` for any other text.
+    /// Reads a warning. `None` for any other text.
     pub fn read(text: &'t str) -> Option<Self> {
         let (what, rest) = text.split_once(" is deprecated in v")?;
         let (api_version, kind) = what.split_once(' ')?;

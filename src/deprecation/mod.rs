@@ -1,11 +1,11 @@
-//! Deprecated APIs: which ones they are, and what their users are told
-//! (KEP-1693).
+//! Deprecated APIs and the warnings about them (KEP-1693).
 //!
-//! Upstream itself warns of what it deprecates, with every answer; what is
-//! forwarded has its warnings, and cached answers have those that upstream gave
-//! with the list or watch they come from. The table of built-in kinds tells when
-//! those have become wrong because upstream is another release now. The
-//! configuration adds what extension servers do not say themselves.
+//! Upstream itself sends a warning with every answer of an API that it
+//! deprecates. Forwarded answers carry that warning, and cached answers carry
+//! those that upstream sent with the list or watch they come from. The table of
+//! built-in kinds tells when the latter have become wrong because upstream is
+//! another release now. The configuration adds warnings that extension servers
+//! do not send themselves.
 
 mod built_in_kinds;
 mod configured;
@@ -31,17 +31,19 @@ use kubernetes_wire::api::{GroupVersion, GroupVersionResource, warning};
 use crate::config::aggregation::Deprecation;
 use crate::metrics::DeprecationMetrics;
 
-/// `/version` and discovery documents are small.
+/// The longest time for a request for `/version` or a discovery document, which
+/// are small.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A deprecated API was asked for: what is written down of that.
+/// The record that a request used a deprecated API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requested {
     pub removed: Option<Release>,
 }
 
 impl Requested {
-    /// The annotations that kube-apiserver gives the request's audit event.
+    /// Returns the annotations that kube-apiserver adds to the request's audit
+    /// event.
     pub fn annotations(&self) -> impl Iterator<Item = (&'static str, String)> {
         let removed = self.removed.map(|release| release.to_string());
         let removed = removed.map(|release| ("k8s.io/removed-release", release));
@@ -51,10 +53,10 @@ impl Requested {
     }
 }
 
-/// What is known of deprecations while the process runs.
+/// The deprecations that are known while the process runs.
 pub struct Deprecations {
     table: &'static BuiltInKinds,
-    /// Upstream's, once it has told.
+    /// Upstream's release, once it is known.
     release: RwLock<Option<Release>>,
     kinds: Kinds,
     custom: CustomVersions,
@@ -74,7 +76,8 @@ impl Deprecations {
         }
     }
 
-    /// The configuration or the upstream is another now: it is time to learn.
+    /// Wakes the task that learns, because the configuration or the upstream
+    /// changed.
     pub fn wake(&self) {
         self.wake.notify_one();
     }
@@ -88,13 +91,13 @@ impl Deprecations {
         *self.release.read()
     }
 
-    /// The next upstream may be of another release.
+    /// Forgets the release: the next upstream may have another.
     pub fn upstream_replaced(&self) {
         *self.release.write() = None;
     }
 
-    /// Asks upstream for its release. What was known stays where it does not
-    /// answer.
+    /// Asks upstream for its release. The known release stays if upstream does
+    /// not answer.
     pub async fn learn_release(&self, upstream: &Upstream) {
         let asked = async {
             let response = upstream
@@ -127,8 +130,8 @@ impl Deprecations {
             .retain(|v| entries.iter().any(|e| e.group_version == *v));
     }
 
-    /// The warnings of an answer from the cache: those upstream would give now.
-    /// `learnt` came with what the cache holds.
+    /// Returns the warnings of an answer from the cache: those that upstream
+    /// would send now. `learnt` came with what the cache holds.
     pub fn of_cached(
         &self,
         gvr: &GroupVersionResource,
@@ -153,7 +156,7 @@ impl Deprecations {
         warnings
     }
 
-    /// What the configuration says of a resource.
+    /// Returns the configured deprecation of a resource.
     pub fn configured(
         &self,
         entries: &[Deprecation],
@@ -168,7 +171,7 @@ impl Deprecations {
     }
 
     /// Asks for a resource's definition, if the warnings of an answer cannot be
-    /// understood without.
+    /// understood without it.
     pub async fn study(
         &self,
         upstream: &Upstream,
@@ -185,9 +188,9 @@ impl Deprecations {
         }
     }
 
-    /// Whether the warnings of an answer say that its API is deprecated. So
-    /// they do on all answers of the API itself, errors too, and on none that
-    /// was given before it was reached.
+    /// Returns the deprecated API that the warnings of an answer name. A
+    /// deprecated API sends its warning with all its answers, errors too; an
+    /// answer that was given before the API was reached has none.
     pub fn requested(
         &self,
         gvr: &GroupVersionResource,
@@ -205,14 +208,15 @@ impl Deprecations {
                 return Some(Requested { removed: *removed });
             }
             match self.custom.understand(gvr, &text) {
-                // Of custom resources kube-apiserver counts what has a handler.
+                // For custom resources, kube-apiserver counts requests that
+                // have a handler.
                 Some(own) => (own
                     && self.custom.has(gvr, subresource)
                     && status != StatusCode::METHOD_NOT_ALLOWED)
                     .then_some(Requested { removed: None }),
                 None => {
                     let read = BuiltInWarning::read(&text)?;
-                    // A subresource may be of a kind of another group.
+                    // A subresource's kind may belong to another group.
                     let ours = GroupVersion::parse(read.api_version)
                         .is_some_and(|v| v.group == gvr.group && v.version == gvr.version);
                     (ours || !subresource.is_empty()).then_some(Requested {
@@ -263,10 +267,10 @@ mod tests {
             (Some(36), &[ENDPOINTS][..], &[ENDPOINTS][..]),
             // Upstream's own words.
             (Some(36), &[REWORDED], &[REWORDED]),
-            // Upstream was upgraded since, or downgraded.
+            // Upstream was upgraded or downgraded since.
             (Some(36), &[other], &[other, ENDPOINTS]),
             (Some(32), &[ENDPOINTS, other], &[other]),
-            // Nobody knows better.
+            // The table does not know this release.
             (None, &[], &[]),
             (None, &[ENDPOINTS], &[ENDPOINTS]),
             (Some(99), &[], &[]),
@@ -331,7 +335,7 @@ mod tests {
                 claims,
                 removed(38),
             ),
-            // A subresource of another group's kind.
+            // The subresource's kind belongs to another group.
             ("", "v1", "pods", "eviction", eviction, removed(25)),
             ("", "v1", "pods", "", eviction, None),
             ("", "v1", "pods", "", "unknown field \"spec.x\"", None),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-/// `1.36`: what deprecations are counted in.
+/// A minor release such as `1.36`, as deprecations count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
     pub major: u32,
@@ -23,7 +23,7 @@ impl From<(u32, u32)> for Release {
     }
 }
 
-/// What `/version` answers, as far as it matters here.
+/// The part of the answer to `/version` that matters here.
 #[derive(Deserialize)]
 struct Version {
     major: String,
@@ -31,7 +31,7 @@ struct Version {
 }
 
 impl Release {
-    /// `1.36`, as the table and the configuration write it.
+    /// Parses `1.36`, as the table and the configuration write it.
     pub fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.split_once('.')?;
         Some(Self {
@@ -40,8 +40,9 @@ impl Release {
         })
     }
 
-    /// From the answer to `/version`. Vendors add to the minor version (`31+`);
-    /// its leading digits count, as in apiserver `endpoints/deprecation`.
+    /// Reads the answer to `/version`. Vendors add to the minor version
+    /// (`31+`), so only its leading digits count, as in apiserver
+    /// `endpoints/deprecation`.
     pub fn of_server(document: &[u8]) -> Option<Self> {
         let version: Version = serde_json::from_slice(document).ok()?;
         let minor = &version.minor;

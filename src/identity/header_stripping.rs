@@ -1,4 +1,5 @@
-//! Which headers of a caller never reach the servers behind.
+//! Removes the headers of a caller that must never reach the servers behind
+//! apifront.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -13,20 +14,20 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::authn::RequestHeaderNames;
 use crate::authn::bearer_token::{self, TOKEN_PROTOCOL_PREFIX};
 
-/// Never removed, even if `Connection` names them: they say where a request
-/// goes and where its body ends, and without them one request could become
-/// two. RFC 9110 forbids naming them there.
+/// Headers that are never removed, even if `Connection` names them: they tell
+/// the request's destination and the end of its body. Without them one request
+/// could become two. RFC 9110 forbids naming them there.
 const FRAMING: [HeaderName; 3] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING];
 
-/// What has to change in a request to be forwarded. It loses
-/// - everything by which an identity is claimed: `Authorization`,
-///   `Impersonate-*`, the standard and the configured front-proxy headers,
-///   bearer tokens among WebSocket protocols;
+/// Returns the changes that a request needs before it is forwarded. It loses
+/// - every header that claims an identity: `Authorization`, `Impersonate-*`,
+///   the standard and the configured front-proxy headers, and bearer tokens
+///   among WebSocket protocols;
 /// - every header that `Connection` names, and the other hop-by-hop ones.
 ///
 /// An upgrade keeps `Upgrade` and gets `Connection: Upgrade`. Each item is a
-/// header to remove, and what takes its place; make them after authentication
-/// and before [`super::apply`].
+/// header to remove, and the value that replaces it. The changes must be made
+/// after authentication and before [`super::apply`].
 pub fn changes(
     headers: &HeaderMap,
     configured: Option<&RequestHeaderNames>,
@@ -71,8 +72,9 @@ fn named_by_connection(headers: &HeaderMap) -> Vec<String> {
         .collect()
 }
 
-/// Underscores count as hyphens: some servers behind a gateway cannot tell
-/// `X_Remote_User` from `X-Remote-User`.
+/// Tells whether a header claims an identity. Underscores count as hyphens,
+/// because some servers behind a gateway cannot distinguish `X_Remote_User`
+/// from `X-Remote-User`.
 fn claims_identity(name: &str) -> bool {
     static STANDARD: LazyLock<RequestHeaderNames> = LazyLock::new(RequestHeaderNames::default);
     let name = match name.contains('_') {
@@ -82,7 +84,7 @@ fn claims_identity(name: &str) -> bool {
     *name == *AUTHORIZATION.as_str() || name.starts_with("impersonate-") || STANDARD.contains(&name)
 }
 
-/// The WebSocket protocols without bearer tokens, if there are any: a
+/// Returns the WebSocket protocols without bearer tokens, if there are any: a
 /// credential must not travel on, nor be echoed by a backend.
 fn without_tokens(headers: &HeaderMap) -> Option<Option<HeaderValue>> {
     if !bearer_token::protocols(headers).any(|p| p.starts_with(TOKEN_PROTOCOL_PREFIX)) {

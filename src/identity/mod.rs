@@ -1,4 +1,4 @@
-//! How a caller is made known to the servers behind.
+//! Tells the servers behind apifront who a caller is.
 
 mod header_stripping;
 
@@ -26,7 +26,7 @@ pub enum Mode {
     Impersonate,
     /// The caller's own bearer token.
     PassThrough,
-    /// Not at all: everybody acts as the user of `--kubeconfig`.
+    /// Sends no identity: every caller acts as the user of `--kubeconfig`.
     #[serde(skip)]
     Personal,
 }
@@ -34,20 +34,21 @@ pub enum Mode {
 /// An authenticated caller, after impersonation.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
-    /// Whom requests are made as.
+    /// The user as whom requests are made.
     pub user: &'a UserInfo,
     /// The bearer token that authenticated the caller, if one did.
     pub token: Option<&'a str>,
-    /// Whom the caller asked to be. The modes that send the caller's own
-    /// credentials send it along; in the others `user` says it all.
+    /// The user that the caller asked to impersonate. The modes that send the
+    /// caller's own credentials send it along; in the others `user` says
+    /// everything.
     pub impersonation: Option<&'a Impersonation>,
 }
 
-/// Names `caller` in the headers of a request to be forwarded, which
-/// [`changes`] has been through.
+/// Names `caller` in the headers of a request to be forwarded. [`changes`] must
+/// have been applied before.
 ///
-/// Fails rather than name anybody else: a value the receiver would read
-/// differently is not sent.
+/// Fails if a receiver could read a value differently: nobody else may ever be
+/// named.
 pub fn apply(mode: Mode, caller: Caller<'_>, headers: &mut HeaderMap) -> Result<(), Status> {
     match mode {
         Mode::RequestHeader => request_header(caller.user, headers),
@@ -70,7 +71,7 @@ pub fn apply(mode: Mode, caller: Caller<'_>, headers: &mut HeaderMap) -> Result<
     }
 }
 
-/// As client-go's `SetAuthProxyHeaders`.
+/// Sets the headers like client-go's `SetAuthProxyHeaders`.
 fn request_header(user: &UserInfo, headers: &mut HeaderMap) -> Result<(), Status> {
     set(headers, "x-remote-user", non_empty(&user.name)?)?;
     if !user.uid.is_empty() {
@@ -100,13 +101,14 @@ fn impersonate(user: &UserInfo, headers: &mut HeaderMap) -> Result<(), Status> {
     add_extra(headers, IMPERSONATE_EXTRA_PREFIX, user)
 }
 
-/// The user to ask for, so that the API server arrives at `user`: without the
-/// group it adds by itself, which apifront may not be allowed to ask for.
+/// Returns the user to ask for, so that the API server arrives at `user`. It
+/// lacks the group that the API server adds by itself, which apifront may not
+/// be allowed to ask for.
 fn as_impersonated(user: &UserInfo) -> UserInfo {
     let unauthenticated = user.groups.iter().any(|g| g == UNAUTHENTICATED);
     let implied = match user.name.as_str() {
         ANONYMOUS => Some(UNAUTHENTICATED),
-        // With this in the list the API server adds nothing.
+        // If the list has this group, the API server adds none.
         _ if unauthenticated => None,
         _ => Some(AUTHENTICATED),
     };
@@ -114,8 +116,8 @@ fn as_impersonated(user: &UserInfo) -> UserInfo {
     asked
         .groups
         .retain(|g| !g.is_empty() && Some(g.as_str()) != implied);
-    // Without any group a service account or a node would be given those of
-    // its kind.
+    // Without any group, the API server would give a service account or a node
+    // the groups of its kind.
     let has_kind = well_known_usernames::service_account(&user.name).is_some()
         || well_known_usernames::node_name(&user.name).is_some();
     if asked.groups.is_empty() && has_kind {
@@ -134,7 +136,8 @@ fn add_extra(headers: &mut HeaderMap, prefix: &str, user: &UserInfo) -> Result<(
     Ok(())
 }
 
-/// Without a name the receiver would take apifront itself for the user.
+/// Refuses an empty name: the receiver would then take apifront itself for the
+/// user.
 fn non_empty(name: &str) -> Result<&str, Status> {
     if name.is_empty() {
         return Err(unsendable("an empty user name"));
@@ -156,7 +159,8 @@ fn add(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// Receivers trim white space, which would turn `"admin "` into `"admin"`.
+/// Makes a header. Refuses a value that receivers would change: they trim white
+/// space, which would turn `"admin "` into `"admin"`.
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Status> {
     let what = || unsendable(name);
     if value.trim_matches([' ', '\t']) != value {

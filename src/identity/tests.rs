@@ -13,7 +13,7 @@ fn strip(headers: &mut HeaderMap, configured: Option<&RequestHeaderNames>) {
     }
 }
 
-/// Names and values, sorted.
+/// Returns the names and values, sorted.
 fn list(headers: &HeaderMap) -> Vec<String> {
     let mut list: Vec<_> = headers
         .iter()
@@ -82,7 +82,8 @@ fn hop_by_hop_headers_end_here() {
             ],
         ),
         (vec![("Connection", "Upgrade")], vec![]),
-        // Without these, the rest of a body would be read as a request.
+        // If these headers were removed, the rest of a body would be read as a
+        // request.
         (
             vec![
                 ("Connection", "content-length, transfer-encoding, host"),
@@ -189,7 +190,8 @@ fn impersonation_asks_for_no_more_groups_than_needed() {
             ],
             vec!["system:serviceaccounts", "system:serviceaccounts:ns"],
         ),
-        // None at all would be understood as the groups of their kinds.
+        // If no group were sent, the receiver would add the groups of their
+        // kinds.
         (
             "system:node:n1",
             vec!["system:authenticated"],

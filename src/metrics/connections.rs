@@ -1,4 +1,4 @@
-//! Clients' connections: how many are open, and why others are not.
+//! The metrics of clients' connections: open, refused and closed ones.
 
 use prometheus::{
     IntCounterVec, IntGauge, IntGaugeVec, Registry, register_int_counter_vec_with_registry,
@@ -12,7 +12,7 @@ pub struct ConnectionMetrics {
     closed: IntCounterVec,
 }
 
-/// The series of one listener. Its name is one of few fixed words.
+/// The series of one listener. `listener` is one of few fixed words.
 #[derive(Clone, Debug)]
 pub struct ListenerMetrics {
     listener: &'static str,
@@ -56,13 +56,13 @@ impl ConnectionMetrics {
 }
 
 impl ListenerMetrics {
-    /// A connection was over a limit, which is named by one of few fixed words.
+    /// Counts a connection over a limit. `limit` is one of few fixed words.
     pub fn refused(&self, limit: &'static str) {
         let labels = [self.listener, limit];
         self.refused.with_label_values(&labels).inc();
     }
 
-    /// A connection was ended here, for one of few fixed reasons.
+    /// Counts a connection that apifront closed, by one of few fixed reasons.
     pub fn closed(&self, reason: &'static str) {
         let labels = [self.listener, reason];
         self.closed.with_label_values(&labels).inc();

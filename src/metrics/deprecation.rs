@@ -1,4 +1,4 @@
-//! Deprecated APIs that are in use.
+//! The metric of deprecated APIs that are in use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use prometheus::{IntGaugeVec, Registry, register_int_gauge_vec_with_registry};
 
 use super::{KnownName, KnownNames};
 
-/// Releases that warnings of one API may name: what it says changes with an
-/// upgrade of its server, and a server may say anything.
+/// The most releases that warnings of one API may name. A warning changes with
+/// an upgrade of its server, and a server may send any text.
 const MAX_RELEASES: usize = 4;
 
 #[derive(Clone)]
@@ -40,7 +40,8 @@ impl DeprecationMetrics {
         })
     }
 
-    /// The answer's warning proves the names; `removed_release` may be empty.
+    /// Notes a request of a deprecated API. The warning of its answer proves
+    /// the names; `removed_release` may be empty.
     pub fn requested(&self, gvr: &GroupVersionResource, subresource: &str, removed_release: &str) {
         let Some(name) = self.known.prove(gvr, subresource) else {
             return;
@@ -69,7 +70,7 @@ impl DeprecationMetrics {
 mod tests {
     use super::*;
 
-    /// A backend chooses the words of its warnings.
+    /// A backend chooses the text of its warnings.
     #[test]
     fn the_releases_of_an_api_are_few() {
         let registry = Registry::new();

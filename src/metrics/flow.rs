@@ -1,4 +1,4 @@
-//! Requests in flight and those that wait to be.
+//! The metrics of requests in flight and of requests that wait.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use prometheus::{
 
 use super::ForwardedMetrics;
 
-/// kube-apiserver's.
+/// kube-apiserver's buckets.
 const WAIT_BUCKETS: [f64; 13] = [
     0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0,
 ];
 
 #[derive(Clone)]
 pub struct FlowMetrics {
-    /// The most requests of a kind at one moment of the last second.
+    /// The highest number of reads at one moment of the last second.
     pub read_only: IntGauge,
     pub mutating: IntGauge,
     waiting: IntGaugeVec,
     executing: IntGaugeVec,
-    /// The same under its older name.
+    /// The same number as `executing`, under its older name.
     in_use: IntGaugeVec,
     rejected: IntCounterVec,
     waited: HistogramVec,
     pub forwarded: ForwardedMetrics,
-    /// Bytes of answers that are being made, or wait for their readers.
+    /// The bytes of answers that are being made, or wait for their readers.
     pub answer_bytes: IntGauge,
     slow: IntCounterVec,
 }
@@ -36,19 +36,20 @@ pub struct FlowMetrics {
 #[derive(Clone, Debug)]
 pub struct PoolMetrics {
     name: String,
-    /// Requests in its queues.
+    /// The number of requests in the pool's queues.
     pub waiting: IntGauge,
     rejected: IntCounterVec,
     waited: HistogramVec,
 }
 
 impl PoolMetrics {
-    /// A request was refused; `reason` is one of few fixed words.
+    /// Counts a refused request. `reason` is one of few fixed words.
     pub fn rejected(&self, reason: &'static str) {
         self.rejected.with_label_values(&[&self.name, reason]).inc();
     }
 
-    /// A request had to wait, and was then let in or not.
+    /// Measures the time that a request waited. `let_in` tells whether it got a
+    /// seat.
     pub fn waited(&self, time: Duration, let_in: bool) {
         let execute = if let_in { "true" } else { "false" };
         self.waited
@@ -119,12 +120,14 @@ impl FlowMetrics {
         })
     }
 
-    /// A client was given up; `what` is one of few fixed words.
+    /// Counts a request whose client was too slow. `what` is one of few fixed
+    /// words.
     pub fn too_slow(&self, what: &'static str) {
         self.slow.with_label_values(&[what]).inc();
     }
 
-    /// `name` is a fixed word or a configured group.
+    /// Returns the series of a pool. `name` is a fixed word or a configured
+    /// group.
     pub fn pool(&self, name: &str) -> PoolMetrics {
         PoolMetrics {
             name: name.to_owned(),
@@ -145,9 +148,10 @@ impl FlowMetrics {
         self.executing.with_label_values(&[name]).get()
     }
 
-    /// The pool is no more: its gauges go, what it counted stays.
+    /// Removes the gauges of a pool that does not exist any more. Its counters
+    /// stay.
     pub fn forget(&self, name: &str) {
-        // Gone already is gone too.
+        // An error means that the series is gone already.
         let _ = self.waiting.remove_label_values(&[name]);
         let _ = self.executing.remove_label_values(&[name]);
         let _ = self.in_use.remove_label_values(&[name]);

@@ -1,4 +1,4 @@
-//! Forwarded requests that stay open.
+//! The metrics of forwarded requests that stay open.
 
 use prometheus::{IntCounterVec, IntGauge, Registry, register_int_counter_vec_with_registry};
 
@@ -21,14 +21,14 @@ impl ForwardedMetrics {
             &["limit"],
             registry
         )?;
-        // From 0, so that the first time can be seen.
+        // The series begin at 0, so that the first rejection can be seen.
         for limit in ["user", "total"] {
             let _ = rejected.with_label_values(&[limit]);
         }
         Ok(Self { open, rejected })
     }
 
-    /// `limit` is `user` or `total`.
+    /// Counts a rejected request. `limit` is `user` or `total`.
     pub fn rejected(&self, limit: &'static str) {
         self.rejected.with_label_values(&[limit]).inc();
     }

@@ -1,10 +1,10 @@
-//! The names of resources that may stand in labels.
+//! The names of resources that may be label values.
 //!
-//! A name out of a URL is anybody's to choose, and each name in a label is kept
-//! for ever. So a label takes a [`KnownName`], which only the registry here
-//! makes: of names that an answer proved, a resource and its subresource each
-//! by its own success, and of so many and so long ones only that no backend
-//! that says yes to everything can fill memory with them.
+//! Anybody can choose the name in a URL, and each label value is kept for ever.
+//! So a label takes a [`KnownName`], which only the registry here makes. It
+//! does so for names that an answer proved; a subresource needs a success of
+//! its own. The number and the length of the names are bounded, so that no
+//! backend that accepts everything can fill memory with them.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -16,14 +16,15 @@ use parking_lot::RwLock;
 
 use super::ResourceMetrics;
 
-/// Names with series of their own. A large cluster with many CRDs has 2,000.
+/// The most names with series of their own. A large cluster with many CRDs has
+/// 2,000.
 const MAX_NAMES: usize = 8192;
 
-/// Names of one group version: resources, and each with its subresources. The
-/// core group, the largest, has 40.
+/// The most names of one group version, resources and subresources together.
+/// The core group, the largest, has 40.
 const MAX_OF_GROUP_VERSION: usize = 256;
 
-/// A resource, or a subresource of one, that exists.
+/// A resource, or a subresource of one, that is proven to exist.
 #[derive(Clone)]
 pub struct KnownName(Arc<Inner>);
 
@@ -42,7 +43,7 @@ impl KnownName {
         &self.0.subresource
     }
 
-    /// The series of requests for it.
+    /// Returns the series of the name's requests.
     pub(super) fn series(&self, make: impl FnOnce() -> ResourceMetrics) -> Arc<ResourceMetrics> {
         self.0.series.get_or_init(|| Arc::new(make())).clone()
     }
@@ -73,14 +74,14 @@ struct Names {
 }
 
 impl KnownNames {
-    /// One that an answer proved before.
+    /// Returns a name that an answer proved before.
     pub fn find(&self, gvr: &GroupVersionResource, subresource: &str) -> Option<KnownName> {
         let names = self.0.read();
         names.by_resource.get(gvr)?.get(subresource).cloned()
     }
 
-    /// One that an answer proves now. `None` beyond the bounds: it goes without
-    /// a name.
+    /// Returns a name that an answer proves now. `None` beyond the bounds; the
+    /// request is then counted without a name.
     pub fn prove(&self, gvr: &GroupVersionResource, subresource: &str) -> Option<KnownName> {
         if let Some(name) = self.find(gvr, subresource) {
             return Some(name);
@@ -104,7 +105,7 @@ impl KnownNames {
         }
         let subresources = names.by_resource.entry(gvr.clone()).or_default();
         if let Some(name) = subresources.get(subresource) {
-            // Another request was first.
+            // Another request added the name meanwhile.
             return Some(name.clone());
         }
         let name = KnownName(Arc::new(Inner {
@@ -120,7 +121,8 @@ impl KnownNames {
     }
 }
 
-/// As names of Kubernetes are. What is none needs quoting in an exposition.
+/// Tells whether the text has only characters of Kubernetes' names. Others
+/// would need quoting in an exposition.
 fn is_plain(text: &str) -> bool {
     text.bytes()
         .all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))
@@ -141,7 +143,7 @@ mod tests {
         assert!(known.find(&pods, "").is_none());
         let proven = known.prove(&pods, "").unwrap();
         assert!(known.find(&pods, "") == Some(proven));
-        // A subresource is not proven by its resource.
+        // A resource does not prove its subresource.
         assert!(known.find(&pods, "log").is_none());
         let log = known.prove(&pods, "log").unwrap();
         assert_eq!((log.gvr(), log.subresource()), (&pods, "log"));

@@ -1,5 +1,5 @@
-//! Prometheus metrics: one registry, one struct for each concern, passed to
-//! whoever observes. `docs/metrics.md` lists them.
+//! Prometheus metrics: one registry, and one struct for each concern, which is
+//! passed to the code that observes. `docs/metrics.md` lists the metrics.
 //!
 //! Label values come from fixed sets, from the configuration, or are names that
 //! an answer proved ([`KnownName`]); never from a URL alone, a user or an
@@ -35,7 +35,7 @@ use prometheus::{Encoder, IntGauge, Opts, Registry, TextEncoder};
 /// preference.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
 
-/// Everything that is counted.
+/// All metrics of the process.
 pub struct Metrics {
     pub registry: Registry,
     shows_hidden: AtomicBool,
@@ -83,7 +83,7 @@ impl Metrics {
         })
     }
 
-    /// Those that the cache counts in.
+    /// Returns the metrics that the cache updates.
     pub fn of_cache(&self) -> apifront_watch_cache::metrics::Metrics {
         apifront_watch_cache::metrics::Metrics {
             cache: self.cache.clone(),
@@ -91,12 +91,14 @@ impl Metrics {
         }
     }
 
-    /// Whether metrics that are deprecated for long are shown.
+    /// Sets whether metrics are shown that are hidden because of their
+    /// deprecation.
     pub fn show_hidden(&self, show: bool) {
         self.shows_hidden.store(show, Ordering::Relaxed);
     }
 
-    /// The text exposition of everything registered and not hidden.
+    /// Returns the text exposition of all registered metrics that are not
+    /// hidden.
     pub fn encode(&self) -> prometheus::Result<Bytes> {
         let mut out = Vec::with_capacity(64 << 10);
         let shows_hidden = self.shows_hidden.load(Ordering::Relaxed);
@@ -162,7 +164,8 @@ mod tests {
         ));
     }
 
-    /// Whoever may do nothing could make every histogram of every resource.
+    /// The bug: a caller without any right could create every histogram of
+    /// every resource.
     #[test]
     fn refusals_make_no_histograms() {
         let metrics = Metrics::new().unwrap();

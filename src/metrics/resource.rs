@@ -1,8 +1,8 @@
 //! The series of one resource, looked up once.
 //!
-//! A label set of nine strings costs more to hash than a small answer to send.
-//! So a resource's bundle is an array over verb, scope and dry run, whose cells
-//! are filled when first used.
+//! Hashing a label set of nine strings costs more than sending a small answer.
+//! So the series of a resource are in an array by verb, scope and dry run,
+//! whose cells are filled when they are first used.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use prometheus::{Histogram, IntCounter, IntGauge};
 use super::KnownName;
 use super::request::Vectors;
 
-/// By verb, scope and dry run.
+/// The series by verb, scope and dry run.
 type Cells = [[[OnceLock<Box<Series>>; DryRun::COUNT]; Scope::COUNT]; Verb::COUNT];
 
 pub struct ResourceMetrics {
@@ -28,27 +28,27 @@ pub struct ResourceMetrics {
     watch_events: OnceLock<WatchEvents>,
 }
 
-/// Of one verb, scope and dry run.
+/// The series of one verb, scope and dry run.
 struct Series {
-    /// By response code: few, so a list.
+    /// Counters by response code. There are few codes, so this is a list.
     total: RwLock<Vec<(u16, IntCounter)>>,
     duration: Histogram,
     sli_duration: Histogram,
-    /// GET and LIST only.
+    /// `None` for verbs other than GET and LIST.
     sizes: Option<Histogram>,
 }
 
-/// How a request ended.
+/// The result of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestOutcome {
     pub code: u16,
-    /// Since the request arrived.
+    /// The time since the request arrived.
     pub elapsed: Duration,
-    /// Of the body.
+    /// The bytes of the body.
     pub response_bytes: u64,
 }
 
-/// What watchers of a resource were sent.
+/// The metrics of events that were sent to a resource's watchers.
 #[derive(Clone)]
 pub struct WatchEvents {
     events: IntCounter,
@@ -72,7 +72,8 @@ impl Drop for LongRunning {
 }
 
 impl ResourceMetrics {
-    /// Without a name: of resources that are not known, together.
+    /// Makes the metrics of a resource. All resources that are not known share
+    /// the metrics without a name.
     pub(super) fn new(vectors: Vectors, name: Option<&KnownName>) -> Self {
         let label = |of: fn(&KnownName) -> &str| name.map(of).unwrap_or_default().to_owned();
         Self {
@@ -95,10 +96,11 @@ impl ResourceMetrics {
         }
     }
 
-    /// A request has ended; watches too. Until one with the same verb, scope and
-    /// dry run was more than refused, refusals are counted and not measured:
-    /// they cost their caller nothing, and histograms much here. Health checks
-    /// have no component, and are always measured.
+    /// Counts a request that has ended, watches included. Refusals are only
+    /// counted, not measured, until a request with the same verb, scope and dry
+    /// run was not refused: a refusal costs its caller nothing, but histograms
+    /// cost much memory. Health checks have no component, and are always
+    /// measured.
     pub fn observe(&self, verb: Verb, scope: Scope, dry_run: DryRun, outcome: RequestOutcome) {
         let of_verb = self.cells.get(verb as usize);
         let of_scope = of_verb.and_then(|cells| cells.get(scope as usize));
@@ -124,7 +126,8 @@ impl ResourceMetrics {
         let counter = self.total(verb, scope, dry_run, code);
         counter.inc();
         let mut total = series.total.write();
-        // An upstream may answer with any number; those share one series.
+        // An upstream may answer with any number. Numbers that are no status
+        // codes share one series.
         if (100..600).contains(&code) && !total.iter().any(|(c, _)| *c == code) {
             total.push((code, counter));
         }
@@ -146,7 +149,7 @@ impl ResourceMetrics {
         LongRunning(gauge)
     }
 
-    /// The request was refused or cut short to protect the server.
+    /// Counts a request that was refused or cut short to protect the server.
     pub fn termination(&self, verb: Verb, scope: Scope, code: u16) {
         let seven = self.seven(verb, scope);
         let code = code_label(code);
@@ -154,13 +157,13 @@ impl ResourceMetrics {
         self.vectors.terminations.with_label_values(&labels).inc();
     }
 
-    /// The response was broken off.
+    /// Counts a response that was broken off.
     pub fn abort(&self, verb: Verb, scope: Scope) {
         let seven = self.seven(verb, scope);
         self.vectors.aborts.with_label_values(&seven[..6]).inc();
     }
 
-    /// A watch has sent all its initial events.
+    /// Measures a watch that has sent all its initial events.
     pub fn watch_list(&self, scope: Scope, elapsed: Duration) {
         self.vectors
             .watch_list_duration
@@ -168,7 +171,7 @@ impl ResourceMetrics {
             .observe(elapsed.as_secs_f64());
     }
 
-    /// For a watcher to keep.
+    /// Returns the metrics that a watcher keeps.
     pub fn watch_events(&self) -> &WatchEvents {
         self.watch_events.get_or_init(|| {
             let gvr = [&self.group, &self.version, &self.resource];
@@ -191,7 +194,7 @@ impl ResourceMetrics {
         }
     }
 
-    /// In the order the vectors were made with.
+    /// Returns seven label values, in the order of the vectors' labels.
     fn seven(&self, verb: Verb, scope: Scope) -> [&str; 7] {
         [
             verb.as_str(),
@@ -205,7 +208,7 @@ impl ResourceMetrics {
     }
 }
 
-/// Whether the request ended before anything was done that needs a right.
+/// Tells whether the request ended before anything was done that needs a right.
 fn is_refusal(code: u16) -> bool {
     matches!(code, 0 | 401 | 403 | 429 | 499) || code >= 500
 }

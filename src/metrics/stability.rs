@@ -1,22 +1,24 @@
-//! What is promised of a metric, as Kubernetes says it in help texts: its
-//! stability class, since when it is deprecated, and that it is hidden some
-//! releases later, before it is removed (KEP-1209; component-base `metrics`).
+//! The stability of metrics, as Kubernetes' help texts name it: the stability
+//! class, and the release since which a metric is deprecated. A deprecated
+//! metric is hidden some releases later, before it is removed (KEP-1209;
+//! component-base `metrics`).
 
 use std::fmt;
 
 use prometheus::proto::MetricFamily;
 
-/// The release of Kubernetes whose metrics these are, as (major, minor).
+/// The release of Kubernetes, as (major, minor), whose metrics these are.
 pub const KUBERNETES: (u32, u32) = (1, 36);
 
-/// How long a metric stays as it is.
+/// The time for which a metric stays unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stability {
-    /// It may change or go at any time.
+    /// The metric may change or go at any time.
     Alpha,
-    /// Nothing of it goes without a release of notice.
+    /// Nothing in the metric is removed without one release of notice.
     Beta,
-    /// Neither its name, its type nor a label of it goes without three.
+    /// Neither the metric's name nor its type nor a label is removed without
+    /// three releases of notice.
     Stable,
 }
 
@@ -31,7 +33,8 @@ impl fmt::Display for Stability {
 }
 
 impl Stability {
-    /// Releases for which a deprecated metric is still shown.
+    /// Returns the number of releases for which a deprecated metric is still
+    /// shown.
     fn notice(self) -> u32 {
         match self {
             Self::Alpha => 0,
@@ -41,16 +44,16 @@ impl Stability {
     }
 }
 
-/// What is promised of one metric.
+/// The stability of one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promise {
     pub stability: Stability,
-    /// The release since which there is a better one, as (major, minor).
+    /// The release since which the metric is deprecated, as (major, minor).
     pub deprecated: Option<(u32, u32)>,
 }
 
 impl Promise {
-    /// That of a metric without one in Kubernetes: the least.
+    /// The least promise, of a metric that has none in Kubernetes.
     const LEAST: Self = Self::of(Stability::Alpha);
 
     const fn of(stability: Stability) -> Self {
@@ -65,13 +68,14 @@ impl Promise {
         found.map_or(Self::LEAST, |(_, promise)| *promise)
     }
 
-    /// What client libraries count of every process has no promise in Kubernetes.
+    /// Tells whether Kubernetes promises nothing: client libraries count these
+    /// for every process.
     fn is_without(name: &str) -> bool {
         name.starts_with("process_")
     }
 
-    /// Whether a server of this release shows it only to who asks for what is
-    /// hidden.
+    /// Tells whether a server of this release hides the metric, unless hidden
+    /// ones are asked for.
     fn is_hidden_in(self, (major, minor): (u32, u32)) -> bool {
         self.deprecated.is_some_and(|(since, deprecated)| {
             since < major
@@ -83,7 +87,7 @@ impl Promise {
         self.deprecated.is_some_and(|since| since <= release)
     }
 
-    /// The help text, with what is promised before it.
+    /// Returns the help text with the stability before it.
     fn help(self, text: &str, release: (u32, u32)) -> String {
         let class = self.stability;
         match self.deprecated {
@@ -95,8 +99,8 @@ impl Promise {
     }
 }
 
-/// kube-apiserver's promises, for the metrics that are named as there and mean
-/// the same. Everything else is alpha.
+/// kube-apiserver's stability for the metrics with its names and meanings.
+/// Every other metric is alpha.
 const PROMISES: &[(&str, Promise)] = &[
     ("apiserver_current_inflight_requests", STABLE),
     ("apiserver_longrunning_requests", STABLE),
@@ -123,8 +127,8 @@ const PROMISES: &[(&str, Promise)] = &[
 const STABLE: Promise = Promise::of(Stability::Stable);
 const BETA: Promise = Promise::of(Stability::Beta);
 
-/// Writes the promises into help texts, and leaves out what is hidden unless
-/// that is wanted.
+/// Writes the stability into help texts, and leaves out hidden metrics unless
+/// `show_hidden`.
 pub(super) fn present(families: Vec<MetricFamily>, show_hidden: bool) -> Vec<MetricFamily> {
     families
         .into_iter()
@@ -195,8 +199,8 @@ mod tests {
         }
     }
 
-    /// The reference says of each metric what is promised.
-    /// `APIFRONT_WRITE_DOCS=1` writes it anew.
+    /// The reference names each metric's stability. `APIFRONT_WRITE_DOCS=1`
+    /// writes it again.
     #[test]
     fn the_reference_is_current() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");

@@ -1,4 +1,4 @@
-//! A little life in the samples, so that watches have something to show.
+//! Changes the samples now and then, so that watches have something to show.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{meta, server::EmbeddedServer, storage::Expect};
 
-/// Often enough to be seen, seldom enough to be read.
+/// The time between changes: often enough to notice, and slow enough to read.
 pub const PERIOD: Duration = Duration::from_secs(3);
 
 impl EmbeddedServer {
@@ -35,7 +35,7 @@ impl EmbeddedServer {
         })
     }
 
-    /// Restarts a container of one pod: every turn another one.
+    /// Restarts a container of one pod, each time of another pod.
     fn stir(&self, turn: usize) {
         let pods = GroupResource {
             group: String::new(),
@@ -77,7 +77,8 @@ impl EmbeddedServer {
             "lastState".to_owned(),
             json!({"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}}),
         );
-        // Somebody else's write is as good as ours.
+        // If another write came first, watches have something to show all the
+        // same.
         let _ = self
             .storage()
             .put(&pods, key, Expect::Revision(pod.revision), value);

@@ -1,7 +1,8 @@
-//! Server-side apply (KEP-555), in a simple form: the applied object is merged
-//! into the live one, fields of maps that the manager applied before and no
-//! longer does are removed, and managedFields records what it applied. Lists
-//! are merged like a strategic merge patch merges them and owned as a whole.
+//! Server-side apply (KEP-555) in a simple form. The applied object is merged
+//! into the live one. Fields of maps that the manager applied before, and does
+//! not apply any more, are removed. managedFields records the applied fields.
+//! Lists are merged as by a strategic merge patch, and each list has one owner
+//! as a whole.
 
 use kubernetes_wire::api::{
     Reason, Status,
@@ -53,7 +54,7 @@ impl Conflicts {
     }
 }
 
-/// The live object after `manager` applied `object`.
+/// Returns the live object after `manager` applied `object`.
 pub fn apply(
     live: &Value,
     object: &Value,
@@ -99,8 +100,8 @@ pub fn apply(
     Ok(new)
 }
 
-/// Writes the manager's entry; its fields are those of the object itself unless
-/// given.
+/// Writes the manager's entry. Without `fields` it has the fields of the object
+/// itself.
 pub fn record(
     object: &mut Value,
     fields: Option<Value>,
@@ -145,7 +146,8 @@ fn is_own(entry: &Value, manager: &str, subresource: &str) -> bool {
     text("manager") == manager && text("operation") == "Apply" && text("subresource") == subresource
 }
 
-/// The set of fields in FieldsV1 form. What identifies the object is nobody's.
+/// Returns the set of fields in FieldsV1 form. Nobody owns the fields that
+/// identify the object.
 fn fields_of(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(map) = object.as_object_mut() {
@@ -183,7 +185,7 @@ fn tree(value: &Value) -> Value {
     }
 }
 
-/// Leaves of `fields` with their paths, as key lists.
+/// Returns the leaves of `fields` with their paths, as key lists.
 fn leaves(fields: &Value) -> Vec<Vec<String>> {
     let Some(map) = fields.as_object().filter(|map| !map.is_empty()) else {
         return vec![Vec::new()];
@@ -237,7 +239,7 @@ fn conflicts(
     out
 }
 
-/// Paths of `fields` whose value the apply changed.
+/// Returns the paths in `fields` whose value the apply changed.
 fn changed(live: &Value, new: &Value, fields: &Value) -> Vec<Vec<String>> {
     leaves(fields)
         .into_iter()
@@ -302,7 +304,7 @@ mod tests {
         let forced = apply_as(&one, "two", json!({"a": "2"}), true).ok().unwrap();
         assert_eq!(forced["data"]["a"], "2");
 
-        // Fields that are no longer applied go.
+        // Fields that are no longer applied are removed.
         let less = apply_as(&one, "one", json!({"a": "1"}), false)
             .ok()
             .unwrap();

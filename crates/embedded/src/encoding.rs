@@ -1,5 +1,5 @@
-//! JSON bytes of objects as the real server writes them: built-in kinds as
-//! their Go structs, custom resources as maps whose keys are sorted.
+//! Writes the JSON of objects like the real server: built-in kinds as their Go
+//! structs, custom resources as maps whose keys are sorted.
 
 use bytes::Bytes;
 use kubernetes_wire::api::go_json;
@@ -10,10 +10,10 @@ use kubernetes_wire::representation::{Encoding, Envelope, Form, json_envelope::w
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 
-/// A built-in object as it stands in a list: without kind and apiVersion. The
-/// schema knows the order of its fields, and which of them are written though
-/// they are empty. What is not in the schema, or not of its types, is written
-/// as it was stored, metadata first.
+/// Writes a built-in object as an item of a list, without kind and apiVersion.
+/// The schema has the order of its fields, and knows which empty ones are
+/// written. An object that does not fit the schema is written as it was stored,
+/// metadata first.
 pub fn built_in(api_version: &str, kind: &str, value: &Value) -> Bytes {
     let envelope = Envelope::new(Form::Struct, api_version, kind, "");
     let as_go = |json: &[u8]| {
@@ -26,17 +26,17 @@ pub fn built_in(api_version: &str, kind: &str, value: &Value) -> Bytes {
     })
 }
 
-/// A built-in object as it stands alone, with kind and apiVersion.
+/// Writes a built-in object on its own, with kind and apiVersion.
 pub fn whole(api_version: &str, kind: &str, value: &Value) -> Bytes {
     with_type(api_version, kind, &built_in(api_version, kind, value))
 }
 
-/// A custom resource: every map sorted.
+/// Writes a custom resource, with every map sorted.
 pub fn custom(value: &Value) -> Bytes {
     go_json::to_vec(value).into()
 }
 
-/// A place in an object. The order of fields in some places is known without a
+/// A place in an object. In some places the order of fields is known without a
 /// schema.
 #[derive(Clone, Copy)]
 enum Place {

@@ -1,5 +1,5 @@
 //! An API server in memory: the HTTP surface of kube-apiserver over storage
-//! that lives and dies with the process. `make run` serves it behind the proxy,
+//! that lasts as long as the process. `make run` serves it behind the proxy,
 //! and tests use it as a backend.
 //!
 //! ```text
@@ -8,12 +8,13 @@
 //!   └─▶ view/encoding (bytes) ◀── storage (versioned, ordered, watchable) ◀─┘
 //! ```
 //!
-//! It speaks JSON, YAML and protobuf over plain HTTP/1.1 and h2c. There is no authentication, no
-//! authorization and no controller: whoever reaches it may do everything, and
-//! a Deployment makes no pods. It must be served on loopback only.
+//! It speaks JSON, YAML and protobuf over plain HTTP/1.1 and h2c. There is no
+//! authentication, no authorization and no controller: everybody who reaches it
+//! may do everything, and a Deployment makes no pods. It must be served on
+//! loopback only.
 
-// These modules read values from the wire: none of them may overflow a number,
-// or be looked for where it is not.
+// These modules read values from the wire. No value may overflow a number, or
+// cause indexing out of bounds.
 #![cfg_attr(
     not(test),
     deny(

@@ -1,5 +1,5 @@
-//! There are no controllers here, and some of their work must be done all the
-//! same: namespaces are emptied, definitions appear and disappear, pods end.
+//! The work of controllers, which do not exist here, as far as clients need it:
+//! namespaces are emptied, definitions are served and removed, pods end.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use super::{
     storage::{CommitError, Expect, Stored},
 };
 
-/// The collection of an object is tried so many times while others write it.
-/// After that the object stays, and another DELETE starts its collection anew.
+/// The most attempts to collect an object while other writes change it. After
+/// that the object stays, and another DELETE starts its collection again.
 const COLLECTION_ATTEMPTS: usize = 16;
 
-/// Namespaces that are there from the start.
+/// Namespaces that exist from the start.
 const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 
 pub fn namespaces() -> GroupResource {
@@ -45,8 +45,8 @@ impl EmbeddedServer {
         }
     }
 
-    /// Stores an object as its creation would leave it, keeping the status it
-    /// comes with. Objects of unknown kinds and existing names are left out.
+    /// Stores an object as its creation would leave it, but keeps its status.
+    /// Objects of unknown kinds and existing names are skipped.
     pub(super) fn seed(
         &self,
         group: &str,
@@ -91,7 +91,7 @@ impl EmbeddedServer {
         Some(stored)
     }
 
-    /// Serves what the stored definitions define.
+    /// Serves the resources of the stored definitions.
     pub(super) fn refresh_definitions(&self) {
         let snapshot = self.storage().snapshot(&definitions());
         let serving = snapshot
@@ -121,7 +121,8 @@ impl EmbeddedServer {
             resource: text("/spec/names/plural"),
         };
         for (key, object) in &self.storage().snapshot(&resource).objects {
-            // A concurrent writer may be first; its resource goes all the same.
+            // A concurrent write may come first; the object's resource goes all
+            // the same.
             let _ = self
                 .storage()
                 .remove(&resource, key, Expect::Revision(object.revision));
@@ -132,8 +133,8 @@ impl EmbeddedServer {
             .remove(&definitions(), name, Expect::Revision(stored.revision));
     }
 
-    /// Deletes everything in a namespace that is marked as deleted, then the
-    /// namespace. Objects with finalizers keep it until theirs are gone.
+    /// Deletes everything in a namespace that is being deleted, then the
+    /// namespace. Objects with finalizers keep it until they are gone.
     pub(super) fn empty_namespace(&self, namespace: &str) {
         let prefix = format!("{namespace}/");
         let mut kept = false;
@@ -179,7 +180,8 @@ impl EmbeddedServer {
             .map(|_| ())
     }
 
-    /// Called after an object left a namespace, which may have waited for it.
+    /// Empties a namespace that waits for its objects. Called after an object
+    /// left it.
     pub(super) fn namespace_content_removed(&self, namespace: &str) {
         let waits = self
             .storage()
@@ -190,8 +192,8 @@ impl EmbeddedServer {
         }
     }
 
-    /// Does the garbage collector's work for an object that waits for it: removes
-    /// its finalizers, and the object if it has no others.
+    /// Does the garbage collector's work for an object that waits for it:
+    /// removes its finalizers, and the object if no other finalizers keep it.
     pub(super) fn finish_collection(&self, resource: &GroupResource, key: &str, uid: &str) {
         for _ in 0..COLLECTION_ATTEMPTS {
             let Some(stored) = self.storage().get(resource, key) else {
@@ -223,7 +225,7 @@ impl EmbeddedServer {
         }
     }
 
-    /// The end of a pod's graceful termination.
+    /// Ends a pod's graceful termination.
     pub(super) fn finish_termination(&self, resource: &GroupResource, key: &str, uid: &str) {
         let Some(stored) = self.storage().get(resource, key) else {
             return;

@@ -1,30 +1,31 @@
-//! `metadata` of objects held as plain JSON.
+//! Reads and changes `metadata` of objects that are plain JSON.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use rand::Rng;
 use serde_json::{Map, Value};
 
-/// Kubernetes appends these characters to generateName: no vowels, no
-/// lookalikes.
+/// Kubernetes appends these characters to generateName. There are no vowels,
+/// and none that look alike.
 const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const RANDOM_LENGTH: usize = 5;
 /// The longest prefix that leaves room for the random part in a label.
 const MAX_PREFIX: usize = 63 - RANDOM_LENGTH;
 
-/// Finalizers through which propagationPolicy speaks to the garbage collector.
+/// The finalizers that propagationPolicy sets for the garbage collector.
 pub const GARBAGE_COLLECTION: [&str; 2] = ["foregroundDeletion", "orphan"];
 
-/// The metadata of `object`, made if it is not there.
+/// Returns the metadata of `object`, and adds it if it is missing.
 pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     map_at(as_map(object), "metadata")
 }
 
-/// The object at `key`, made if it is missing or something else.
+/// Returns the object at `key`, and adds it if it is missing or something else.
 pub fn map_at<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
     as_map(map.entry(key).or_insert(Value::Null))
 }
 
-/// The object in `slot`, made if it is something else.
+/// Returns the object in `slot`, and makes one if the slot holds something
+/// else.
 pub fn as_map(slot: &mut Value) -> &mut Map<String, Value> {
     if !slot.is_object() {
         *slot = Value::Object(Map::new());
@@ -79,7 +80,7 @@ pub fn has_finalizers(object: &Value) -> bool {
     !finalizers(object).is_empty()
 }
 
-/// `metav1.Time`: seconds in UTC.
+/// Returns the current time as `metav1.Time`: seconds in UTC.
 pub fn now() -> String {
     timestamp(Utc::now())
 }
@@ -97,7 +98,7 @@ pub fn generate_name(prefix: &str) -> String {
     prefix.chars().take(MAX_PREFIX).chain(random).collect()
 }
 
-/// Go omits empty maps and lists of metadata.
+/// Removes empty values, as Go omits empty maps and lists of metadata.
 pub fn drop_empty(metadata: &mut Map<String, Value>) {
     metadata.retain(|_, value| match value {
         Value::Null => false,

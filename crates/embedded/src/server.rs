@@ -1,4 +1,4 @@
-//! The server itself: its state, and what its user may choose.
+//! The server: its state and its options.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use super::{
     storage::{self, Storage},
 };
 
-/// Options are what the user of the server may choose.
+/// The options that the user of the server may choose.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The time between bookmarks of a watch that allows them.
@@ -19,14 +19,14 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            // kube-apiserver has the same.
+            // This is kube-apiserver's period.
             bookmark_period: Duration::from_secs(60),
             history_events: storage::HISTORY_EVENTS,
         }
     }
 }
 
-/// The state of a server: what it stores and what it serves. Clones share it.
+/// The state of a server: its storage and its registry. Clones share it.
 #[derive(Clone)]
 pub struct EmbeddedServer(Arc<Inner>);
 
@@ -43,7 +43,8 @@ impl Default for EmbeddedServer {
 }
 
 impl EmbeddedServer {
-    /// A server with the namespaces every cluster has and nothing else.
+    /// Makes a server with the namespaces that every cluster has, and nothing
+    /// else.
     pub fn new() -> Self {
         Self::with_options(Options::default())
     }
@@ -58,7 +59,7 @@ impl EmbeddedServer {
         server
     }
 
-    /// A server with something to look at.
+    /// Makes a server with sample objects.
     pub fn with_samples() -> Self {
         let server = Self::new();
         server.load_samples();

@@ -1,4 +1,4 @@
-//! Accepting connections: HTTP/1.1 and h2c with prior knowledge.
+//! Accepts connections: HTTP/1.1, and h2c with prior knowledge.
 
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -16,14 +16,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{http, server::EmbeddedServer};
 
-/// Connections at once; more wait in the listen queue. Far above what a
-/// newcomer's tools or a test open, far below what exhausts descriptors.
+/// The most connections; further ones wait in the listen queue. A user's tools
+/// or a test open far fewer, and this many do not exhaust descriptors.
 const MAX_CONNECTIONS: usize = 1024;
 
-/// Pause after the system refused to accept (out of descriptors, mostly).
+/// The pause after the system refused to accept, mostly for lack of
+/// descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A server that is running. It stops when this is dropped.
+/// A running server. Dropping the handle stops it.
 pub struct Handle {
     address: SocketAddr,
     stop: CancellationToken,
@@ -35,12 +36,12 @@ impl Handle {
         self.address
     }
 
-    /// Stops accepting, cuts every connection, and returns when the listener is
-    /// closed.
+    /// Stops accepting, closes every connection, and returns when the listener
+    /// is closed.
     pub async fn stop(mut self) {
         self.stop.cancel();
         if let Some(task) = self.task.take() {
-            // A panic of the accept loop ended it too.
+            // If the accept loop panicked, it has ended too.
             let _ = task.await;
         }
     }
@@ -54,7 +55,7 @@ impl Drop for Handle {
 
 impl EmbeddedServer {
     /// Serves on `address` until the handle is stopped or dropped. Port 0 picks
-    /// a free one. Nobody is authenticated: pass a loopback address.
+    /// a free port. No client is authenticated, so pass a loopback address.
     pub async fn start(self, address: SocketAddr) -> io::Result<Handle> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
@@ -67,7 +68,7 @@ impl EmbeddedServer {
         })
     }
 
-    /// Serves the samples, with some activity to watch.
+    /// Serves the samples, and changes some of them for watches to show.
     pub async fn start_default(address: SocketAddr) -> io::Result<Handle> {
         let server = Self::with_samples();
         let handle = server.clone().start(address).await?;
@@ -111,7 +112,7 @@ async fn connection(
     stream: TcpStream,
     _slot: Option<OwnedSemaphorePermit>,
 ) {
-    // Watch events are small and should not wait for more.
+    // Watch events are small and should not wait for more data.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let server = server.clone();

@@ -1,13 +1,13 @@
 //! Strategic merge patch (apimachinery `util/strategicpatch`) for the lists
 //! that the built-in kinds merge by key.
 //!
-//! The tags of the Go types say which lists merge, and by which key. Here it is a
-//! table by field name, which holds for every kind that is served. Lists
-//! not in it are replaced, as the tags' default says.
+//! The tags of the Go types name the lists that merge, and their keys. Here it
+//! is a table by field name, which is right for every kind that is served.
+//! Other lists are replaced, which is the default of the tags.
 
 use serde_json::{Map, Value};
 
-/// Field name and merge key of its items.
+/// The field name of a list and the merge key of its items.
 const MERGE_KEYS: &[(&str, &str)] = &[
     ("containers", "name"),
     ("initContainers", "name"),
@@ -86,7 +86,8 @@ fn merge_at(target: &mut Value, patch: &Value, parent: &str) {
     }
 }
 
-/// Ports merge by containerPort in containers and by port in services.
+/// Returns the merge key of a list. Ports merge by containerPort in containers
+/// and by port in services.
 fn merge_key(field: &str, parent: &str, items: &Value) -> Option<&'static str> {
     if field == "ports" {
         let has = |key: &str| {
@@ -159,7 +160,7 @@ fn remove_values(list: Option<&mut Value>, gone: &Value) {
     }
 }
 
-/// Items named by the directive in its order; others keep their place behind.
+/// Orders the items that the directive names. Other items stay behind them.
 fn reorder(list: Option<&mut Value>, order: &Value, key: Option<&str>) {
     let (Some(Value::Array(list)), Some(order)) = (list, order.as_array()) else {
         return;

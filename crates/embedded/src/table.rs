@@ -1,4 +1,4 @@
-//! Objects in the two shapes a server makes of them: rows of a Table and
+//! Shows objects in two more representations: rows of a Table and
 //! PartialObjectMetadata.
 
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use super::{
     view::{envelope, item},
 };
 
-/// The printer of a resource. Kinds without one of their own show name and age.
+/// Returns the printer of a resource. Kinds without their own printer show name
+/// and age.
 fn printer(resource: &Resource) -> &Printer {
     resource
         .custom
@@ -26,7 +27,7 @@ fn printer(resource: &Resource) -> &Printer {
         .unwrap_or_else(|| Printer::default_columns())
 }
 
-/// The Table of a list.
+/// Returns the Table of a list.
 pub fn list(
     resource: &Resource,
     items: &[Arc<Stored>],
@@ -43,7 +44,7 @@ pub fn list(
     )
 }
 
-/// The Table of one object, whole or as a list item.
+/// Returns the Table of one object, which is whole or a list item.
 pub fn single(
     resource: &Resource,
     object: &Bytes,
@@ -52,7 +53,7 @@ pub fn single(
     printer(resource).single(object, &envelope(resource), options, Utc::now())
 }
 
-/// The Table in a watch event; only the `first` tells the columns.
+/// Returns the Table in a watch event. Only the `first` one has the columns.
 pub fn event(
     resource: &Resource,
     object: &Bytes,
@@ -67,12 +68,12 @@ pub fn event(
         .map(Bytes::from)
 }
 
-/// PartialObjectMetadata of one object.
+/// Returns the PartialObjectMetadata of one object.
 pub fn metadata(resource: &Resource, object: &Bytes, version: MetaVersion) -> Option<Bytes> {
     partial_object_metadata::object(object, &envelope(resource), version)
 }
 
-/// PartialObjectMetadataList.
+/// Returns the PartialObjectMetadataList of a list.
 pub fn metadata_list(
     resource: &Resource,
     items: &[Arc<Stored>],

@@ -1,4 +1,4 @@
-//! Stored objects as one version of a resource shows them.
+//! Shows stored objects in one version of a resource.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::{encoding, meta, registry::Resource, storage::Stored};
 
-/// The object as an item of a list: built-in kinds leave kind and apiVersion
-/// out there.
+/// Returns the object as an item of a list, where built-in kinds have no kind
+/// and apiVersion.
 pub fn item(resource: &Resource, stored: &Stored) -> Bytes {
     if resource.custom.is_none() {
         let api_version = resource.api_version();
@@ -23,7 +23,7 @@ pub fn item(resource: &Resource, stored: &Stored) -> Bytes {
     }
 }
 
-/// The object by itself.
+/// Returns the object on its own.
 pub fn object(resource: &Resource, stored: &Stored) -> Bytes {
     let item = item(resource, stored);
     if resource.custom.is_some() {
@@ -33,7 +33,7 @@ pub fn object(resource: &Resource, stored: &Stored) -> Bytes {
     }
 }
 
-/// The whole value with kind and apiVersion, as a patch sees it.
+/// Returns the whole value with kind and apiVersion, as a patch sees it.
 pub fn value(resource: &Resource, stored: &Stored) -> Value {
     let mut value = stored.value.clone();
     set_type(resource, &mut value);
@@ -47,8 +47,8 @@ fn set_type(resource: &Resource, value: &mut Value) {
     }
 }
 
-/// The value as it is stored: built-in kinds without kind and apiVersion,
-/// custom resources in their storage version.
+/// Changes a value into its stored form: built-in kinds without kind and
+/// apiVersion, custom resources in their storage version.
 pub fn to_stored(resource: &Resource, value: &mut Value) {
     let Some(map) = value.as_object_mut() else {
         return;
@@ -66,7 +66,8 @@ pub fn to_stored(resource: &Resource, value: &mut Value) {
     }
 }
 
-/// Conversion between versions is that of strategy None: only the name changes.
+/// Returns the value in the resource's version. Conversion has the strategy
+/// None: only the name of the version changes.
 fn in_version<'a>(resource: &Resource, value: &'a Value) -> Cow<'a, Value> {
     let wanted = resource.api_version();
     if value.get("apiVersion").and_then(Value::as_str) == Some(&wanted) {
@@ -77,7 +78,7 @@ fn in_version<'a>(resource: &Resource, value: &'a Value) -> Cow<'a, Value> {
     Cow::Owned(value)
 }
 
-/// The envelopes that stand around the objects of a resource.
+/// Returns the envelopes around the objects of a resource.
 pub fn envelope(resource: &Resource) -> Envelope {
     let form = if resource.custom.is_some() {
         Form::Map
@@ -92,7 +93,7 @@ pub fn envelope(resource: &Resource) -> Envelope {
     )
 }
 
-/// The body of a LIST.
+/// Returns the body of a LIST.
 pub fn list(resource: &Resource, items: &[Arc<Stored>], meta: &ListMeta) -> Vec<u8> {
     let envelope = envelope(resource);
     let (prefix, suffix) = envelope.list(Encoding::Json, meta, 0);
@@ -107,7 +108,7 @@ pub fn list(resource: &Resource, items: &[Arc<Stored>], meta: &ListMeta) -> Vec<
     out
 }
 
-/// The object of a BOOKMARK event.
+/// Returns the object of a BOOKMARK event.
 pub fn bookmark(resource: &Resource, revision: u64, initial_events_end: bool) -> Bytes {
     let object = empty(resource);
     BookmarkTemplate::learn(&object)
@@ -115,8 +116,8 @@ pub fn bookmark(resource: &Resource, revision: u64, initial_events_end: bool) ->
         .unwrap_or(object)
 }
 
-/// An object of which nothing is set, as the real server converts it from its
-/// internal type.
+/// Returns an object without any field set, as the real server converts it from
+/// its internal type.
 fn empty(resource: &Resource) -> Bytes {
     let mut value = json!({"metadata": {"resourceVersion": "0"}});
     if resource.custom.is_some() {
@@ -128,7 +129,8 @@ fn empty(resource: &Resource) -> Bytes {
             let annotations = json!({"deprecated.daemonset.template.generation": "0"});
             meta::metadata_mut(&mut value).insert("annotations".into(), annotations);
         }
-        // A pointer in the version, a number in the internal type.
+        // The field is a pointer in the version, and a number in the internal
+        // type.
         "Deployment" | "ReplicaSet" | "StatefulSet" => {
             let spec = meta::map_at(meta::as_map(&mut value), "spec");
             spec.insert("replicas".into(), 0.into());
@@ -143,7 +145,7 @@ mod tests {
     use super::*;
     use crate::registry::Registry;
 
-    /// Bookmarks of kube-apiserver 1.36.
+    /// The bookmarks are those of kube-apiserver 1.36.
     #[test]
     fn bookmarks_hold_an_empty_object() {
         let registry = Registry::default();

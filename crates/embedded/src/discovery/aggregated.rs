@@ -116,7 +116,7 @@ fn group(served: &Served, name: &str, versions: &[String]) -> Group {
 }
 
 fn entry(resource: &Resource) -> Entry {
-    // Built-in kinds leave group and version out, custom resources do not.
+    // Built-in kinds omit group and version, custom resources do not.
     let own = |kind: &str| Kind {
         group: match resource.custom {
             Some(_) => resource.gvr.group.clone(),

@@ -1,8 +1,8 @@
-//! A document has a hash, by which clients see that it changed.
+//! The hash of a document, by which clients notice that it changed.
 
 use sha2::{Digest, Sha512};
 
-/// SHA-512 in capital letters.
+/// Returns the SHA-512 in upper-case hexadecimal.
 pub fn hash(document: &[u8]) -> String {
     Sha512::digest(document)
         .iter()

@@ -1,4 +1,4 @@
-//! Discovery tells clients what is served: versions, groups, resources, aggregated
+//! Discovery of the served API: versions, groups, resources, aggregated
 //! discovery, OpenAPI and health.
 
 mod aggregated;
@@ -24,9 +24,8 @@ use super::{
     registry::{Resource, Served},
 };
 
-/// `/api` and `/apis` have one document of everything, too. go-restful's router
-/// stands before what lists the resources of a built-in version, and before
-/// `/api`.
+/// `/api` and `/apis` also have the aggregated document. go-restful's router is
+/// before `/api` and before the resource lists of built-in versions.
 const API: DiscoveryOffer = DiscoveryOffer {
     aggregated: true,
     routed: true,
@@ -40,11 +39,12 @@ const GROUP: DiscoveryOffer = DiscoveryOffer {
     routed: false,
 };
 
-/// The version that is imitated, marked as such. Clients parse it.
+/// The imitated version, which is marked as such. Clients parse it.
 pub const GIT_VERSION: &str = "v1.36.3+apifront";
 
 pub fn version() -> Result<Response<Body>, Status> {
-    // The real server writes it in the order of version.Info, and indented.
+    // The real server writes the fields in the order of version.Info, and
+    // indented.
     let text = format!(
         r#"{{
   "major": "1",
@@ -101,7 +101,8 @@ pub fn core(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
     if wanted.aggregated {
         return aggregated::core(served, head, wanted);
     }
-    // Go order: versions before addresses; serde_json would sort them.
+    // In Go's order, versions come before addresses; serde_json would sort
+    // them.
     let address = go_json::to_vec(&head.host);
     let text = format!(
         "{{\"kind\":\"APIVersions\",\"versions\":[\"v1\"],\"serverAddressByClientCIDRs\":[{{\"clientCIDR\":\"0.0.0.0/0\",\"serverAddress\":{}}}]}}\n",
@@ -174,7 +175,7 @@ pub fn resources(
         aggregated: false,
         routed: served.is_built_in_group(group),
     })?;
-    // The core list says no apiVersion of its own.
+    // The core list has no apiVersion of its own.
     let (api_version, name) = if group.is_empty() {
         ("", version.to_owned())
     } else {
@@ -208,7 +209,7 @@ struct Entry {
     storage_version_hash: String,
 }
 
-/// The resource and its subresources, which sort by name.
+/// Returns the resource and its subresources, which sort by name.
 fn entries(resource: &Resource) -> Vec<Entry> {
     let mut out = vec![Entry {
         name: resource.gvr.resource.clone(),
@@ -249,7 +250,7 @@ mod tests {
 
     use super::GIT_VERSION;
 
-    /// The release that the server says it is has the fields it serves.
+    /// The server's release must be the one whose fields it serves.
     #[test]
     fn the_release_is_that_of_the_schema() {
         let release = Schema::builtin().kubernetes_version();

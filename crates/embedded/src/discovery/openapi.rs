@@ -1,7 +1,7 @@
-//! OpenAPI, as little of it as clients need: every kind is there, as an object
-//! of unknown fields or, for custom resources in version 3, as its definition
-//! describes it, and PATCH names the parameters whose support kubectl
-//! looks up (dryRun, fieldValidation).
+//! OpenAPI, only as much as clients need. Every kind is an object of unknown
+//! fields; in version 3, a custom resource is described as by its definition.
+//! PATCH has the parameters whose support kubectl checks (dryRun,
+//! fieldValidation).
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use kubernetes_wire::{
@@ -16,7 +16,7 @@ use crate::{
     registry::{Resource, Served, Verbs},
 };
 
-/// `api/v1`, `apis/apps/v1`.
+/// Returns a version's key: `api/v1`, `apis/apps/v1`.
 fn key(version: &GroupVersion) -> String {
     version.path().trim_start_matches('/').to_owned()
 }
@@ -62,7 +62,8 @@ fn describe(served: &Served, version: &GroupVersion) -> Value {
     })
 }
 
-/// Only JSON is served here; kube-apiserver has a protobuf of its own, too.
+/// Answers with OpenAPI v2, only as JSON. kube-apiserver has a protobuf form
+/// too.
 pub fn v2(served: &Served, headers: &HeaderMap) -> Response<Body> {
     let accept = headers.get(header::ACCEPT);
     let accept = accept.map_or(Ok(""), HeaderValue::to_str);
@@ -121,8 +122,8 @@ fn schema(resource: &Resource) -> Value {
     })
 }
 
-/// The schema of a custom resource as its definition has it, with what every
-/// object has beside it.
+/// Returns the schema of a custom resource from its definition, with the fields
+/// that every object has.
 fn written(resource: &Resource) -> Option<Value> {
     let mut schema = resource.custom.as_ref()?.open_api.as_deref()?.clone();
     let map = schema.as_object_mut()?;
@@ -146,7 +147,7 @@ fn written(resource: &Resource) -> Option<Value> {
     Some(schema)
 }
 
-/// GET and PATCH of one object.
+/// Returns the path of one object, with GET and PATCH.
 fn path(resource: &Resource, media: &Value) -> Option<(String, Value)> {
     if resource.verbs == Verbs::CreateOnly {
         return None;

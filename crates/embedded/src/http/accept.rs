@@ -1,5 +1,6 @@
-//! [`kubernetes_wire::negotiation`] decides what an answer is made of and how it is
-//! encoded. This module turns what cannot be satisfied into refusals.
+//! Refusals of representations. [`kubernetes_wire::negotiation`] decides the
+//! encoding of an answer; this module refuses requests that cannot be
+//! satisfied.
 
 use http::HeaderMap;
 use kubernetes_wire::{
@@ -10,17 +11,19 @@ use kubernetes_wire::{
     },
 };
 
-/// A place is a path, as far as it decides what can be asked for there.
+/// The properties of a path that decide which representations it has.
 #[derive(Clone, Copy)]
 pub struct Place {
-    /// go-restful's router stands before everything but custom resources.
+    /// True for custom resources. All other paths are behind go-restful's
+    /// router.
     pub custom: bool,
-    /// Lists, whose routes can be watched.
+    /// True for lists, whose routes can be watched.
     pub collection: bool,
 }
 
 impl Place {
-    /// This server has no CBOR, as kube-apiserver unless told otherwise.
+    /// Returns the representations of this path. Like kube-apiserver by
+    /// default, this server has no CBOR.
     fn offer(self) -> Offer {
         let offer = if self.custom {
             Offer::CUSTOM_RESOURCE
@@ -42,8 +45,8 @@ impl Place {
     }
 }
 
-/// Decides how a whole answer is written. A header that only Go's own sorting can read
-/// is refused.
+/// Decides the representation of a whole answer. A header whose order only Go's
+/// own sorting knows is refused.
 pub fn whole(headers: &HeaderMap, query: &Query, place: Place) -> Result<Representation, Status> {
     match negotiation::negotiate(headers, query, place.offer()) {
         Negotiation::Accepted(representation) => Ok(representation),
@@ -51,14 +54,14 @@ pub fn whole(headers: &HeaderMap, query: &Query, place: Place) -> Result<Represe
     }
 }
 
-/// Decides how the events of a watch are written.
+/// Decides the representation of a watch's events.
 pub fn watch(headers: &HeaderMap, query: &Query, place: Place) -> Result<Representation, Status> {
     let refused = || place.refusal(headers, true);
     match negotiation::negotiate_watch(headers, place.offer()) {
         Negotiation::Accepted(representation) => Ok(representation),
         Negotiation::NotAcceptable => Err(refused()),
-        // The metadata of a list was asked for, and no event is a list. That is
-        // found out when there is an event.
+        // The client asked for the metadata of a list, and no event is a list.
+        // The error comes with the first event.
         Negotiation::Unknown => whole(headers, query, place).map_err(|_| refused()),
     }
 }
@@ -103,7 +106,7 @@ mod tests {
             ("text/html", true, HANDLER),
             ("application/json;as=Foo", false, HANDLER),
             ("application/cbor", false, ROUTER),
-            // More clauses than Go sorts in an order that is known.
+            // The header has more clauses than Go sorts in a known order.
             (
                 "a/b,a/b,a/b,a/b,a/b,a/b,a/b,a/b,a/b,a/b,a/b,a/b,*/*",
                 false,

@@ -1,6 +1,6 @@
-//! Binding a pod to a node: what a scheduler does (kubernetes
-//! `pkg/registry/core/pod/storage`), at `pods/NAME/binding` and, as in the first
-//! days, at `bindings`.
+//! Binds a pod to a node, as a scheduler does (kubernetes
+//! `pkg/registry/core/pod/storage`): at `pods/NAME/binding`, and at the older
+//! `bindings`.
 
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
@@ -61,8 +61,8 @@ pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
     Err(errors::modified(&pods, name))
 }
 
-/// The node, of a target that may be bound to. A wrong one is the one error of
-/// validation that comes as 500.
+/// Returns the node, if a pod may be bound to the target. An error is a 500,
+/// unlike all other validation errors.
 fn target(binding: &Value) -> Result<&str, Status> {
     let text = |key: &str| {
         binding

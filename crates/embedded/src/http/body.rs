@@ -1,4 +1,4 @@
-//! Request bodies: size, media type, and what must be in an object.
+//! Request bodies: their size, media type and required fields.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
@@ -29,15 +29,15 @@ pub async fn read(incoming: Incoming) -> Result<Bytes, Status> {
     }
 }
 
-/// The encoding of a body, of those that are read here.
+/// Returns the encoding of a body, if this server reads it.
 pub fn media_type(headers: &HeaderMap) -> Result<MediaType, Status> {
     let named = headers.get(CONTENT_TYPE).map(HeaderValue::to_str);
-    // A type that is no text is none that is known.
+    // A media type that is not text is unknown.
     let named = named.map(|text| text.unwrap_or("?"));
     input_media_type(named).ok_or_else(|| errors::unsupported_media_type(ACCEPTED))
 }
 
-/// Any value; the error is the parser's own.
+/// Decodes any value. The error is the parser's own.
 pub fn decode(media_type: MediaType, bytes: &[u8]) -> Result<Value, String> {
     match media_type {
         MediaType::Json => serde_json::from_slice(bytes).map_err(|error| error.to_string()),
@@ -46,21 +46,22 @@ pub fn decode(media_type: MediaType, bytes: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// A built-in object, kind and apiVersion with it.
+/// Decodes a built-in object with its kind and apiVersion.
 fn protobuf(bytes: &[u8]) -> Result<Value, String> {
     let json =
         whole::from_protobuf(bytes).ok_or("proto: wrong kind, or a field that is not known")?;
     serde_json::from_slice(&json).map_err(|error| error.to_string())
 }
 
-/// The first document of a YAML stream; what follows it is not read, as in the
-/// real server. JSON is YAML, and its reader is the faster one.
+/// Decodes the first document of a YAML stream. Like the real server, it does
+/// not read any further. JSON is YAML too, and is tried first because its
+/// parser is faster.
 pub fn yaml(bytes: &[u8]) -> Result<Value, String> {
     if let Ok(value) = serde_json::from_slice(bytes) {
         return Ok(value);
     }
     let text = std::str::from_utf8(bytes).map_err(|_| "yaml: invalid UTF-8".to_owned())?;
-    // If a key is repeated, the last one counts, as it does in JSON.
+    // If a key is repeated, the last value counts, as in JSON.
     let options = serde_saphyr::options! {
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
         with_snippet: false,
@@ -73,8 +74,8 @@ pub fn yaml(bytes: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// An object of the resource, or of `kind` and `api_version` if it is one of a
-/// subresource. Errors are those of the real decoder.
+/// Reads an object of the resource, or of a subresource's `kind` and
+/// `api_version`. Errors are those of the real decoder.
 pub async fn object(
     call: &Call<'_>,
     incoming: Incoming,
@@ -84,7 +85,8 @@ pub async fn object(
     object_of(call, incoming, kind, &[api_version]).await
 }
 
-/// Reads an object of a kind that has several versions. The best comes first.
+/// Reads an object of a kind that has several versions. The preferred version
+/// comes first.
 pub async fn object_of(
     call: &Call<'_>,
     incoming: Incoming,
@@ -113,7 +115,7 @@ pub async fn object_of(
             decode(media_type, &bytes).map_err(|why| unrecognized(&why))?
         }
     };
-    // An empty document of YAML is an object without fields.
+    // An empty YAML document is an object without fields.
     let value = if value.is_null() && media_type == MediaType::Yaml {
         Value::Object(serde_json::Map::new())
     } else {
@@ -204,8 +206,8 @@ fn cannot_handle(kind: &str, api_version: &str, why: &str) -> Status {
     ))
 }
 
-/// Built-in kinds may leave their type out; a wrong one is refused as the scheme
-/// of the real server would refuse to convert it.
+/// Checks the type of an object. Built-in kinds may leave it out. A wrong type
+/// is refused with the text of the real server's scheme.
 fn check_type(
     call: &Call<'_>,
     (kind, api_version): (&str, &str),
@@ -241,7 +243,8 @@ fn check_type(
     )))
 }
 
-/// Bytes of a body that an error shows (apimachinery `runtime summarizeData`).
+/// The bytes of a body that an error shows (apimachinery `runtime
+/// summarizeData`).
 const EXCERPT: usize = 30;
 
 fn excerpt(bytes: &[u8]) -> String {
@@ -252,7 +255,7 @@ fn excerpt(bytes: &[u8]) -> String {
     match head {
         [] => "<empty>".to_owned(),
         [b'{', ..] => format!("{}{dots}", String::from_utf8_lossy(head)),
-        // Data of no known form is shown in hexadecimal.
+        // Data of an unknown form is shown in hexadecimal.
         _ => {
             let digits: String = head.iter().map(|b| format!("{b:02x}")).collect();
             format!("{digits}{dots}")
@@ -260,7 +263,7 @@ fn excerpt(bytes: &[u8]) -> String {
     }
 }
 
-/// Tells whether the request only asks what would happen.
+/// Tells whether the request is a dry run.
 pub fn dry_run(call: &Call<'_>, options: &str) -> Result<bool, Status> {
     let given: Vec<&str> = call.head.query.all("dryRun").collect();
     if given.iter().all(|&value| value == "All") {

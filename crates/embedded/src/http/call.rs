@@ -1,4 +1,4 @@
-//! One request to one resource: what every handler needs.
+//! A request to one resource, with everything that its handlers need.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ use crate::{
     table, view,
 };
 
-/// A write that names no version is tried so many times while others get ahead
-/// of it.
+/// The number of attempts of a write that names no version, while other writes
+/// come first.
 pub const ATTEMPTS: usize = 16;
 
 pub struct Call<'a> {
@@ -74,7 +74,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Settles how the answer is written; tells what becomes of its objects.
+    /// Decides the encoding of the answer. Returns the transformation of its
+    /// objects.
     pub fn negotiate(&self) -> Result<Transform, Status> {
         Ok(self.head.negotiate(self.place())?.transform)
     }
@@ -83,7 +84,8 @@ impl<'a> Call<'a> {
         self.head.negotiate_watch(self.place())
     }
 
-    /// One object, as it was asked for. What cannot be shaped goes out as it is.
+    /// Answers with one object in the representation that was asked for. An
+    /// object that cannot be transformed is sent unchanged.
     pub fn object(&self, code: StatusCode, stored: &Stored) -> Result<Response<Body>, Status> {
         let resource = &self.resource;
         let object = view::object(resource, stored);
@@ -105,7 +107,8 @@ impl<'a> Call<'a> {
         Ok(json_bytes(code, shaped.unwrap_or_else(|| object.to_vec())))
     }
 
-    /// 406 about a shape that the object, of a Go type, does not have.
+    /// Returns the 406 for a representation that the object's Go type does not
+    /// have.
     pub fn wrong_shape(&self, asked: &str, is: &str, suffix: &str) -> Status {
         if self.resource.custom.is_some() {
             return if suffix.is_empty() {

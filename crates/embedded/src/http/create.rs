@@ -19,7 +19,7 @@ use crate::{
     view,
 };
 
-/// The server tries so many names for generateName until one is free
+/// The number of names that are tried for generateName until one is free
 /// (`maxNameGenerationAttempts`).
 const NAME_ATTEMPTS: usize = 8;
 
@@ -187,7 +187,7 @@ fn exists(call: &Call<'_>, key: &str, name: &str) -> Status {
     status
 }
 
-/// A dry run's object has no resourceVersion.
+/// Makes the object of a dry run, which has no resourceVersion.
 fn dry(object: Value) -> Stored {
     let mut stored = Stored::new(object, 0);
     if let Some(metadata) = stored
@@ -200,7 +200,8 @@ fn dry(object: Value) -> Stored {
     stored
 }
 
-/// Admission of NamespaceLifecycle: the namespace is there and stays.
+/// Checks that the namespace exists and is not being deleted, as
+/// NamespaceLifecycle does.
 fn check_namespace(call: &Call<'_>, name: &str) -> Result<(), Status> {
     if !call.resource.namespaced {
         return Ok(());

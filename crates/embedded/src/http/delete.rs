@@ -27,12 +27,14 @@ use crate::{
     view,
 };
 
-/// There is no kubelet: a pod that terminates gracefully is gone after this
-/// long, so that `kubectl delete` shows it terminating and returns.
+/// The time after which a pod that terminates gracefully is gone. There is no
+/// kubelet, so the server itself ends pods; `kubectl delete` shows the pod
+/// terminating and returns.
 const TERMINATION: Duration = Duration::from_secs(1);
 
-/// There is no garbage collector either: what it would wait for is over after
-/// this long, and watchers see the object marked before they see it go.
+/// The time after which the garbage collector's work is done. There is no
+/// garbage collector, so the server itself does it, late enough that watchers
+/// see the mark before the object goes.
 const COLLECTION: Duration = Duration::from_millis(100);
 
 #[derive(Default, Deserialize)]
@@ -73,7 +75,8 @@ pub async fn delete(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body
     }
 }
 
-/// DELETE of what the selectors choose; the answer lists it as it was.
+/// Deletes the objects that the selectors choose. The answer lists them as they
+/// were.
 pub async fn collection(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
     call.negotiate()?;
     let options = options(call, incoming).await?;
@@ -97,7 +100,8 @@ pub async fn collection(call: &Call<'_>, incoming: Incoming) -> Result<Response<
     Ok(ready(view::list(&call.resource, &items, &meta)))
 }
 
-/// The body wins over the query, as in the real server.
+/// Reads the options. The body takes precedence over the query, as in the real
+/// server.
 async fn options(call: &Call<'_>, incoming: Incoming) -> Result<Options, Status> {
     let bytes = body::read(incoming).await?;
     let mut options = if bytes.is_empty() {
@@ -164,12 +168,12 @@ fn check(call: &Call<'_>, options: &Options, stored: &Stored) -> Result<(), Stat
 }
 
 pub enum Outcome {
-    /// Deletion has begun; the object is still there.
+    /// Deletion has begun, and the object still exists.
     Object(Arc<Stored>),
     Gone(Arc<Stored>),
 }
 
-/// Deletes, or lets deletion begin where something must happen first.
+/// Deletes an object, or begins its deletion if something must happen first.
 pub fn begin(call: &Call<'_>, options: &Options) -> Result<Outcome, Status> {
     refuse_system_namespaces(call)?;
     let resource = call.group_resource();
@@ -178,7 +182,7 @@ pub fn begin(call: &Call<'_>, options: &Options) -> Result<Outcome, Status> {
         check(call, options, &stored)?;
         let grace = grace_period(call, options, &stored.value);
         let namespace = call.resource.is_namespace();
-        // A pod's deletion always has two phases, however short the first.
+        // A pod's deletion always has two phases, however short the first is.
         let waits = !finalizers(call, options, &stored.value).is_empty()
             || call.resource.is_pod()
             || namespace
@@ -208,8 +212,8 @@ pub fn begin(call: &Call<'_>, options: &Options) -> Result<Outcome, Status> {
     Err(errors::modified(&resource, &call.target.name))
 }
 
-/// Sets deletionTimestamp and lets what must happen before the end happen.
-/// `None` if somebody else changed the object meanwhile.
+/// Sets deletionTimestamp and begins what must happen before the end. `None` if
+/// another write changed the object meanwhile.
 fn mark(
     call: &Call<'_>,
     options: &Options,
@@ -249,7 +253,7 @@ fn mark(
     finish(call, marked, grace).map(Some)
 }
 
-/// The object with everything that says when it will be gone.
+/// Returns the object with the fields of an object that is being deleted.
 fn marked(call: &Call<'_>, object: &Value, finalizers: Vec<String>, grace: i64) -> Value {
     let mut value = object.clone();
     let now = Utc::now();
@@ -283,7 +287,7 @@ fn marked(call: &Call<'_>, object: &Value, finalizers: Vec<String>, grace: i64) 
     value
 }
 
-/// Begins what ends with the object's removal, or removes it at once.
+/// Begins the steps that end with the object's removal, or removes it at once.
 fn finish(call: &Call<'_>, marked: Arc<Stored>, grace: i64) -> Result<Outcome, Status> {
     let later = |wait, then: fn(&EmbeddedServer, &GroupResource, &str, &str)| {
         let server = call.server.clone();
@@ -312,7 +316,7 @@ fn finish(call: &Call<'_>, marked: Arc<Stored>, grace: i64) -> Result<Outcome, S
     Ok(Outcome::Object(marked))
 }
 
-/// The finalizers of an object whose deletion is asked for (apiserver
+/// Returns the finalizers of an object whose deletion was requested (apiserver
 /// `registry/generic/registry deletionFinalizersForGarbageCollection`).
 fn finalizers<'a>(call: &Call<'_>, options: &Options, object: &'a Value) -> Vec<&'a str> {
     let mut out = meta::finalizers(object);
@@ -331,7 +335,8 @@ fn finalizers<'a>(call: &Call<'_>, options: &Options, object: &'a Value) -> Vec<
     out
 }
 
-/// The seconds a pod takes to end. Objects other than running pods end at once.
+/// Returns the seconds that a pod takes to end. Objects other than running pods
+/// end at once.
 fn grace_period(call: &Call<'_>, options: &Options, object: &Value) -> i64 {
     let runs = object
         .pointer("/spec/nodeName")
@@ -352,7 +357,7 @@ fn grace_period(call: &Call<'_>, options: &Options, object: &Value) -> i64 {
         .max(0)
 }
 
-/// NamespaceLifecycle keeps the namespaces the system lives in.
+/// Refuses to delete the namespaces of the system, as NamespaceLifecycle does.
 fn refuse_system_namespaces(call: &Call<'_>) -> Result<(), Status> {
     let name = call.target.name.as_str();
     if !call.resource.is_namespace() || !matches!(name, "default" | "kube-system" | "kube-public") {

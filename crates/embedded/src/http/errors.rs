@@ -1,11 +1,11 @@
-//! Error answers that several handlers give, in the words of the real server.
+//! Errors that several handlers return, in the words of the real server.
 
 use kubernetes_wire::api::{
     GroupResource, Reason, Status,
     status::{Cause, Details},
 };
 
-/// Options of meta.k8s.io that contradict themselves.
+/// Returns the error for options of meta.k8s.io that contradict each other.
 pub fn invalid_options(kind: &str, causes: Vec<Cause>) -> Status {
     let options = GroupResource {
         group: "meta.k8s.io".to_owned(),

@@ -1,5 +1,5 @@
-//! The eviction subresource: a deletion under another name. There is no
-//! controller that keeps PodDisruptionBudgets, so none is asked.
+//! The eviction subresource, which deletes the pod. There is no controller for
+//! PodDisruptionBudgets, so none is checked.
 
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::meta;
 
-/// Both versions are read, as in the real server.
+/// Both versions are accepted, as in the real server.
 const API_VERSIONS: [&str; 2] = ["policy/v1", "policy/v1beta1"];
 
 pub async fn create(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {

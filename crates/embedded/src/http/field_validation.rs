@@ -1,6 +1,6 @@
-//! `?fieldValidation=`: what becomes of fields that the schema does not know
-//! (KEP-2885). They are dropped; the client may want to be told, or refused.
-//! Built-in kinds have no schema here, so nothing is unknown in them.
+//! `?fieldValidation=`: the treatment of fields that the schema does not know
+//! (KEP-2885). They are dropped, with a warning or an error if the client wants
+//! one. Built-in kinds have no schema here, so they have no unknown fields.
 
 use kubernetes_wire::api::{
     GroupResource, Reason, Status, go_json, query::go_quote, status::Cause,
@@ -32,7 +32,7 @@ fn asked(call: &Call<'_>, options: &str) -> Result<FieldValidation, Status> {
     }
 }
 
-/// For an object as it was sent.
+/// Checks an object as it was sent.
 pub fn of_body(call: &Call<'_>, options: &str, object: &mut Value) -> Result<(), Status> {
     let Some(why) = settle(call, options, object)? else {
         return Ok(());
@@ -44,7 +44,7 @@ pub fn of_body(call: &Call<'_>, options: &str, object: &mut Value) -> Result<(),
     )))
 }
 
-/// For an object as a patch leaves it.
+/// Checks an object after a patch.
 pub fn of_patched(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
     let before = call.resource.schema().map(|_| object.clone());
     let (Some(why), Some(before)) = (settle(call, "PatchOptions", object)?, before) else {
@@ -60,7 +60,7 @@ pub fn of_patched(call: &Call<'_>, object: &mut Value) -> Result<(), Status> {
     Err(Status::invalid(&nothing, "", vec![cause]))
 }
 
-/// For an applied configuration, which must be of the schema in any case.
+/// Checks an applied configuration, which must always fit the schema.
 pub fn of_applied(call: &Call<'_>, object: &Value) -> Result<(), Status> {
     let Some(schema) = call.resource.schema() else {
         return Ok(());
@@ -83,7 +83,7 @@ pub fn of_applied(call: &Call<'_>, object: &Value) -> Result<(), Status> {
     ))
 }
 
-/// Drops unknown fields; the answer is the decoder's error where that is wanted.
+/// Drops unknown fields. Returns the decoder's error if the client wants one.
 fn settle(call: &Call<'_>, options: &str, object: &mut Value) -> Result<Option<String>, Status> {
     let asked = asked(call, options)?;
     let Some(schema) = call.resource.schema() else {

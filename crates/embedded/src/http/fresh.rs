@@ -1,4 +1,4 @@
-//! A read of a version that is not there yet waits for it.
+//! Waits for a version that has not been reached yet.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{call::Call, errors};
 
-/// A read waits this long for a version from the future (`blockTimeout` of the
-/// watch cache).
+/// The longest time that a read waits for a future version (`blockTimeout` of
+/// the watch cache).
 const LONGEST: Duration = Duration::from_secs(3);
 
-/// It looks for the version this often.
+/// The time between two looks at the version.
 const PERIOD: Duration = Duration::from_millis(20);
 
 /// Waits until the server has reached this version.

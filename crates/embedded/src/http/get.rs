@@ -10,7 +10,8 @@ pub async fn get(call: &Call<'_>) -> Result<Response<Body>, Status> {
     let version = call.head.query.get("resourceVersion").unwrap_or_default();
     let version =
         parse_version(version).map_err(|text| Status::failure(500, Reason::Unknown, text))?;
-    // Every read is of the newest state; only the future can be missing.
+    // Every read shows the newest state, so only a future version can be
+    // missing.
     wait_for(call, version).await?;
     let stored = call.find()?;
     call.object(StatusCode::OK, &stored)

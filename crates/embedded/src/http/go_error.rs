@@ -1,8 +1,8 @@
-//! This module says what Go's `encoding/json` says of JSON that it cannot read.
+//! Words errors like Go's `encoding/json` for JSON that it cannot read.
 
 use serde_json::Value;
 
-/// The text for a syntax error, as far as it can be told from serde_json's.
+/// Returns the text for a syntax error, as far as serde_json's error tells it.
 pub fn syntax(bytes: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".to_owned();

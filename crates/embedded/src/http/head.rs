@@ -1,4 +1,4 @@
-//! A request without its path and body, and what its answer needs of it.
+//! A request without its path and body, and the state that its answer needs.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, header, request::Parts};
@@ -24,7 +24,7 @@ pub struct Head {
     pub method: Method,
     pub headers: HeaderMap,
     pub query: Query,
-    /// The answer warns of these.
+    /// The warnings that the answer will carry.
     warnings: Mutex<Vec<HeaderValue>>,
     /// Encoding and layout of the answer, once a handler has negotiated them.
     chosen: Mutex<Option<(MediaType, bool)>>,
@@ -52,7 +52,7 @@ impl Head {
         warning::add(&mut self.warnings.lock(), text);
     }
 
-    /// The headers of all warnings. The next call has none of them.
+    /// Returns the headers of all warnings, and removes them.
     pub fn warnings(&self) -> Vec<HeaderValue> {
         std::mem::take(&mut self.warnings.lock())
     }
@@ -63,7 +63,7 @@ impl Head {
         Ok(representation)
     }
 
-    /// A stream encodes itself.
+    /// Negotiates a watch. A stream encodes itself, so nothing is stored.
     pub fn negotiate_watch(&self, place: Place) -> Result<Representation, Status> {
         accept::watch(&self.headers, &self.query, place)
     }
@@ -81,8 +81,8 @@ impl Head {
         *self.chosen.lock() = Some((media_type, pretty));
     }
 
-    /// The last step of every answer: handlers write compact JSON, and what was
-    /// negotiated is made of it here. Streams and texts pass untouched.
+    /// The last step of every answer: turns the compact JSON of handlers into
+    /// the negotiated encoding. Streams and texts pass unchanged.
     pub async fn encoded(&self, response: Response<Body>) -> Response<Body> {
         let Some((media_type, pretty)) = *self.chosen.lock() else {
             return response;
@@ -109,7 +109,7 @@ impl Head {
         }
     }
 
-    /// Compact JSON as the client wants it.
+    /// Encodes compact JSON as the client wants it.
     pub fn body(&self, json: &Bytes, media_type: MediaType, pretty: bool) -> Result<Bytes, Status> {
         whole::encode(json, media_type, pretty).ok_or_else(|| {
             let message = format!("the object cannot be written as {}", media_type.as_str());
@@ -117,7 +117,7 @@ impl Head {
         })
     }
 
-    /// Errors are negotiated by themselves.
+    /// Returns an error in the encoding that is negotiated for errors.
     pub fn refused(&self, status: &Status) -> Response<Body> {
         reply::failure(status, error_encoding(&self.headers, &self.query))
     }

@@ -1,6 +1,7 @@
-//! Not every combination of list and watch options is allowed. The rules are
-//! those of apimachinery `meta/internalversion/validation`, after the defaulting
-//! of `meta/internalversion/defaults.go`.
+//! Decodes the options of lists and watches, and refuses combinations that are
+//! not allowed. The rules are those of apimachinery
+//! `meta/internalversion/validation`, after the defaulting of
+//! `meta/internalversion/defaults.go`.
 
 use kubernetes_wire::api::{
     ListOptions, Query, ResourceVersion, Status, query::go_quote, status::Cause,
@@ -33,7 +34,8 @@ fn forbidden(field: &str, why: &str) -> Cause {
     Cause::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
 }
 
-/// The checks of apimachinery `meta/internalversion/validation`, in its order.
+/// Makes the checks of apimachinery `meta/internalversion/validation`, in its
+/// order.
 fn validate(options: &ListOptions) -> Result<(), Status> {
     let (mut causes, supported) = if options.watch {
         check_watch(options)
@@ -61,8 +63,8 @@ fn validate(options: &ListOptions) -> Result<(), Status> {
     }
 }
 
-/// Returns everything that is wrong with a watch's options, and the values that
-/// resourceVersionMatch may have, if it has another.
+/// Returns all errors in a watch's options, and the values that
+/// resourceVersionMatch may have, if it has another one.
 fn check_watch(options: &ListOptions) -> (Vec<Cause>, Option<&'static str>) {
     let version_match = options.resource_version_match.as_str();
     let mut causes = Vec::new();
@@ -121,7 +123,8 @@ fn check_list(options: &ListOptions) -> (Vec<Cause>, Option<&'static str>) {
     (causes, supported)
 }
 
-/// The text storage gives for a resourceVersion that is no number.
+/// Parses a resourceVersion. The error is the storage's text for one that is no
+/// number.
 pub fn parse_version(text: &str) -> Result<u64, String> {
     if text.is_empty() {
         return Ok(0);

@@ -1,4 +1,5 @@
-//! Pod logs. There is no container: the text is made up and deterministic.
+//! Pod logs. There are no containers, so the text is invented and always the
+//! same.
 
 use std::time::Duration;
 
@@ -14,11 +15,12 @@ use super::{
 };
 use crate::meta;
 
-/// Lines in the past of every container.
+/// The number of past lines of every container.
 const LINES: usize = 20;
-/// A followed log gets a line this often…
+/// The time between the lines of a followed log.
 const FOLLOW_PERIOD: Duration = Duration::from_secs(1);
-/// …and ends after this many, so that no stream lives for ever.
+/// The number of lines after which a followed log ends, so that no stream is
+/// endless.
 const FOLLOW_LINES: usize = 3600;
 
 const TEXT: &str = "text/plain";

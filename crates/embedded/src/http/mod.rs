@@ -1,4 +1,4 @@
-//! The HTTP surface is one function from a request to its response.
+//! The HTTP surface: one function from a request to its response.
 
 mod accept;
 mod binding;
@@ -159,7 +159,8 @@ async fn route_call(
         "" => None,
         name => match resource.subresources.iter().find(|s| s.name() == name) {
             Some(found) => Some(*found),
-            // Custom resources look for the object before they look for this.
+            // For custom resources, the object is looked for before the
+            // subresource.
             None if custom => {
                 return Err(Status::not_found(&resource.group_resource(), &target.name));
             }
@@ -195,7 +196,7 @@ async fn route_call(
         ("DELETE", true, None) => delete::delete(&call, incoming).await,
         ("PUT", false, None) if custom => Err(Status::bad_request("name must be provided")),
         ("GET" | "POST" | "PUT" | "PATCH" | "DELETE", ..) => Err(errors::method_not_allowed()),
-        // A method the request info has no verb for.
+        // `RequestInfo` has no verb for this method.
         _ if custom => Err(Status::method_not_allowed(&call.group_resource(), "")),
         _ => Err(errors::method_not_allowed()),
     }

@@ -1,4 +1,4 @@
-//! PATCH in its four kinds.
+//! PATCH with its four media types.
 
 use http::{HeaderMap, Response, StatusCode, header::CONTENT_TYPE};
 use hyper::body::Incoming;
@@ -29,7 +29,7 @@ pub enum Patch {
     },
 }
 
-/// The real server's limit of operations in a JSON patch.
+/// The real server's limit for the operations of a JSON patch.
 const MAX_OPERATIONS: usize = 10_000;
 
 pub async fn patch(
@@ -69,8 +69,8 @@ pub async fn patch(
         match update::replace(call, &old, new, status, dry_run) {
             Ok(Some(stored)) => return call.object(StatusCode::OK, &stored),
             Ok(None) => {}
-            // The version in the patched object is the one just read unless the
-            // patch itself named another.
+            // The version in the patched object is the one just read, unless
+            // the patch itself named another one.
             Err(conflict) if conflict.code == 409 && !given => {}
             Err(other) => return Err(other),
         }
@@ -78,7 +78,8 @@ pub async fn patch(
     Err(errors::modified(&call.group_resource(), &call.target.name))
 }
 
-/// A patch that changes the uid changes what it is about.
+/// Refuses a patch that changes the uid, because it would be about another
+/// object.
 fn check_uid(call: &Call<'_>, old: &Stored, new: &Value) -> Result<(), Status> {
     let uid = meta::uid(new);
     if uid == meta::uid(&old.value) {
@@ -89,7 +90,7 @@ fn check_uid(call: &Call<'_>, old: &Stored, new: &Value) -> Result<(), Status> {
         "metadata.uid",
         format!("Invalid value: {}: field is immutable", go_quote(uid)),
     );
-    // The real server checks it twice and says so twice.
+    // The real server checks it twice and reports it twice.
     Err(Status::invalid(
         &call.resource.kind_resource(),
         &call.target.name,
@@ -97,7 +98,7 @@ fn check_uid(call: &Call<'_>, old: &Stored, new: &Value) -> Result<(), Status> {
     ))
 }
 
-/// Reads a patch for a resource by its media type.
+/// Reads the patch of a resource by its media type.
 pub async fn read(call: &Call<'_>, incoming: Incoming) -> Result<Patch, Status> {
     let media_type = media_type(&call.head.headers).to_owned();
     let custom = call.resource.custom.is_some();
@@ -162,7 +163,7 @@ pub async fn read(call: &Call<'_>, incoming: Incoming) -> Result<Patch, Status> 
     })
 }
 
-/// The kind of a patch: the type without its parameters.
+/// Returns the media type of a patch without parameters.
 fn media_type(headers: &HeaderMap) -> &str {
     headers
         .get(CONTENT_TYPE)
@@ -204,7 +205,7 @@ fn read_apply(call: &Call<'_>, bytes: &[u8]) -> Result<Patch, Status> {
     })
 }
 
-/// The real server answers so when a JSON patch cannot be applied.
+/// Returns the real server's error for a JSON patch that cannot be applied.
 fn unprocessable() -> Status {
     Status::failure(
         422,
@@ -215,7 +216,7 @@ fn unprocessable() -> Status {
 }
 
 impl Patch {
-    /// The patched object; identity is checked by who stores it.
+    /// Returns the patched object. The code that stores it checks its identity.
     pub fn apply(
         &self,
         call: &Call<'_>,

@@ -1,5 +1,5 @@
-//! The end of an object that is being deleted, by a DELETE or by the write that
-//! takes its last finalizer.
+//! Removes an object that is being deleted, after a DELETE or after the write
+//! that took its last finalizer.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     storage::{CommitError, Expect, Stored},
 };
 
-/// Tells whether nothing keeps an object that is being deleted.
+/// Tells whether an object that is being deleted can be removed now.
 pub fn is_complete(call: &Call<'_>, object: &Value) -> bool {
     let grace = object
         .pointer("/metadata/deletionGracePeriodSeconds")

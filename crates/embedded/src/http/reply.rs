@@ -1,4 +1,4 @@
-//! Responses, and how they are made.
+//! Builds responses.
 
 use std::convert::Infallible;
 
@@ -38,7 +38,7 @@ pub fn with_type(
     response
 }
 
-/// 200 with a body that comes piece by piece.
+/// Returns a 200 with a body that is sent piece by piece.
 pub fn stream(
     content_type: &'static str,
     pieces: impl futures::Stream<Item = Bytes> + Send + 'static,
@@ -51,12 +51,12 @@ pub fn stream(
     response
 }
 
-/// Encoded JSON that is ready to send, its newline included.
+/// Returns encoded JSON that is complete, newline included.
 pub fn ready(json: Vec<u8>) -> Response<Body> {
     with_type(StatusCode::OK, MediaType::Json.as_str(), json)
 }
 
-/// Encoded JSON, which gets the newline Go's encoder ends with.
+/// Returns encoded JSON with the newline at the end that Go's encoder writes.
 pub fn json_bytes(code: StatusCode, mut json: Vec<u8>) -> Response<Body> {
     json.push(b'\n');
     with_type(code, MediaType::Json.as_str(), json)
@@ -66,7 +66,7 @@ pub fn json<T: Serialize>(code: StatusCode, value: &T) -> Response<Body> {
     json_bytes(code, go_json::to_vec(value))
 }
 
-/// Go's `http.Error` and `http.NotFound`.
+/// Returns a text like Go's `http.Error` and `http.NotFound`.
 pub fn text(code: StatusCode, message: &str) -> Response<Body> {
     let mut response = with_type(code, "text/plain; charset=utf-8", format!("{message}\n"));
     response.headers_mut().insert(
@@ -91,12 +91,12 @@ pub fn failure(status: &Status, encoding: ErrorEncoding) -> Response<Body> {
     response
 }
 
-/// The Status of an action that makes no object of its own.
+/// Returns the Status of an action that has no object of its own.
 pub fn done(code: StatusCode) -> Response<Body> {
     success(code, &Status::success(code.as_u16()))
 }
 
-/// The Status that a DELETE answers with.
+/// Returns the Status that answers a DELETE.
 pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Response<Body> {
     let details = Details {
         uid: uid.to_owned(),

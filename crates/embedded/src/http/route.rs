@@ -1,4 +1,4 @@
-//! A route is what a path names. [`RequestInfo`] reads the paths of resources;
+//! Routes: the meaning of a path. [`RequestInfo`] reads the paths of resources;
 //! the others are read here.
 
 use http::Method;
@@ -9,7 +9,7 @@ use kubernetes_wire::request::{RequestInfo, RequestInfoError};
 pub enum Route {
     Root,
     Version,
-    /// `healthz`, `livez` or `readyz`, and the single check asked for.
+    /// `healthz`, `livez` or `readyz`, and the single check that was asked for.
     Health(String, Option<String>),
     OpenApiV2,
     /// The index, or the document of `api/v1`, `apis/apps/v1`, ….
@@ -26,18 +26,19 @@ pub enum Route {
 pub struct Target {
     pub group: String,
     pub version: String,
-    /// Empty for what is in no namespace, a namespace itself too.
+    /// Empty for objects without a namespace, including namespaces themselves.
     pub namespace: String,
     pub resource: String,
     /// Empty for collections.
     pub name: String,
     pub subresource: String,
-    /// The legacy `/watch/` paths.
+    /// True for the legacy `/watch/` paths.
     pub watch: bool,
 }
 
 impl Route {
-    /// The error is an answer to a path that means nothing at all.
+    /// Reads the route of a request. The error is the answer to a path without
+    /// any meaning.
     pub fn of(method: &Method, path: &str, query: &Query) -> Result<Self, Status> {
         let info = RequestInfo::parse(method, path, query).map_err(|error| match error {
             RequestInfoError::BadEscape => Status::bad_request(error.to_string()),
@@ -77,20 +78,22 @@ fn non_resource(path: &str) -> Route {
 
 fn resource(info: RequestInfo) -> Route {
     let watch = info.verb == "watch" && info.is_verb_via_path();
-    // Legacy paths of other verbs are not served, nor paths that go on after a
-    // subresource.
+    // Legacy paths of other verbs are not served, nor paths that continue after
+    // a subresource.
     if info.parts.len() > 3 || (info.is_verb_via_path() && !watch) {
         return Route::Unknown;
     }
-    // `RequestInfo` has a namespace in the namespace of its own name; here it is
-    // in none. A path may also ask for a namespace inside of another, in vain.
+    // `RequestInfo` gives a namespace the namespace of its own name; here it
+    // has none. A path may also name a namespace inside of another, which does
+    // not exist.
     let inside = format!("/namespaces/{}/namespaces/", info.namespace);
     let inside = info.path.contains(&inside);
     let (name, namespace) = match info.parts.as_slice() {
         [resource, name, ..] if resource == "namespaces" && !inside => {
             (name.clone(), String::new())
         }
-        // The name is the path's: `info.name` may be that of a field selector.
+        // The name is the path's, because `info.name` may be that of a field
+        // selector.
         [_, name, ..] => (name.clone(), info.namespace),
         _ => (String::new(), info.namespace),
     };

@@ -122,7 +122,7 @@ fn scale(call: &Call<'_>, stored: &Stored) -> Result<Value, Status> {
     }))
 }
 
-/// The text of a label selector, or of the plain map that a replication
+/// Returns the text of a label selector, or of the plain map that a replication
 /// controller has. Custom resources have a text already.
 fn selector_text(selector: &Value) -> String {
     match selector {

@@ -1,4 +1,4 @@
-//! A selection says which objects a list, a watch or a deletion of many is about.
+//! The objects that a list, a watch or a deletion of many objects selects.
 
 use kubernetes_wire::api::ListOptions;
 
@@ -7,9 +7,9 @@ use crate::{registry::Resource, storage::Stored};
 
 #[derive(Clone)]
 pub struct Selection {
-    /// `namespace/`, or empty for all.
+    /// `namespace/`, or empty for all namespaces.
     pub prefix: String,
-    /// The only key it can be about.
+    /// The only key that can be selected, if there is only one.
     pub key: Option<String>,
     pub options: ListOptions,
 }

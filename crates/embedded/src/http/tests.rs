@@ -1,4 +1,4 @@
-//! The HTTP surface, through a real connection.
+//! Tests of the HTTP surface through a real connection.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ struct Events {
 }
 
 impl Events {
-    /// The next line as it is; `None` at the end of the stream.
+    /// Returns the next line. `None` at the end of the stream.
     async fn line(&mut self) -> Option<String> {
         loop {
             if let Some(at) = self.buffer.iter().position(|&b| b == b'\n') {
@@ -112,7 +112,7 @@ impl Events {
         }
     }
 
-    /// Type and name.
+    /// Returns type and name of the next event.
     async fn next(&mut self) -> Option<(String, String)> {
         let event: Value = serde_json::from_str(&self.line().await?).unwrap();
         let text = |pointer: &str| {
@@ -154,7 +154,7 @@ async fn objects_come_change_and_go() {
         .json(Method::PATCH, &path, json!({"data": {"k": "v"}}))
         .await;
     assert_eq!((status, &patched["data"]["k"]), (200, &json!("v")));
-    // Nothing changes, so nothing happens.
+    // A patch without a change writes nothing.
     let (_, again) = server
         .json(Method::PATCH, &path, json!({"data": {"k": "v"}}))
         .await;
@@ -222,7 +222,8 @@ async fn forgotten_history_is_410() {
     for name in ["a", "b", "c", "d"] {
         server.create(name, json!({})).await;
     }
-    // The namespaces took 2 to 5; a is 6 and no longer remembered.
+    // The namespaces took 2 to 5. The creation of a is 6, and no longer
+    // remembered.
     let mut events = server
         .watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=5"))
         .await;
@@ -236,7 +237,7 @@ async fn forgotten_history_is_410() {
     let page = |token: &str| format!("{CONFIG_MAPS}?limit=1&continue={token}");
     let (status, expired) = server.json(Method::GET, &page(token), Value::Null).await;
     assert_eq!((status, &expired["reason"]), (410, &json!("Expired")));
-    // The answer tells how to go on, at the price of consistency.
+    // The answer has a token to continue with, which gives up consistency.
     let token = expired["metadata"]["continue"].as_str().unwrap();
     let (status, rest) = server.json(Method::GET, &page(token), Value::Null).await;
     assert_eq!(
@@ -276,7 +277,8 @@ async fn watches_start_where_they_are_told() {
         )
         .await;
     assert_eq!(initial.next().await, event("MODIFIED", "a"));
-    // Left the selection: the last matching state at the new version.
+    // The object left the selection: the event has the last matching state at
+    // the new version.
     let left: Value = serde_json::from_str(&selected.line().await.unwrap()).unwrap();
     assert_eq!(left["type"], "DELETED");
     assert_eq!(left["object"]["metadata"]["labels"]["app"], "x");
@@ -517,7 +519,7 @@ async fn bodies_may_be_yaml() {
             201,
             "",
         ),
-        // Only the first document is read, and the last of equal keys.
+        // Only the first document is read, and the last of equal keys counts.
         (
             yaml,
             "metadata: {name: b}\ndata: {x: a, x: b}\n---\nmetadata: {name: c}\n",
@@ -666,7 +668,7 @@ impl Subject {
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// The JSON of a protobuf answer.
+/// Returns a protobuf answer as JSON.
 fn plain(answer: &[u8]) -> Value {
     serde_json::from_slice(&whole::from_protobuf(answer).unwrap()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! PUT, and the replacement every write of an existing object ends in.
+//! PUT, and the replacement at the end of every write of an existing object.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ pub async fn update(
     Err(errors::modified(&call.group_resource(), &call.target.name))
 }
 
-/// PUT of namespaces/finalize: only spec.finalizers is taken.
+/// Handles a PUT of namespaces/finalize, which changes only spec.finalizers.
 pub async fn finalize(call: &Call<'_>, incoming: Incoming) -> Result<Response<Body>, Status> {
     let resource = &call.resource;
     let object = body::object(call, incoming, &resource.kind, &resource.api_version()).await?;
@@ -136,7 +136,7 @@ pub fn replace(
     if dry_run {
         return Ok(Some(Arc::new(Stored::new(new, old.revision))));
     }
-    // The last finalizer went: the deletion is completed.
+    // The last finalizer was removed, so the deletion is completed.
     if meta::is_deleting(&old.value) && removal::is_complete(call, &new) {
         let stored = Stored::new(new, old.revision);
         removal::remove(call, old)?;
@@ -162,8 +162,8 @@ pub fn replace(
     }
 }
 
-/// uid and resourceVersion given in the object must hold; tells whether a
-/// resourceVersion was given.
+/// Checks that uid and resourceVersion, if given in the object, match. Returns
+/// whether a resourceVersion was given.
 fn check_preconditions(call: &Call<'_>, old: &Stored, new: &Value) -> Result<bool, Status> {
     let resource = call.group_resource();
     let name = call.target.name.as_str();
@@ -200,7 +200,7 @@ fn check_preconditions(call: &Call<'_>, old: &Stored, new: &Value) -> Result<boo
     }
 }
 
-/// Checks that what an update changes is as the definition says.
+/// Checks that the changed parts of an object satisfy the definition.
 fn check_schema(call: &Call<'_>, old: &Stored, new: &Value, status: bool) -> Result<(), Status> {
     let Some(schema) = call.resource.schema() else {
         return Ok(());
@@ -217,7 +217,7 @@ fn check_schema(call: &Call<'_>, old: &Stored, new: &Value, status: bool) -> Res
     Err(Status::invalid(&kind, &call.target.name, causes))
 }
 
-/// An object on its way out takes no new finalizers.
+/// Refuses new finalizers of an object that is being deleted.
 fn check_finalizers(call: &Call<'_>, old: &Stored, new: &Value) -> Result<(), Status> {
     if !meta::is_deleting(&old.value) {
         return Ok(());
@@ -246,7 +246,7 @@ fn check_finalizers(call: &Call<'_>, old: &Stored, new: &Value) -> Result<(), St
     ))
 }
 
-/// Puts back the fields that no client may change.
+/// Restores the fields that no client may change.
 fn keep_identity(new: &mut Value, old: &Value) {
     let Some(known) = old.get("metadata").and_then(Value::as_object) else {
         return;
@@ -269,7 +269,7 @@ fn keep_identity(new: &mut Value, old: &Value) {
             None => metadata.remove(key),
         };
     }
-    // Clients that leave managedFields out do not mean to clear them.
+    // Clients that leave managedFields out do not want to clear it.
     if text(metadata, "managedFields").is_empty()
         && !metadata.contains_key("managedFields")
         && let Some(fields) = known.get("managedFields")

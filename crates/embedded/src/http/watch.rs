@@ -35,17 +35,18 @@ use crate::{
     table, view,
 };
 
-/// Events turned into one chunk at most: bounds what a slow reader holds.
+/// The most events in one chunk. It bounds what a slow reader holds.
 const BATCH: usize = 100;
 
-/// Longer than anybody watches, and not too long for a clock.
+/// The longest time limit: longer than any client watches, and not too long for
+/// a clock.
 const FAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// A watch without timeoutSeconds ends after this long, or up to twice as long
 /// (`--min-request-timeout`).
 const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// Before a watch ends, a bookmark saves its client a relist.
+/// Time before a watch's end at which a bookmark saves its client a relist.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 pub async fn start(call: &Call<'_>, selection: Selection) -> Result<Response<Body>, Status> {
@@ -105,16 +106,17 @@ struct Stream {
     transform: Transform,
     protobuf: bool,
     include_object: IncludeObject,
-    /// Only the first event of a watch for Tables carries the columns.
+    /// True after the first event of a watch for Tables, which alone has the
+    /// columns.
     columns_sent: bool,
     /// Objects of the initial state still to be sent as ADDED.
     initial: VecDeque<Arc<Stored>>,
     end_bookmark: bool,
-    /// Sent instead of everything else, then the stream ends.
+    /// An error that is sent instead of everything else. Then the stream ends.
     error: Option<Status>,
-    /// Every event up to this revision has been seen.
+    /// The revision up to which all events have been seen.
     cursor: u64,
-    /// The revision the client knows of from the start or from a bookmark.
+    /// The revision that the client knows from the start or from a bookmark.
     bookmarked: u64,
     resource_gone: bool,
     deadline: Instant,
@@ -122,7 +124,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Finds where the stream begins.
+    /// Finds the revision at which the stream begins.
     async fn position(&mut self, call: &Call<'_>, requested: u64) {
         let send_initial = self.selection.options.send_initial_events;
         if send_initial == Some(true) {
@@ -157,13 +159,13 @@ impl Stream {
             return Some(self.error_frame(&status));
         }
         let frames = self.frames().await?;
-        // No event is a list: the first one cannot be written, and ends the
+        // No event is a list, so the first event cannot be written and ends the
         // stream.
         let is_list = matches!(self.transform, Transform::PartialObjectMetadataList(_));
         (!is_list).then_some(frames)
     }
 
-    /// The next events, once there are any.
+    /// Waits for the next events and returns them.
     async fn frames(&mut self) -> Option<Bytes> {
         loop {
             if !self.initial.is_empty() {
@@ -178,7 +180,8 @@ impl Stream {
                 return None;
             }
             let revision = self.server.storage().revision();
-            // History lost while streaming: the client starts again.
+            // The history was lost while streaming, so the client must start
+            // again.
             let events = self.keyspace.events_after(self.cursor, BATCH).ok()?;
             match events.last() {
                 Some(last) => {
@@ -249,8 +252,8 @@ impl Stream {
         out.into()
     }
 
-    /// An object that leaves the selection is DELETED as it last matched, with
-    /// the revision of the event (`convertToWatchEvent`).
+    /// Converts an event. An object that leaves the selection is DELETED as it
+    /// last matched, with the revision of the event (`convertToWatchEvent`).
     fn convert(&self, event: &Event) -> Option<(EventType, Bytes)> {
         if !self.selection.has_key(&event.key) {
             return None;
@@ -286,7 +289,8 @@ impl Stream {
         self.encoded(EventType::Error, &go_json::to_vec(status))
     }
 
-    /// An error stands in the place of an object that protobuf cannot show.
+    /// Writes an event. An object that protobuf cannot express is replaced by
+    /// an error.
     fn encoded(&self, event: EventType, object: &[u8]) -> Bytes {
         if !self.protobuf {
             return watch_frame(event, object);
@@ -298,7 +302,8 @@ impl Stream {
         })
     }
 
-    /// The object in the shape that was asked for; as it is if that fails.
+    /// Returns the object in the representation that was asked for, or
+    /// unchanged if that fails.
     fn shaped(&mut self, object: &Bytes) -> Option<Bytes> {
         match self.transform {
             Transform::Table(version) => {

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions: what they must say, and the resources they make.
+//! CustomResourceDefinitions: their checks, and the resources that they define.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -12,7 +12,7 @@ use super::resource::{Custom, Fields, Resource, Scale, Subresource, Verbs};
 use crate::schema::Schema;
 
 /// Defaults a new definition, checks what serving it needs, and gives it the
-/// status that the controllers of a real server give within milliseconds.
+/// status that a real server's controllers would set within milliseconds.
 pub fn accept(definition: &mut Value, now: &str) -> Result<(), Status> {
     let name = text_at(definition, "/metadata/name");
     let storage = check(definition).map_err(|causes| invalid(&name, causes))?;
@@ -35,7 +35,7 @@ fn text_at(definition: &Value, pointer: &str) -> String {
     text.unwrap_or_default().to_owned()
 }
 
-/// The name of the version that is stored, or everything that is wrong.
+/// Returns the name of the stored version, or all errors.
 fn check(definition: &Value) -> Result<String, Vec<Cause>> {
     let group = text_at(definition, "/spec/group");
     let plural = text_at(definition, "/spec/names/plural");
@@ -95,7 +95,7 @@ fn check_scope(scope: &str) -> Option<Cause> {
     }
 }
 
-/// Fills in the names that may be left out. Returns all names.
+/// Fills in the names that may be omitted. Returns all names.
 fn default_names(definition: &mut Value) -> Option<Value> {
     let kind = text_at(definition, "/spec/names/kind");
     let names = definition
@@ -110,8 +110,8 @@ fn default_names(definition: &mut Value) -> Option<Value> {
     Some(Value::Object(names.clone()))
 }
 
-/// The status of a definition whose names are accepted. `storage` is added to
-/// the versions that were ever stored.
+/// Returns the status of a definition whose names are accepted. `storage` is
+/// added to the versions that were ever stored.
 fn status(definition: &Value, accepted: &Value, storage: String, now: &str) -> Value {
     let since = |kind: &str| {
         definition
@@ -187,7 +187,7 @@ fn version_name(version: &Value) -> String {
         .to_owned()
 }
 
-/// The served resources of an accepted definition.
+/// Returns the served resources of an accepted definition.
 pub(super) fn resources(definition: &Value) -> Vec<Resource> {
     let text = |pointer: &str| {
         definition
@@ -292,12 +292,14 @@ fn subresources(version: &Value) -> Vec<Subresource> {
     out
 }
 
-/// `.spec.replicas` as a JSON pointer; these paths are plain field names.
+/// Turns a path such as `.spec.replicas` into a JSON pointer. These paths
+/// consist of plain field names.
 fn pointer(path: &str) -> String {
     path.replace('.', "/")
 }
 
-/// discovery.StorageVersionHash: the first 8 bytes of SHA-256 in base64.
+/// Returns discovery.StorageVersionHash: the first 8 bytes of SHA-256 in
+/// base64.
 fn storage_hash(group: &str, version: &str, kind: &str) -> String {
     use base64::Engine;
     use sha2::{Digest, Sha256};
@@ -352,7 +354,7 @@ mod tests {
         assert_eq!(made.len(), 2);
         assert_eq!(made[0].list_kind, "WidgetList");
         assert_eq!(made[0].subresources, [Subresource::Status]);
-        // Asked of a real server.
+        // A real server has this hash.
         assert_eq!(made[0].storage_version_hash, "gIwvi5rymmg=");
         assert_eq!(
             made[1].warning.as_deref(),

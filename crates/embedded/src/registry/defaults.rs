@@ -1,4 +1,4 @@
-//! Strategies on write: what the server sets, resets and fills in.
+//! The strategies of writes: fields that the server sets, resets and fills in.
 
 use base64::Engine;
 use serde_json::{Map, Value, json};
@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use super::resource::{Resource, Subresource};
 use crate::meta::map_at as child;
 
-/// Shapes a new object: status belongs to the status subresource, the
-/// commonest defaults are filled in.
+/// Prepares a new object. Removes status, which only the status subresource may
+/// write, and fills in the commonest defaults.
 pub fn prepare_create(resource: &Resource, object: &mut Value) {
     if resource.has(Subresource::Status)
         && let Some(map) = object.as_object_mut()
@@ -22,8 +22,8 @@ pub fn prepare_create(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Shapes the next state of an object: `status` is what the old one says unless
-/// the status subresource is written, and then everything else is.
+/// Prepares the next state of an object. A write of the status subresource
+/// takes only status from `object`; any other write keeps the old status.
 pub fn prepare_update(resource: &Resource, object: &mut Value, old: &Value, status: bool) {
     if status {
         let metadata = object.get("metadata").cloned();
@@ -249,15 +249,16 @@ fn service(map: &mut Map<String, Value>) {
     or(child(map, "status"), "loadBalancer", json!({}));
 }
 
-/// An address of 10.96.0.0/12 derived from the uid: no allocator to run dry,
-/// and equal addresses of two services harm nobody here.
+/// Returns an address of 10.96.0.0/12, derived from the uid. So there is no
+/// allocator that could run out, and two services with equal addresses do no
+/// harm here.
 fn cluster_ip(map: &Map<String, Value>) -> String {
     let [_, b, c, d] = uid_hash(map).to_be_bytes();
     format!("10.{}.{c}.{}", 96 | (b & 15), d.max(1))
 }
 
-/// A port of 30000–32767 is derived likewise, with room for the ports after the
-/// first.
+/// Returns a port of 30000–32767, derived from the uid too. It leaves room for
+/// the ports after the first.
 fn node_port(map: &Map<String, Value>) -> u32 {
     (uid_hash(map) % 2_700).saturating_add(30_000)
 }

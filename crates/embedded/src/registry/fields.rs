@@ -1,4 +1,4 @@
-//! Field selectors: which labels a resource has, and their values.
+//! Field selectors: the labels that a resource has, and their values.
 
 use kubernetes_wire::api::{FieldSelector, Status, query::go_quote};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::resource::Resource;
 
 impl Resource {
-    /// Refuses labels this resource does not have, as its conversion does.
+    /// Refuses labels that this resource does not have, as its conversion does.
     pub fn check_fields(&self, selector: &FieldSelector) -> Result<(), Status> {
         for requirement in &selector.requirements {
             let label = requirement.field.as_str();
@@ -20,7 +20,8 @@ impl Resource {
     fn has_field(&self, label: &str) -> bool {
         match label {
             "metadata.name" => true,
-            // Default conversion accepts it even of cluster-scoped built-ins.
+            // Default conversion accepts it even for cluster-scoped built-in
+            // kinds.
             "metadata.namespace" => {
                 self.namespaced || (self.custom.is_none() && !self.fields.own_error)
             }
@@ -45,8 +46,9 @@ impl Resource {
         selector.matches(|label| self.field(label, object))
     }
 
-    /// Booleans and numbers compare as Go prints them; an absent boolean is
-    /// false and an absent number 0, an absent string empty.
+    /// Returns the value of a field. Booleans and numbers compare as Go prints
+    /// them. An absent boolean is false, an absent number 0, and an absent
+    /// string empty.
     fn field(&self, label: &str, object: &Value) -> String {
         let pointer = match label {
             "metadata.name" => "/metadata/name",

@@ -1,6 +1,6 @@
-//! The registry knows which resources are served, and how each behaves.
+//! The registry of the served resources and their behaviour.
 //!
-//! Built-in resources are a table; custom ones come and go with their
+//! Built-in resources are a table. Custom resources come and go with their
 //! definitions. Readers take the current set as one pointer.
 
 mod built_in;
@@ -27,10 +27,10 @@ pub struct Registry {
     served: ArcSwap<Served>,
 }
 
-/// One consistent view of what is served.
+/// A consistent set of the served resources.
 pub struct Served {
     built_in: Arc<[Arc<Resource>]>,
-    /// By group, version priority, resource.
+    /// Sorted by group, version priority and resource.
     custom: Vec<Arc<Resource>>,
 }
 
@@ -62,7 +62,7 @@ impl Registry {
             .cloned()
     }
 
-    /// Serves what `definitions` define from now on, and nothing else custom.
+    /// Serves the resources of `definitions`, and no other custom resources.
     pub fn set_definitions<'a>(&self, definitions: impl Iterator<Item = &'a Value>) {
         let mut custom: Vec<Arc<Resource>> = definitions
             .flat_map(custom::resources)
@@ -100,7 +100,8 @@ impl Served {
         self.built_in.iter().any(|r| r.gvr.group == group)
     }
 
-    /// Every group but the core one with its versions, best first.
+    /// Returns every group except the core group, with its versions, best
+    /// first.
     pub fn groups(&self) -> Vec<(String, Vec<String>)> {
         let mut groups: Vec<(String, Vec<String>)> = Vec::new();
         for name in built_in::GROUP_ORDER {
@@ -132,7 +133,7 @@ impl Served {
             .collect()
     }
 
-    /// Resources that hold namespaced objects, one for each storage.
+    /// Returns the resources of namespaced objects, one for each keyspace.
     pub fn namespaced(&self) -> Vec<Arc<Resource>> {
         let mut seen: Vec<GroupResource> = Vec::new();
         self.all()

@@ -1,4 +1,4 @@
-//! Names of objects follow rules (apimachinery `util/validation`).
+//! Checks the names of objects (apimachinery `util/validation`).
 
 use kubernetes_wire::api::dns_name::{MAX_LABEL, MAX_SUBDOMAIN, is_dns_label, is_dns_subdomain};
 use kubernetes_wire::api::query::go_quote;
@@ -12,9 +12,10 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
 /// cause.
 pub fn check_name(resource: &Resource, name: &str) -> Result<(), String> {
     let problem = match (resource.gvr.group.as_str(), resource.kind.as_str()) {
-        // RBAC names are path segments: system:node is one.
+        // RBAC names are path segments, for example system:node.
         ("rbac.authorization.k8s.io", _) => path_segment_problem(name),
-        // Services too since their names were relaxed (KEP-5311).
+        // Services have labels too since the rules for their names were relaxed
+        // (KEP-5311).
         ("", "Namespace" | "Service") => label_problem(name),
         _ => dns_subdomain_problem(name),
     };

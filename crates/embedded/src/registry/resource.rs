@@ -10,14 +10,13 @@ use serde_json::Value;
 
 use crate::schema::Schema;
 
-/// A served resource. Strategies are data: what differs between kinds is said
-/// here and nowhere else.
+/// A served resource. Everything in which kinds differ is data of this type.
 #[derive(Clone, Debug)]
 pub struct Resource {
     pub gvr: GroupVersionResource,
     pub kind: String,
     pub list_kind: String,
-    /// Empty for kinds that can only be created.
+    /// The singular name. Empty for kinds that can only be created.
     pub singular: String,
     pub namespaced: bool,
     pub verbs: Verbs,
@@ -26,18 +25,19 @@ pub struct Resource {
     pub storage_version_hash: String,
     pub subresources: Vec<Subresource>,
     pub fields: Fields,
-    /// metadata.generation counts changes of everything but metadata and status.
+    /// True if metadata.generation counts changes of everything except metadata
+    /// and status.
     pub generation: bool,
-    /// PUT of a missing object creates it.
+    /// True if a PUT of a missing object creates it.
     pub create_on_update: bool,
-    /// PUT needs no resourceVersion.
+    /// True if a PUT needs no resourceVersion.
     pub unconditional_update: bool,
-    /// DELETE answers with the object, not with a Status.
+    /// True if a DELETE is answered with the object, not with a Status.
     pub returns_deleted: bool,
-    /// Text of the Warning header of every answer.
+    /// The text of the Warning header of every answer.
     pub warning: Option<String>,
-    /// The paths where scale finds its numbers; built-in workloads have the usual
-    /// ones.
+    /// The paths of the numbers that scale shows. Built-in workloads have the
+    /// usual paths.
     pub scale: Option<Scale>,
     /// `Some` for custom resources.
     pub custom: Option<Custom>,
@@ -46,15 +46,15 @@ pub struct Resource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verbs {
     All,
-    /// Namespaces: no deletecollection.
+    /// Namespaces have no deletecollection.
     NoDeleteCollection,
-    /// Reviews.
+    /// Reviews can only be created.
     CreateOnly,
 }
 
 impl Verbs {
-    /// The verbs as discovery lists them. Custom resources have an order of their
-    /// own.
+    /// Returns the verbs as discovery lists them. Custom resources have their
+    /// own order.
     pub fn list(self, custom: bool) -> &'static [&'static str] {
         match self {
             Self::All if custom => &[
@@ -116,8 +116,8 @@ impl Subresource {
         }
     }
 
-    /// Group, version and kind of its own, where it is not the parent's; both
-    /// empty where they are the parent's.
+    /// Returns the subresource's group, version and kind, if the kind is not
+    /// the parent's. Group and version are empty if they are the parent's.
     pub fn own_kind(self) -> Option<(&'static str, &'static str, &'static str)> {
         match self {
             Self::Scale => Some(("autoscaling", "v1", "Scale")),
@@ -128,13 +128,13 @@ impl Subresource {
     }
 }
 
-/// Field selector labels and where their values are.
+/// The labels of field selectors and the places of their values.
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
     /// Labels and JSON pointers of the fields beside metadata.name and
     /// metadata.namespace.
     pub extra: Vec<(String, String)>,
-    /// Kinds with a conversion of their own word the error differently.
+    /// True if the kind has its own conversion, whose error has other words.
     pub own_error: bool,
 }
 
@@ -143,7 +143,8 @@ pub struct Fields {
 pub struct Scale {
     pub spec_replicas: String,
     pub status_replicas: String,
-    /// Points to a selector string (custom resources) or label selector object.
+    /// The path of a selector string (custom resources) or of a label selector
+    /// object.
     pub selector: Option<String>,
 }
 
@@ -152,9 +153,10 @@ pub struct Scale {
 pub struct Custom {
     /// The version objects are stored in.
     pub storage_version: String,
-    /// Prints the additionalPrinterColumns; `None` if one of them cannot be read.
+    /// The printer of the additionalPrinterColumns; `None` if one of them
+    /// cannot be read.
     pub printer: Option<Printer>,
-    /// `None` if the version has no schema: everything goes.
+    /// `None` if the version has no schema and so accepts every object.
     pub schema: Option<Arc<Schema>>,
     /// The schema as it was written, for OpenAPI.
     pub open_api: Option<Arc<Value>>,
@@ -169,12 +171,14 @@ impl Resource {
         self.gvr.group_version().to_string()
     }
 
-    /// The schema that objects must satisfy; built-in kinds have none here.
+    /// Returns the schema that objects must satisfy. Built-in kinds have none
+    /// here.
     pub fn schema(&self) -> Option<&Schema> {
         self.custom.as_ref()?.schema.as_deref()
     }
 
-    /// These three behave in ways of their own.
+    /// Pods, namespaces and definitions behave differently from all other
+    /// kinds.
     pub fn is_pod(&self) -> bool {
         self.kind == "Pod" && self.gvr.group.is_empty()
     }
@@ -191,7 +195,7 @@ impl Resource {
         self.subresources.contains(&subresource)
     }
 
-    /// The resource as error texts about invalid objects name it.
+    /// Returns the resource as error texts about invalid objects name it.
     pub fn kind_resource(&self) -> GroupResource {
         GroupResource {
             group: self.gvr.group.clone(),
@@ -199,7 +203,7 @@ impl Resource {
         }
     }
 
-    /// `namespace/name` or `name`.
+    /// Returns the key: `namespace/name` or `name`.
     pub fn key(&self, namespace: &str, name: &str) -> String {
         if self.namespaced {
             format!("{namespace}/{name}")

@@ -1,5 +1,5 @@
 //! Two extension groups. `stable.example.com` has columns and a deprecated
-//! version; `wardle.example.com` is cluster-wide and plain.
+//! version; `wardle.example.com` is cluster-scoped and plain.
 
 use serde_json::{Value, json};
 

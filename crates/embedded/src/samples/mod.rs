@@ -1,9 +1,9 @@
-//! Objects for a newcomer to look at: deterministic names, every phase once in
-//! a while, a custom resource with columns, a deprecated version, a second
-//! extension group.
+//! Sample objects for a new user: deterministic names, pods in every phase, a
+//! custom resource with columns, a deprecated version, a second extension
+//! group.
 
-// The samples are fixed data that is made once, at start: nothing in them comes
-// from a client, and a test makes all of them.
+// The samples are fixed data that is made once, at the start. Nothing in them
+// comes from a client, and a test makes all of them.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
@@ -16,7 +16,7 @@ mod workloads;
 use super::server::EmbeddedServer;
 
 impl EmbeddedServer {
-    /// Adds the samples to what is there.
+    /// Adds the samples to the existing objects.
     pub fn load_samples(&self) {
         workloads::load(self);
         custom::load(self);

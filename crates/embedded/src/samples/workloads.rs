@@ -1,5 +1,5 @@
-//! Nodes, deployments and what belongs to them: 10 applications in 3
-//! namespaces, 20 pods each.
+//! Nodes, deployments and their objects: 10 applications in 3 namespaces, 20
+//! pods each.
 
 use chrono::{DateTime, Duration, Utc};
 use serde_json::{Value, json};
@@ -145,7 +145,7 @@ fn node(i: usize, now: DateTime<Utc>) -> Value {
         json!({"type": kind, "status": status, "reason": reason, "message": message,
             "lastHeartbeatTime": ago(now, 1), "lastTransitionTime": ago(now, 60 * 24 * 12)})
     };
-    // The last node is sick, as one always is.
+    // The last node is not ready, as happens in real clusters.
     let ready = if i + 1 < NODES {
         condition(
             "Ready",
@@ -283,7 +283,8 @@ fn replica_set(
     })
 }
 
-/// One pod of each application waits, one crashes, one is done and one failed.
+/// Returns the phase of a pod: of each application one waits, one crashes, one
+/// is done and one failed.
 fn phase(i: usize) -> &'static str {
     match i % REPLICAS {
         7 => "Pending",
@@ -298,7 +299,7 @@ fn unready() -> usize {
     (0..REPLICAS).filter(|&i| phase(i) != "Running").count()
 }
 
-/// Five characters of the alphabet of generated names, the same every time.
+/// Returns five characters of the alphabet of generated names, always the same.
 fn suffix(i: usize) -> String {
     const ALPHABET: [char; 27] = [
         'b', 'c', 'd', 'f', 'g', 'h', 'j', 'k', 'l', 'm', 'n', 'p', 'q', 'r', 's', 't', 'v', 'w',
@@ -435,7 +436,8 @@ fn endpoint_slice(application: &(&str, &str, &str, &str, u16), index: usize) -> 
     })
 }
 
-/// Endpoints are deprecated: reading them shows a warning.
+/// Returns an Endpoints object, which is deprecated: reading it shows a
+/// warning.
 fn endpoints() -> Value {
     json!({
         "kind": "Endpoints",

@@ -1,4 +1,4 @@
-//! allOf, anyOf, oneOf and not.
+//! Checks allOf, anyOf, oneOf and not.
 
 use serde_json::Value;
 

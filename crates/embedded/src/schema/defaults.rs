@@ -1,13 +1,14 @@
-//! Defaults (apiextensions-apiserver `schema/defaulting`). A null where none is
-//! allowed counts as absent: it takes the default, or goes if there is none.
+//! Fills in defaults (apiextensions-apiserver `schema/defaulting`). A null
+//! where none is allowed counts as absent: it takes the default, or is removed
+//! if there is none.
 
 use serde_json::Value;
 
 use super::{Additional, Schema};
 
 impl Schema {
-    /// Fills a value in, from its top down: a default may bring fields that have
-    /// defaults themselves.
+    /// Fills in the defaults of a value, beginning at its top: a default may
+    /// add fields that have defaults themselves.
     pub fn fill(&self, value: &mut Value) {
         match value {
             Value::Object(map) => {
@@ -60,7 +61,7 @@ impl Schema {
     }
 }
 
-/// Go writes a float without a fraction as an integer.
+/// Returns a float without a fraction as an integer, as Go writes it.
 fn whole(number: f64) -> Option<i64> {
     /// Floats are exact up to here.
     const EXACT: f64 = 9_007_199_254_740_992.0;

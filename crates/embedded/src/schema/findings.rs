@@ -1,19 +1,19 @@
-//! Findings are what validation found, written as the causes of the answer.
+//! The findings of a validation, as the causes of the answer.
 
 use kubernetes_wire::api::status::Cause;
 
-/// Findings about one object, at most `LIMIT`.
+/// The findings about one object, at most `LIMIT`.
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) causes: Vec<Cause>,
-    /// Comes before the names of fields, not into the texts.
+    /// A prefix for the names of fields. The texts do not have it.
     pub(super) prefix: &'static str,
 }
 
-/// If everything in a large list is wrong, this many errors say enough.
+/// If everything in a large list is wrong, this many errors are enough.
 const LIMIT: usize = 100;
 
-/// Findings after which the real server does not evaluate rules.
+/// The findings after which the real server does not evaluate rules.
 pub(super) const BLOCKING: [&str; 5] = [
     "FieldValueRequired",
     "FieldValueTypeInvalid",
@@ -45,7 +45,7 @@ impl Findings {
         self.put(Cause::new(reason, &field, message));
     }
 
-    /// A finding without a field of its own.
+    /// Adds a finding that has no field of its own.
     pub(super) fn general(&mut self, message: String) {
         let message = format!("Invalid value: \"\": {message}");
         self.put(Cause::new("FieldValueInvalid", "<nil>", message));

@@ -1,5 +1,6 @@
-//! `format` of strings and integers (apiextensions-apiserver
-//! `validation/formats.go`). Formats not named here are accepted as they are.
+//! Checks `format` of strings and integers (apiextensions-apiserver
+//! `validation/formats.go`). Formats that are not named here accept every
+//! value.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,9 +1,9 @@
-//! This module writes values and numbers as Go prints them in error texts.
+//! Writes values and numbers as Go prints them in error texts.
 
 use kubernetes_wire::api::query::go_quote;
 use serde_json::Value;
 
-/// A value that is wrong (apimachinery `field.Error`).
+/// Writes a wrong value (apimachinery `field.Error`).
 pub fn bad(value: &Value) -> String {
     match value {
         Value::String(text) => go_quote(text),
@@ -25,8 +25,8 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// `%v` of a float64: as few digits as identify it, with an exponent from 1e+06
-/// on and below 1e-04.
+/// Writes a float64 like `%v`: as few digits as identify it, with an exponent
+/// from 1e+06 on and below 1e-04.
 pub fn float(number: f64) -> String {
     let scientific = format!("{number:e}");
     let Some((digits, exponent)) = scientific.split_once('e') else {

@@ -1,5 +1,5 @@
-//! Lists that are sets or maps: what tells their items apart, and that nothing
-//! is in them twice (apiextensions-apiserver `schema/listtype`).
+//! Lists that are sets or maps: identifies their items and finds duplicates
+//! (apiextensions-apiserver `schema/listtype`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::{ListType, Schema, findings::Findings, go_value::bad};
 
 impl Schema {
-    /// The JSON that identifies an item: no other item of the list may have the
-    /// same. `None` if items of the list may be equal.
+    /// Returns the JSON that identifies an item: no other item of the list may
+    /// have the same. `None` if items of the list may be equal.
     pub(super) fn identity(&self, item: &Value) -> Option<String> {
         match &self.list {
             ListType::Atomic => None,
@@ -24,8 +24,8 @@ impl Schema {
         }
     }
 
-    /// Old items of a map by what identifies them: an item is a new state of the
-    /// old one of the same keys.
+    /// Returns the old items of a map by their identity. A new item is the next
+    /// state of the old item with the same keys.
     pub(super) fn counterparts<'a>(&self, old: Option<&'a Value>) -> BTreeMap<String, &'a Value> {
         let items = old.and_then(Value::as_array).into_iter().flatten();
         match &self.list {

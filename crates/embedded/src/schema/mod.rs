@@ -1,9 +1,9 @@
 //! The structural schema of a custom resource (apiextensions-apiserver
-//! `pkg/apiserver/schema`): read once from its definition, then asked of every
-//! object that is written.
+//! `pkg/apiserver/schema`). It is read once from its definition, and applied to
+//! every object that is written.
 //!
-//! `prune` drops what the schema does not know, `defaults` fills in, `validate`
-//! says what is wrong in the words of the real server. Rules in CEL
+//! `prune` drops unknown fields, `defaults` fills in missing ones, and
+//! `validate` reports errors in the words of the real server. Rules in CEL
 //! (`x-kubernetes-validations`) are not evaluated.
 
 mod composition;
@@ -20,14 +20,15 @@ use std::collections::BTreeMap;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
-/// Memory a compiled pattern may take. Patterns in use need some KiB; one that
-/// needs more, or that this syntax cannot express, constrains nothing here.
+/// The most memory of a compiled pattern. Patterns in use need some KiB. A
+/// pattern that needs more, or that this syntax cannot express, constrains
+/// nothing here.
 const PATTERN_BYTES: usize = 1 << 20;
 
 /// One node of a schema.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
-    /// Empty where nothing is said: in compositions.
+    /// The type. Empty if the schema names none, as in compositions.
     kind: String,
     format: String,
     nullable: bool,
@@ -47,11 +48,11 @@ pub struct Schema {
     any_of: Vec<Schema>,
     one_of: Vec<Schema>,
     not: Option<Box<Schema>>,
-    /// This node, or one below it, has rules in CEL.
+    /// True if this node, or one below it, has rules in CEL.
     has_rules: bool,
 }
 
-/// Properties that have no name of their own in the schema.
+/// The schema of properties that `properties` does not name.
 #[derive(Clone, Debug, Default)]
 enum Additional {
     #[default]
@@ -80,12 +81,12 @@ enum ListType {
     #[default]
     Atomic,
     Set,
-    /// By these keys.
+    /// Items are identified by these keys.
     Map(Vec<String>),
 }
 
 impl Schema {
-    /// Reads an `openAPIV3Schema`. What does not look as it should says nothing.
+    /// Reads an `openAPIV3Schema`. Malformed parts are ignored.
     pub fn parse(value: &Value) -> Self {
         let empty = Map::new();
         let map = value.as_object().unwrap_or(&empty);
@@ -148,7 +149,8 @@ impl Schema {
         schema
     }
 
-    /// The schema of a property, by its own name or as one of any name.
+    /// Returns the schema of a property: its own, or that of additional
+    /// properties.
     fn property(&self, name: &str) -> Option<&Self> {
         match (self.properties.get(name), &self.additional) {
             (Some(schema), _) => Some(schema),

@@ -1,5 +1,5 @@
-//! Fields the schema does not know are dropped (apiextensions-apiserver
-//! `schema/pruning`), and told, because fieldValidation asks for them.
+//! Drops fields that the schema does not know (apiextensions-apiserver
+//! `schema/pruning`), and returns their paths for fieldValidation.
 
 use kubernetes_wire::representation::partial_object_metadata::OBJECT_META;
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{Additional, Schema};
 
 impl Schema {
-    /// Drops unknown fields of a whole object and tells their paths, sorted.
+    /// Drops unknown fields of a whole object. Returns their paths, sorted.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut unknown = Vec::new();
         self.prune_at(object, "", true, &mut unknown);

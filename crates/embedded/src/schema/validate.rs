@@ -1,8 +1,8 @@
-//! Validation finds what is wrong with an object and says it in the words of
-//! kube-openapi's validators.
+//! Finds the errors in an object, and words them like kube-openapi's
+//! validators.
 //!
-//! An update is held only for what it changes (KEP-4008, ratcheting): a part
-//! that equals the old one is not looked at.
+//! An update is checked only for its changes (KEP-4008, ratcheting): a part
+//! that equals the old one is skipped.
 
 use kubernetes_wire::api::{query::go_quote, status::Cause};
 use serde_json::{Map, Value};
@@ -15,14 +15,15 @@ use super::{
 };
 
 impl Schema {
-    /// The errors of a whole object; `old` is what it replaces.
+    /// Returns the errors of a whole object. `old` is the object that it
+    /// replaces.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut out = Findings::default();
         self.check(object, old, "", &mut out);
         self.finish(out)
     }
 
-    /// The errors of an object of which only the status is written.
+    /// Returns the errors of an object of which only the status is written.
     pub fn validate_status(&self, object: &Value, old: &Value) -> Vec<Cause> {
         let (Some(schema), Some(status)) = (self.properties.get("status"), object.get("status"))
         else {
@@ -293,7 +294,7 @@ mod tests {
         )
     }
 
-    /// kube-apiserver 1.36 answered so to the same schema.
+    /// The errors are those of kube-apiserver 1.36 with the same schema.
     #[test]
     fn errors_are_those_of_the_real_server() {
         for (spec, wanted) in [

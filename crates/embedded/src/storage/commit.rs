@@ -1,4 +1,4 @@
-//! The condition of a write, and why it was not made.
+//! The condition of a write, and its failures.
 
 /// The state that a write expects to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

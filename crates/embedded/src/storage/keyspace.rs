@@ -1,4 +1,4 @@
-//! The objects of one resource and what happened to them lately.
+//! The objects of one resource and their recent events.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -11,14 +11,14 @@ use super::object::{Key, Stored};
 
 pub type Objects = OrdMap<Key, Arc<Stored>>;
 
-/// A change of one key. `current` of a removal is `None`.
+/// A change of one key. `current` is `None` if the object was removed.
 #[derive(Clone)]
 pub struct Event {
     pub revision: u64,
     pub key: Key,
     pub previous: Option<Arc<Stored>>,
     pub current: Option<Arc<Stored>>,
-    /// The last state with the revision of the removal; only for removals.
+    /// The last state with the revision of the removal. Only set for removals.
     pub removed: Option<Arc<Stored>>,
     /// The whole resource right after the event.
     after: Objects,
@@ -37,7 +37,7 @@ pub enum SnapshotError {
     Future { current: u64 },
 }
 
-/// A cursor before the log's beginning.
+/// The error of a cursor before the log's beginning.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the oldest event is at revision {oldest}")]
 pub struct TooOld {
@@ -46,7 +46,7 @@ pub struct TooOld {
 
 pub struct Keyspace {
     state: RwLock<State>,
-    /// Sends the revision of the last event; closed when the resource goes.
+    /// Sends the revision of the last event. `None` once the resource is gone.
     changes: RwLock<Option<watch::Sender<u64>>>,
     changed: watch::Receiver<u64>,
     history: usize,
@@ -56,7 +56,8 @@ pub struct Keyspace {
 struct State {
     objects: Objects,
     events: VecDeque<Event>,
-    /// The state before the oldest event, and the revision it was reached at.
+    /// The state before the oldest event, and the revision at which it was
+    /// reached.
     base: Objects,
     base_revision: u64,
     evicted: bool,
@@ -77,12 +78,13 @@ impl Keyspace {
         self.state.read().objects.get(key).cloned()
     }
 
-    /// Wakes whenever an event was added; errs when the resource is gone.
+    /// Returns a receiver that wakes for every event. It fails when the
+    /// resource is gone.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.clone()
     }
 
-    /// The newest state. `floor` is a revision read before this call.
+    /// Returns the newest state. `floor` is a revision read before this call.
     pub fn snapshot(&self, floor: u64) -> Snapshot {
         let state = self.state.read();
         Snapshot {
@@ -102,8 +104,9 @@ impl Keyspace {
         Ok(Snapshot { revision, objects })
     }
 
-    /// Up to `limit` events newer than `revision`. Too old is what the watch
-    /// cache calls so: older than the one before the oldest event it holds.
+    /// Returns up to `limit` events after `revision`. A revision is too old by
+    /// the rule of the watch cache: if it is older than the one before the
+    /// oldest event.
     pub fn events_after(&self, revision: u64, limit: usize) -> Result<Vec<Event>, TooOld> {
         let state = self.state.read();
         if let Some(first) = state.events.front()

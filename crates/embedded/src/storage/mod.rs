@@ -1,10 +1,10 @@
-//! Versioned, ordered, watchable objects in memory: the part etcd and the
-//! watch cache play behind a real API server.
+//! Versioned, ordered, watchable objects in memory, in the place of etcd and
+//! the watch cache behind a real API server.
 //!
 //! One counter gives every write its resourceVersion. Each resource has its own
 //! [`Keyspace`]: a persistent map, so that a snapshot is a pointer, and a
-//! bounded log of events that watchers read with a cursor. Storage knows no
-//! HTTP, no kinds and no watcher.
+//! bounded log of events that watchers read with a cursor. Storage knows
+//! nothing of HTTP, kinds or watchers.
 
 mod commit;
 mod keyspace;
@@ -27,15 +27,16 @@ pub use object::{Key, Stored};
 
 use kubernetes_wire::api::GroupResource;
 
-/// Events a resource remembers unless told otherwise. Each holds its object and
-/// a snapshot (a few KiB of shared tree nodes), so this bounds a busy resource
-/// to some tens of MiB; watches from before the oldest event answer 410.
+/// The default number of events that a resource remembers. Each event holds its
+/// object and a snapshot (a few KiB of shared tree nodes), so this bounds a
+/// busy resource to some tens of MiB. Watches from before the oldest event
+/// answer 410.
 pub const HISTORY_EVENTS: usize = 4096;
 
 pub struct Storage {
     revision: AtomicU64,
-    /// Held while a revision is given out and published: events enter every
-    /// log in the order of their revisions.
+    /// Held while a revision is assigned and published, so that events enter
+    /// every log in the order of their revisions.
     writer: Mutex<()>,
     keyspaces: RwLock<BTreeMap<GroupResource, Arc<Keyspace>>>,
     history: usize,
@@ -51,7 +52,8 @@ impl Storage {
         }
     }
 
-    /// The revision of the last write. Whatever is read afterwards includes it.
+    /// Returns the revision of the last write. Everything that is read
+    /// afterwards includes that write.
     pub fn revision(&self) -> u64 {
         self.revision.load(Ordering::Acquire)
     }
@@ -71,13 +73,14 @@ impl Storage {
         self.keyspace(resource).get(key)
     }
 
-    /// The newest state, with a revision no older than any finished write.
+    /// Returns the newest state, with a revision no older than any finished
+    /// write.
     pub fn snapshot(&self, resource: &GroupResource) -> Snapshot {
         let revision = self.revision();
         self.keyspace(resource).snapshot(revision)
     }
 
-    /// The state as it was at `revision`.
+    /// Returns the state at `revision`.
     pub fn snapshot_at(
         &self,
         resource: &GroupResource,
@@ -90,7 +93,7 @@ impl Storage {
         self.keyspace(resource).snapshot_at(revision)
     }
 
-    /// Creates or replaces an object; `object` is stamped with the new revision.
+    /// Creates or replaces an object. `object` gets the new revision.
     pub fn put(
         &self,
         resource: &GroupResource,
@@ -108,8 +111,8 @@ impl Storage {
         Ok(stored)
     }
 
-    /// Removes an object. The answer is its last state stamped with the revision
-    /// of the removal, as DELETED events show it.
+    /// Removes an object. Returns its last state with the revision of the
+    /// removal, as DELETED events show it.
     pub fn remove(
         &self,
         resource: &GroupResource,
@@ -125,14 +128,15 @@ impl Storage {
         Ok(removed)
     }
 
-    /// Forgets a resource; its watchers read their logs to the end and close.
+    /// Forgets a resource. Its watchers read their logs to the end and close.
     pub fn drop_resource(&self, resource: &GroupResource) {
         if let Some(keyspace) = self.keyspaces.write().remove(resource) {
             keyspace.close();
         }
     }
 
-    /// The writer's lock is held. Nobody writes often enough to reach the end.
+    /// Returns the next revision. The caller must hold the writer's lock.
+    /// Writes are too few to reach the end.
     fn next_revision(&self) -> u64 {
         self.revision().saturating_add(1)
     }

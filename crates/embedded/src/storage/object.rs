@@ -1,4 +1,4 @@
-//! One version of one object.
+//! One state of one object.
 
 use std::{
     collections::BTreeMap,
@@ -43,12 +43,12 @@ impl Stored {
         }
     }
 
-    /// The encoding of this version, made once.
+    /// Returns the encoding of this state, which is made once.
     pub fn encoded(&self, encode: impl FnOnce(&Value) -> Bytes) -> Bytes {
         self.encoded.get_or_init(|| encode(&self.value)).clone()
     }
 
-    /// Makes the same object at another revision.
+    /// Returns the same object at another revision.
     pub fn restamped(&self, revision: u64) -> Self {
         Self::new(self.value.clone(), revision)
     }
