@@ -55,7 +55,6 @@ async fn the_list_of_metrics_is_true() {
         "apifront_reflector_restarts_total",
         "apifront_slow_clients_total",
         "apifront_subject_access_review_cache_total",
-        "apifront_watch_ends_total",
         "apifront_token_review_cache_total",
         "apifront_watch_ends_total",
     ];

@@ -160,11 +160,13 @@ async fn a_reload_hides_and_shows_and_ends_watches_in_order() {
         watch
     };
     let mut cached = open(&client, &format!("{path}?watch=1&resourceVersion=0")).await;
-    // The second watch has a field selector, and its own connection.
-    let forwarded = format!(
-        "{path}?watch=1&resourceVersion=0&fieldSelector=metadata.name!=x&timeoutSeconds=600&allowWatchBookmarks=true&resourceVersionMatch="
-    );
+    // A parameter that apifront does not know is upstream's to judge: the second
+    // watch is forwarded. It has its own connection.
+    let forwarded = format!("{path}?watch=1&resourceVersion=0&timeoutSeconds=600&unknown=1");
     let mut forwarded = open(&client.separate(), &forwarded).await;
+    let watchers = [("resource", "configmaps")];
+    let from_memory = front.metric("apifront_watchers", &watchers).await;
+    assert_eq!(from_memory, 1.0, "one of the two is from memory");
 
     let hidden = async || client.get(&path).await.status == 404;
     set(&front, &["/v1/configmaps"], hidden).await;
