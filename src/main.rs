@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use apifront::config::{Config, Flags, Live, Mode, ReloadMetrics, Source, Watcher};
+use apifront::config::{Config, Flags, LiveConfig, Mode, ReloadMetrics, Source, Watcher};
 use apifront::logging::LogControl;
 use apifront::metrics::Metrics;
 use apifront::server::Apifront;
@@ -64,7 +64,7 @@ async fn run(source: Source, config: Config, log: LogControl) -> anyhow::Result<
     let metrics = Arc::new(Metrics::new().context("metrics")?);
     let reloads = ReloadMetrics::register(&metrics.registry).context("metrics")?;
     let mode = config.mode();
-    let live = Live::new(config, reloads);
+    let live = LiveConfig::new(config, reloads);
     let watcher = Watcher::new(source.files(&live.load())).context("cannot catch SIGHUP")?;
     let server = Apifront::start(live.clone(), metrics).await?;
     let verbosity = tokio::spawn(follow_verbosity(live.clone(), log));
@@ -81,7 +81,7 @@ async fn run(source: Source, config: Config, log: LogControl) -> anyhow::Result<
 }
 
 /// Applies the verbosity of each new configuration to the log.
-async fn follow_verbosity(live: Arc<Live>, log: LogControl) {
+async fn follow_verbosity(live: Arc<LiveConfig>, log: LogControl) {
     let mut generation = live.subscribe();
     while generation.changed().await.is_ok() {
         log.set_verbosity(live.load().logging.verbosity);

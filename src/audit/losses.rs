@@ -10,18 +10,18 @@ use super::metrics::{AuditMetrics, Plugin};
 /// The shortest time between two log lines about lost events.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-pub(super) struct Losses {
+pub(super) struct LostEvents {
     metrics: AuditMetrics,
-    untold: Mutex<Untold>,
+    untold: Mutex<Unreported>,
 }
 
 #[derive(Default)]
-struct Untold {
+struct Unreported {
     events: u64,
     told: Option<Instant>,
 }
 
-impl Untold {
+impl Unreported {
     /// Adds a lost event. Returns the number to log now, if it is time for
     /// that.
     fn add(&mut self, now: Instant) -> Option<u64> {
@@ -35,7 +35,7 @@ impl Untold {
     }
 }
 
-impl Losses {
+impl LostEvents {
     pub(super) fn new(metrics: AuditMetrics) -> Self {
         Self {
             metrics,
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn losses_are_told_of_once_in_a_while() {
-        let (mut untold, began) = (Untold::default(), Instant::now());
+        let (mut untold, began) = (Unreported::default(), Instant::now());
         let told: Vec<_> = (0..25)
             .filter_map(|second| untold.add(began + Duration::from_secs(second)))
             .collect();

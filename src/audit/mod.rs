@@ -55,7 +55,7 @@ use backend::Backend;
 use body::Room;
 use event::Unfinished;
 use kubernetes_wire::api::UserInfo;
-use losses::Losses;
+use losses::LostEvents;
 use shares::Owner;
 
 use crate::config::{self, ConfigErrors};
@@ -93,7 +93,7 @@ pub struct Audit {
     policy: ArcSwap<Option<Policy>>,
     backends: ArcSwap<Vec<Arc<Backend>>>,
     metrics: AuditMetrics,
-    losses: Losses,
+    losses: LostEvents,
     room: Arc<Room>,
     /// Computes an [`Owner`] from a caller's name. The keys of the digest are
     /// random, so that no caller can choose a name with another caller's
@@ -112,7 +112,7 @@ impl Audit {
         Arc::new(Self {
             policy: ArcSwap::default(),
             backends: ArcSwap::default(),
-            losses: Losses::new(metrics.clone()),
+            losses: LostEvents::new(metrics.clone()),
             metrics,
             room: Arc::default(),
             digest: RandomState::new(),

@@ -25,7 +25,7 @@ const NOT_DECODED: [&str; 3] = [
 pub(super) struct Bodies {
     pub(super) request: Option<Body>,
     pub(super) response: Option<Body>,
-    pub(super) wants: Wants,
+    pub(super) wants: AuditedBodies,
     /// The object as far as the URL names it.
     pub(super) reference: Option<ObjectRef>,
     pub(super) code: u16,
@@ -34,7 +34,7 @@ pub(super) struct Bodies {
 
 /// The parts of the bodies that an event has, and how they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wants {
+pub(super) struct AuditedBodies {
     pub(super) request_object: bool,
     pub(super) response_object: bool,
     /// True if the request's object completes objectRef.
@@ -61,7 +61,7 @@ impl Bodies {
     pub(super) fn new(
         request: Option<Body>,
         response: Option<Body>,
-        wants: Wants,
+        wants: AuditedBodies,
         reference: Option<ObjectRef>,
         code: u16,
     ) -> Self {

@@ -17,7 +17,7 @@ use super::body::Body;
 use super::event::Unfinished;
 use super::level::{Decision, Level, Stage};
 use super::object::{self, Kind};
-use super::outcome::{Bodies, Wants};
+use super::outcome::{AuditedBodies, Bodies};
 use super::record::{Record, Request};
 use super::shares::Owner;
 
@@ -35,7 +35,7 @@ pub struct Trail {
     owner: Owner,
     decision: Decision,
     record: Record,
-    wants: Wants,
+    wants: AuditedBodies,
     long_running: bool,
     /// True if a success may be answered with a Status, which belongs in the
     /// event.
@@ -79,7 +79,7 @@ impl Trail {
         let long_running = info.is_long_running();
         let is_stream = STREAMS.contains(&info.subresource.as_str());
         let writes = info.is_resource_request && !is_stream && WRITES.contains(&info.verb.as_str());
-        let wants = Wants {
+        let wants = AuditedBodies {
             request_object: writes && level >= Level::Request,
             response_object: level == Level::RequestResponse,
             reference: writes && matches!(info.verb.as_str(), "create" | "update"),

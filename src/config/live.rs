@@ -49,14 +49,14 @@ impl ReloadMetrics {
 }
 
 /// A handle through which the whole program reads the configuration.
-pub struct Live {
+pub struct LiveConfig {
     current: ArcSwap<Config>,
     last_error: Mutex<Option<String>>,
     generation: watch::Sender<u64>,
     metrics: ReloadMetrics,
 }
 
-impl Live {
+impl LiveConfig {
     pub fn new(config: Config, metrics: ReloadMetrics) -> Arc<Self> {
         Arc::new(Self {
             current: ArcSwap::from_pointee(config),

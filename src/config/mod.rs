@@ -46,7 +46,7 @@ pub use error::{ConfigErrors, FieldError};
 pub use flags::Flags;
 pub use flow::Flow;
 pub use kubernetes_wire::api::duration::{format_duration, parse_duration};
-pub use live::{Live, ReloadMetrics};
+pub use live::{LiveConfig, ReloadMetrics};
 pub use observability::{LogFormat, Logging, Observability};
 pub use restart::restart_required;
 pub use runtime_config::{RuntimeConfig, is_built_in_group};

@@ -14,7 +14,7 @@ use super::check::Check;
 /// Keys for many versions at once, each with the test for its versions. They
 /// are applied in this order, whatever their order in the file. A key of one
 /// version takes precedence over them, and a key of a resource over that.
-const CLASSES: [(&str, Means); 4] = [
+const CLASSES: [(&str, VersionClass); 4] = [
     ("api/all", |_| true),
     ("api/ga", |version| stage(version) == Some("")),
     ("api/beta", |version| stage(version) == Some("beta")),
@@ -22,7 +22,7 @@ const CLASSES: [(&str, Means); 4] = [
 ];
 
 /// Tells whether a version belongs to a class.
-type Means = fn(&str) -> bool;
+type VersionClass = fn(&str) -> bool;
 
 /// The groups to which those keys apply: kube-apiserver's own. Custom resources
 /// and extension API groups must be named one by one, because their stages are

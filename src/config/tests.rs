@@ -475,9 +475,9 @@ fn a_restart_is_asked_for_where_one_is_needed() {
     );
 }
 
-fn live(source: &Source) -> std::sync::Arc<Live> {
+fn live(source: &Source) -> std::sync::Arc<LiveConfig> {
     let metrics = ReloadMetrics::register(&Registry::new()).unwrap();
-    Live::new(source.load().unwrap(), metrics)
+    LiveConfig::new(source.load().unwrap(), metrics)
 }
 
 #[test]

@@ -17,7 +17,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
-use super::{Live, Source};
+use super::{LiveConfig, Source};
 
 /// The time to wait after a change: writers touch a file several times, and a
 /// key after its certificate.
@@ -139,7 +139,7 @@ impl Watcher {
     }
 
     /// Reloads `live` at every change, for ever.
-    pub async fn run(mut self, source: Source, live: Arc<Live>) {
+    pub async fn run(mut self, source: Source, live: Arc<LiveConfig>) {
         loop {
             self.changed().await;
             // The result is in the log, the metrics and `live` itself.

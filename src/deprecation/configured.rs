@@ -88,7 +88,7 @@ impl Kinds {
             Ok(kind) => kind?,
             // Discovery has not answered yet. Only a configured kind's resource
             // can be guessed.
-            Err(Unlearnt) => {
+            Err(DiscoveryMissing) => {
                 let named = entries.iter().filter(ours).filter_map(|e| e.kind.as_ref());
                 let mut guessed = named.filter(|kind| plural(kind) == gvr.resource);
                 guessed.next().filter(|_| subresource.is_empty())?.clone()
@@ -113,9 +113,9 @@ impl Kinds {
         group_version: &GroupVersion,
         resource: &str,
         subresource: &str,
-    ) -> Result<Option<String>, Unlearnt> {
+    ) -> Result<Option<String>, DiscoveryMissing> {
         let known = self.0.read();
-        let kinds = known.get(group_version).ok_or(Unlearnt)?;
+        let kinds = known.get(group_version).ok_or(DiscoveryMissing)?;
         Ok(if subresource.is_empty() {
             kinds.get(resource).cloned()
         } else {
@@ -126,7 +126,7 @@ impl Kinds {
 
 /// The error that discovery has not answered yet.
 #[derive(Debug)]
-struct Unlearnt;
+struct DiscoveryMissing;
 
 /// Guesses a resource's name as Kubernetes does (apimachinery
 /// `meta.UnsafeGuessKindToResource`).

@@ -30,13 +30,13 @@ const MOST: usize = 4096;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct CustomVersion {
     /// `None` if the version is not deprecated.
-    warning: Option<Wording>,
+    warning: Option<ExpectedWarning>,
     status: bool,
     scale: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wording {
+enum ExpectedWarning {
     Own(String),
     /// The beginning of the default warning. A replacement may follow it.
     Default(String),
@@ -45,14 +45,14 @@ enum Wording {
 impl CustomVersion {
     fn is_warned_of_by(&self, text: &str) -> bool {
         match &self.warning {
-            Some(Wording::Own(own)) => own == text,
-            Some(Wording::Default(beginning)) => text.starts_with(beginning),
+            Some(ExpectedWarning::Own(own)) => own == text,
+            Some(ExpectedWarning::Default(beginning)) => text.starts_with(beginning),
             None => false,
         }
     }
 }
 
-struct Learnt {
+struct LearntVersion {
     at: Instant,
     /// `None` if there is no such definition, or apifront may not read it.
     version: Option<CustomVersion>,
@@ -61,7 +61,7 @@ struct Learnt {
 /// The known definitions. Only those of resources whose answers had warnings
 /// are asked for.
 #[derive(Default)]
-pub struct CustomVersions(RwLock<HashMap<GroupVersionResource, Learnt>>);
+pub struct CustomVersions(RwLock<HashMap<GroupVersionResource, LearntVersion>>);
 
 impl CustomVersions {
     /// Tells whether the definition must be asked for before the warning can be
@@ -109,7 +109,7 @@ impl CustomVersions {
         if known.len() >= MOST {
             known.clear();
         }
-        known.insert(gvr.clone(), Learnt { at, version });
+        known.insert(gvr.clone(), LearntVersion { at, version });
     }
 }
 
@@ -164,8 +164,8 @@ fn parse(body: &[u8], gvr: &GroupVersionResource) -> Option<CustomVersion> {
     let Spec { names, versions } = serde_json::from_slice::<Document>(body).ok()?.spec;
     let version = versions.into_iter().find(|v| v.name == gvr.version)?;
     let wording = match version.deprecation_warning {
-        Some(own) => Wording::Own(own),
-        None => Wording::Default(format!(
+        Some(own) => ExpectedWarning::Own(own),
+        None => ExpectedWarning::Default(format!(
             "{} {} is deprecated",
             gvr.group_version(),
             names.kind

@@ -26,7 +26,7 @@ pub(super) struct Entry<T> {
 
 /// The rule that breaks a tie of two groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tie {
+pub(super) enum TieBreak {
     /// The `APIGroupDiscoveryList` compares the names of groups.
     Group,
     /// `/apis` compares the names of APIServices: `v1.apps`.
@@ -40,7 +40,7 @@ pub(super) fn insert<T: Clone>(
     entries: &mut Vec<Entry<T>>,
     ours: &[(GroupVersion, T)],
     priorities: &Priorities,
-    tie: Tie,
+    tie: TieBreak,
 ) {
     let mut groups = HashSet::new();
     for (version, _) in ours {
@@ -55,7 +55,7 @@ fn insert_group<T: Clone>(
     group: &str,
     ours: &[(GroupVersion, T)],
     priorities: &Priorities,
-    tie: Tie,
+    tie: TieBreak,
 ) {
     let known = entries.iter().position(|e| e.group == group);
     let mut entry = match known {
@@ -84,12 +84,16 @@ fn insert_group<T: Clone>(
     entries.insert(at, entry);
 }
 
-fn rank<T>(entry: &Entry<T>, priorities: &Priorities, tie: Tie) -> (bool, Reverse<i32>, String) {
+fn rank<T>(
+    entry: &Entry<T>,
+    priorities: &Priorities,
+    tie: TieBreak,
+) -> (bool, Reverse<i32>, String) {
     let of = |version: &str| priority(priorities, &entry.group, version).group;
     let names = entry.versions.iter().map(|(name, _)| name.as_str());
     let (priority, name) = match tie {
-        Tie::Group => (names.map(of).max().unwrap_or_default(), entry.group.clone()),
-        Tie::ApiService => names
+        TieBreak::Group => (names.map(of).max().unwrap_or_default(), entry.group.clone()),
+        TieBreak::ApiService => names
             .map(|name| (of(name), format!("{name}.{}", entry.group)))
             .min_by_key(|(priority, name)| (Reverse(*priority), name.clone()))
             .unwrap_or_default(),
@@ -112,7 +116,7 @@ mod tests {
         GroupVersion::parse(text).unwrap()
     }
 
-    fn merged(upstream: &str, ours: &[(&str, i32, i32)], tie: Tie) -> String {
+    fn merged(upstream: &str, ours: &[(&str, i32, i32)], tie: TieBreak) -> String {
         let mut priorities = Priorities::default();
         let mut entries: Vec<Entry<&str>> = Vec::new();
         for (text, group, v) in [
@@ -192,7 +196,7 @@ mod tests {
                 "apiregistration.k8s.io/v1 apps/v1 events.k8s.io/v1 example.com/v1!",
             ),
         ] {
-            assert_eq!(merged(UPSTREAM, ours, Tie::Group), expected);
+            assert_eq!(merged(UPSTREAM, ours, TieBreak::Group), expected);
         }
     }
 
@@ -201,7 +205,7 @@ mod tests {
     fn names_of_api_services_break_ties_of_the_plain_document() {
         let ours = [("a.example.com/v1alpha1", 1000, 15)];
         assert_eq!(
-            merged(UPSTREAM, &ours, Tie::ApiService),
+            merged(UPSTREAM, &ours, TieBreak::ApiService),
             "apiregistration.k8s.io/v1 apps/v1 events.k8s.io/v1 example.com/v1 a.example.com/v1alpha1!"
         );
     }

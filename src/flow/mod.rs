@@ -38,7 +38,7 @@ use pool::{Pool, QueuePolicy};
 use user_pools::UserPools;
 
 pub use pool::Seat;
-pub use response_bytes::{Held, ResponseBytes};
+pub use response_bytes::{HeldBytes, ResponseBytes};
 
 /// The answer to a request over the limit. It is not a Status.
 pub const TOO_MANY_REQUESTS_BODY: &str = "Too many requests, please try again later.\n";
@@ -112,14 +112,14 @@ impl Rejected {
 pub struct Admitted {
     seats: (Option<Seat>, Vec<Seat>, Option<Seat>),
     /// Bytes that take their place once the answer has begun.
-    answer: Held,
+    answer: HeldBytes,
 }
 
 impl Admitted {
     fn of(seats: (Option<Seat>, Vec<Seat>, Option<Seat>)) -> Self {
         Self {
             seats,
-            answer: Held::default(),
+            answer: HeldBytes::default(),
         }
     }
 }
@@ -262,22 +262,22 @@ impl Flow {
 
     /// Room for an answer that is about to be made, of about so many bytes that
     /// the store does not share. Waits for it as for a seat. Cancel-safe.
-    pub async fn hold(&self, user: Option<&UserInfo>, bytes: usize) -> Result<Held, Rejected> {
+    pub async fn hold(&self, user: Option<&UserInfo>, bytes: usize) -> Result<HeldBytes, Rejected> {
         let policy = *self.policy.read();
         match limited(user) {
             Some(user) => self.answers.hold(&user.name, bytes, policy).await,
-            None => Ok(Held::default()),
+            None => Ok(HeldBytes::default()),
         }
     }
 
     /// Room for an answer that waits for its reader; `None` if the user has too
     /// many of them.
-    pub fn hold_waiting(&self, user: Option<&UserInfo>) -> Option<Held> {
+    pub fn hold_waiting(&self, user: Option<&UserInfo>) -> Option<HeldBytes> {
         match limited(user) {
             Some(user) => self
                 .answers
                 .try_hold(&user.name, response_bytes::WAITING_ANSWER),
-            None => Some(Held::default()),
+            None => Some(HeldBytes::default()),
         }
     }
 

@@ -40,9 +40,9 @@ pub struct ResponseBytes {
 
 /// The counted bytes of one answer. They are given back when this is dropped.
 #[derive(Debug, Default)]
-pub struct Held(Option<(Seat, Seat)>);
+pub struct HeldBytes(Option<(Seat, Seat)>);
 
-impl Held {
+impl HeldBytes {
     /// Tells whether the answer has bytes that count.
     pub fn counts(&self) -> bool {
         self.0.is_some()
@@ -73,23 +73,23 @@ impl ResponseBytes {
         user: &str,
         bytes: usize,
         policy: QueuePolicy,
-    ) -> Result<Held, Rejected> {
+    ) -> Result<HeldBytes, Rejected> {
         // A request for more than the bound would keep all others waiting.
         let bytes = bytes.min(USER_BYTES);
         let Some(own) = self.users.pool(user) else {
-            return Ok(Held::default());
+            return Ok(HeldBytes::default());
         };
         let own = own.seats(user, bytes, policy).await?;
         let all = self.all.seats(user, bytes, policy).await?;
-        Ok(Held(Some((own, all))))
+        Ok(HeldBytes(Some((own, all))))
     }
 
     /// Does the same as [`ResponseBytes::hold`], but only if there is room at
     /// once.
-    pub(super) fn try_hold(&self, user: &str, bytes: usize) -> Option<Held> {
+    pub(super) fn try_hold(&self, user: &str, bytes: usize) -> Option<HeldBytes> {
         let own = self.users.pool(user)?.try_seats(bytes)?;
         let all = self.all.try_seats(bytes)?;
-        Some(Held(Some((own, all))))
+        Some(HeldBytes(Some((own, all))))
     }
 
     /// Forgets users without answers; returns the bytes of all answers.

@@ -21,7 +21,7 @@ pub use forwarded::ForwardedMetrics;
 pub use known_names::{KnownName, KnownNames};
 pub use request::RequestMetrics;
 pub use resource::{LongRunning, RequestOutcome, ResourceMetrics, WatchEvents};
-pub use stability::{KUBERNETES, Promise, Stability};
+pub use stability::{KUBERNETES, MetricStability, Stability};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

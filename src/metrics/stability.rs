@@ -46,13 +46,13 @@ impl Stability {
 
 /// The stability of one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Promise {
+pub struct MetricStability {
     pub stability: Stability,
     /// The release since which the metric is deprecated, as (major, minor).
     pub deprecated: Option<(u32, u32)>,
 }
 
-impl Promise {
+impl MetricStability {
     /// The least promise, of a metric that has none in Kubernetes.
     const LEAST: Self = Self::of(Stability::Alpha);
 
@@ -101,7 +101,7 @@ impl Promise {
 
 /// kube-apiserver's stability for the metrics with its names and meanings.
 /// Every other metric is alpha.
-const PROMISES: &[(&str, Promise)] = &[
+const PROMISES: &[(&str, MetricStability)] = &[
     ("apiserver_current_inflight_requests", STABLE),
     ("apiserver_longrunning_requests", STABLE),
     ("apiserver_request_duration_seconds", STABLE),
@@ -117,15 +117,15 @@ const PROMISES: &[(&str, Promise)] = &[
     ("apiserver_watch_list_duration_seconds", BETA),
     (
         "apiserver_flowcontrol_request_concurrency_in_use",
-        Promise {
+        MetricStability {
             stability: Stability::Alpha,
             deprecated: Some((1, 31)),
         },
     ),
 ];
 
-const STABLE: Promise = Promise::of(Stability::Stable);
-const BETA: Promise = Promise::of(Stability::Beta);
+const STABLE: MetricStability = MetricStability::of(Stability::Stable);
+const BETA: MetricStability = MetricStability::of(Stability::Beta);
 
 /// Writes the stability into help texts, and leaves out hidden metrics unless
 /// `show_hidden`.
@@ -133,10 +133,10 @@ pub(super) fn present(families: Vec<MetricFamily>, show_hidden: bool) -> Vec<Met
     families
         .into_iter()
         .filter_map(|mut family| {
-            if Promise::is_without(family.name()) {
+            if MetricStability::is_without(family.name()) {
                 return Some(family);
             }
-            let promise = Promise::of_metric(family.name());
+            let promise = MetricStability::of_metric(family.name());
             if promise.is_hidden_in(KUBERNETES) && !show_hidden {
                 return None;
             }
@@ -166,7 +166,7 @@ mod tests {
             (Stable, (1, 30), (2, 0), true, true),
             (Alpha, (2, 0), (1, 99), false, false),
         ] {
-            let promise = Promise {
+            let promise = MetricStability {
                 stability,
                 deprecated: Some(deprecated),
             };
@@ -177,22 +177,25 @@ mod tests {
             let expected = (is_deprecated, is_hidden);
             assert_eq!(found, expected, "{stability} {deprecated:?} {release:?}");
         }
-        assert!(!Promise::LEAST.is_hidden_in(KUBERNETES));
+        assert!(!MetricStability::LEAST.is_hidden_in(KUBERNETES));
     }
 
     #[test]
     fn help_texts_begin_with_the_promise() {
-        let hidden = Promise::of_metric("apiserver_flowcontrol_request_concurrency_in_use");
+        let hidden = MetricStability::of_metric("apiserver_flowcontrol_request_concurrency_in_use");
         for (promise, expected) in [
             (
-                Promise::of_metric("apiserver_request_total"),
+                MetricStability::of_metric("apiserver_request_total"),
                 "[STABLE] Text.",
             ),
             (
-                Promise::of_metric("apiserver_watch_events_total"),
+                MetricStability::of_metric("apiserver_watch_events_total"),
                 "[BETA] Text.",
             ),
-            (Promise::of_metric("apifront_watchers"), "[ALPHA] Text."),
+            (
+                MetricStability::of_metric("apifront_watchers"),
+                "[ALPHA] Text.",
+            ),
             (hidden, "[ALPHA] (Deprecated since 1.31.0) Text."),
         ] {
             assert_eq!(promise.help("Text.", KUBERNETES), expected);
@@ -210,15 +213,15 @@ mod tests {
                 return line.to_owned();
             };
             let name = rest.split('`').next().unwrap_or_default();
-            let Promise {
+            let MetricStability {
                 stability,
                 deprecated,
-            } = Promise::of_metric(name);
+            } = MetricStability::of_metric(name);
             let mut class = stability.to_string();
             if let Some((major, minor)) = deprecated {
                 class += &format!(", deprecated since {major}.{minor}");
             }
-            let class = match Promise::is_without(name) {
+            let class = match MetricStability::is_without(name) {
                 true => " ".to_owned(),
                 false => format!(" {class} "),
             };

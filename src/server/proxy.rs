@@ -90,23 +90,23 @@ impl ProxyHttp for Proxy {
             return self.finish(session, ctx, answer).await;
         }
         let request = session.req_header();
-        let mut leave = ctx.leave(identified.clone());
-        if let Some(answer) = own_endpoints::own_paths(request, &mut leave).await {
+        let mut grant = ctx.pending_grant(identified.clone());
+        if let Some(answer) = own_endpoints::own_paths(request, &mut grant).await {
             return self.finish(session, ctx, answer).await;
         }
-        if let Some(answer) = discovery::answer(request, &mut leave).await {
+        if let Some(answer) = discovery::answer(request, &mut grant).await {
             return self.finish(session, ctx, answer).await;
         }
-        if let Some(answer) = discovery::refuse_hidden(request, &mut leave).await {
+        if let Some(answer) = discovery::refuse_hidden(request, &mut grant).await {
             return self.finish(session, ctx, answer).await;
         }
-        if let Some(answer) = openapi::answer(request, &mut leave).await {
+        if let Some(answer) = openapi::answer(request, &mut grant).await {
             return self.finish(session, ctx, answer).await;
         }
-        if let Some(answer) = aggregate::before_cache(request, &mut leave).await {
+        if let Some(answer) = aggregate::before_cache(request, &mut grant).await {
             return self.finish(session, ctx, answer).await;
         }
-        let cache = match cached::answer(request, &mut leave).await {
+        let cache = match cached::answer(request, &mut grant).await {
             Outcome::Answer(answer) => return self.finish(session, ctx, answer).await,
             Outcome::Watch(watch, warnings) => {
                 ctx.reply.cache = CacheResult::Hit(watch.version());
@@ -122,7 +122,7 @@ impl ProxyHttp for Proxy {
             Outcome::Bypass(reason) => CacheResult::Bypass(reason),
             Outcome::NotAsked => CacheResult::NotAsked,
         };
-        let (authority, backend) = match aggregate::authority(request, &mut leave).await {
+        let (authority, backend) = match aggregate::authority(request, &mut grant).await {
             Ok(authority) => authority,
             Err(answer) => return self.finish(session, ctx, answer.out_of(cache)).await,
         };

@@ -21,7 +21,7 @@ pub fn built_in(api_version: &str, kind: &str, value: &Value) -> Bytes {
         envelope.transcoded(&message, Encoding::Json).ok()
     };
     as_go(&go_json::to_vec(value)).unwrap_or_else(|| {
-        let place = Place::Top;
+        let place = PathTraits::Top;
         go_json::to_vec(&Ordered { value, place }).into()
     })
 }
@@ -39,7 +39,7 @@ pub fn custom(value: &Value) -> Bytes {
 /// A place in an object. In some places the order of fields is known without a
 /// schema.
 #[derive(Clone, Copy)]
-enum Place {
+enum PathTraits {
     Top,
     Metadata,
     OwnerReferences,
@@ -47,7 +47,7 @@ enum Place {
     Elsewhere,
 }
 
-impl Place {
+impl PathTraits {
     fn order(self) -> &'static [&'static str] {
         match self {
             Self::Top => &["metadata", "spec", "status"],
@@ -70,13 +70,13 @@ impl Place {
 
 struct Ordered<'a> {
     value: &'a Value,
-    place: Place,
+    place: PathTraits,
 }
 
 impl Serialize for Ordered<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match (self.value, self.place) {
-            (value, Place::Elsewhere) => value.serialize(serializer),
+            (value, PathTraits::Elsewhere) => value.serialize(serializer),
             (Value::Object(map), place) => ordered_map(map, place, serializer),
             (Value::Array(items), place) => {
                 serializer.collect_seq(items.iter().map(|value| Ordered { value, place }))
@@ -88,7 +88,7 @@ impl Serialize for Ordered<'_> {
 
 fn ordered_map<S: Serializer>(
     map: &Map<String, Value>,
-    place: Place,
+    place: PathTraits,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     let order = place.order();

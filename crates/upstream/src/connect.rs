@@ -44,7 +44,7 @@ pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 /// A new connection, by the protocol that client and server agreed on.
-pub(super) enum Spoken {
+pub(super) enum NewConnection {
     Http1(Box<dyn Io>),
     Http2(Box<dyn Io>),
 }
@@ -65,12 +65,12 @@ pub(super) async fn connect(
     endpoint: &Endpoint,
     offer: Offer,
     after: Duration,
-) -> Result<Spoken, ConnectError> {
+) -> Result<NewConnection, ConnectError> {
     let connect = async {
         let tcp = TcpStream::connect(endpoint.address().await?).await?;
         tcp.set_nodelay(true)?;
         let Some(config) = &endpoint.forward.tls else {
-            return Ok(Spoken::Http1(Box::new(tcp)));
+            return Ok(NewConnection::Http1(Box::new(tcp)));
         };
         let name = endpoint.forward.server_name.clone();
         let stream = TlsConnector::from(offering(config, offer))
@@ -78,9 +78,9 @@ pub(super) async fn connect(
             .await?;
         let agreed = stream.get_ref().1.alpn_protocol();
         Ok(if agreed == Some(b"h2") {
-            Spoken::Http2(Box::new(stream))
+            NewConnection::Http2(Box::new(stream))
         } else {
-            Spoken::Http1(Box::new(stream))
+            NewConnection::Http1(Box::new(stream))
         })
     };
     match tokio::time::timeout(after, connect).await {

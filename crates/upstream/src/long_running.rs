@@ -19,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 use tower::BoxError;
 
-use super::connect::{ConnectError, Io, Offer, Spoken, connect};
+use super::connect::{ConnectError, Io, NewConnection, Offer, connect};
 pub use super::long_running_body::LongRunningBody;
 use super::shared_connections::StreamConnection;
 use super::{Endpoint, Upstream};
@@ -106,7 +106,9 @@ impl Upstream {
             attempts = attempts.saturating_add(1);
             let way = if request.headers().contains_key(UPGRADE) {
                 match connect(endpoint, Offer::Http1, after).await? {
-                    Spoken::Http1(io) | Spoken::Http2(io) => StreamConnection::Dedicated(io),
+                    NewConnection::Http1(io) | NewConnection::Http2(io) => {
+                        StreamConnection::Dedicated(io)
+                    }
                 }
             } else {
                 endpoint.shared_connections.connect(endpoint, after).await?

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use prometheus::IntGauge;
 
 use super::Endpoint;
-use super::connect::{ConnectError, Io, Offer, Spoken, connect};
+use super::connect::{ConnectError, Io, NewConnection, Offer, connect};
 use super::hop_by_hop::HOP_BY_HOP;
 use super::long_running::{LongRunningBody, LongRunningError};
 
@@ -133,8 +133,8 @@ impl SharedConnections {
     ) -> Result<StreamConnection, ConnectError> {
         if endpoint.forward.tls.is_none() || self.speaks_http1.load(Ordering::Relaxed) {
             return match connect(endpoint, Offer::Either, after).await? {
-                Spoken::Http1(io) => Ok(StreamConnection::Dedicated(io)),
-                Spoken::Http2(io) => {
+                NewConnection::Http1(io) => Ok(StreamConnection::Dedicated(io)),
+                NewConnection::Http2(io) => {
                     self.speaks_http1.store(false, Ordering::Relaxed);
                     self.share(endpoint, io, after).await
                 }
@@ -155,11 +155,11 @@ impl SharedConnections {
         }
         let began = Instant::now();
         let way = match connect(endpoint, Offer::Either, after).await {
-            Ok(Spoken::Http1(io)) => {
+            Ok(NewConnection::Http1(io)) => {
                 self.speaks_http1.store(true, Ordering::Relaxed);
                 Ok(StreamConnection::Dedicated(io))
             }
-            Ok(Spoken::Http2(io)) => self.share(endpoint, io, after).await,
+            Ok(NewConnection::Http2(io)) => self.share(endpoint, io, after).await,
             Err(error) => Err(error),
         };
         *last = way.as_ref().err().map(|error| (began, error.clone()));

@@ -17,7 +17,7 @@ use super::respond::Answer;
 use super::{aggregator_headers, refusal};
 use crate::aggregation::{InFlight, api_service_objects};
 use crate::server::stage::forwarded::{Authority, Forward};
-use crate::server::stage::{Identified, Leave, Received, Ungranted};
+use crate::server::stage::{Identified, NotGranted, PendingGrant, Received};
 
 /// The time that a backend has to answer a discovery request.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -33,9 +33,9 @@ const REDIRECT: ErrorType = ErrorType::Custom("redirect of a backend");
 /// have it.
 pub(in crate::server) async fn before_cache(
     request: &RequestHeader,
-    leave: &mut Leave<'_>,
+    grant: &mut PendingGrant<'_>,
 ) -> Option<Answer> {
-    let received = leave.identified().clone();
+    let received = grant.identified().clone();
     let remote = received.remote()?;
     let version = received.query().get("resourceVersion");
     let may_be_old = version.is_some_and(|v| !v.is_empty());
@@ -43,7 +43,7 @@ pub(in crate::server) async fn before_cache(
     if remote.availability.is_available() || may_be_old && reads {
         return None;
     }
-    match refusal::unless_granted(request, leave).await {
+    match refusal::unless_granted(request, grant).await {
         Ok(_) => Some(text(StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE)),
         Err(refused) => refused,
     }
@@ -55,26 +55,26 @@ pub(in crate::server) async fn before_cache(
 /// callers with a grant. The error is the answer instead.
 pub(in crate::server) async fn authority(
     request: &RequestHeader,
-    leave: &mut Leave<'_>,
+    grant: &mut PendingGrant<'_>,
 ) -> Result<(Authority, Option<InFlight>), Answer> {
-    let identified = leave.identified().clone();
+    let identified = grant.identified().clone();
     let say = |status: &Status| Answer::from_status(status, &request.headers, identified.query());
     if let Some(status) = changes_ours(&identified) {
         // A caller without the right to write the object is told only that.
-        return Err(match leave.ask().await {
-            Err(Ungranted::Refused(refused)) => say(&refused),
-            Err(Ungranted::OnlyUpstream) | Ok(_) => say(&status),
+        return Err(match grant.ask().await {
+            Err(NotGranted::Refused(refused)) => say(&refused),
+            Err(NotGranted::OnlyUpstream) | Ok(_) => say(&status),
         });
     }
     let Some(remote) = identified.remote() else {
         return Ok((Authority::Upstream(identified), None));
     };
-    let granted = leave.ask().await.map_err(|ungranted| match ungranted {
-        Ungranted::Refused(refused) => say(&refused),
-        Ungranted::OnlyUpstream => say(&Status::failure(
+    let granted = grant.ask().await.map_err(|ungranted| match ungranted {
+        NotGranted::Refused(refused) => say(&refused),
+        NotGranted::OnlyUpstream => say(&Status::failure(
             403,
             Reason::Forbidden,
-            "extension API servers cannot be asked on behalf of an impersonated user here",
+            "extension API servers cannot be asked on offload_user of an impersonated user here",
         )),
     })?;
     if !remote.availability.is_available() {

@@ -6,8 +6,8 @@ use apifront_watch_cache::read::{BypassReason, GzipList};
 use bytes::Bytes;
 use kubernetes_wire::representation::deflate;
 
-use super::cpu_offload::{Behalf, Unmade};
-use crate::flow::Held;
+use super::cpu_offload::{OffloadRefusal, OffloadUser};
+use crate::flow::HeldBytes;
 
 /// The size in bytes above which bodies are compressed.
 pub(in crate::server) const ABOVE: usize = 128 << 10;
@@ -19,8 +19,8 @@ const SHRINKS: usize = 3;
 /// answer, too.
 pub(in crate::server) async fn body(
     pieces: &[Bytes],
-    by: Behalf<'_>,
-) -> Result<Option<(Vec<Bytes>, Held)>, Unmade> {
+    by: OffloadUser<'_>,
+) -> Result<Option<(Vec<Bytes>, HeldBytes)>, OffloadRefusal> {
     let length: usize = pieces.iter().map(Bytes::len).sum();
     let mut held = by.hold(length / SHRINKS).await?;
     let pieces = pieces.to_vec();
@@ -34,8 +34,8 @@ pub(in crate::server) async fn body(
 
 pub(in crate::server) async fn list(
     list: GzipList,
-    by: Behalf<'_>,
-) -> Result<(Vec<Bytes>, Held), Unmade> {
+    by: OffloadUser<'_>,
+) -> Result<(Vec<Bytes>, HeldBytes), OffloadRefusal> {
     let mut held = by.hold(ABOVE).await?;
     let body = match list.from_ready() {
         Some(ready) => ready,

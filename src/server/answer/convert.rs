@@ -4,8 +4,8 @@ use apifront_watch_cache::read::BypassReason;
 use bytes::Bytes;
 use kubernetes_wire::representation::{pretty, yaml};
 
-use super::cpu_offload::{Behalf, Unmade};
-use crate::flow::Held;
+use super::cpu_offload::{OffloadRefusal, OffloadUser};
+use crate::flow::HeldBytes;
 
 /// The longest JSON that is converted at once, which takes about a millisecond.
 /// Longer JSON is converted on a thread that serves no other request.
@@ -24,8 +24,8 @@ const INDENTED_AT_ONCE: usize = 512 << 10;
 /// Fairness accounts for it.
 const INDENTED_MAX: usize = 256 << 20;
 
-/// A body, and the [`Held`] of its bytes.
-type Converted = (Vec<Bytes>, Held);
+/// A body, and the [`HeldBytes`] of its bytes.
+type Converted = (Vec<Bytes>, HeldBytes);
 
 fn length(json: &[Bytes]) -> usize {
     json.iter().map(Bytes::len).sum()
@@ -33,11 +33,11 @@ fn length(json: &[Bytes]) -> usize {
 
 pub(in crate::server) async fn to_yaml(
     json: Vec<Bytes>,
-    by: Behalf<'_>,
-) -> Result<Converted, Unmade> {
+    by: OffloadUser<'_>,
+) -> Result<Converted, OffloadRefusal> {
     let length = length(&json);
     let convert = move || yaml::from_json(&json.concat()).ok();
-    let mut held = Held::default();
+    let mut held = HeldBytes::default();
     let yaml = if length <= AT_ONCE {
         convert()
     } else {
@@ -51,13 +51,13 @@ pub(in crate::server) async fn to_yaml(
 
 pub(in crate::server) async fn indented(
     json: Vec<Bytes>,
-    by: Behalf<'_>,
-) -> Result<Converted, Unmade> {
+    by: OffloadUser<'_>,
+) -> Result<Converted, OffloadRefusal> {
     let length = length(&json);
     if length <= AT_ONCE
         && let Some(indented) = pretty::indent_within(&json.concat(), INDENTED_AT_ONCE)
     {
-        return Ok((vec![indented.into()], Held::default()));
+        return Ok((vec![indented.into()], HeldBytes::default()));
     }
     let mut held = by.hold(length.saturating_mul(GROWS)).await?;
     let indent = move || pretty::indent_within(&json.concat(), INDENTED_MAX);

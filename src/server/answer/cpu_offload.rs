@@ -10,12 +10,12 @@
 use apifront_watch_cache::read::BypassReason;
 use kubernetes_wire::api::UserInfo;
 
-use crate::flow::{Flow, Held, Rejected};
+use crate::flow::{Flow, HeldBytes, Rejected};
 use crate::server::stage::Identified;
 
 /// The user for whom an answer is made.
 #[derive(Clone, Copy)]
-pub(in crate::server) struct Behalf<'a> {
+pub(in crate::server) struct OffloadUser<'a> {
     limits: &'a Flow,
     /// `None` for apifront's own user.
     user: Option<&'a UserInfo>,
@@ -23,25 +23,25 @@ pub(in crate::server) struct Behalf<'a> {
 
 /// The reason why an answer is not made here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) enum Unmade {
+pub(in crate::server) enum OffloadRefusal {
     Bypass(BypassReason),
     /// The user has too much work under way: 429.
     Overloaded,
 }
 
-impl From<BypassReason> for Unmade {
+impl From<BypassReason> for OffloadRefusal {
     fn from(reason: BypassReason) -> Self {
         Self::Bypass(reason)
     }
 }
 
-impl From<Rejected> for Unmade {
+impl From<Rejected> for OffloadRefusal {
     fn from(_: Rejected) -> Self {
         Self::Overloaded
     }
 }
 
-impl<'a> Behalf<'a> {
+impl<'a> OffloadUser<'a> {
     pub(in crate::server) fn new(identified: &'a Identified) -> Self {
         Self {
             limits: &identified.generation().flow,
@@ -65,7 +65,7 @@ impl<'a> Behalf<'a> {
     }
 
     /// Waits for room for an answer that has about this many bytes of its own.
-    pub(in crate::server) async fn hold(self, bytes: usize) -> Result<Held, Rejected> {
+    pub(in crate::server) async fn hold(self, bytes: usize) -> Result<HeldBytes, Rejected> {
         self.limits.hold(self.user, bytes).await
     }
 }

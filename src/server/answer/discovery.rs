@@ -20,12 +20,12 @@ use kubernetes_wire::negotiation::{
 use kubernetes_wire::request::Deadline;
 use pingora_http::RequestHeader;
 
-use super::cpu_offload::Behalf;
+use super::cpu_offload::OffloadUser;
 use super::refusal;
 use super::respond::Answer;
 use crate::discovery::{DiscoveryPath, EncodedDocument, Found, Missing, Peers};
 use crate::server::stage::context::CacheResult;
-use crate::server::stage::{Leave, Received, Ungranted};
+use crate::server::stage::{NotGranted, PendingGrant, Received};
 
 /// The headers from which upstream takes the client's address
 /// (`utilnet.GetClientIP`). The server's address in `/api` depends on the
@@ -42,9 +42,9 @@ const LARGE: usize = 64 << 10;
 /// discovery, or is forwarded.
 pub(in crate::server) async fn answer(
     request: &RequestHeader,
-    leave: &mut Leave<'_>,
+    grant: &mut PendingGrant<'_>,
 ) -> Option<Answer> {
-    let received = leave.identified().clone();
+    let received = grant.identified().clone();
     let info = received.info();
     if info.is_resource_request || received.deadline() == Deadline::Unclear {
         return None;
@@ -54,7 +54,7 @@ pub(in crate::server) async fn answer(
     if let DiscoveryPath::Version(version) = &path
         && let Some(missing) = known.hidden(version)
     {
-        return match refusal::unless_granted(request, leave).await {
+        return match refusal::unless_granted(request, grant).await {
             Ok(_) => Some(not_found(missing, request, &received)),
             Err(refused) => refused,
         };
@@ -75,7 +75,7 @@ pub(in crate::server) async fn answer(
     if by_address && CLIENT_ADDRESS.iter().any(|name| headers.contains_key(name)) {
         return None;
     }
-    let granted = match refusal::unless_granted(request, leave).await {
+    let granted = match refusal::unless_granted(request, grant).await {
         Ok(granted) => granted,
         Err(refused) => return refused,
     };
@@ -88,7 +88,13 @@ pub(in crate::server) async fn answer(
         Found::Document(encoded) => {
             let answer = match representation {
                 Some(representation) => {
-                    write(&encoded, representation, headers, Behalf::new(&granted)).await?
+                    write(
+                        &encoded,
+                        representation,
+                        headers,
+                        OffloadUser::new(&granted),
+                    )
+                    .await?
                 }
                 None => {
                     let status = negotiation::not_acceptable(false);
@@ -106,16 +112,16 @@ pub(in crate::server) async fn answer(
 /// not exist.
 pub(in crate::server) async fn refuse_hidden(
     request: &RequestHeader,
-    leave: &mut Leave<'_>,
+    grant: &mut PendingGrant<'_>,
 ) -> Option<Answer> {
-    let received = leave.identified().clone();
+    let received = grant.identified().clone();
     let info = received.info();
     let generation = received.generation();
     let config = &generation.config.apis.runtime_config;
     if !info.is_resource_request || config.is_resource_enabled(&info.gvr) {
         return None;
     }
-    if let Err(Ungranted::Refused(status)) = leave.ask().await {
+    if let Err(NotGranted::Refused(status)) = grant.ask().await {
         return Some(Answer::from_status(
             &status,
             &request.headers,
@@ -167,7 +173,7 @@ async fn write(
     encoded: &Arc<EncodedDocument>,
     wanted: DiscoveryRepresentation,
     headers: &HeaderMap,
-    by: Behalf<'_>,
+    by: OffloadUser<'_>,
 ) -> Option<Answer> {
     let content_type = wanted.content_type();
     let etag = encoded.etag().map(HeaderValue::from_str);

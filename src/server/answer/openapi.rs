@@ -8,23 +8,23 @@ use pingora_http::RequestHeader;
 use super::refusal;
 use super::respond::Answer;
 use crate::openapi::{Answered, Request};
-use crate::server::stage::Leave;
+use crate::server::stage::PendingGrant;
 use crate::server::stage::context::CacheResult;
 
 /// Answers a request for a document. Returns `None` if the request is
 /// forwarded, or is not about OpenAPI.
 pub(in crate::server) async fn answer(
     header: &RequestHeader,
-    leave: &mut Leave<'_>,
+    grant: &mut PendingGrant<'_>,
 ) -> Option<Answer> {
-    let info = leave.identified().info();
+    let info = grant.identified().info();
     let get = matches!(info.method, Method::GET | Method::HEAD);
     let escaped = header.uri.path().contains('%');
-    let unclear = leave.identified().deadline() == Deadline::Unclear;
+    let unclear = grant.identified().deadline() == Deadline::Unclear;
     if !get || escaped || unclear || !info.path.starts_with("/openapi/v") {
         return None;
     }
-    let granted = match refusal::unless_granted(header, leave).await {
+    let granted = match refusal::unless_granted(header, grant).await {
         Ok(granted) => granted,
         Err(refused) => return refused,
     };

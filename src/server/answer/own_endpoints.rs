@@ -11,7 +11,7 @@ use super::debug_cache::{self, CACHE_PATH};
 use super::refusal;
 use super::respond::Answer;
 use crate::metrics::CONTENT_TYPE;
-use crate::server::stage::Leave;
+use crate::server::stage::PendingGrant;
 use crate::server::state::generation::Generation;
 
 /// Answers `/livez`, `/readyz`, `/healthz` and their checks, for every caller.
@@ -38,14 +38,14 @@ pub(in crate::server) fn answer_health(
 /// get that path.
 pub(in crate::server) async fn own_paths(
     request: &RequestHeader,
-    leave: &mut Leave<'_>,
+    grant: &mut PendingGrant<'_>,
 ) -> Option<Answer> {
-    let info = leave.identified().info();
+    let info = grant.identified().info();
     let own = matches!(info.path.as_str(), "/metrics" | CACHE_PATH);
     if !own || info.method != Method::GET {
         return None;
     }
-    match refusal::unless_granted(request, leave).await {
+    match refusal::unless_granted(request, grant).await {
         Ok(granted) => answer_unasked(granted.generation(), &granted.info().path, granted.query()),
         Err(refused) => refused,
     }

@@ -6,7 +6,7 @@ use kubernetes_wire::api::Query;
 use pingora_http::RequestHeader;
 
 use super::respond::Answer;
-use crate::server::stage::{Granted, Leave, Refused, Ungranted};
+use crate::server::stage::{Granted, NotGranted, PendingGrant, Refused};
 
 /// Returns the answer to a caller who was refused at authentication or
 /// impersonation.
@@ -29,13 +29,13 @@ pub(in crate::server) fn of_caller(
 /// request, or `None` if upstream has to answer.
 pub(in crate::server) async fn unless_granted(
     request: &RequestHeader,
-    leave: &mut Leave<'_>,
+    grant: &mut PendingGrant<'_>,
 ) -> Result<Arc<Granted>, Option<Answer>> {
-    leave.ask().await.map_err(|ungranted| match ungranted {
-        Ungranted::Refused(status) => {
-            let query = leave.identified().query();
+    grant.ask().await.map_err(|ungranted| match ungranted {
+        NotGranted::Refused(status) => {
+            let query = grant.identified().query();
             Some(Answer::from_status(&status, &request.headers, query))
         }
-        Ungranted::OnlyUpstream => None,
+        NotGranted::OnlyUpstream => None,
     })
 }

@@ -22,9 +22,9 @@ use tokio::time::{Instant, timeout};
 
 use super::body_chunks::BodyChunks;
 use super::compression;
-use super::cpu_offload::{Behalf, Unmade};
+use super::cpu_offload::{OffloadRefusal, OffloadUser};
 use crate::audit::Trail;
-use crate::flow::{self, Held};
+use crate::flow::{self, HeldBytes};
 use crate::server::listener::slow_client::{self, WRITE_TIMEOUT};
 use crate::server::stage::access_log::Finished;
 use crate::server::stage::context::{CacheResult, RequestContext};
@@ -53,7 +53,7 @@ pub(in crate::server) struct Answer {
     /// The part that the cache had in the answer.
     pub(in crate::server) cache: CacheResult,
     /// The bytes that only this answer has, until it is written.
-    held: Held,
+    held: HeldBytes,
 }
 
 impl Answer {
@@ -77,7 +77,7 @@ impl Answer {
             headers,
             body,
             cache: CacheResult::NotAsked,
-            held: Held::default(),
+            held: HeldBytes::default(),
         }
     }
 
@@ -91,7 +91,7 @@ impl Answer {
         Self { cache, ..self }
     }
 
-    pub(in crate::server) fn holding(mut self, held: Held) -> Self {
+    pub(in crate::server) fn holding(mut self, held: HeldBytes) -> Self {
         self.held = held;
         self
     }
@@ -146,8 +146,8 @@ impl Answer {
     /// gzip.
     pub(in crate::server) async fn compress(
         &mut self,
-        by: Behalf<'_>,
-    ) -> std::result::Result<(), Unmade> {
+        by: OffloadUser<'_>,
+    ) -> std::result::Result<(), OffloadRefusal> {
         if self.length() > compression::ABOVE
             && let Some((body, held)) = compression::body(&self.body, by).await?
         {
@@ -281,7 +281,7 @@ pub(in crate::server) async fn send(
 async fn write(
     session: &mut Session,
     body: Vec<Bytes>,
-    held: Held,
+    held: HeldBytes,
     ctx: &RequestContext,
 ) -> Result<std::result::Result<(), &'static str>> {
     let user = ctx.stage().identified().and_then(|i| i.user());
@@ -289,7 +289,7 @@ async fn write(
     let mut chunks = BodyChunks::new(body);
     let mut written = 0usize;
     // An answer whose bytes are counted already may wait for its client.
-    let mut held = Some(held).filter(Held::counts);
+    let mut held = Some(held).filter(HeldBytes::counts);
     while let Some(piece) = chunks.next() {
         written = written.saturating_add(piece.len());
         let last = chunks.is_done();

@@ -82,7 +82,7 @@ async fn run(
         .write_buffer_size(WRITE_BUFFER)
         .max_message_size(Some(MAX_CLIENT_MESSAGE))
         .max_frame_size(Some(MAX_CLIENT_MESSAGE));
-    let cut = Cut::of(watch.content_type());
+    let cut = FrameSplit::of(watch.content_type());
     let mut socket = WebSocketStream::from_raw_socket(client, Role::Server, Some(config)).await;
     let (end, last_word) = loop {
         let batch = tokio::select! {
@@ -140,14 +140,14 @@ async fn close(socket: &mut WebSocketStream<Stream>, code: CloseCode) -> std::io
 
 /// The way in which a batch of events is cut into WebSocket frames.
 #[derive(Clone, Copy)]
-enum Cut {
+enum FrameSplit {
     /// Text frames of lines, with their newlines.
     Lines,
     /// Binary frames of messages, without the length before each message.
     Messages,
 }
 
-impl Cut {
+impl FrameSplit {
     fn of(content_type: &str) -> Self {
         if content_type.starts_with(MediaType::Protobuf.as_str()) {
             Self::Messages
@@ -176,7 +176,7 @@ impl Cut {
 
 async fn write(
     socket: &mut WebSocketStream<Stream>,
-    cut: Cut,
+    cut: FrameSplit,
     mut events: Bytes,
 ) -> Result<(), WebSocketError> {
     while !events.is_empty() {

@@ -30,7 +30,7 @@ use crate::aggregation::{Aggregation, AvailabilityMetrics};
 use crate::audit::{self, Audit, AuditMetrics};
 use crate::authn::AuthnMetrics;
 use crate::authz::AuthzMetrics;
-use crate::config::{self, Config, Live};
+use crate::config::{self, Config, LiveConfig};
 use crate::deprecation::Deprecations;
 use crate::discovery::{Discovery, DiscoveryMetrics};
 use crate::flow::Flow;
@@ -80,7 +80,7 @@ pub async fn check(config: &Config, metrics: &Metrics) -> Result<(), StartError>
 
 impl Apifront {
     /// Binds, connects and serves; returns once requests are accepted.
-    pub async fn start(live: Arc<Live>, metrics: Arc<Metrics>) -> Result<Self, StartError> {
+    pub async fn start(live: Arc<LiveConfig>, metrics: Arc<Metrics>) -> Result<Self, StartError> {
         let config: Arc<Config> = live.load().clone();
         // Ports first: a taken one is the commonest mistake.
         let bind = |address: Option<SocketAddr>| address.map(Listener::bind).transpose();
@@ -242,7 +242,11 @@ impl Apifront {
     }
 }
 
-fn health(live: &Arc<Live>, cache: &Arc<Cache>, upstream: &Arc<ArcSwap<Upstream>>) -> Arc<Health> {
+fn health(
+    live: &Arc<LiveConfig>,
+    cache: &Arc<Cache>,
+    upstream: &Arc<ArcSwap<Upstream>>,
+) -> Arc<Health> {
     let config = live.load();
     let health = Health::new(Instant::now(), config.serving.livez_grace_period);
     let upstream = upstream.clone();

@@ -12,7 +12,7 @@ use super::start_error::StartError;
 use crate::aggregation::{self, AvailabilityMetrics};
 use crate::audit;
 use crate::authn::CaBundle;
-use crate::config::{Config, Live};
+use crate::config::{Config, LiveConfig};
 use crate::server::listener::tls::{AnyClientCertificate, ServerCertificates};
 use crate::server::state::generation::Generation;
 
@@ -38,7 +38,7 @@ struct Prepared {
 }
 
 impl Reloader {
-    pub(super) async fn reload_forever(self, live: Arc<Live>) {
+    pub(super) async fn reload_forever(self, live: Arc<LiveConfig>) {
         let mut generation = live.subscribe();
         while generation.changed().await.is_ok() {
             let config: Arc<Config> = live.load().clone();

@@ -13,7 +13,7 @@ use pingora_proxy::Session;
 
 use super::audit;
 use super::forwarded::Forward;
-use super::granted::Leave;
+use super::granted::PendingGrant;
 use super::identified::{Identified, Refused};
 use super::reached::Stage;
 use super::received::Received;
@@ -143,10 +143,13 @@ impl RequestContext {
         identified
     }
 
-    /// Returns the [`Leave`] by which a later step asks for the request's
+    /// Returns the [`PendingGrant`] by which a later step asks for the request's
     /// grant.
-    pub(in crate::server) fn leave(&mut self, identified: Arc<Identified>) -> Leave<'_> {
-        Leave::new(identified, self.audit.as_deref_mut())
+    pub(in crate::server) fn pending_grant(
+        &mut self,
+        identified: Arc<Identified>,
+    ) -> PendingGrant<'_> {
+        PendingGrant::new(identified, self.audit.as_deref_mut())
     }
 
     pub(in crate::server) fn generation(&self) -> &Arc<Generation> {

@@ -29,7 +29,7 @@ pub(in crate::server) struct Granted {
 }
 
 /// The reason why there is no grant.
-pub(in crate::server) enum Ungranted {
+pub(in crate::server) enum NotGranted {
     /// The caller lacks the right, or no authorizer could be asked.
     Refused(Status),
     /// Only upstream knows as which user the request is made, so upstream
@@ -66,13 +66,13 @@ impl Deref for Granted {
 /// Asks for a request's grant when a step needs it, and only once. A request
 /// that is forwarded to upstream needs no grant, because upstream authorizes
 /// it.
-pub(in crate::server) struct Leave<'t> {
+pub(in crate::server) struct PendingGrant<'t> {
     identified: Arc<Identified>,
     granted: Option<Arc<Granted>>,
     trail: Option<&'t mut Trail>,
 }
 
-impl<'t> Leave<'t> {
+impl<'t> PendingGrant<'t> {
     pub(in crate::server) fn new(
         identified: Arc<Identified>,
         trail: Option<&'t mut Trail>,
@@ -88,25 +88,25 @@ impl<'t> Leave<'t> {
         &self.identified
     }
 
-    pub(in crate::server) async fn ask(&mut self) -> Result<Arc<Granted>, Ungranted> {
+    pub(in crate::server) async fn ask(&mut self) -> Result<Arc<Granted>, NotGranted> {
         if let Some(granted) = &self.granted {
             return Ok(granted.clone());
         }
         let attributes = self.identified.info().attributes();
         match self.identified.caller() {
             Caller::Owner => {}
-            Caller::OwnerAsSomebody => return Err(Ungranted::OnlyUpstream),
+            Caller::OwnerAsSomebody => return Err(NotGranted::OnlyUpstream),
             Caller::User(user) => {
                 let generation = self.identified.generation();
                 let Gate::Delegated(gate) = &generation.gate else {
                     let error = "a user came in where only the owner may";
-                    return Err(Ungranted::Refused(Status::internal_error(error)));
+                    return Err(NotGranted::Refused(Status::internal_error(error)));
                 };
                 let ruling = gate.authorizer.authorize_request(user, &attributes).await;
                 if let Some(trail) = &mut self.trail {
                     annotate(trail, ruling.verdict.as_deref());
                 }
-                ruling.outcome.map_err(Ungranted::Refused)?;
+                ruling.outcome.map_err(NotGranted::Refused)?;
             }
         }
         let granted = Arc::new(Granted {

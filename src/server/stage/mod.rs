@@ -22,6 +22,6 @@ mod received;
 pub(super) mod seats;
 mod too_many_requests;
 
-pub(super) use granted::{Granted, Leave, Ungranted};
+pub(super) use granted::{Granted, NotGranted, PendingGrant};
 pub(super) use identified::{Identified, Refused};
 pub(super) use received::{AUDIT_ID, Received};

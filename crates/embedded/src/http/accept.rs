@@ -13,7 +13,7 @@ use kubernetes_wire::{
 
 /// The properties of a path that decide which representations it has.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct PathTraits {
     /// True for custom resources. All other paths are behind go-restful's
     /// router.
     pub custom: bool,
@@ -21,7 +21,7 @@ pub struct Place {
     pub collection: bool,
 }
 
-impl Place {
+impl PathTraits {
     /// Returns the representations of this path. Like kube-apiserver by
     /// default, this server has no CBOR.
     fn offer(self) -> Offer {
@@ -47,7 +47,11 @@ impl Place {
 
 /// Decides the representation of a whole answer. A header whose order only Go's
 /// own sorting knows is refused.
-pub fn whole(headers: &HeaderMap, query: &Query, place: Place) -> Result<Representation, Status> {
+pub fn whole(
+    headers: &HeaderMap,
+    query: &Query,
+    place: PathTraits,
+) -> Result<Representation, Status> {
     match negotiation::negotiate(headers, query, place.offer()) {
         Negotiation::Accepted(representation) => Ok(representation),
         Negotiation::NotAcceptable | Negotiation::Unknown => Err(place.refusal(headers, false)),
@@ -55,7 +59,11 @@ pub fn whole(headers: &HeaderMap, query: &Query, place: Place) -> Result<Represe
 }
 
 /// Decides the representation of a watch's events.
-pub fn watch(headers: &HeaderMap, query: &Query, place: Place) -> Result<Representation, Status> {
+pub fn watch(
+    headers: &HeaderMap,
+    query: &Query,
+    place: PathTraits,
+) -> Result<Representation, Status> {
     let refused = || place.refusal(headers, true);
     match negotiation::negotiate_watch(headers, place.offer()) {
         Negotiation::Accepted(representation) => Ok(representation),
@@ -74,7 +82,7 @@ pub fn discovery(
     match negotiation::negotiate_discovery(headers, query, offer) {
         DiscoveryNegotiation::Accepted(representation) => Ok(representation),
         DiscoveryNegotiation::NotAcceptable | DiscoveryNegotiation::Unknown => {
-            let place = Place {
+            let place = PathTraits {
                 custom: !offer.routed,
                 collection: false,
             };
@@ -113,7 +121,7 @@ mod tests {
                 HANDLER,
             ),
         ] {
-            let place = Place {
+            let place = PathTraits {
                 custom,
                 collection: false,
             };
@@ -125,7 +133,7 @@ mod tests {
 
     #[test]
     fn watches_of_a_lists_metadata_begin() {
-        let place = Place {
+        let place = PathTraits {
             custom: false,
             collection: true,
         };

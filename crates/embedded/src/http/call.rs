@@ -10,7 +10,7 @@ use kubernetes_wire::{
 };
 
 use super::{
-    accept::Place,
+    accept::PathTraits,
     head::Head,
     reply::{Body, json_bytes},
     route::Target,
@@ -67,8 +67,8 @@ impl<'a> Call<'a> {
             .ok_or_else(|| Status::not_found(&self.group_resource(), name))
     }
 
-    fn place(&self) -> Place {
-        Place {
+    fn place(&self) -> PathTraits {
+        PathTraits {
             custom: self.resource.custom.is_some(),
             collection: self.target.name.is_empty() && self.head.method == http::Method::GET,
         }

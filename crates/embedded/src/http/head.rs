@@ -14,7 +14,7 @@ use kubernetes_wire::{
 use parking_lot::Mutex;
 
 use super::{
-    accept::{self, Place},
+    accept::{self, PathTraits},
     reply::{self, Body, full},
 };
 
@@ -57,14 +57,14 @@ impl Head {
         std::mem::take(&mut self.warnings.lock())
     }
 
-    pub fn negotiate(&self, place: Place) -> Result<Representation, Status> {
+    pub fn negotiate(&self, place: PathTraits) -> Result<Representation, Status> {
         let representation = accept::whole(&self.headers, &self.query, place)?;
         self.choose(representation.media_type, representation.pretty);
         Ok(representation)
     }
 
     /// Negotiates a watch. A stream encodes itself, so nothing is stored.
-    pub fn negotiate_watch(&self, place: Place) -> Result<Representation, Status> {
+    pub fn negotiate_watch(&self, place: PathTraits) -> Result<Representation, Status> {
         accept::watch(&self.headers, &self.query, place)
     }
 

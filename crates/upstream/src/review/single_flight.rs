@@ -10,17 +10,17 @@ use parking_lot::Mutex;
 /// An answer on its way. The request goes on while somebody waits for it.
 pub type Asked<V> = Shared<BoxFuture<'static, V>>;
 
-type OnTheirWay<K, V> = Mutex<HashMap<K, (u64, WeakShared<BoxFuture<'static, V>>)>>;
+type InFlight<K, V> = Mutex<HashMap<K, (u64, WeakShared<BoxFuture<'static, V>>)>>;
 
 /// The questions in flight, by their key.
 pub struct SingleFlight<K, V: Clone> {
-    asked: Arc<OnTheirWay<K, V>>,
+    asked: Arc<InFlight<K, V>>,
     next_id: Mutex<u64>,
 }
 
 /// The entry of a question. Dropping it, with or without an answer, removes it.
 struct Entry<K: Eq + Hash, V: Clone> {
-    asked: Weak<OnTheirWay<K, V>>,
+    asked: Weak<InFlight<K, V>>,
     key: K,
     id: u64,
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::own_writes::Wrote;
+use super::own_writes::LastWrite;
 use super::{BypassReason, Freshness};
 use crate::Consistency;
 use crate::reflector::Entry;
@@ -19,7 +19,7 @@ const OWN_WRITE: Duration = Duration::from_secs(1);
 
 /// The source of a read's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Basis {
+pub enum AnswerSource {
     /// The current state of the store.
     Store,
     /// A shared read of upstream that begins now.
@@ -34,24 +34,24 @@ pub struct Consistent<'a> {
     pub mode: Consistency,
     pub max_staleness: Duration,
     /// The caller's own writes.
-    pub wrote: Wrote,
+    pub wrote: LastWrite,
 }
 
 impl Consistent<'_> {
     /// Waits until the store can answer. Returns the source of the answer, or
     /// the reason for a bypass.
-    pub async fn ensure(self, freshness: Freshness) -> Result<Basis, BypassReason> {
+    pub async fn ensure(self, freshness: Freshness) -> Result<AnswerSource, BypassReason> {
         if self.entry.disconnected_for(Instant::now()) > self.max_staleness {
             return Err(BypassReason::Stale);
         }
         match freshness {
-            Freshness::Any => Ok(Basis::Store),
+            Freshness::Any => Ok(AnswerSource::Store),
             Freshness::NotOlderThan(version) => reached(self.store, version, CATCH_UP)
                 .await
-                .then_some(Basis::Store)
+                .then_some(AnswerSource::Store)
                 .ok_or(BypassReason::FutureVersion),
-            Freshness::MostRecent if self.is_recent().await => Ok(Basis::Store),
-            Freshness::MostRecent => Ok(Basis::SharedRead),
+            Freshness::MostRecent if self.is_recent().await => Ok(AnswerSource::Store),
+            Freshness::MostRecent => Ok(AnswerSource::SharedRead),
         }
     }
 
@@ -62,9 +62,9 @@ impl Consistent<'_> {
             return false;
         }
         let has_own_writes = match self.wrote {
-            Wrote::Nothing => true,
-            Wrote::Version(version) => reached(self.store, version, OWN_WRITE).await,
-            Wrote::Untold => false,
+            LastWrite::Nothing => true,
+            LastWrite::Version(version) => reached(self.store, version, OWN_WRITE).await,
+            LastWrite::Unknown => false,
         };
         if !has_own_writes {
             return false;

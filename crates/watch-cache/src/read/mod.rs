@@ -19,8 +19,8 @@ mod written_version;
 
 pub use body::{GzipList, NotDeflated, Shape, get_body, list_body};
 pub use bypass_reason::BypassReason;
-pub use consistency::{Basis, Consistent};
-pub use own_writes::{OpenWrite, OwnWrites, Wrote};
+pub use consistency::{AnswerSource, Consistent};
+pub use own_writes::{LastWrite, OpenWrite, OwnWrites};
 pub use page::{Page, Selection, page};
 pub use plan::{Freshness, ListPlan, ListVersion, WatchPlan, get, list, watch};
 pub use shards::Shards;

@@ -25,12 +25,12 @@ const MAX_REMEMBERED: usize = 65_536;
 
 /// The writes that a caller's read of a resource must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wrote {
+pub enum LastWrite {
     Nothing,
     /// All writes up to this version.
     Version(u64),
     /// A write of unknown version.
-    Untold,
+    Unknown,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,18 +94,18 @@ impl OwnWrites {
         user: Option<&UserInfo>,
         gvr: &GroupVersionResource,
         now: Instant,
-    ) -> Wrote {
+    ) -> LastWrite {
         let key = self.key(user, gvr);
         let generations = self.generations.lock();
         let both = [&generations.newer, &generations.older];
         let found: Vec<Writes> = both.iter().filter_map(|g| g.get(&key)).copied().collect();
         let untold = |w: &Writes| w.open > 0 || w.untold_until.is_some_and(|until| until > now);
         if found.iter().any(untold) {
-            return Wrote::Untold;
+            return LastWrite::Unknown;
         }
         match found.iter().map(|w| w.version).max() {
-            None | Some(0) => Wrote::Nothing,
-            Some(version) => Wrote::Version(version),
+            None | Some(0) => LastWrite::Nothing,
+            Some(version) => LastWrite::Version(version),
         }
     }
 
@@ -192,24 +192,27 @@ mod tests {
         let wrote = |who: Option<&UserInfo>, what| writes.wrote(who, &what, Instant::now());
 
         let open = writes.begin(Some(&jane), &deployments, now);
-        assert_eq!(wrote(Some(&jane), gvr("v1", "deployments")), Wrote::Untold);
+        assert_eq!(
+            wrote(Some(&jane), gvr("v1", "deployments")),
+            LastWrite::Unknown
+        );
         open.close(Some(7));
         writes.begin(Some(&jane), &deployments, now).close(Some(5));
         for (who, what, expected) in [
-            (Some(&jane), gvr("v1", "deployments"), Wrote::Version(7)),
+            (Some(&jane), gvr("v1", "deployments"), LastWrite::Version(7)),
             (
                 Some(&jane),
                 gvr("v1beta1", "deployments"),
-                Wrote::Version(7),
+                LastWrite::Version(7),
             ),
-            (Some(&jane), gvr("v1", "daemonsets"), Wrote::Nothing),
-            (Some(&joe), gvr("v1", "deployments"), Wrote::Nothing),
-            (None, gvr("v1", "deployments"), Wrote::Nothing),
+            (Some(&jane), gvr("v1", "daemonsets"), LastWrite::Nothing),
+            (Some(&joe), gvr("v1", "deployments"), LastWrite::Nothing),
+            (None, gvr("v1", "deployments"), LastWrite::Nothing),
         ] {
             assert_eq!(wrote(who, what.clone()), expected, "{who:?} {what}");
         }
         writes.begin(None, &deployments, now).close(Some(9));
-        assert_eq!(wrote(None, deployments), Wrote::Version(9));
+        assert_eq!(wrote(None, deployments), LastWrite::Version(9));
     }
 
     #[test]
@@ -222,8 +225,8 @@ mod tests {
         // The answer broke off.
         drop(writes.begin(None, &pods, now));
         let wrote = |after| writes.wrote(None, &pods, Instant::now() + after);
-        assert_eq!(wrote(Duration::ZERO), Wrote::Untold);
-        assert_eq!(wrote(UNTOLD), Wrote::Version(7));
+        assert_eq!(wrote(Duration::ZERO), LastWrite::Unknown);
+        assert_eq!(wrote(UNTOLD), LastWrite::Version(7));
     }
 
     #[test]
@@ -235,11 +238,11 @@ mod tests {
         for n in 1..=MAX_REMEMBERED {
             writes.change(writes.key(None, &name(n)), now, |w| w.version = 2);
         }
-        assert_eq!(writes.wrote(None, &name(0), now), Wrote::Version(1));
+        assert_eq!(writes.wrote(None, &name(0), now), LastWrite::Version(1));
         for n in 1..=2 * MAX_REMEMBERED {
             writes.change(writes.key(None, &name(n)), now, |w| w.version = 3);
         }
-        assert_eq!(writes.wrote(None, &name(0), now), Wrote::Nothing);
+        assert_eq!(writes.wrote(None, &name(0), now), LastWrite::Nothing);
         assert!(writes.generations.lock().newer.len() <= MAX_REMEMBERED);
         // Entries are also forgotten after some time.
         let last = 2 * MAX_REMEMBERED;
@@ -248,6 +251,6 @@ mod tests {
             writes.change(1, later, |_| {});
         }
         let later = now + REMEMBERED * 2;
-        assert_eq!(writes.wrote(None, &name(last), later), Wrote::Nothing);
+        assert_eq!(writes.wrote(None, &name(last), later), LastWrite::Nothing);
     }
 }

@@ -80,13 +80,13 @@ pub(super) struct Listing {
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     buffer: BytesMut,
-    at: At,
+    at: Position,
     version: String,
     listing: Listing,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum At {
+enum Position {
     #[default]
     Magic,
     /// Between the fields of `runtime.Unknown`.
@@ -103,7 +103,7 @@ impl Decoder {
     }
 
     pub(super) fn finish(mut self) -> Result<Listing, ListingError> {
-        if self.at != At::Envelope || !self.buffer.is_empty() {
+        if self.at != Position::Envelope || !self.buffer.is_empty() {
             return Err(ListingError::Incomplete);
         }
         self.listing.resource_version = parse_version(&self.version)?;
@@ -114,7 +114,7 @@ impl Decoder {
     /// arrived yet.
     fn step(&mut self) -> Result<bool, ListingError> {
         match self.at {
-            At::Magic => {
+            Position::Magic => {
                 if self.buffer.len() < MAGIC.len() {
                     return Ok(false);
                 }
@@ -122,25 +122,25 @@ impl Decoder {
                     return Err(ListingError::Magic);
                 }
                 self.buffer.advance(MAGIC.len());
-                self.at = At::Envelope;
+                self.at = Position::Envelope;
                 Ok(true)
             }
-            At::Envelope => {
+            Position::Envelope => {
                 let Some((number, length, head)) = delimited(&self.buffer)? else {
                     return Ok(false);
                 };
                 if number == 2 {
                     self.buffer.advance(head);
-                    self.at = At::List(length);
+                    self.at = Position::List(length);
                     return Ok(true);
                 }
                 Ok(self.take(head, length, MAX_ENVELOPE_BYTES)?.is_some())
             }
-            At::List(0) => {
-                self.at = At::Envelope;
+            Position::List(0) => {
+                self.at = Position::Envelope;
                 Ok(true)
             }
-            At::List(left) => {
+            Position::List(left) => {
                 let Some((number, length, head)) = delimited(&self.buffer)? else {
                     return Ok(false);
                 };
@@ -151,7 +151,7 @@ impl Decoder {
                 let Some(message) = self.take(head, length, MAX_ITEM_BYTES)? else {
                     return Ok(false);
                 };
-                self.at = At::List(left);
+                self.at = Position::List(left);
                 match number {
                     1 => self.list_meta(&message)?,
                     2 => self.listing.items.push(item(&message)?),

@@ -21,7 +21,7 @@ pub struct Entry {
     pub(super) owner: Arc<ArcSwap<Upstream>>,
     store: ArcSwapOption<Store>,
     connection: Mutex<Connection>,
-    proof: tokio::sync::Mutex<Option<Proof>>,
+    proof: tokio::sync::Mutex<Option<VersionAnswer>>,
     watch_lag: Mutex<WatchLag>,
     stream: Mutex<Stream>,
     /// Becomes true when the first list has arrived or was refused.
@@ -41,7 +41,7 @@ pub struct Entry {
 /// Upstream's answer to a question asked at `asked`: it was at `version` or
 /// beyond, or did not tell.
 #[derive(Clone, Copy, Debug)]
-struct Proof {
+struct VersionAnswer {
     asked: Instant,
     version: Option<u64>,
 }
@@ -165,7 +165,7 @@ impl Entry {
         if let Some(version) = version {
             self.watch_lag.lock().answered(version, Instant::now());
         }
-        *last = Some(Proof { asked, version });
+        *last = Some(VersionAnswer { asked, version });
         version
     }
 

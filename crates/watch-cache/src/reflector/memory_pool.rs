@@ -56,7 +56,7 @@ struct Ledger {
 }
 
 /// The reason why bytes cannot be counted.
-enum Lack {
+enum NoMemory {
     /// The reader alone is above the limit.
     TooLarge,
     /// There is no room now, for the reader that began before all others.
@@ -65,18 +65,18 @@ enum Lack {
 }
 
 impl Ledger {
-    fn add(&mut self, number: u64, bytes: usize, replaces: usize) -> Result<(), Lack> {
+    fn add(&mut self, number: u64, bytes: usize, replaces: usize) -> Result<(), NoMemory> {
         let own = self.reading.get(&number).copied().unwrap_or_default();
         let (own, total) = (own.saturating_add(bytes), self.total.saturating_add(bytes));
         if own > self.limit {
-            return Err(Lack::TooLarge);
+            return Err(NoMemory::TooLarge);
         }
         let first = self.reading.keys().next().is_none_or(|n| *n >= number);
         // The first reader may use the room of the data that it is going to
         // replace.
         let (held, lack) = match first {
-            true => (self.held.saturating_sub(replaces), Lack::TightForFirst),
-            false => (self.held, Lack::TightForLater),
+            true => (self.held.saturating_sub(replaces), NoMemory::TightForFirst),
+            false => (self.held, NoMemory::TightForLater),
         };
         if held.saturating_add(total) > self.limit {
             self.wanted = self.wanted.max(bytes);
@@ -207,10 +207,10 @@ impl MemoryReservation {
         for shed in [true, false] {
             match self.add(bytes) {
                 Ok(()) => return Ok(()),
-                Err(Lack::TooLarge) => break,
+                Err(NoMemory::TooLarge) => break,
                 Err(_) if shed => self.memory.shed().await,
-                Err(Lack::TightForFirst) => break,
-                Err(Lack::TightForLater) => return Err(MemoryExhausted::Later),
+                Err(NoMemory::TightForFirst) => break,
+                Err(NoMemory::TightForLater) => return Err(MemoryExhausted::Later),
             }
         }
         Err(MemoryExhausted::TooLarge(self.memory.ledger.lock().limit))
@@ -228,7 +228,7 @@ impl MemoryReservation {
         }
     }
 
-    fn add(&mut self, bytes: usize) -> Result<(), Lack> {
+    fn add(&mut self, bytes: usize) -> Result<(), NoMemory> {
         let mut ledger = self.memory.ledger.lock();
         ledger.add(self.number, bytes, self.replaces)?;
         self.bytes = self.bytes.saturating_add(bytes);

@@ -124,25 +124,25 @@ impl Drop for Subscription {
 /// The topics of one resource. There are at most as many as subscriptions, and
 /// each has at most as many numbers as the log has events.
 #[derive(Debug, Default)]
-pub(super) struct Topics(Mutex<Joined>);
+pub(super) struct Topics(Mutex<Subscriptions>);
 
 #[derive(Debug, Default)]
-struct Joined {
+struct Subscriptions {
     lines: Lines,
     /// The lines whose subscribers are to be woken.
     touched: Vec<Arc<Line>>,
 }
 
 /// Lines, each with the number of its subscribers.
-type By<K> = HashMap<K, (Arc<Line>, usize)>;
+type LinesByKey<K> = HashMap<K, (Arc<Line>, usize)>;
 
 #[derive(Debug, Default)]
 struct Lines {
-    all: By<()>,
-    namespaces: By<Box<str>>,
-    objects: By<ObjectKey>,
+    all: LinesByKey<()>,
+    namespaces: LinesByKey<Box<str>>,
+    objects: LinesByKey<ObjectKey>,
     /// By the field's index. A field without subscribers costs no look-up.
-    fields: BTreeMap<usize, By<Box<str>>>,
+    fields: BTreeMap<usize, LinesByKey<Box<str>>>,
 }
 
 impl Topics {
@@ -185,7 +185,7 @@ impl Topics {
 
     /// Notes that an event was appended to the log.
     pub(super) fn append(&self, event: &Event, number: u64) {
-        let Joined { lines, touched } = &mut *self.0.lock();
+        let Subscriptions { lines, touched } = &mut *self.0.lock();
         lines.of(event, |line| {
             line.events.write().numbers.push_back(number);
             line.touch(touched);
@@ -214,7 +214,7 @@ impl Topics {
     /// Marks all lines for the next [`wake`](Self::wake): something has
     /// happened that concerns every subscriber.
     pub(super) fn touch_all(&self) {
-        let Joined { lines, touched } = &mut *self.0.lock();
+        let Subscriptions { lines, touched } = &mut *self.0.lock();
         lines.iter().for_each(|line| line.touch(touched));
     }
 
@@ -290,14 +290,14 @@ impl Line {
     }
 }
 
-fn join<K: Eq + Hash>(lines: &mut By<K>, key: K, next: u64) -> Arc<Line> {
+fn join<K: Eq + Hash>(lines: &mut LinesByKey<K>, key: K, next: u64) -> Arc<Line> {
     let begin = || (Arc::new(Line::since(next)), 0);
     let (line, subscribers) = lines.entry(key).or_insert_with(begin);
     *subscribers = subscribers.saturating_add(1);
     line.clone()
 }
 
-fn leave<K: Eq + Hash>(lines: &mut By<K>, key: &K) {
+fn leave<K: Eq + Hash>(lines: &mut LinesByKey<K>, key: &K) {
     if let Some((_, subscribers)) = lines.get_mut(key) {
         *subscribers = subscribers.saturating_sub(1);
         if *subscribers == 0 {

@@ -16,12 +16,12 @@ const FEW: usize = 8;
 #[derive(Clone, Debug)]
 pub enum LabelMatcher {
     Few(LabelSelector),
-    Many(Arc<Many>),
+    Many(Arc<CombinedRequirements>),
 }
 
 /// The requirements, combined by key.
 #[derive(Debug, Default)]
-pub struct Many {
+pub struct CombinedRequirements {
     keys: HashMap<String, Key>,
     /// The number of keys that an object must have.
     required: usize,
@@ -46,7 +46,7 @@ impl From<LabelSelector> for LabelMatcher {
         if selector.requirements.len() <= FEW {
             return Self::Few(selector);
         }
-        let mut many = Many::default();
+        let mut many = CombinedRequirements::default();
         for requirement in selector.requirements {
             many.add(requirement);
         }
@@ -64,7 +64,7 @@ impl LabelMatcher {
     }
 }
 
-impl Many {
+impl CombinedRequirements {
     fn add(&mut self, requirement: LabelRequirement) {
         let LabelRequirement {
             key,

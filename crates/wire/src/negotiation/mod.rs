@@ -144,7 +144,7 @@ impl Offer {
 pub fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Negotiation {
     let Some((media_type, transform, pretty)) = (match choose(headers, offer) {
         Ok(chosen) => chosen,
-        Err(Undecidable) => return Negotiation::Unknown,
+        Err(AmbiguousHeader) => return Negotiation::Unknown,
     }) else {
         return Negotiation::NotAcceptable;
     };
@@ -159,7 +159,7 @@ pub fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Negotiatio
 /// If it cannot be streamed, no other is chosen.
 pub fn negotiate_watch(headers: &HeaderMap, offer: Offer) -> Negotiation {
     match choose(headers, offer) {
-        Err(Undecidable) => Negotiation::Unknown,
+        Err(AmbiguousHeader) => Negotiation::Unknown,
         Ok(None | Some((MediaType::Yaml, ..))) => Negotiation::NotAcceptable,
         // An event is never a list: converting the first event fails, and that
         // ends the stream.
@@ -265,14 +265,14 @@ pub fn not_acceptable_to_filter(streams: bool) -> Status {
 }
 
 /// The header cannot be read with certainty.
-struct Undecidable;
+struct AmbiguousHeader;
 
 type Choice = (MediaType, Transform, bool);
 
-fn choose(headers: &HeaderMap, offer: Offer) -> Result<Option<Choice>, Undecidable> {
-    let header = first_accept(headers).ok_or(Undecidable)?;
+fn choose(headers: &HeaderMap, offer: Offer) -> Result<Option<Choice>, AmbiguousHeader> {
+    let header = first_accept(headers).ok_or(AmbiguousHeader)?;
     if offer.perhaps_cbor && header.contains("application/cbor") {
-        return Err(Undecidable);
+        return Err(AmbiguousHeader);
     }
     if header.is_empty() {
         return Ok(Some((MediaType::Json, Transform::None, false)));
@@ -280,7 +280,7 @@ fn choose(headers: &HeaderMap, offer: Offer) -> Result<Option<Choice>, Undecidab
     if offer.routed && !accept::route_matches(header, &OFFERED.map(MediaType::as_str)) {
         return Ok(None);
     }
-    let clauses = accept::parse(header).ok_or(Undecidable)?;
+    let clauses = accept::parse(header).ok_or(AmbiguousHeader)?;
     let found = first_match(&clauses, |clause, media_type| {
         allowed_transform(clause, media_type, offer).is_some()
             && clause.param("sv").is_none_or(|v| v.is_empty() || v == "v1")

@@ -12,9 +12,9 @@ use kubernetes_wire::api::ListOptions;
 use kubernetes_wire::representation::ListMeta;
 
 use super::newest::Newest;
-use crate::flow::Held;
+use crate::flow::HeldBytes;
 use crate::server::answer::compression;
-use crate::server::answer::cpu_offload::{Behalf, Unmade};
+use crate::server::answer::cpu_offload::{OffloadRefusal, OffloadUser};
 
 /// The most objects that are matched with a selector, or written anew, on a
 /// thread that serves other requests. More objects take milliseconds, so they
@@ -28,7 +28,7 @@ const WRITTEN_BYTES: usize = 3 << 10;
 
 /// The body of a list.
 pub(super) enum Body {
-    Plain(Vec<Bytes>, Held),
+    Plain(Vec<Bytes>, HeldBytes),
     /// The body is long, and its client takes gzip.
     Gzip(Box<GzipList>),
 }
@@ -82,8 +82,8 @@ pub(super) async fn make(
     wanted: Wanted,
     store: &Arc<Store>,
     newest: Newest,
-    by: Behalf<'_>,
-) -> Result<(Body, u64), Unmade> {
+    by: OffloadUser<'_>,
+) -> Result<(Body, u64), OffloadRefusal> {
     let objects = match &newest {
         Newest::State { snapshot, .. } => {
             let scope = Scope::from_namespace(&wanted.namespace);
@@ -93,7 +93,7 @@ pub(super) async fn make(
         Newest::Object(_) => 0,
     };
     let cost = Cost::of(&wanted, objects);
-    let mut held = Held::default();
+    let mut held = HeldBytes::default();
     if cost.is_small() {
         return Ok(list(&wanted, store, newest, held)?);
     }
@@ -112,7 +112,7 @@ fn list(
     wanted: &Wanted,
     store: &Store,
     newest: Newest,
-    held: Held,
+    held: HeldBytes,
 ) -> Result<(Body, u64), BypassReason> {
     let Wanted {
         namespace,
@@ -160,7 +160,7 @@ fn body(
     page: &Page<'_>,
     shape: &Shape,
     gzip: bool,
-    mut held: Held,
+    mut held: HeldBytes,
 ) -> Result<Body, BypassReason> {
     if gzip && let Shape::Whole(encoding) = shape {
         let list = GzipList::new(&store.resource, page, *encoding);

@@ -25,12 +25,12 @@ use pingora_http::RequestHeader;
 use plan::Plan;
 use served::Served;
 
-use super::cpu_offload::Behalf;
+use super::cpu_offload::OffloadUser;
 use super::deprecation;
 use super::respond::Answer;
-use crate::flow::Held;
+use crate::flow::HeldBytes;
 use crate::server::stage::context::CacheResult;
-use crate::server::stage::{Granted, Identified, Leave, Ungranted};
+use crate::server::stage::{Granted, Identified, NotGranted, PendingGrant};
 
 /// The time that a watch waits for the first list of its resource, before the
 /// watch is forwarded. kube-apiserver's cache waits 3 s.
@@ -49,8 +49,11 @@ pub(in crate::server) enum Outcome {
 /// Answers a read from the cache if possible. The checks go from cheap to
 /// expensive: options, consistency mode, authorization, and only then the cache
 /// itself.
-pub(in crate::server) async fn answer(request: &RequestHeader, leave: &mut Leave<'_>) -> Outcome {
-    let identified = leave.identified();
+pub(in crate::server) async fn answer(
+    request: &RequestHeader,
+    grant: &mut PendingGrant<'_>,
+) -> Outcome {
+    let identified = grant.identified();
     let info = identified.info();
     if info.method != Method::GET || !info.is_resource_request || !info.subresource.is_empty() {
         return Outcome::NotAsked;
@@ -60,11 +63,11 @@ pub(in crate::server) async fn answer(request: &RequestHeader, leave: &mut Leave
         Ok(None) => return Outcome::NotAsked,
         Err(reason) => return Outcome::Bypass(reason),
     };
-    let granted = match leave.ask().await {
+    let granted = match grant.ask().await {
         Ok(granted) => granted,
-        Err(Ungranted::OnlyUpstream) => return Outcome::Bypass(BypassReason::UnusualRequest),
-        Err(Ungranted::Refused(status)) => {
-            return Outcome::Answer(say(&status, &[], request, leave.identified()));
+        Err(NotGranted::OnlyUpstream) => return Outcome::Bypass(BypassReason::UnusualRequest),
+        Err(NotGranted::Refused(status)) => {
+            return Outcome::Answer(say(&status, &[], request, grant.identified()));
         }
     };
     match serve_within(&granted, &request.headers, plan).await {
@@ -207,8 +210,8 @@ impl Prepared<'_> {
             return Ok(Served::Status(status, self.warnings, Some(version)));
         };
         let body = vec![read::get_body(&self.store, &object, &self.shape)?];
-        let body = (body, Held::default());
-        let by = Behalf::new(self.granted);
+        let body = (body, HeldBytes::default());
+        let by = OffloadUser::new(self.granted);
         match shape::answer(body, self.representation, self.headers, &self.warnings, by).await {
             Ok(answer) => Ok(Served::Answer(answer.out_of(CacheResult::Hit(version)))),
             Err(unmade) => unmade.served(),
@@ -216,7 +219,7 @@ impl Prepared<'_> {
     }
 
     async fn list(self, options: ListOptions, plan: ListPlan) -> Result<Served, BypassReason> {
-        let by = Behalf::new(self.granted);
+        let by = OffloadUser::new(self.granted);
         let wanted = list::Wanted {
             namespace: self.scope.namespace.to_owned(),
             options,

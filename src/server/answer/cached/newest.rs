@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use apifront_watch_cache::read::{
-    Basis, BypassReason, Consistent, ListQuery, ListVersion, Question, SharedPage, SharedState,
-    Unanswered, WatchPlan,
+    AnswerSource, BypassReason, Consistent, ListQuery, ListVersion, Question, SharedPage,
+    SharedState, Unanswered, WatchPlan,
 };
 use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::{Snapshot, Store, StoredObject};
@@ -113,7 +113,7 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
         wrote: generation.own_writes.wrote(user, scope.gvr, Instant::now()),
     };
     let basis = consistent.ensure(plan.freshness()).await?;
-    if basis == Basis::Store {
+    if basis == AnswerSource::Store {
         return Ok(Newest::State {
             snapshot: store.snapshot(),
             complete: true,

@@ -5,7 +5,7 @@ use apifront_watch_cache::watch::Watch;
 use http::HeaderValue;
 use kubernetes_wire::api::Status;
 
-use crate::server::answer::cpu_offload::Unmade;
+use crate::server::answer::cpu_offload::OffloadRefusal;
 use crate::server::answer::respond::Answer;
 
 /// The result of a read that the cache could answer.
@@ -19,7 +19,7 @@ pub(super) enum Served {
     Watch(Box<Watch>, Vec<HeaderValue>),
 }
 
-impl Unmade {
+impl OffloadRefusal {
     pub(super) fn served(self) -> Result<Served, BypassReason> {
         match self {
             Self::Bypass(reason) => Err(reason),

@@ -13,8 +13,8 @@ use kubernetes_wire::representation::{Encoding, Form};
 
 use super::list;
 use super::plan::Plan;
-use crate::flow::Held;
-use crate::server::answer::cpu_offload::{Behalf, Unmade};
+use crate::flow::HeldBytes;
+use crate::server::answer::cpu_offload::{OffloadRefusal, OffloadUser};
 use crate::server::answer::respond::Answer;
 use crate::server::answer::{compression, convert};
 
@@ -83,15 +83,15 @@ fn shape(
 }
 
 /// Makes the answer from a body: as YAML or indented if the client wants that,
-/// and compressed if the client accepts it. The body comes with the [`Held`] of
+/// and compressed if the client accepts it. The body comes with the [`HeldBytes`] of
 /// its bytes.
 pub(super) async fn answer(
-    body: (Vec<Bytes>, Held),
+    body: (Vec<Bytes>, HeldBytes),
     representation: Representation,
     headers: &HeaderMap,
     warnings: &[HeaderValue],
-    by: Behalf<'_>,
-) -> Result<Answer, Unmade> {
+    by: OffloadUser<'_>,
+) -> Result<Answer, OffloadRefusal> {
     let (body, held) = match representation.media_type {
         MediaType::Yaml => convert::to_yaml(body.0, by).await?,
         _ if representation.pretty => convert::indented(body.0, by).await?,
@@ -120,8 +120,8 @@ pub(super) async fn list(
     representation: Representation,
     headers: &HeaderMap,
     warnings: &[HeaderValue],
-    by: Behalf<'_>,
-) -> Result<Answer, Unmade> {
+    by: OffloadUser<'_>,
+) -> Result<Answer, OffloadRefusal> {
     let list = match body {
         list::Body::Plain(body, held) => {
             return answer((body, held), representation, headers, warnings, by).await;

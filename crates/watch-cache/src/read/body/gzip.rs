@@ -84,12 +84,12 @@ impl<I: Items> Derived for Deflated<I> {
 }
 
 /// Deflated items that a leaf keeps, or that were made for one list.
-enum Ready<I: Items> {
+enum DeflatedItems<I: Items> {
     Kept(Arc<CountedValue<Deflated<I>>>),
     Own(Deflated<I>),
 }
 
-impl<I: Items> Ready<I> {
+impl<I: Items> DeflatedItems<I> {
     fn run(&self) -> &Run {
         match self {
             Self::Kept(kept) => &kept.run,
@@ -217,14 +217,14 @@ impl GzipList {
         let mut make = |objects: &Objects| match objects {
             Objects::Leaf(leaf) => leaf
                 .derived(|leaf| Deflated::<I>::new(leaf.objects(), &self.envelope, &mut deflater))
-                .map(Ready::Kept),
+                .map(DeflatedItems::Kept),
             Objects::Some(some) => {
-                Deflated::new(some, &self.envelope, &mut deflater).map(Ready::Own)
+                Deflated::new(some, &self.envelope, &mut deflater).map(DeflatedItems::Own)
             }
         };
         let runs: Option<Vec<_>> = self.objects.iter().map(&mut make).collect();
         let runs = runs?;
-        let runs: Vec<&Run> = runs.iter().map(Ready::run).collect();
+        let runs: Vec<&Run> = runs.iter().map(DeflatedItems::run).collect();
         Some(self.stitch::<I>(&runs))
     }
 

@@ -14,7 +14,7 @@ use crate::api::go_json;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Printed {
     text: Vec<u8>,
-    holes: Vec<Hole>,
+    holes: Vec<AgeSlot>,
     ends: Vec<End>,
 }
 
@@ -28,7 +28,7 @@ struct End {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Hole {
+struct AgeSlot {
     at: usize,
     moment: Moment,
 }
@@ -40,7 +40,7 @@ pub struct PrintedRow<'a> {
     text: &'a [u8],
     start: usize,
     end: usize,
-    holes: &'a [Hole],
+    holes: &'a [AgeSlot],
     /// The row shows metadata even if the client asked for no object.
     pub marked: bool,
 }
@@ -95,7 +95,7 @@ impl Printed {
 
     fn hole(&mut self, moment: Moment) {
         let at = self.text.len();
-        self.holes.push(Hole { at, moment });
+        self.holes.push(AgeSlot { at, moment });
     }
 
     /// Returns the rows in the order in which they were pushed.
@@ -119,7 +119,7 @@ impl Printed {
 
     /// Returns the number of bytes that the rows take.
     pub fn size(&self) -> usize {
-        let holes = self.holes.capacity().saturating_mul(size_of::<Hole>());
+        let holes = self.holes.capacity().saturating_mul(size_of::<AgeSlot>());
         let ends = self.ends.capacity().saturating_mul(size_of::<End>());
         self.text
             .capacity()
