@@ -115,8 +115,8 @@ fn proxy_app(current: &Arc<ArcSwap<Generation>>) -> SlowClientGuard<HttpProxy<Pr
 
 fn connection_limits(config: &Config) -> Limits {
     let configured = Limits {
-        total: config.serving.max_connections,
-        per_client: config.serving.max_connections_per_client,
+        total: config.serving.connection.max_connections,
+        per_client: config.serving.connection.max_connections_per_client,
     };
     let limits = configured.within_open_files(connections::open_files_limit());
     // In the modes for one person, half of the usual 1,024 files is enough.
@@ -138,20 +138,20 @@ fn connection_settings(
     let generation = current.load();
     let serving = &generation.config.serving;
     let mut h2 = default_h2_options();
-    h2.max_concurrent_streams(serving.http2_max_streams_per_connection);
+    h2.max_concurrent_streams(serving.connection.http2_max_streams_per_connection);
     h2.max_local_error_reset_streams(Some(STREAM_ERRORS));
-    let header_bytes = serving.max_request_header_bytes;
+    let header_bytes = serving.connection.max_request_header_bytes;
     h2.max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
     ConnectionSettings {
         connections: connections.clone(),
         metrics: generation.metrics.connections.listener(listener),
         deadlines: Deadlines {
-            header: serving.request_header_timeout,
-            idle: serving.idle_timeout,
+            header: serving.connection.request_header_timeout,
+            idle: serving.connection.idle_timeout,
         },
         http2: Http2Options {
             h2,
-            max_streams: serving.http2_max_streams_per_connection,
+            max_streams: serving.connection.http2_max_streams_per_connection,
         },
     }
 }
