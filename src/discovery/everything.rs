@@ -6,7 +6,8 @@ use super::derived::Derived;
 use super::merged::Merged;
 use super::remote_document::{RemoteDocument, Wanted};
 
-const EVERYTHING: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+pub(super) const EVERYTHING: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const WITHOUT_PEERS: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer";
 

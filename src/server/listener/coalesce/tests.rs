@@ -1,7 +1,8 @@
 use futures::FutureExt;
 use http::{Request, Response};
 use std::future::poll_fn;
-use tokio::io::{AsyncReadExt, duplex};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 use super::slow_copy::{PAGE, SKEW};
 use super::*;
