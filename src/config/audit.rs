@@ -1,5 +1,5 @@
-//! `observability.audit…`: what is audited, and where its events go. Defaults are
-//! those of kube-apiserver's flags of these names.
+//! The fields `observability.audit…`: the audit policy, and where events go. The
+//! defaults are those of kube-apiserver's flags of the same names.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,16 +9,17 @@ use super::raw;
 
 const MEGABYTE: u64 = 1 << 20;
 
-/// The events that may wait in each backend. 100,000 have 100 MB.
+/// The limits for the number of events that may wait in a backend. 100,000 events
+/// take 100 MB.
 const BUFFERS: std::ops::RangeInclusive<usize> = 1..=100_000;
 const DEFAULT_BUFFER: usize = 10_000;
 
 const DEFAULT_EVENT_BYTES: usize = 100 << 10;
 const DEFAULT_BATCH_BYTES: usize = 10 << 20;
-/// More would not fit into what may wait.
+/// The largest size that still fits into the events that may wait.
 const MAX_TRUNCATE_BYTES: usize = 64 << 20;
 
-/// The settings of auditing. There are none without a policy.
+/// The settings of auditing. Without a policy there are no settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Audit {
     pub policy_file: PathBuf,
@@ -31,16 +32,16 @@ pub struct AuditLog {
     /// `-` is standard output.
     pub path: PathBuf,
     pub rotation: Rotation,
-    /// Events that may wait to be written.
+    /// The number of events that may wait to be written.
     pub buffer: usize,
-    /// Bytes of an event, if they are limited.
+    /// The largest size of an event, if it is limited.
     pub max_event_bytes: Option<usize>,
 }
 
-/// How much is kept of a log, and how large its files are.
+/// The size of a log's files, and how many of them are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// `None`: the file grows.
+    /// `None`: the file has no limit.
     pub max_bytes: Option<u64>,
     /// 0: any number.
     pub max_backups: usize,
@@ -54,7 +55,7 @@ pub struct AuditWebhook {
     /// A kubeconfig.
     pub config_file: PathBuf,
     pub initial_backoff: Duration,
-    /// Events that may wait to be sent.
+    /// The number of events that may wait to be sent.
     pub buffer: usize,
     pub max_batch_events: usize,
     pub max_batch_wait: Duration,
@@ -62,7 +63,7 @@ pub struct AuditWebhook {
     pub truncate: Option<Truncate>,
 }
 
-/// How often batches are sent.
+/// The limits for the rate of batches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Throttle {
     pub per_second: f64,
@@ -76,7 +77,7 @@ pub struct Truncate {
 }
 
 impl Audit {
-    /// `None` without a policy: no event is recorded, wherever it would go.
+    /// Returns `None` without a policy, since no event is recorded then.
     pub(super) fn check(raw: &raw::Observability, check: &mut Check) -> Option<Self> {
         let log = AuditLog::check(raw, check);
         let webhook = AuditWebhook::check(raw, check);
@@ -178,6 +179,33 @@ impl AuditWebhook {
             15,
             1..=100_000,
         );
+        let truncate = Truncate::check(raw, check);
+        let config_file = check.file(
+            "observability.auditWebhookConfigFile",
+            &raw.audit_webhook_config_file,
+        )?;
+        let throttles = raw.audit_webhook_batch_throttle_enable.unwrap_or(true);
+        Some(Self {
+            config_file,
+            initial_backoff,
+            buffer,
+            max_batch_events,
+            max_batch_wait,
+            throttle: throttles.then_some(Throttle {
+                per_second,
+                burst: u32::try_from(burst).unwrap_or(u32::MAX),
+            }),
+            truncate,
+        })
+    }
+}
+
+impl Truncate {
+    /// Returns `None` if nothing is truncated. The sizes are checked even so.
+    fn check(raw: &raw::Observability, check: &mut Check) -> Option<Self> {
+        let mut count = |name: &str, raw, default, allowed| {
+            check.count(&format!("observability.{name}"), raw, default, allowed)
+        };
         let max_event_bytes = count(
             "auditWebhookTruncateMaxEventSize",
             raw.audit_webhook_truncate_max_event_size,
@@ -197,26 +225,10 @@ impl AuditWebhook {
                 "must not be less than observability.auditWebhookTruncateMaxEventSize",
             );
         }
-        let config_file = check.file(
-            "observability.auditWebhookConfigFile",
-            &raw.audit_webhook_config_file,
-        )?;
-        let throttles = raw.audit_webhook_batch_throttle_enable.unwrap_or(true);
         let truncates = raw.audit_webhook_truncate_enabled.unwrap_or(false);
-        Some(Self {
-            config_file,
-            initial_backoff,
-            buffer,
-            max_batch_events,
-            max_batch_wait,
-            throttle: throttles.then_some(Throttle {
-                per_second,
-                burst: u32::try_from(burst).unwrap_or(u32::MAX),
-            }),
-            truncate: truncates.then_some(Truncate {
-                max_event_bytes,
-                max_batch_bytes,
-            }),
+        truncates.then_some(Self {
+            max_event_bytes,
+            max_batch_bytes,
         })
     }
 }

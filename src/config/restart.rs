@@ -19,8 +19,8 @@ pub fn restart_required(old: &Config, new: &Config) -> Vec<&'static str> {
         ),
         (
             "serving.http2MaxStreamsPerConnection",
-            serving.0.http2_max_streams_per_connection
-                != serving.1.http2_max_streams_per_connection,
+            serving.0.connection.http2_max_streams_per_connection
+                != serving.1.connection.http2_max_streams_per_connection,
         ),
         (
             "observability.port",
@@ -29,23 +29,26 @@ pub fn restart_required(old: &Config, new: &Config) -> Vec<&'static str> {
         ("logging.format", old.logging.format != new.logging.format),
         (
             "serving.requestHeaderTimeout",
-            serving.0.request_header_timeout != serving.1.request_header_timeout,
+            serving.0.connection.request_header_timeout
+                != serving.1.connection.request_header_timeout,
         ),
         (
             "serving.idleTimeout",
-            serving.0.idle_timeout != serving.1.idle_timeout,
+            serving.0.connection.idle_timeout != serving.1.connection.idle_timeout,
         ),
         (
             "serving.maxConnections",
-            serving.0.max_connections != serving.1.max_connections,
+            serving.0.connection.max_connections != serving.1.connection.max_connections,
         ),
         (
             "serving.maxConnectionsPerClient",
-            serving.0.max_connections_per_client != serving.1.max_connections_per_client,
+            serving.0.connection.max_connections_per_client
+                != serving.1.connection.max_connections_per_client,
         ),
         (
             "serving.maxRequestHeaderBytes",
-            serving.0.max_request_header_bytes != serving.1.max_request_header_bytes,
+            serving.0.connection.max_request_header_bytes
+                != serving.1.connection.max_request_header_bytes,
         ),
         ("upstream", old.mode() != new.mode()),
     ]

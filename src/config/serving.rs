@@ -1,4 +1,4 @@
-//! `serving`: listeners and what one connection or request may cost.
+//! The section `serving`: listeners, and the limits of connections and requests.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::check::Check;
 use super::raw;
 
-/// Checked `serving`. At least one of the two listeners is there.
+/// The checked section. At least one of the two listeners is there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Serving {
     /// HTTPS.
@@ -18,19 +18,25 @@ pub struct Serving {
     pub shutdown_grace_period: Duration,
     pub livez_grace_period: Duration,
     pub min_request_timeout: Duration,
-    pub request_header_timeout: Duration,
-    /// How long a connection may be open without a request.
-    pub idle_timeout: Duration,
-    pub max_request_header_bytes: usize,
-    /// 0: no limit.
-    pub max_connections: usize,
-    /// The most connections of one client address. 0: no limit.
-    pub max_connections_per_client: usize,
-    pub http2_max_streams_per_connection: u32,
+    pub connection: ConnectionLimits,
     /// 0: no limit.
     pub max_requests_inflight: usize,
     /// 0: no limit.
     pub max_mutating_requests_inflight: usize,
+}
+
+/// The limits of clients' connections, and of each one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConnectionLimits {
+    pub request_header_timeout: Duration,
+    /// The time that a connection may be open without a request.
+    pub idle_timeout: Duration,
+    /// 0: no limit.
+    pub max_connections: usize,
+    /// The most connections of one client address. 0: no limit.
+    pub max_connections_per_client: usize,
+    pub max_request_header_bytes: usize,
+    pub http2_max_streams_per_connection: u32,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -49,7 +55,7 @@ pub struct SniCert {
     pub key_file: PathBuf,
 }
 
-/// The ports a process listens on when nothing names one.
+/// The ports of a process if its configuration names none.
 #[derive(Clone, Copy)]
 pub(super) struct DefaultPorts {
     pub secure: u16,
@@ -92,49 +98,7 @@ impl Serving {
                 &raw.min_request_timeout,
                 Duration::from_secs(1800),
             ),
-            request_header_timeout: check.positive_duration(
-                "serving.requestHeaderTimeout",
-                &raw.request_header_timeout,
-                Duration::from_secs(30),
-            ),
-            // kube-apiserver's, which is Go's clients'.
-            idle_timeout: check.positive_duration(
-                "serving.idleTimeout",
-                &raw.idle_timeout,
-                Duration::from_secs(90),
-            ),
-            // Idle ones take some 30 KB each: 600 MB. Five thousand nodes have
-            // three or four clients each.
-            max_connections: check.count(
-                "serving.maxConnections",
-                raw.max_connections,
-                20_000,
-                0..=1 << 20,
-            ),
-            // A tenth, so that a few hosts cannot keep all others out; more than
-            // a node's pods have that share its address.
-            max_connections_per_client: check.count(
-                "serving.maxConnectionsPerClient",
-                raw.max_connections_per_client,
-                2_000,
-                0..=1 << 20,
-            ),
-            // Bearer tokens with many groups come close to 16 KiB; nothing
-            // legitimate comes close to 1 MiB.
-            max_request_header_bytes: check.count(
-                "serving.maxRequestHeaderBytes",
-                raw.max_request_header_bytes,
-                64 << 10,
-                4 << 10..=1 << 20,
-            ),
-            http2_max_streams_per_connection: check.count(
-                "serving.http2MaxStreamsPerConnection",
-                raw.http2_max_streams_per_connection,
-                // One client's informers share a connection, and a watch is a
-                // stream for half an hour: kube-apiserver's 100 is too few here.
-                1000,
-                1..=1 << 20,
-            ) as u32,
+            connection: ConnectionLimits::check(raw, check),
             max_requests_inflight: check.count(
                 "serving.maxRequestsInflight",
                 raw.max_requests_inflight,
@@ -183,6 +147,56 @@ impl Serving {
             )?,
             sni_certs,
         })
+    }
+}
+
+impl ConnectionLimits {
+    fn check(raw: &raw::Serving, check: &mut Check) -> Self {
+        Self {
+            request_header_timeout: check.positive_duration(
+                "serving.requestHeaderTimeout",
+                &raw.request_header_timeout,
+                Duration::from_secs(30),
+            ),
+            // kube-apiserver has this value, because Go's clients have it.
+            idle_timeout: check.positive_duration(
+                "serving.idleTimeout",
+                &raw.idle_timeout,
+                Duration::from_secs(90),
+            ),
+            // An idle connection takes some 30 KB, so these take 600 MB. Five
+            // thousand nodes have three or four clients each.
+            max_connections: check.count(
+                "serving.maxConnections",
+                raw.max_connections,
+                20_000,
+                0..=1 << 20,
+            ),
+            // A tenth of all connections, so that a few hosts cannot keep all others
+            // out. It is more than the pods have that share a node's address.
+            max_connections_per_client: check.count(
+                "serving.maxConnectionsPerClient",
+                raw.max_connections_per_client,
+                2_000,
+                0..=1 << 20,
+            ),
+            // Bearer tokens with many groups come close to 16 KiB. No legitimate
+            // header comes close to 1 MiB.
+            max_request_header_bytes: check.count(
+                "serving.maxRequestHeaderBytes",
+                raw.max_request_header_bytes,
+                64 << 10,
+                4 << 10..=1 << 20,
+            ),
+            http2_max_streams_per_connection: check.count(
+                "serving.http2MaxStreamsPerConnection",
+                raw.http2_max_streams_per_connection,
+                // The informers of a client share a connection, and a watch is a
+                // stream for half an hour. kube-apiserver's 100 is too few here.
+                1000,
+                1..=1 << 20,
+            ) as u32,
+        }
     }
 }
 

@@ -1,11 +1,10 @@
-//! Discovery: what APIs there are, answered from memory.
+//! Discovery: the list of the cluster's APIs, answered from memory.
 //!
-//! The API server's own document holds its built-in APIs, custom resources and
-//! what it aggregates itself. It is asked for again twice a second while
-//! somebody wants it, and passed on to the byte. Backends of our configuration
-//! put their groups into it, and `apis.runtimeConfig` takes some out; then the
-//! document is written anew, in the form and order kube-aggregator would give
-//! it.
+//! The API server's own document holds its built-in APIs, custom resources and the
+//! APIs that it aggregates itself. While callers ask for it, it is fetched twice a
+//! second, and passed on byte for byte. Backends of apifront's configuration add
+//! their groups, and `apis.runtimeConfig` takes groups out. Then the document is
+//! written anew, in the form and order that kube-aggregator would give it.
 //!
 //! ```text
 //! API server ─ remote_document ─▶ merged ─▶ encoded_document ─▶ JSON, YAML, ...
@@ -17,7 +16,9 @@ mod backend_document;
 mod derived;
 mod document;
 mod encoded_document;
+mod everything;
 mod group_list;
+mod lookup;
 mod merge;
 mod merged;
 mod metrics;
@@ -28,8 +29,9 @@ mod remote_document;
 mod resource_list;
 #[cfg(test)]
 mod tests;
+mod version_documents;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -38,6 +40,7 @@ use apifront_upstream::Upstream;
 use arc_swap::ArcSwap;
 use derived::Derived;
 use document::Version;
+use everything::Everything;
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use merged::{Merged, MergedGroups};
 use parking_lot::Mutex;
@@ -45,76 +48,32 @@ use polled_backend::PolledBackend;
 use priorities::{Priorities, Priority};
 use remote_document::{Document, MAX_AGE, RemoteDocument, Server, UPSTREAM, Wanted};
 use tokio::sync::watch;
+use version_documents::VersionDocuments;
 
 use crate::aggregation::{Source, SourceVersion};
-use crate::config::{RuntimeConfig, is_built_in_group};
+use crate::config::RuntimeConfig;
 use crate::documents::{Interest, Rhythm};
 
 pub use document::ResourceFacts;
 pub use encoded_document::EncodedDocument;
+pub use everything::Peers;
+pub use lookup::{Found, Missing};
 pub use metrics::DiscoveryMetrics;
 pub use path::DiscoveryPath;
 
-/// How often the API server is asked.
+/// The time between two questions to the API server.
 const RHYTHM: Rhythm = Rhythm {
-    // A new custom resource is shown within a second, and nobody waits.
+    // A new custom resource is shown within a second, and no caller waits.
     active: Duration::from_millis(500),
     idle: Duration::from_secs(30),
     active_for: Duration::from_secs(180),
 };
 
-/// APIServices change with the groups they are of; this is for changes of a
-/// priority alone.
+/// The age at which APIServices are fetched again. They change with their groups, so
+/// this matters only for a change of a priority alone.
 const PRIORITIES_MAX_AGE: Duration = Duration::from_secs(60);
 
-/// Plain documents of versions kept at most: more versions than any cluster
-/// has. Others are forwarded.
-const MAX_VERSIONS: usize = 10_000;
-
 const JSON: &str = "application/json";
-const EVERYTHING: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-const WITHOUT_PEERS: &str =
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer";
-
-/// The document at a path.
-pub enum Found {
-    Document(Arc<EncodedDocument>),
-    /// It is hidden.
-    Missing(Missing),
-    /// Upstream answers, or the backend that owns the path.
-    Elsewhere,
-}
-
-/// How kube-apiserver says that it does not know something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
-    /// `404 page not found`: nobody feels responsible.
-    Page,
-    /// A Status: the server of the group does not know it.
-    Status,
-}
-
-/// Which document of everything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peers {
-    Included,
-    Excluded,
-}
-
-/// One of the two documents of everything, from fetching to clients.
-struct Everything {
-    documents: [Arc<RemoteDocument>; 2],
-    merged: [DerivedMerged; 2],
-}
-
-/// The merged document, made again when one of these changes: the numbers of the
-/// upstream's document and of its APIServices, and the generation.
-type DerivedMerged = Derived<(u64, u64, u64), Merged>;
-
-struct VersionDocument {
-    document: Arc<RemoteDocument>,
-    made: Derived<(u64, u64), Option<Arc<EncodedDocument>>>,
-}
 
 pub struct Discovery {
     server: Arc<Server>,
@@ -126,40 +85,14 @@ pub struct Discovery {
     plain_apis_made: Derived<(u64, u64, u64, u64), MergedGroups>,
     api_services: Arc<RemoteDocument>,
     priorities: Derived<(u64, u64), Priorities>,
-    versions: Mutex<HashMap<GroupVersion, Arc<VersionDocument>>>,
+    versions: VersionDocuments,
     backends: Mutex<Vec<PolledBackend>>,
-    /// The upstream's versions that our configuration gives another place.
+    /// The upstream's versions that apifront's configuration gives another place.
     local: Mutex<Vec<SourceVersion>>,
     config: watch::Sender<Arc<RuntimeConfig>>,
-    /// Raised by every change of what backends serve and of what is hidden.
+    /// The number of changes of what backends serve and of what is hidden.
     generation: Arc<AtomicU64>,
     interest: Interest,
-}
-
-impl Everything {
-    fn new(path: &str) -> Self {
-        let document = |accept| {
-            let wanted = Wanted {
-                accept,
-                content_type: EVERYTHING,
-                own: true,
-            };
-            RemoteDocument::new(path, wanted)
-        };
-        Self {
-            documents: [document(EVERYTHING), document(WITHOUT_PEERS)],
-            merged: Default::default(),
-        }
-    }
-
-    fn of(&self, peers: Peers) -> (&Arc<RemoteDocument>, &DerivedMerged) {
-        let [with, without] = &self.documents;
-        let [merged_with, merged_without] = &self.merged;
-        match peers {
-            Peers::Included => (with, merged_with),
-            Peers::Excluded => (without, merged_without),
-        }
-    }
 }
 
 impl Discovery {
@@ -186,7 +119,7 @@ impl Discovery {
             plain_apis_made: Derived::default(),
             api_services: plain("/apis/apiregistration.k8s.io/v1/apiservices"),
             priorities: Derived::default(),
-            versions: Mutex::default(),
+            versions: VersionDocuments::default(),
             backends: Mutex::default(),
             local: Mutex::default(),
             config: watch::Sender::default(),
@@ -195,8 +128,8 @@ impl Discovery {
         }
     }
 
-    /// Backends whose groups are shown, from now on. One that was there before
-    /// keeps what is known of it.
+    /// Sets the backends whose groups are shown. A backend that was there before keeps
+    /// its documents.
     pub fn set_sources(&self, sources: Vec<Source>) {
         let mut backends = self.backends.lock();
         let mut before = std::mem::take(&mut *backends);
@@ -221,7 +154,7 @@ impl Discovery {
         self.changed();
     }
 
-    /// Versions that the upstream serves, at the place they have from now on.
+    /// Sets the versions that the upstream serves at another place.
     pub fn set_local(&self, versions: Vec<SourceVersion>) {
         let mut local = self.local.lock();
         if *local != versions {
@@ -231,12 +164,13 @@ impl Discovery {
         }
     }
 
-    /// Whether the upstream's order matters: its document alone is in order.
+    /// Tells whether versions of the configuration are merged into the upstream's
+    /// document. Without them that document is in order already.
     fn has_ours(&self) -> bool {
         !self.backends.lock().is_empty() || !self.local.lock().is_empty()
     }
 
-    /// Sets which APIs are hidden from now on.
+    /// Sets the APIs that are hidden.
     pub fn set_runtime_config(&self, config: RuntimeConfig) {
         if **self.config.borrow() != config {
             self.config.send_replace(Arc::new(config));
@@ -244,7 +178,7 @@ impl Discovery {
         }
     }
 
-    /// Ends when the resource comes to be hidden.
+    /// Returns a future that ends when the resource is hidden.
     pub fn until_hidden(
         &self,
         resource: GroupVersionResource,
@@ -253,7 +187,7 @@ impl Discovery {
         async move {
             let hidden = config.wait_for(|config| !config.is_resource_enabled(&resource));
             if hidden.await.is_err() {
-                // The process ends: others end what waits here.
+                // The process ends, and ends the tasks that wait here, too.
                 std::future::pending().await
             }
         }
@@ -263,12 +197,12 @@ impl Discovery {
         self.config.borrow().clone()
     }
 
-    /// The API server is another one: nothing that is known of it holds.
+    /// Forgets the documents of the API server, after it was replaced by another.
     pub fn upstream_replaced(&self) {
         for document in self.all_documents() {
             document.forget();
         }
-        self.versions.lock().clear();
+        self.versions.clear();
         self.changed();
     }
 
@@ -305,119 +239,8 @@ impl Discovery {
         }
     }
 
-    /// Finds the document at a path. `everything` asks for the one of all groups.
-    pub async fn find(&self, path: &DiscoveryPath, everything: Option<Peers>) -> Found {
-        self.interest.note();
-        let found = match (path, everything) {
-            (DiscoveryPath::Api, Some(peers)) => {
-                let merged = self.merged(&self.api, peers).await;
-                merged.map(|m| m.encoded.clone())
-            }
-            (DiscoveryPath::Apis, Some(peers)) => {
-                let merged = self.merged(&self.apis, peers).await;
-                merged.map(|m| m.encoded.clone())
-            }
-            (DiscoveryPath::Api, None) => {
-                let document = self.plain_api.get(&self.server, MAX_AGE).await;
-                document.map(|d| {
-                    let make = || EncodedDocument::new(d.body.clone(), None);
-                    self.plain_api_made.get(d.number, make)
-                })
-            }
-            (DiscoveryPath::Apis | DiscoveryPath::ApisSlash, _) => {
-                self.groups().await.map(|g| g.encoded.clone())
-            }
-            (DiscoveryPath::Group(group), _) => return self.find_group(group).await,
-            (DiscoveryPath::Version(version), _) => return self.find_version(version).await,
-        };
-        found.map_or(Found::Elsewhere, Found::Document)
-    }
-
-    async fn find_group(&self, group: &str) -> Found {
-        let Some(groups) = self.groups().await else {
-            return Found::Elsewhere;
-        };
-        if let Some(encoded) = groups.group(group) {
-            return Found::Document(encoded);
-        }
-        let hidden = self.last(&self.apis).is_some_and(|merged| {
-            !merged.has_group(group) && merged.hidden.iter().any(|gv| gv.group == group)
-        });
-        if hidden {
-            Found::Missing(Missing::Page)
-        } else {
-            Found::Elsewhere
-        }
-    }
-
-    async fn find_version(&self, version: &GroupVersion) -> Found {
-        let config = self.hides();
-        let everything = self.everything(&version.group);
-        let Some(merged) = self.merged(everything, Peers::Included).await else {
-            return Found::Elsewhere;
-        };
-        if merged.hidden.contains(version) {
-            return Found::Missing(self.missing(version));
-        }
-        if !merged.has(version) {
-            return Found::Elsewhere;
-        }
-        let server = match self.owner(version) {
-            None => self.server.clone(),
-            // A backend's own answer is passed on, if all of it may be shown.
-            Some(_) if !config.hides_some_of(version) => return Found::Elsewhere,
-            Some(backend) => backend,
-        };
-        let Some(of_version) = self.version_document(version) else {
-            return Found::Elsewhere;
-        };
-        let Some(document) = of_version.document.get(&server, MAX_AGE).await else {
-            return Found::Elsewhere;
-        };
-        let key = (document.number, self.generation());
-        let made = of_version
-            .made
-            .get(key, || plain_version(&document, version, &config));
-        match &*made {
-            Some(encoded) => Found::Document(encoded.clone()),
-            None => Found::Elsewhere,
-        }
-    }
-
-    /// The answer for a version, if it or each of its resources is hidden.
-    pub fn hidden(&self, version: &GroupVersion) -> Option<Missing> {
-        let config = self.hides();
-        if config.is_default() {
-            return None;
-        }
-        let shown = self.last(self.everything(&version.group));
-        let hidden = !config.is_enabled(version)
-            || shown.is_some_and(|merged| merged.hidden.contains(version));
-        hidden.then(|| self.missing(version))
-    }
-
-    /// The answer for a hidden version, or for a resource of it.
-    pub fn missing(&self, version: &GroupVersion) -> Missing {
-        // The path /api belongs to the API server, whatever is below it.
-        if version.group.is_empty() {
-            return Missing::Status;
-        }
-        let shown = self.last(&self.apis);
-        let shown = shown.as_ref();
-        let serves = if is_built_in_group(&version.group) {
-            shown.is_none_or(|merged| merged.has_group(&version.group))
-        } else {
-            self.owner(version).is_some() && shown.is_none_or(|merged| merged.has(version))
-        };
-        if serves {
-            Missing::Status
-        } else {
-            Missing::Page
-        }
-    }
-
-    /// The facts about a resource that is shown; `None` before upstream's first
-    /// answer.
+    /// Returns the facts about a resource that is shown, and `None` before
+    /// upstream's first answer.
     pub fn resource(&self, resource: &GroupVersionResource) -> Option<ResourceFacts> {
         self.last(self.everything(&resource.group))?.facts(resource)
     }
@@ -447,7 +270,7 @@ impl Discovery {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// The backend that answers for a version.
+    /// Returns the backend that answers for a version.
     fn owner(&self, version: &GroupVersion) -> Option<Arc<Server>> {
         let backends = self.backends.lock();
         let owner = backends.iter().find(|b| {
@@ -461,7 +284,7 @@ impl Discovery {
         }))
     }
 
-    /// A document no older than a second, or the last one.
+    /// Returns a document no older than a second, or the last one.
     async fn merged(&self, everything: &Everything, peers: Peers) -> Option<Arc<Merged>> {
         let (document, _) = everything.of(peers);
         let document = document.get(&self.server, MAX_AGE).await?;
@@ -473,7 +296,7 @@ impl Discovery {
         Some(self.merge(everything, peers, &document))
     }
 
-    /// The last document, whatever its age.
+    /// Returns the last document, whatever its age.
     fn last(&self, everything: &Everything) -> Option<Arc<Merged>> {
         let (document, _) = everything.of(Peers::Included);
         let document = document.last()?;
@@ -542,7 +365,7 @@ impl Discovery {
         }))
     }
 
-    /// The upstream's, and those of our configuration.
+    /// Returns the priorities of the upstream's APIServices and of the configuration.
     fn priorities(&self, api_services: Option<&Document>) -> Arc<Priorities> {
         let key = (api_services.map_or(0, |d| d.number), self.generation());
         self.priorities.get(key, || {
@@ -561,48 +384,4 @@ impl Discovery {
             priorities
         })
     }
-
-    /// `None` if there are too many.
-    fn version_document(&self, version: &GroupVersion) -> Option<Arc<VersionDocument>> {
-        let mut versions = self.versions.lock();
-        if let Some(known) = versions.get(version) {
-            return Some(known.clone());
-        }
-        if versions.len() >= MAX_VERSIONS {
-            let shown = [&self.api, &self.apis].map(|everything| self.last(everything));
-            versions.retain(|gv, _| shown.iter().flatten().any(|merged| merged.has(gv)));
-            if versions.len() >= MAX_VERSIONS {
-                return None;
-            }
-        }
-        let wanted = Wanted {
-            accept: JSON,
-            content_type: JSON,
-            own: false,
-        };
-        let document = Arc::new(VersionDocument {
-            document: RemoteDocument::new(&version.path(), wanted),
-            made: Derived::default(),
-        });
-        versions.insert(version.clone(), document.clone());
-        Some(document)
-    }
-}
-
-/// `None` if resources of it are hidden, and it cannot be read.
-fn plain_version(
-    document: &Document,
-    version: &GroupVersion,
-    config: &RuntimeConfig,
-) -> Option<Arc<EncodedDocument>> {
-    let hidden = |resource: &str| {
-        let gvr = GroupVersionResource::new(&version.group, &version.version, resource);
-        !config.is_resource_enabled(&gvr)
-    };
-    let json = if config.is_default() {
-        document.body.clone()
-    } else {
-        resource_list::without(&document.body, hidden)?
-    };
-    Some(Arc::new(EncodedDocument::new(json, None)))
 }

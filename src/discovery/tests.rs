@@ -13,6 +13,7 @@ use hyper::service::service_fn;
 use kubernetes_wire::negotiation::MediaType;
 use tokio::time::Instant;
 
+use super::everything::EVERYTHING;
 use super::*;
 use crate::metrics::Metrics;
 

@@ -1,5 +1,5 @@
-//! Requests, under kube-apiserver's names, so that its dashboards and alerts
-//! work here.
+//! Metrics of requests. They have kube-apiserver's names, so that its dashboards
+//! and alerts work here.
 
 use std::sync::Arc;
 
@@ -15,6 +15,17 @@ const DURATION_BUCKETS: [f64; 23] = [
     10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 ];
 
+/// The labels of a request's series, in this order.
+const REQUEST_LABELS: [&str; 7] = [
+    "verb",
+    "group",
+    "version",
+    "resource",
+    "subresource",
+    "scope",
+    "component",
+];
+
 /// The vectors, from which [`ResourceMetrics`] take their series.
 #[derive(Clone)]
 pub(super) struct Vectors {
@@ -25,9 +36,15 @@ pub(super) struct Vectors {
     pub long_running: IntGaugeVec,
     pub terminations: IntCounterVec,
     pub aborts: IntCounterVec,
-    pub watch_events: IntCounterVec,
-    pub watch_event_sizes: HistogramVec,
-    pub watch_list_duration: HistogramVec,
+    pub watch: WatchVectors,
+}
+
+/// The vectors of watches alone.
+#[derive(Clone)]
+pub(super) struct WatchVectors {
+    pub events: IntCounterVec,
+    pub event_sizes: HistogramVec,
+    pub list_duration: HistogramVec,
 }
 
 pub struct RequestMetrics {
@@ -35,23 +52,10 @@ pub struct RequestMetrics {
     unknown: Arc<ResourceMetrics>,
 }
 
-impl RequestMetrics {
-    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let seven = [
-            "verb",
-            "group",
-            "version",
-            "resource",
-            "subresource",
-            "scope",
-            "component",
-        ];
-        let with = |more: &[&'static str]| [&seven[..], more].concat();
-        let gvr = ["group", "version", "resource"];
-        let doubling = |first: f64, factor: f64, count: i32| -> Vec<f64> {
-            (0..count).map(|n| first * factor.powi(n)).collect()
-        };
-        let vectors = Vectors {
+impl Vectors {
+    fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let with = |more: &[&'static str]| [&REQUEST_LABELS[..], more].concat();
+        Ok(Self {
             total: register_int_counter_vec_with_registry!(
                 "apiserver_request_total",
                 "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code.",
@@ -68,21 +72,21 @@ impl RequestMetrics {
             sli_duration: register_histogram_vec_with_registry!(
                 "apiserver_request_sli_duration_seconds",
                 "Response latency distribution (not counting webhook duration and priority & fairness queue wait times) in seconds for each verb, group, version, resource, subresource, scope and component.",
-                &seven,
+                &REQUEST_LABELS,
                 DURATION_BUCKETS[2..].to_vec(),
                 registry
             )?,
             sizes: register_histogram_vec_with_registry!(
                 "apiserver_response_sizes",
                 "Response size distribution in bytes for each group, version, verb, resource, subresource, scope and component.",
-                &seven,
-                doubling(1000.0, 10.0, 7),
+                &REQUEST_LABELS,
+                growing(1000.0, 10.0, 7),
                 registry
             )?,
             long_running: register_int_gauge_vec_with_registry!(
                 "apiserver_longrunning_requests",
                 "Gauge of all active long-running apiserver requests broken out by verb, group, version, resource, scope and component. Not all requests are tracked this way.",
-                &seven,
+                &REQUEST_LABELS,
                 registry
             )?,
             terminations: register_int_counter_vec_with_registry!(
@@ -94,37 +98,58 @@ impl RequestMetrics {
             aborts: register_int_counter_vec_with_registry!(
                 "apiserver_request_aborts_total",
                 "Number of requests which apiserver aborted possibly due to a timeout, for each group, version, verb, resource, subresource and scope",
-                &seven[..6],
+                &REQUEST_LABELS[..6],
                 registry
             )?,
-            watch_events: register_int_counter_vec_with_registry!(
+            watch: WatchVectors::register(registry)?,
+        })
+    }
+}
+
+impl WatchVectors {
+    fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let gvr = ["group", "version", "resource"];
+        Ok(Self {
+            events: register_int_counter_vec_with_registry!(
                 "apiserver_watch_events_total",
                 "Number of events sent in watch clients",
                 &gvr,
                 registry
             )?,
-            watch_event_sizes: register_histogram_vec_with_registry!(
+            event_sizes: register_histogram_vec_with_registry!(
                 "apiserver_watch_events_sizes",
                 "Watch event size distribution in bytes",
                 &gvr,
-                doubling(1024.0, 2.0, 8),
+                growing(1024.0, 2.0, 8),
                 registry
             )?,
-            watch_list_duration: register_histogram_vec_with_registry!(
+            list_duration: register_histogram_vec_with_registry!(
                 "apiserver_watch_list_duration_seconds",
                 "Response latency distribution in seconds for watch list requests broken by group, version, resource and scope.",
                 &["group", "version", "resource", "scope"],
                 [&DURATION_BUCKETS[2..], &[90.0, 120.0, 180.0, 300.0]].concat(),
                 registry
             )?,
-        };
+        })
+    }
+}
+
+/// Returns buckets of which each is `factor` times the one before.
+fn growing(first: f64, factor: f64, count: i32) -> Vec<f64> {
+    (0..count).map(|n| first * factor.powi(n)).collect()
+}
+
+impl RequestMetrics {
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let vectors = Vectors::register(registry)?;
         Ok(Self {
             unknown: Arc::new(ResourceMetrics::new(vectors.clone(), None)),
             vectors,
         })
     }
 
-    /// The series of a resource; without a name, of all that is not known.
+    /// Returns the series of a resource. Without a name these are the series of all
+    /// unknown resources together.
     pub fn resource(&self, name: Option<&KnownName>) -> Arc<ResourceMetrics> {
         match name {
             Some(name) => name.series(|| ResourceMetrics::new(self.vectors.clone(), Some(name))),
@@ -132,9 +157,9 @@ impl RequestMetrics {
         }
     }
 
-    /// The series of what is no resource. kube-apiserver puts the paths
-    /// `/healthz`, `/livez` and `/readyz` into `subresource`; hence the
-    /// lifetime: a path from a request cannot be passed.
+    /// Returns the series of a path that is no resource. kube-apiserver puts the
+    /// paths `/healthz`, `/livez` and `/readyz` into `subresource`. The lifetime
+    /// makes it impossible to pass a path from a request.
     pub fn path(&self, path: &'static str) -> ResourceMetrics {
         ResourceMetrics::of_path(self.vectors.clone(), path)
     }

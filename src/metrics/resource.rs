@@ -166,7 +166,8 @@ impl ResourceMetrics {
     /// Measures a watch that has sent all its initial events.
     pub fn watch_list(&self, scope: Scope, elapsed: Duration) {
         self.vectors
-            .watch_list_duration
+            .watch
+            .list_duration
             .with_label_values(&[&self.group, &self.version, &self.resource, scope.as_str()])
             .observe(elapsed.as_secs_f64());
     }
@@ -176,8 +177,8 @@ impl ResourceMetrics {
         self.watch_events.get_or_init(|| {
             let gvr = [&self.group, &self.version, &self.resource];
             WatchEvents {
-                events: self.vectors.watch_events.with_label_values(&gvr),
-                sizes: self.vectors.watch_event_sizes.with_label_values(&gvr),
+                events: self.vectors.watch.events.with_label_values(&gvr),
+                sizes: self.vectors.watch.event_sizes.with_label_values(&gvr),
             }
         })
     }

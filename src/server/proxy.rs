@@ -1,13 +1,15 @@
-//! The way of a request, top to bottom. This file is the table of contents;
-//! the steps are in the files it names.
+//! The way of a request, top to bottom. This file is the table of contents. The
+//! steps are in the files that it names.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use apifront_watch_cache::watch::Watch;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode};
 use kubernetes_wire::api::Query;
 use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{Error, Result};
@@ -23,11 +25,13 @@ use crate::server::answer::{
 use crate::server::listener::http1::HeaderRead;
 use crate::server::listener::{framing, loopback_guard, slow_client};
 use crate::server::stage::context::{CacheResult, RequestContext};
-use crate::server::stage::{access_log, audit, handshake, long_running, seats};
+use crate::server::stage::{
+    Identified, PendingGrant, access_log, audit, handshake, long_running, seats,
+};
 use crate::server::state::generation::Generation;
 
 pub(super) struct Proxy {
-    /// Replaced as a whole by a reload.
+    /// A reload replaces the generation as a whole.
     pub(super) current: Arc<ArcSwap<Generation>>,
 }
 
@@ -39,7 +43,7 @@ impl ProxyHttp for Proxy {
         RequestContext::new(self.current.load_full())
     }
 
-    /// The request header has been read: its deadline is met.
+    /// Ends the deadline of the request header, which has been read.
     fn on_connection_reuse(
         &self,
         _session: &mut Session,
@@ -51,72 +55,26 @@ impl ProxyHttp for Proxy {
         }
     }
 
-    /// Everything apifront answers itself. `Ok(true)`: answered.
+    /// Answers everything that apifront answers itself. `Ok(true)`: answered, or
+    /// a task answers. `Ok(false)`: pingora forwards the request.
     async fn request_filter(
         &self,
         session: &mut Session,
         ctx: &mut RequestContext,
     ) -> Result<bool> {
-        // A request that two parsers could read differently goes no further.
-        if let Some((status, text)) = framing::refuse(session, &ctx.generation().config.serving) {
-            session.set_keepalive(None);
-            let answer = Answer::text(status, text);
-            return self.finish(session, ctx, answer).await;
-        }
-        let received = match ctx.receive(session) {
-            Ok(received) => received,
-            Err(status) => {
-                let nothing = Query::default();
-                let query = ctx.query().unwrap_or(&nothing);
-                let answer = Answer::from_status(&status, &session.req_header().headers, query);
-                return self.finish(session, ctx, answer).await;
-            }
+        let identified = match admit(session, ctx).await? {
+            ControlFlow::Continue(identified) => identified,
+            ControlFlow::Break(answer) => return self.finish(session, ctx, answer).await,
         };
-        // Health must answer even when nobody can be asked who is asking.
-        if let Some(answer) = own_endpoints::health(ctx.generation(), session.req_header()) {
-            ctx.audit = audit::unasked(session, &received);
-            return self.finish(session, ctx, answer).await;
-        }
-        let identified = match ctx.identify(received.clone(), session).await {
-            Ok(identified) => identified,
-            Err(refused) => {
-                let request = session.req_header();
-                let answer = refusal::of_caller(&refused, request, received.query());
-                return self.finish(session, ctx, answer).await;
-            }
-        };
-        if seats::take(session, ctx, &identified).await?.is_err() {
-            let answer = Answer::too_many_requests();
-            return self.finish(session, ctx, answer).await;
-        }
         let request = session.req_header();
         let mut grant = ctx.pending_grant(identified.clone());
-        if let Some(answer) = own_endpoints::own_paths(request, &mut grant).await {
-            return self.finish(session, ctx, answer).await;
-        }
-        if let Some(answer) = discovery::answer(request, &mut grant).await {
-            return self.finish(session, ctx, answer).await;
-        }
-        if let Some(answer) = discovery::refuse_hidden(request, &mut grant).await {
-            return self.finish(session, ctx, answer).await;
-        }
-        if let Some(answer) = openapi::answer(request, &mut grant).await {
-            return self.finish(session, ctx, answer).await;
-        }
-        if let Some(answer) = aggregate::before_cache(request, &mut grant).await {
+        if let Some(answer) = answer_before_cache(request, &mut grant).await {
             return self.finish(session, ctx, answer).await;
         }
         let cache = match cached::answer(request, &mut grant).await {
             Outcome::Answer(answer) => return self.finish(session, ctx, answer).await,
             Outcome::Watch(watch, warnings) => {
-                ctx.reply.cache = CacheResult::Hit(watch.version());
-                deprecation::note(ctx, StatusCode::OK, &warnings);
-                match identified.handshake() {
-                    Some(handshake) => {
-                        websocket_watch::start(session, ctx, *watch, handshake).await?;
-                    }
-                    None => watch_stream::start(session, ctx, *watch, &warnings).await?,
-                }
+                start_watch(session, ctx, &identified, *watch, &warnings).await?;
                 return Ok(true);
             }
             Outcome::Bypass(reason) => CacheResult::Bypass(reason),
@@ -132,23 +90,21 @@ impl ProxyHttp for Proxy {
             return self.finish(session, ctx, answer.out_of(cache)).await;
         }
         forward::begin(session, ctx, authority, backend);
-        if handshake::is_upgrade(session.req_header()) {
-            return match upgrade::tunnel(session, ctx).await? {
-                Some(answer) => self.finish(session, ctx, answer.out_of(cache)).await,
-                None => Ok(true),
-            };
+        let failed = if handshake::is_upgrade(session.req_header()) {
+            upgrade::tunnel(session, ctx).await?
+        } else if stream::is_stream(session.req_header(), identified.info()) {
+            stream::forward(session, ctx).await?
+        } else {
+            match &ctx.forward {
+                Some(forward) => forward::go_on(session, forward).await?,
+                None => return forward::not_forwarded(),
+            }
+            return Ok(false);
+        };
+        match failed {
+            Some(answer) => self.finish(session, ctx, answer.out_of(cache)).await,
+            None => Ok(true),
         }
-        if stream::is_stream(session.req_header(), identified.info()) {
-            return match stream::forward(session, ctx).await? {
-                Some(answer) => self.finish(session, ctx, answer.out_of(cache)).await,
-                None => Ok(true),
-            };
-        }
-        match &ctx.forward {
-            Some(forward) => forward::go_on(session, forward).await?,
-            None => return forward::not_forwarded(),
-        }
-        Ok(false)
     }
 
     async fn upstream_peer(
@@ -174,8 +130,8 @@ impl ProxyHttp for Proxy {
         }
     }
 
-    /// An empty last piece would be sent as a second terminating chunk, which
-    /// poisons the upstream connection (pingora issue 935).
+    /// Removes an empty last piece. It would be sent as a second terminating
+    /// chunk, which poisons the upstream connection (pingora issue 935).
     async fn request_body_filter(
         &self,
         _session: &mut Session,
@@ -221,7 +177,8 @@ impl ProxyHttp for Proxy {
         respond::debug_header(response, session.req_header(), ctx.reply.cache)
     }
 
-    /// The caller's later reads must show the version that it is told it wrote.
+    /// Reads the version that a write made out of its answer. The caller's later
+    /// reads must show that version.
     fn response_body_filter(
         &self,
         _session: &mut Session,
@@ -281,7 +238,7 @@ impl ProxyHttp for Proxy {
         }
     }
 
-    /// The log lines here are ours.
+    /// apifront logs the errors itself.
     fn suppress_error_log(&self, _: &Session, _: &RequestContext, _: &Error) -> bool {
         true
     }
@@ -300,5 +257,82 @@ impl Proxy {
         deprecation::note_answer(ctx, answer.status, &answer.headers);
         ctx.reply.bytes = respond::send(session, answer, ctx).await?;
         Ok(true)
+    }
+}
+
+/// Learns what is asked and who asks, and waits for a seat. Breaks with the answer
+/// to a request that goes no further.
+async fn admit(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+) -> Result<ControlFlow<Answer, Arc<Identified>>> {
+    // A request that two parsers could read differently goes no further.
+    if let Some((status, text)) = framing::refuse(session, &ctx.generation().config.serving) {
+        session.set_keepalive(None);
+        return Ok(ControlFlow::Break(Answer::text(status, text)));
+    }
+    let received = match ctx.receive(session) {
+        Ok(received) => received,
+        Err(status) => {
+            let nothing = Query::default();
+            let query = ctx.query().unwrap_or(&nothing);
+            let answer = Answer::from_status(&status, &session.req_header().headers, query);
+            return Ok(ControlFlow::Break(answer));
+        }
+    };
+    // Health must answer even when no API server can tell who is asking.
+    if let Some(answer) = own_endpoints::health(ctx.generation(), session.req_header()) {
+        ctx.audit = audit::unasked(session, &received);
+        return Ok(ControlFlow::Break(answer));
+    }
+    let identified = match ctx.identify(received.clone(), session).await {
+        Ok(identified) => identified,
+        Err(refused) => {
+            let request = session.req_header();
+            let answer = refusal::of_caller(&refused, request, received.query());
+            return Ok(ControlFlow::Break(answer));
+        }
+    };
+    if seats::take(session, ctx, &identified).await?.is_err() {
+        return Ok(ControlFlow::Break(Answer::too_many_requests()));
+    }
+    Ok(ControlFlow::Continue(identified))
+}
+
+/// Answers what is not in the cache and needs no upstream: apifront's own paths,
+/// discovery, OpenAPI, and requests for hidden or unavailable APIs.
+async fn answer_before_cache(
+    request: &RequestHeader,
+    grant: &mut PendingGrant<'_>,
+) -> Option<Answer> {
+    if let Some(answer) = own_endpoints::own_paths(request, grant).await {
+        return Some(answer);
+    }
+    if let Some(answer) = discovery::answer(request, grant).await {
+        return Some(answer);
+    }
+    if let Some(answer) = discovery::refuse_hidden(request, grant).await {
+        return Some(answer);
+    }
+    if let Some(answer) = openapi::answer(request, grant).await {
+        return Some(answer);
+    }
+    aggregate::before_cache(request, grant).await
+}
+
+/// Starts the task that writes a cached watch, as a WebSocket if the caller asked
+/// for one.
+async fn start_watch(
+    session: &mut Session,
+    ctx: &mut RequestContext,
+    identified: &Identified,
+    watch: Watch,
+    warnings: &[HeaderValue],
+) -> Result<()> {
+    ctx.reply.cache = CacheResult::Hit(watch.version());
+    deprecation::note(ctx, StatusCode::OK, warnings);
+    match identified.handshake() {
+        Some(handshake) => websocket_watch::start(session, ctx, watch, handshake).await,
+        None => watch_stream::start(session, ctx, watch, warnings).await,
     }
 }

@@ -18,7 +18,7 @@ pub(in crate::server) fn refuse(session: &Session, serving: &Serving) -> Option<
         return Some((StatusCode::METHOD_NOT_ALLOWED, "405 Method Not Allowed"));
     }
     let target = request.raw_path().len();
-    if size(&request.headers).saturating_add(target) > serving.max_request_header_bytes {
+    if size(&request.headers).saturating_add(target) > serving.connection.max_request_header_bytes {
         return Some((
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             "431 Request Header Fields Too Large",

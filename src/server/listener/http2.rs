@@ -1,14 +1,16 @@
 //! HTTP/2 connections: their requests, their deadlines and their end.
 //!
-//! pingora's own loop knows only of streams its handlers still hold. Cached
-//! watches are held by tasks of ours (`detached.rs`), so here h2 is asked
-//! whether streams are open. kube-apiserver ends such connections alike: those
+//! pingora's own loop knows only the streams that its handlers still hold. Here
+//! tasks of apifront hold the cached watches (`detached.rs`), so h2 is asked
+//! whether streams are open. kube-apiserver ends the same connections: those
 //! without streams after `IdleTimeout`, and those of unauthenticated callers
 //! after their first answer (`UnauthenticatedHTTP2DOSMitigation`).
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use h2::Reason;
 use h2::server::Connection as H2;
 use http::StatusCode;
@@ -20,25 +22,26 @@ use pingora_core::protocols::{Digest, Stream};
 use pingora_core::server::ShutdownWatch;
 use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::deadlines::{Deadlines, Ended};
 use super::frame_meter::Http2State;
 
-/// How long a client may take to see GOAWAY and to say what it sent before. Go's
-/// `goAwayTimeout`.
+/// The time that a client has to read GOAWAY and to send what it sent before
+/// reading it. Go has the same `goAwayTimeout`.
 const GOAWAY_TIMEOUT: Duration = Duration::from_secs(1);
-/// Requests that no server may accept, in a connection's life: pingora's
-/// `MAX_MALFORMED_STREAMS_PER_CONN`, which its own loop alone counts.
+/// The malformed requests that end a connection. pingora has the same number in
+/// `MAX_MALFORMED_STREAMS_PER_CONN`, but only its own loop counts them.
 const MALFORMED_REQUESTS: usize = 32;
-/// Requests whose handlers have not ended, as a multiple of the streams that may
-/// be open: only streams that are reset soon after they are opened make more
-/// handlers than streams (CVE-2023-44487). Go queues four times as many.
+/// The most running handlers, as a multiple of the streams that may be open. Only
+/// streams that are reset soon after they are opened make more handlers than
+/// streams (CVE-2023-44487). Go queues four times as many, too.
 const HANDLERS_PER_STREAM: usize = 4;
-/// How often a connection is looked at: deadlines are kept to half of the shortest,
-/// or to this. Twenty thousand connections wake two thousand times a second.
+/// The longest time between two looks at a connection's deadlines. Otherwise they
+/// are looked at twice within the shortest deadline. Twenty thousand connections
+/// wake two thousand times a second.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// The least time between looks, so that no configuration makes it a busy loop.
+/// The least time between looks, so that no configuration makes a busy loop.
 const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(100);
 
 /// The settings of HTTP/2 connections.
@@ -59,6 +62,15 @@ enum Event {
     Accepted(pingora_core::Result<Option<H2Accept>>),
 }
 
+/// The way in which a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Nothing is open any more.
+    Closed(Ended),
+    /// All open streams are cut off.
+    Aborted(Ended),
+}
+
 /// Serves a connection until it ends. `stream` tells `state` what comes in.
 pub(in crate::server) async fn serve<A>(
     app: &Arc<A>,
@@ -73,136 +85,214 @@ where
 {
     let digest = digest(&stream, state.clone());
     let handshake = server::handshake(stream, Some(options.h2.clone()));
-    let mut connection = match timeout(deadlines.header, handshake).await {
-        Ok(Ok(connection)) => connection,
+    let h2 = match timeout(deadlines.header, handshake).await {
+        Ok(Ok(h2)) => h2,
         Ok(Err(_)) => return Ended::ByClient,
         Err(_) => return Ended::HeaderTimeout,
     };
-    let max_handlers = usize::try_from(options.max_streams)
-        .map_or(usize::MAX, |n| n.saturating_mul(HANDLERS_PER_STREAM));
-    // A clone for each handler that runs.
-    let handlers = Arc::new(());
+    let handlers = Handlers::new(app.clone(), shutdown.clone(), options.max_streams);
+    let mut connection = Connection::new(h2, state, deadlines);
     let mut stop = shutdown.clone();
     let mut stopping = *stop.borrow();
     if stopping {
-        connection.graceful_shutdown();
+        connection.h2.graceful_shutdown();
     }
-    let look_every = deadlines
-        .shortest()
-        .checked_div(2)
-        .unwrap_or_default()
-        .clamp(LOOK_AT_MOST_EVERY, LOOK_EVERY);
-    let look = sleep(look_every);
-    tokio::pin!(look);
-    let mut used = Instant::now();
-    let mut accepted_since_look = false;
-    let mut any_request = false;
-    let mut malformed = 0usize;
-    // Why and by when it ends, once GOAWAY is sent.
-    let mut ending: Option<(Ended, Instant)> = None;
     loop {
+        let accepted = HttpSession::from_h2_conn(&mut connection.h2, digest.clone());
         let event = tokio::select! {
                 biased;
                 _ = stop.changed(), if !stopping => Event::ShuttingDown,
-                () = state.changed() => Event::StateChanged,
-                () = &mut look => Event::Look,
-                accepted = HttpSession::from_h2_conn(&mut connection, digest.clone()) => {
-                    Event::Accepted(accepted)
-                }
+                () = connection.state.changed() => Event::StateChanged,
+                () = &mut connection.look => Event::Look,
+                accepted = accepted => Event::Accepted(accepted),
         };
-        match event {
+        let end = match event {
             Event::Accepted(Ok(Some(H2Accept::Session(session)))) => {
-                any_request = true;
-                accepted_since_look = true;
-                if ending.is_some_and(|(_, by)| Instant::now() >= by) {
-                    // The client knows by GOAWAY that nothing more is served.
-                    continue;
-                }
-                if Arc::strong_count(&handlers) > max_handlers {
-                    return abort(connection, &state, Ended::Flood).await;
-                }
-                let (app, handler, shutdown) = (app.clone(), handlers.clone(), shutdown.clone());
-                tokio::spawn(async move {
-                    let session = ServerSession::new_http2(session);
-                    app.process_new_http(session, &shutdown).await;
-                    drop(handler);
-                });
+                connection.accept(session, &handlers)
             }
-            Event::Accepted(Ok(Some(H2Accept::Rejected))) => {
-                malformed = malformed.saturating_add(1);
-                if malformed >= MALFORMED_REQUESTS {
-                    return abort(connection, &state, Ended::Flood).await;
-                }
-            }
-            Event::Accepted(Ok(None) | Err(_)) => {
-                return ending.map_or(Ended::ByClient, |(why, _)| why);
-            }
+            Event::Accepted(Ok(Some(H2Accept::Rejected))) => connection.count_malformed(),
+            Event::Accepted(Ok(None) | Err(_)) => Some(connection.closed_by_client()),
             Event::ShuttingDown => {
                 stopping = true;
-                connection.graceful_shutdown();
+                connection.h2.graceful_shutdown();
+                None
             }
-            Event::StateChanged if state.has_stopped_reading() => {
-                return abort(connection, &state, Ended::Flood).await;
-            }
-            Event::StateChanged => {
-                if state.is_asked_to_end() && ending.is_none() {
-                    connection.graceful_shutdown();
-                    let by = after(Instant::now(), GOAWAY_TIMEOUT);
-                    ending = Some((Ended::Unauthenticated, by));
-                    look.as_mut().reset(by);
-                }
-            }
-            Event::Look => {
-                let now = Instant::now();
-                let open = connection.has_streams();
-                if open || accepted_since_look {
-                    used = now;
-                }
-                accepted_since_look = false;
-                look.as_mut().reset(after(now, look_every));
-                if state.unfinished_for(now.into_std()) >= deadlines.header {
-                    return abort(connection, &state, Ended::HeaderTimeout).await;
-                }
-                let unused = now.saturating_duration_since(used);
-                match ending {
-                    Some((why, by)) if now >= by && !open => return why,
-                    Some(_) => {}
-                    None if !any_request && unused >= deadlines.header => {
-                        return abort(connection, &state, Ended::HeaderTimeout).await;
-                    }
-                    None if unused >= deadlines.idle => {
-                        connection.graceful_shutdown();
-                        let by = after(now, GOAWAY_TIMEOUT);
-                        ending = Some((Ended::Idle, by));
-                        look.as_mut().reset(by);
-                    }
-                    None => {}
-                }
-            }
+            Event::StateChanged => connection.follow_state(),
+            Event::Look => connection.check_deadlines(Instant::now()),
+        };
+        match end {
+            None => {}
+            Some(End::Closed(why)) => return why,
+            Some(End::Aborted(why)) => return connection.abort(why).await,
         }
     }
 }
 
-/// A time that no clock can show is now.
+/// An open connection, with everything that decides when it ends.
+struct Connection {
+    h2: H2<Stream, Bytes>,
+    state: Arc<Http2State>,
+    deadlines: Deadlines,
+    /// Fires when the deadlines are to be checked.
+    look: Pin<Box<Sleep>>,
+    look_every: Duration,
+    last_used: Instant,
+    accepted_since_look: bool,
+    any_request: bool,
+    malformed: usize,
+    /// Why and by when the connection ends, once GOAWAY is sent.
+    ending: Option<(Ended, Instant)>,
+}
+
+impl Connection {
+    fn new(h2: H2<Stream, Bytes>, state: Arc<Http2State>, deadlines: Deadlines) -> Self {
+        let look_every = deadlines
+            .shortest()
+            .checked_div(2)
+            .unwrap_or_default()
+            .clamp(LOOK_AT_MOST_EVERY, LOOK_EVERY);
+        Self {
+            h2,
+            state,
+            deadlines,
+            look: Box::pin(sleep(look_every)),
+            look_every,
+            last_used: Instant::now(),
+            accepted_since_look: false,
+            any_request: false,
+            malformed: 0,
+            ending: None,
+        }
+    }
+
+    /// Starts the handler of a request.
+    fn accept<A>(&mut self, session: HttpSession, handlers: &Handlers<A>) -> Option<End>
+    where
+        A: HttpServerApp + Send + Sync + 'static,
+    {
+        self.any_request = true;
+        self.accepted_since_look = true;
+        if self.ending.is_some_and(|(_, by)| Instant::now() >= by) {
+            // The client knows by GOAWAY that nothing more is served.
+            return None;
+        }
+        if handlers.are_too_many() {
+            return Some(End::Aborted(Ended::Flood));
+        }
+        handlers.start(session);
+        None
+    }
+
+    fn count_malformed(&mut self) -> Option<End> {
+        self.malformed = self.malformed.saturating_add(1);
+        (self.malformed >= MALFORMED_REQUESTS).then_some(End::Aborted(Ended::Flood))
+    }
+
+    fn closed_by_client(&self) -> End {
+        End::Closed(self.ending.map_or(Ended::ByClient, |(why, _)| why))
+    }
+
+    /// Ends the connection if its frames, or the answer to a request, ask for it.
+    fn follow_state(&mut self) -> Option<End> {
+        if self.state.has_stopped_reading() {
+            return Some(End::Aborted(Ended::Flood));
+        }
+        if self.state.is_asked_to_end() && self.ending.is_none() {
+            self.go_away(Ended::Unauthenticated, Instant::now());
+        }
+        None
+    }
+
+    fn check_deadlines(&mut self, now: Instant) -> Option<End> {
+        let open = self.h2.has_streams();
+        if open || self.accepted_since_look {
+            self.last_used = now;
+        }
+        self.accepted_since_look = false;
+        self.look.as_mut().reset(after(now, self.look_every));
+        if self.state.unfinished_for(now.into_std()) >= self.deadlines.header {
+            return Some(End::Aborted(Ended::HeaderTimeout));
+        }
+        let unused = now.saturating_duration_since(self.last_used);
+        match self.ending {
+            Some((why, by)) if now >= by && !open => Some(End::Closed(why)),
+            Some(_) => None,
+            None if !self.any_request && unused >= self.deadlines.header => {
+                Some(End::Aborted(Ended::HeaderTimeout))
+            }
+            None if unused >= self.deadlines.idle => {
+                self.go_away(Ended::Idle, now);
+                None
+            }
+            None => None,
+        }
+    }
+
+    /// Sends GOAWAY, and looks again when the client has had the time to read it.
+    fn go_away(&mut self, why: Ended, now: Instant) {
+        self.h2.graceful_shutdown();
+        let by = after(now, GOAWAY_TIMEOUT);
+        self.ending = Some((why, by));
+        self.look.as_mut().reset(by);
+    }
+
+    /// Ends the connection and all its streams, and tells the client if it reads.
+    async fn abort(mut self, why: Ended) -> Ended {
+        self.state.stop_reading();
+        self.h2.abrupt_shutdown(match why {
+            Ended::Flood => Reason::ENHANCE_YOUR_CALM,
+            _ => Reason::NO_ERROR,
+        });
+        let told = std::future::poll_fn(|cx| self.h2.poll_closed(cx));
+        // A client that reads nothing is not told.
+        let _ = timeout(GOAWAY_TIMEOUT, told).await;
+        why
+    }
+}
+
+/// The handlers of one connection's requests.
+struct Handlers<A> {
+    app: Arc<A>,
+    shutdown: ShutdownWatch,
+    /// Each handler that runs holds a clone.
+    running: Arc<()>,
+    most: usize,
+}
+
+impl<A: HttpServerApp + Send + Sync + 'static> Handlers<A> {
+    fn new(app: Arc<A>, shutdown: ShutdownWatch, max_streams: u32) -> Self {
+        Self {
+            app,
+            shutdown,
+            running: Arc::new(()),
+            most: usize::try_from(max_streams)
+                .map_or(usize::MAX, |n| n.saturating_mul(HANDLERS_PER_STREAM)),
+        }
+    }
+
+    fn are_too_many(&self) -> bool {
+        Arc::strong_count(&self.running) > self.most
+    }
+
+    fn start(&self, session: HttpSession) {
+        let (app, shutdown) = (self.app.clone(), self.shutdown.clone());
+        let running = self.running.clone();
+        tokio::spawn(async move {
+            let session = ServerSession::new_http2(session);
+            app.process_new_http(session, &shutdown).await;
+            drop(running);
+        });
+    }
+}
+
+/// Adds `time` to `now`. Returns `now` if no clock can show the sum.
 fn after(now: Instant, time: Duration) -> Instant {
     now.checked_add(time).unwrap_or(now)
 }
 
-/// Ends the connection and all its streams, and says so if the client listens.
-async fn abort(mut connection: H2<Stream, bytes::Bytes>, state: &Http2State, why: Ended) -> Ended {
-    state.stop_reading();
-    connection.abrupt_shutdown(match why {
-        Ended::Flood => Reason::ENHANCE_YOUR_CALM,
-        _ => Reason::NO_ERROR,
-    });
-    let said = std::future::poll_fn(|cx| connection.poll_closed(cx));
-    // A client that reads nothing does not hear it.
-    let _ = timeout(GOAWAY_TIMEOUT, said).await;
-    why
-}
-
-/// The digest of their connection that requests see. It carries the connection's
-/// state too, in the place that pingora has for what a proxy in front said.
+/// Returns the connection's digest, which its requests see. The digest carries the
+/// connection's state, too, in the place that pingora has for the answer of a proxy
+/// in front.
 fn digest(stream: &Stream, state: Arc<Http2State>) -> Arc<Digest> {
     let proxy = ResponseHeader::build(StatusCode::OK, None)
         .ok()

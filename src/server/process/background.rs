@@ -3,18 +3,37 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use tokio::task::JoinSet;
 
+use super::learn_deprecations;
+use super::reload::Reloader;
+use crate::config::LiveConfig;
 use crate::server::state::generation::Generation;
 
+/// Starts all of them. Dropping the result ends them.
+pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
+    let current = reloader.current.clone();
+    let process = current.load().process.clone();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(apifront_upstream::check_health(reloader.upstream.clone()));
+    tasks.spawn(process.discovery.clone().run());
+    tasks.spawn(process.flow.clone().run());
+    tasks.spawn(self_check(current.clone()));
+    tasks.spawn(learn_deprecations::run(current.clone()));
+    tasks.spawn(evict(current));
+    tasks.spawn(process.openapi.clone().run());
+    tasks.spawn(reloader.reload_forever(live));
+    tasks
+}
+
 /// Keeps the cache within the limits of the current configuration.
-pub(super) async fn tend(current: Arc<ArcSwap<Generation>>) {
+async fn evict(current: Arc<ArcSwap<Generation>>) {
     let cache = current.load().cache.clone();
     cache.run_eviction(|| current.load().config.clone()).await;
 }
 
-/// Compares the cache with upstream, as often as the current configuration
-/// says.
-pub(super) async fn self_check(current: Arc<ArcSwap<Generation>>) {
+/// Compares the cache with upstream as often as the current configuration says.
+async fn self_check(current: Arc<ArcSwap<Generation>>) {
     let process = current.load().process.clone();
     let interval = || current.load().config.cache.self_check_interval;
     let (checks, metrics) = (&process.self_checks, &process.metrics.cache);

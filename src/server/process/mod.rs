@@ -3,6 +3,9 @@
 pub(super) mod apifront;
 mod background;
 pub(super) mod build;
+mod first_generation;
+mod health_checks;
 mod learn_deprecations;
+mod listeners;
 mod reload;
 pub(super) mod start_error;

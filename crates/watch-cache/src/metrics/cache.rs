@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 
 use kubernetes_wire::api::GroupVersionResource;
 use parking_lot::RwLock;
-use prometheus::{
-    Gauge, GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
-    register_gauge_vec_with_registry, register_int_counter_vec_with_registry,
-    register_int_gauge_vec_with_registry,
-};
+use prometheus::{Gauge, IntCounter, IntGauge, Registry};
+
+use super::vectors::Vectors;
 
 /// Who answered a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,26 +26,6 @@ impl CacheResult {
             Self::Bypass => "bypass",
         }
     }
-}
-
-#[derive(Clone)]
-struct Vectors {
-    requests: IntCounterVec,
-    restarts: IntCounterVec,
-    state: IntGaugeVec,
-    objects: IntGaugeVec,
-    bytes: IntGaugeVec,
-    resource_version: IntGaugeVec,
-    watchers: IntGaugeVec,
-    watch_ends: IntCounterVec,
-    late_events: IntCounterVec,
-    settle: GaugeVec,
-    suspended: IntGaugeVec,
-    snapshots: IntGaugeVec,
-    staleness: GaugeVec,
-    lag: GaugeVec,
-    history: GaugeVec,
-    self_checks: IntCounterVec,
 }
 
 /// What is measured of a resource when somebody asks.
@@ -117,95 +95,8 @@ pub struct CachedResource {
 
 impl CacheMetrics {
     pub fn register(registry: &Registry, takes_name: TakesName) -> prometheus::Result<Self> {
-        let gvr = ["group", "version", "resource"];
-        let with = |more: &[&'static str]| [&gvr[..], more].concat();
-        let gauge = |name: &str, help: &str| -> prometheus::Result<IntGaugeVec> {
-            Ok(register_int_gauge_vec_with_registry!(
-                name, help, &gvr, registry
-            )?)
-        };
-        let seconds = |name: &str, help: &str| -> prometheus::Result<GaugeVec> {
-            Ok(register_gauge_vec_with_registry!(
-                name, help, &gvr, registry
-            )?)
-        };
         Ok(Self {
-            vectors: Vectors {
-                requests: register_int_counter_vec_with_registry!(
-                    "apifront_cache_requests_total",
-                    "Reads by who answered them, and why not the cache.",
-                    &with(&["verb", "result", "reason"]),
-                    registry
-                )?,
-                restarts: register_int_counter_vec_with_registry!(
-                    "apifront_reflector_restarts_total",
-                    "Upstream watches begun anew, by reason.",
-                    &with(&["reason"]),
-                    registry
-                )?,
-                state: register_int_gauge_vec_with_registry!(
-                    "apifront_reflector_state",
-                    "1 for the state the reflector is in.",
-                    &with(&["state"]),
-                    registry
-                )?,
-                objects: gauge("apifront_cache_objects", "Objects held in memory.")?,
-                bytes: register_int_gauge_vec_with_registry!(
-                    "apifront_cache_bytes",
-                    "Bytes held in memory, by what for.",
-                    &with(&["kind"]),
-                    registry
-                )?,
-                resource_version: gauge(
-                    "apifront_cache_resource_version",
-                    "Newest resourceVersion seen.",
-                )?,
-                watchers: gauge("apifront_watchers", "Clients watching from the cache.")?,
-                watch_ends: register_int_counter_vec_with_registry!(
-                    "apifront_watch_ends_total",
-                    "Watches served from the cache that ended, by reason.",
-                    &with(&["reason"]),
-                    registry
-                )?,
-                late_events: register_int_counter_vec_with_registry!(
-                    "apifront_fresh_late_events_total",
-                    "Events that arrived after a probe had proven their version.",
-                    &with(&["promise"]),
-                    registry
-                )?,
-                settle: register_gauge_vec_with_registry!(
-                    "apifront_fresh_settle_seconds",
-                    "How long a read waits for late events after a probe.",
-                    &gvr,
-                    registry
-                )?,
-                suspended: gauge(
-                    "apifront_fresh_suspended",
-                    "1 while events have come later than promised, and probes are not believed.",
-                )?,
-                snapshots: gauge(
-                    "apifront_cache_snapshots",
-                    "States kept besides the current one.",
-                )?,
-                staleness: seconds(
-                    "apifront_cache_staleness_seconds",
-                    "Time since upstream last said something of the resource.",
-                )?,
-                lag: seconds(
-                    "apifront_cache_lag_seconds",
-                    "Time since upstream's watch was lost; 0 while it is open.",
-                )?,
-                history: seconds(
-                    "apifront_cache_history_seconds",
-                    "Age of the oldest event a watch can begin with.",
-                )?,
-                self_checks: register_int_counter_vec_with_registry!(
-                    "apifront_cache_self_check_total",
-                    "Comparisons of a resource with upstream's list of the same version.",
-                    &with(&["result"]),
-                    registry
-                )?,
-            },
+            vectors: Vectors::register(registry)?,
             by_resource: RwLock::default(),
             takes_name,
             unnamed: OnceLock::new(),

@@ -6,6 +6,7 @@
 
 mod cache;
 mod memory;
+mod vectors;
 
 pub use cache::{
     BYTES, CacheMetrics, CacheResult, CacheState, CachedResource, SelfCheckResult, TakesName,

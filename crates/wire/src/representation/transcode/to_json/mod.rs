@@ -1,0 +1,268 @@
+//! Protobuf to JSON. Protobuf orders fields by their numbers, JSON as the Go struct
+//! does. So the fields of each message are first found, then written.
+
+mod fields;
+mod map;
+mod special_forms;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use self::fields::{Slot, find_fields, ones, skip, slice};
+use self::special_forms::moment;
+use super::NotTranscodable::{TooDeep, TooLarge, UnknownField, Unsupported};
+use super::wire::{self, Reader};
+use super::{MAX_DEPTH, Result, number, text};
+use crate::schema::{Field, Form, Kind, Message, Schema, Shape};
+
+pub fn write(schema: &Schema, message: &Message, protobuf: &[u8], out: &mut Vec<u8>) -> Result {
+    // Slots hold positions in the message as 32 bits.
+    if u32::try_from(protobuf.len()).is_err() {
+        return Err(TooLarge);
+    }
+    let slots = Vec::with_capacity(FIRST_SLOTS);
+    Writer { schema, slots, out }.message(message, protobuf, b"", LEVELS)
+}
+
+/// The whole message, and the levels of messages inside it.
+const LEVELS: usize = MAX_DEPTH.saturating_add(1);
+
+/// Slots for the fields of a Pod, and of all the messages around one of its fields.
+const FIRST_SLOTS: usize = 256;
+
+struct Writer<'a> {
+    schema: &'a Schema,
+    /// The slots of the message that is written, after those of all messages around
+    /// it.
+    slots: Vec<Slot>,
+    out: &'a mut Vec<u8>,
+}
+
+impl<'a> Writer<'a> {
+    /// Writes a value that is a message. `room` is the number of levels of messages
+    /// that it may have, itself included.
+    fn message(&mut self, message: &Message, bytes: &[u8], added: &[u8], room: usize) -> Result {
+        let room = room.checked_sub(1).ok_or(TooDeep)?;
+        match message.form() {
+            Form::Object => {
+                self.out.push(b'{');
+                self.out.extend_from_slice(added);
+                self.members(message, bytes, room)?;
+                self.close(b'}');
+                Ok(())
+            }
+            form => self.special(form, bytes, room),
+        }
+    }
+
+    /// Ends an object or array, each of whose elements ends with a comma.
+    #[inline]
+    fn close(&mut self, bracket: u8) {
+        match self.out.last_mut() {
+            Some(last) if *last == b',' => *last = bracket,
+            _ => self.out.push(bracket),
+        }
+    }
+
+    /// Writes the members of an object, each with a comma after it.
+    fn members(&mut self, message: &Message, bytes: &[u8], room: usize) -> Result {
+        let base = self.slots.len();
+        let fields = message.fields();
+        let end = base.saturating_add(fields.len());
+        self.slots.resize(end, Slot::default());
+        let slots = self.slots.get_mut(base..).unwrap_or_default();
+        let set = find_fields(message, bytes, slots)?;
+        for at in ones(set | message.written_unset()) {
+            let field = fields.get(at).ok_or(UnknownField)?;
+            if set >> at & 1 == 1 {
+                let slot = self.slots.get(base.saturating_add(at));
+                let slot = slot.copied().unwrap_or_default();
+                self.member(field, bytes, slot, room)?;
+            } else {
+                self.unset(field, room)?;
+            }
+        }
+        self.slots.truncate(base);
+        Ok(())
+    }
+
+    fn member(&mut self, field: &Field, bytes: &[u8], slot: Slot, room: usize) -> Result {
+        let mut reader = Reader::within(bytes, slot.start, slot.end)?;
+        match field.shape {
+            Shape::One | Shape::Optional => match field.kind {
+                Kind::String => {
+                    let content = slice(bytes, slot)?;
+                    if field.omits_zero() && content.is_empty() {
+                        return Ok(());
+                    }
+                    self.key(field);
+                    text::write(content, self.out);
+                }
+                Kind::Message(of) => {
+                    let content = slice(bytes, slot)?;
+                    if field.omit_zero && moment(content, false)?.is_zero() {
+                        return Ok(());
+                    }
+                    let of = self.of(of)?;
+                    self.key(field);
+                    self.message(of, content, &field.added, room)?;
+                }
+                Kind::Bytes => {
+                    let content = slice(bytes, slot)?;
+                    if field.omit_empty && content.is_empty() {
+                        return Ok(());
+                    }
+                    self.key(field);
+                    self.base64(content);
+                }
+                kind => {
+                    let value = match kind {
+                        Kind::Double => reader.fixed64()?,
+                        _ => reader.varint()?,
+                    };
+                    if field.omits_zero() && is_zero(kind, value) {
+                        return Ok(());
+                    }
+                    self.key(field);
+                    self.scalar(kind, value)?;
+                }
+            },
+            Shape::List => {
+                self.key(field);
+                self.out.push(b'[');
+                while !reader.is_at_end() {
+                    self.element(field, &mut reader, room)?;
+                }
+                self.close(b']');
+            }
+            Shape::Map => {
+                self.key(field);
+                self.map(field, reader, room)?;
+            }
+            Shape::Inline => {
+                let Kind::Message(of) = field.kind else {
+                    return Err(Unsupported);
+                };
+                let of = self.of(of)?;
+                let room = room.checked_sub(1).ok_or(TooDeep)?;
+                return self.members(of, slice(bytes, slot)?, room);
+            }
+        }
+        self.out.push(b',');
+        Ok(())
+    }
+
+    /// Writes a field that is not set and not left out. Go writes its zero value.
+    fn unset(&mut self, field: &Field, room: usize) -> Result {
+        let Kind::Message(of) = field.kind else {
+            self.key(field);
+            let zero: &[u8] = match (field.shape, field.kind) {
+                (Shape::One, Kind::Bool) => b"false",
+                (Shape::One, Kind::String) => b"\"\"",
+                (Shape::One, Kind::Int32 | Kind::Int64 | Kind::Double) => b"0",
+                _ => b"null",
+            };
+            self.out.extend_from_slice(zero);
+            self.out.push(b',');
+            return Ok(());
+        };
+        match field.shape {
+            Shape::Inline => {
+                let of = self.of(of)?;
+                return self.members(of, &[], room.saturating_sub(1));
+            }
+            Shape::One => {
+                let of = self.of(of)?;
+                self.key(field);
+                self.message(of, &[], &field.added, room)?;
+            }
+            _ => {
+                self.key(field);
+                self.out.extend_from_slice(b"null");
+            }
+        }
+        self.out.push(b',');
+        Ok(())
+    }
+
+    #[inline]
+    fn key(&mut self, field: &Field) {
+        self.out.extend_from_slice(&field.key);
+    }
+
+    fn of(&self, id: u16) -> Result<&'a Message> {
+        self.schema.message_at(id).ok_or(Unsupported)
+    }
+
+    /// Writes the element of a list whose key comes next, with a comma. It skips
+    /// other fields between two elements, since each of them has its own slot.
+    fn element(&mut self, field: &Field, reader: &mut Reader<'_>, room: usize) -> Result {
+        let tag = reader.varint()?;
+        if tag != field.tag() {
+            return skip(tag, reader);
+        }
+        match field.kind {
+            Kind::String => text::write(reader.content()?, self.out),
+            Kind::Bytes => {
+                let content = reader.content()?;
+                self.base64(content);
+            }
+            Kind::Message(of) => {
+                let (of, content) = (self.of(of)?, reader.content()?);
+                self.message(of, content, &field.added, room)?;
+            }
+            kind => {
+                let value = match kind {
+                    Kind::Double => reader.fixed64()?,
+                    _ => reader.varint()?,
+                };
+                self.scalar(kind, value)?;
+            }
+        }
+        self.out.push(b',');
+        Ok(())
+    }
+
+    fn scalar(&mut self, kind: Kind, value: u64) -> Result {
+        match kind {
+            Kind::Bool if value != 0 => self.out.extend_from_slice(b"true"),
+            Kind::Bool => self.out.extend_from_slice(b"false"),
+            Kind::Int32 => number::write_integer(wire::int32(value).into(), self.out),
+            Kind::Int64 => number::write_integer(value as i64, self.out),
+            Kind::Double => number::write_double(f64::from_bits(value), self.out)?,
+            Kind::String | Kind::Bytes | Kind::Message(_) => return Err(Unsupported),
+        }
+        Ok(())
+    }
+
+    fn base64(&mut self, content: &[u8]) {
+        self.out.push(b'"');
+        let start = self.out.len();
+        let length = content.len().div_ceil(3).saturating_mul(4);
+        self.out.resize(start.saturating_add(length), 0);
+        let room = self.out.get_mut(start..).unwrap_or_default();
+        // The line above made enough room.
+        let written = STANDARD.encode_slice(content, room).unwrap_or_default();
+        self.out.truncate(start.saturating_add(written));
+        self.out.push(b'"');
+    }
+}
+
+trait OmitsZero {
+    /// Tells whether JSON leaves out the field's zero value. It never does for a
+    /// pointer.
+    fn omits_zero(&self) -> bool;
+}
+
+impl OmitsZero for Field {
+    fn omits_zero(&self) -> bool {
+        self.omit_empty && self.shape == Shape::One
+    }
+}
+
+fn is_zero(kind: Kind, value: u64) -> bool {
+    match kind {
+        Kind::Int32 => wire::int32(value) == 0,
+        _ => value == 0,
+    }
+}

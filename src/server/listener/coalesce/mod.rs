@@ -1,0 +1,280 @@
+//! Frames of many HTTP/2 streams in one write.
+//!
+//! h2 flushes its connection after each DATA frame. When an event goes out on
+//! fifty streams of a connection, this makes fifty TLS records and fifty system
+//! calls, and the kernel's part alone costs more than everything else. This layer
+//! between h2 and TLS gathers frames until every task that has something to
+//! send had its turn.
+//!
+//! ```text
+//! clean ─ write ─▶ filling ─ flush ─▶ yielded ─ the task's next turn ─▶ due ─ last flush ─▶ clean
+//! ```
+//!
+//! Small pieces that HTTP/1 writes, such as a header and a short body, are joined
+//! until they are flushed. Large pieces pass, and are only kept off the page
+//! offsets that are copied slowly ([`copies_slowly`]).
+//!
+//! All bytes of a connection go through this layer. So it holds the connection's
+//! [`Seat`], and counts its frames ([`FrameMeter`]).
+
+mod delegation;
+mod slow_copy;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use pingora_core::protocols::Stream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use self::slow_copy::{SKEW, copies_slowly};
+
+use super::connections::Seat;
+use super::frame_meter::FrameMeter;
+
+/// The most bytes that are gathered before they are written: four full TLS records,
+/// as much as rustls takes at a time and TCP in one segment to offload.
+const GATHERED_BYTES: usize = 64 << 10;
+
+/// The most bytes that a TLS record holds.
+const RECORD_BYTES: usize = 16 << 10;
+
+/// The size of writes for which the buffer does not grow to its full size at once.
+const SMALL: usize = 1 << 10;
+
+/// The most bytes of HTTP/1's pieces that are joined. A header and most answers fit.
+const JOINED_BYTES: usize = 16 << 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// There is nothing to flush, or no task has asked for a flush.
+    Clean,
+    /// The task has asked to be polled again after the others.
+    Yielded,
+    /// The task has been polled again, so the next flush writes the bytes.
+    Due,
+}
+
+#[derive(Debug)]
+pub(in crate::server) struct Coalesced {
+    inner: Stream,
+    protocol: Protocol,
+    /// [`SKEW`] bytes and then the bytes to write, or nothing at all.
+    buffer: Vec<u8>,
+    /// The number of bytes of `buffer` that are written or skew.
+    sent: usize,
+    /// True if a frame was written since the last flush.
+    written: bool,
+    turn: Turn,
+    #[expect(dead_code, reason = "counts the connection as open until dropped")]
+    seat: Option<Seat>,
+}
+
+#[derive(Debug)]
+enum Protocol {
+    Http1 { tls: bool },
+    Http2(FrameMeter),
+}
+
+impl Coalesced {
+    fn new(inner: Stream, protocol: Protocol, seat: Option<Seat>) -> Self {
+        Self {
+            inner,
+            protocol,
+            buffer: Vec::new(),
+            sent: 0,
+            written: false,
+            turn: Turn::Clean,
+            seat,
+        }
+    }
+
+    pub(in crate::server) fn http1(inner: Stream, seat: Option<Seat>) -> Self {
+        let tls = inner.get_ssl_digest().is_some();
+        Self::new(inner, Protocol::Http1 { tls }, seat)
+    }
+
+    pub(in crate::server) fn http2(inner: Stream, meter: FrameMeter, seat: Option<Seat>) -> Self {
+        Self::new(inner, Protocol::Http2(meter), seat)
+    }
+
+    fn gathers(&self) -> bool {
+        matches!(self.protocol, Protocol::Http2(_))
+    }
+
+    /// Joins small pieces of HTTP/1, and passes large ones on.
+    fn join(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let total: usize = bufs.iter().map(|buf| buf.len()).sum();
+        if self.gathered().saturating_add(total) > JOINED_BYTES {
+            ready!(self.drain(cx))?;
+            self.buffer = Vec::new();
+        }
+        if total < JOINED_BYTES {
+            self.begin_buffer();
+            for buf in bufs {
+                self.buffer.extend_from_slice(buf);
+            }
+            return Poll::Ready(Ok(total));
+        }
+        let inner = Pin::new(&mut self.inner);
+        match (&self.protocol, bufs) {
+            // The rest of the piece begins at an offset that is copied fast.
+            (Protocol::Http1 { tls: true }, [buf])
+                if buf.len() > RECORD_BYTES && copies_slowly(buf) =>
+            {
+                inner.poll_write(cx, buf.get(..SKEW).unwrap_or(buf))
+            }
+            _ => inner.poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn begin_buffer(&mut self) {
+        if self.buffer.is_empty() {
+            self.buffer.resize(SKEW, 0);
+            self.sent = SKEW;
+        }
+    }
+
+    /// Returns the number of bytes written to the buffer since it was last empty.
+    fn gathered(&self) -> usize {
+        self.buffer.len().saturating_sub(SKEW)
+    }
+
+    /// Writes the bytes that are gathered.
+    fn drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some(rest) = self.buffer.get(self.sent..).filter(|r| !r.is_empty()) {
+            let written = ready!(Pin::new(&mut self.inner).poll_write(cx, rest))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.sent = self.sent.saturating_add(written);
+        }
+        self.buffer.clear();
+        Poll::Ready(Ok(()))
+    }
+
+    fn drain_and_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.drain(cx))?;
+        // An idle connection holds no buffer.
+        self.buffer = Vec::new();
+        ready!(Pin::new(&mut self.inner).poll_flush(cx))?;
+        self.turn = Turn::Clean;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for Coalesced {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if let Protocol::Http2(meter) = &mut this.protocol {
+            if meter.state().has_stopped_reading() {
+                // The connection's task has been told, and ends the connection.
+                return Poll::Pending;
+            }
+            if !meter.take_read() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+        // h2 begins each turn with a read.
+        match self.turn {
+            Turn::Clean => {}
+            Turn::Yielded => self.turn = Turn::Due,
+            Turn::Due => {
+                if let Poll::Ready(Err(error)) = self.drain_and_flush(cx) {
+                    return Poll::Ready(Err(error));
+                }
+            }
+        }
+        let before = buf.filled().len();
+        let this = &mut *self;
+        let read = Pin::new(&mut this.inner).poll_read(cx, buf);
+        if let Protocol::Http2(meter) = &mut this.protocol {
+            match &read {
+                Poll::Pending => meter.nothing_to_read(),
+                Poll::Ready(_) => {
+                    let bytes = buf.filled().get(before..).unwrap_or_default();
+                    meter.received(bytes, Instant::now);
+                }
+            }
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Coalesced {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if !self.gathers() {
+            return self.join(cx, bufs);
+        }
+        if self.gathered() >= GATHERED_BYTES {
+            ready!(self.drain(cx))?;
+        }
+        self.written = true;
+        let total: usize = bufs.iter().map(|buf| buf.len()).sum();
+        self.begin_buffer();
+        let room = GATHERED_BYTES.saturating_sub(self.gathered());
+        if total > SMALL {
+            // The buffer grows at once, rather than by doubling.
+            self.buffer.reserve_exact(room);
+        }
+        // The last piece is cut where a record ends.
+        let mut left = room;
+        for buf in bufs {
+            let taken = buf.get(..left).unwrap_or(buf);
+            self.buffer.extend_from_slice(taken);
+            left = left.saturating_sub(taken.len());
+        }
+        let written = room.saturating_sub(left);
+        if let Protocol::Http2(meter) = &mut self.protocol {
+            meter.sent(written);
+        }
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.gathers() || self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.gathers() {
+            return self.drain_and_flush(cx);
+        }
+        // h2 flushes after each frame, and once more after the last.
+        let more = std::mem::take(&mut self.written);
+        match self.turn {
+            Turn::Clean | Turn::Due if !more => return self.drain_and_flush(cx),
+            Turn::Clean => self.turn = Turn::Yielded,
+            Turn::Yielded | Turn::Due => {}
+        }
+        if more {
+            // A task that wakes itself is polled after all that are awake.
+            cx.waker().wake_by_ref();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.drain_and_flush(cx))?;
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}

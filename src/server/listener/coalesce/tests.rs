@@ -1,0 +1,144 @@
+use futures::FutureExt;
+use http::{Request, Response};
+use std::future::poll_fn;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+use super::slow_copy::{PAGE, SKEW};
+use super::*;
+use crate::server::listener::frame_meter::Http2State;
+
+fn gathering(inner: Stream) -> Coalesced {
+    let meter = FrameMeter::new(Http2State::new(Instant::now()));
+    Coalesced::http2(inner, meter, None)
+}
+
+#[tokio::test]
+async fn what_is_flushed_waits_for_the_others_turn() {
+    let (mut client, server) = duplex(1 << 20);
+    let mut server = gathering(Box::new(server));
+    let mut arrived = vec![0; 100];
+    poll_fn(|cx| {
+        for frame in [b"ab", b"cd"] {
+            assert!(Pin::new(&mut server).poll_write(cx, frame).is_ready());
+            assert!(Pin::new(&mut server).poll_flush(cx).is_ready());
+        }
+        assert!(Pin::new(&mut server).poll_flush(cx).is_ready());
+        Poll::Ready(())
+    })
+    .await;
+    assert!(client.read(&mut arrived).now_or_never().is_none());
+    poll_fn(|cx| {
+        let mut nothing = [0];
+        let mut nothing = ReadBuf::new(&mut nothing);
+        let read = Pin::new(&mut server).poll_read(cx, &mut nothing);
+        assert!(read.is_pending());
+        assert!(Pin::new(&mut server).poll_write(cx, b"ef").is_ready());
+        assert!(Pin::new(&mut server).poll_flush(cx).is_ready());
+        Pin::new(&mut server).poll_flush(cx)
+    })
+    .await
+    .unwrap();
+    let read = client.read(&mut arrived).now_or_never();
+    assert_eq!(read.unwrap().unwrap(), 6);
+    assert_eq!(&arrived[..6], b"abcdef");
+    // Bytes that nobody flushes in their turn go with the next.
+    poll_fn(|cx| {
+        assert!(Pin::new(&mut server).poll_write(cx, b"gh").is_ready());
+        Pin::new(&mut server).poll_flush(cx)
+    })
+    .await
+    .unwrap();
+    let reads = |cx: &mut Context<'_>| {
+        let mut nothing = [0];
+        let mut nothing = ReadBuf::new(&mut nothing);
+        let _pending = Pin::new(&mut server).poll_read(cx, &mut nothing);
+        let _pending = Pin::new(&mut server).poll_read(cx, &mut nothing);
+        Poll::Ready(())
+    };
+    poll_fn(reads).await;
+    let read = client.read(&mut arrived).now_or_never();
+    assert_eq!(read.unwrap().unwrap(), 2);
+}
+
+#[test]
+fn neither_frames_nor_pieces_lie_where_copies_are_slow() {
+    let memory = vec![0; 4 * PAGE];
+    let page = PAGE - memory.as_ptr().addr() % PAGE;
+    for (offset, slow) in [(0, true), (4, true), (5, false), (SKEW, false)] {
+        assert_eq!(copies_slowly(&memory[page + offset..]), slow, "{offset}");
+    }
+    for (offset, slow) in [(1, true), (10, true), (11, false), (PAGE, true)] {
+        assert_eq!(
+            copies_slowly(&memory[page + PAGE - offset..]),
+            slow,
+            "-{offset}"
+        );
+    }
+}
+
+/// As HTTP/1 writes: nothing waits, and where a piece begins makes no
+/// difference to what arrives.
+#[tokio::test]
+async fn pieces_pass_wherever_they_begin() {
+    let piece: Vec<u8> = (0..40_000u32).map(|n| (n % 251) as u8).collect();
+    let (mut client, server) = duplex(1 << 20);
+    let mut server = Coalesced::http1(Box::new(server), None);
+    for start in 0..PAGE {
+        let piece = &piece[start..start + RECORD_BYTES + 1];
+        server.write_all(piece).await.unwrap();
+        server.flush().await.unwrap();
+        let mut arrived = vec![0; piece.len()];
+        client.read_exact(&mut arrived).await.unwrap();
+        assert!(arrived == piece, "{start}");
+    }
+}
+
+/// Small last frames, empty ones and pieces larger than a window.
+#[tokio::test]
+async fn nothing_is_left_behind() {
+    const STREAMS: usize = 20;
+    const PIECES: [usize; 5] = [10, 300, 20_000, 100_000, 1];
+    // Less than is gathered, so that writes block.
+    let (client, server) = duplex(10_000);
+    let server: Stream = Box::new(gathering(Box::new(server)));
+    let serving = tokio::spawn(async move {
+        let mut connection = h2::server::handshake(server).await.unwrap();
+        while let Some(accepted) = connection.accept().await {
+            let Ok((_, mut respond)) = accepted else {
+                break;
+            };
+            let mut body = respond.send_response(Response::new(()), false).unwrap();
+            tokio::spawn(async move {
+                for piece in PIECES {
+                    tokio::task::yield_now().await;
+                    body.send_data(vec![7; piece].into(), false).unwrap();
+                }
+                body.send_data(bytes::Bytes::new(), true).unwrap();
+            });
+        }
+    });
+    let (send, connection) = h2::client::handshake(client).await.unwrap();
+    tokio::spawn(connection);
+    let read = (0..STREAMS).map(|_| {
+        let mut send = send.clone();
+        async move {
+            let request = Request::get("https://a/").body(()).unwrap();
+            send = send.ready().await.unwrap();
+            let (response, _) = send.send_request(request, true).unwrap();
+            let mut body = response.await.unwrap().into_body();
+            let mut bytes = 0;
+            while let Some(data) = body.data().await {
+                let data = data.unwrap();
+                bytes += data.len();
+                let _ = body.flow_control().release_capacity(data.len());
+            }
+            bytes
+        }
+    });
+    let all = futures::future::join_all(read);
+    let all = tokio::time::timeout(Duration::from_secs(10), all).await;
+    let whole: usize = PIECES.iter().sum();
+    assert!(all.expect("something is stuck").iter().all(|n| *n == whole));
+    serving.abort();
+}

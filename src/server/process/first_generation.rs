@@ -1,0 +1,163 @@
+//! The first generation of a process, made from the configuration at its start.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use apifront_upstream::Upstream;
+use apifront_upstream::review::{ReviewClient, ReviewError};
+use apifront_watch_cache::read::{OwnWrites, Shards, SharedReads};
+use apifront_watch_cache::reflector::Cache;
+use apifront_watch_cache::self_check::SelfChecks;
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::build::{self, AccessControl, PreparedAccess};
+use super::health_checks::health;
+use super::reload::{Reloader, authorities, server_certificates};
+use super::start_error::StartError;
+use crate::aggregation::{Aggregation, AvailabilityMetrics};
+use crate::audit::{Audit, AuditMetrics};
+use crate::authn::AuthnMetrics;
+use crate::authz::AuthzMetrics;
+use crate::config::{Config, LiveConfig};
+use crate::deprecation::Deprecations;
+use crate::discovery::{Discovery, DiscoveryMetrics};
+use crate::flow::Flow;
+use crate::metrics::Metrics;
+use crate::openapi::{OpenApi, OpenApiMetrics};
+use crate::server::listener::tls::AnyClientCertificate;
+use crate::server::state::drain::Drain;
+use crate::server::state::generation::Generation;
+use crate::server::state::process_state::ProcessState;
+
+/// Makes every part of the server from a configuration. The result holds the first
+/// generation, and replaces it when the configuration changes. `embedded` is the
+/// address of the embedded API server, if it runs.
+pub(super) async fn build(
+    live: &Arc<LiveConfig>,
+    config: Arc<Config>,
+    metrics: Arc<Metrics>,
+    embedded: Option<SocketAddr>,
+) -> Result<Reloader, StartError> {
+    let settings = build::upstream(&config, embedded).await?;
+    let upstream = Upstream::new(&settings, metrics.upstream.clone())?;
+    let upstream = Arc::new(ArcSwap::from_pointee(upstream));
+    let deprecations = Arc::new(Deprecations::new(metrics.deprecation.clone()));
+    let access = access_control(&upstream, &deprecations, &metrics)?;
+    let availability = AvailabilityMetrics::register(&metrics.registry)?;
+    let aggregation = build::aggregation(&config, &metrics)?;
+    let aggregation = Arc::new(aggregation.apply(&Aggregation::default(), &availability));
+    let process = ProcessParts {
+        live,
+        config: &config,
+        metrics,
+        upstream: &upstream,
+        aggregation: &aggregation,
+        deprecations,
+    };
+    let process = Arc::new(process.assemble().await?);
+    let certificates = server_certificates(&config)?;
+    let prepared = PreparedAccess::new(&config)?;
+    let clients = Arc::new(AnyClientCertificate::new(authorities(&prepared)));
+    let gate = access.gate(prepared);
+    process
+        .metrics
+        .show_hidden(config.observability.show_hidden_metrics);
+    let generation = Generation {
+        config,
+        gate,
+        aggregation,
+        process,
+    };
+    Ok(Reloader {
+        current: Arc::new(ArcSwap::from_pointee(generation)),
+        upstream,
+        access,
+        certificates,
+        clients,
+        embedded,
+        availability,
+    })
+}
+
+fn access_control(
+    upstream: &Arc<ArcSwap<Upstream>>,
+    deprecations: &Arc<Deprecations>,
+    metrics: &Metrics,
+) -> Result<AccessControl, StartError> {
+    let deprecations = deprecations.clone();
+    let release = move || deprecations.release().map(|r| (r.major, r.minor));
+    Ok(AccessControl::new(
+        Arc::new(CurrentUpstream(upstream.clone())),
+        AuthnMetrics::register(&metrics.registry)?,
+        AuthzMetrics::register(&metrics.registry)?,
+        release,
+    ))
+}
+
+/// The parts that [`ProcessState`] is made from.
+struct ProcessParts<'a> {
+    live: &'a Arc<LiveConfig>,
+    config: &'a Config,
+    metrics: Arc<Metrics>,
+    upstream: &'a Arc<ArcSwap<Upstream>>,
+    aggregation: &'a Arc<Aggregation>,
+    deprecations: Arc<Deprecations>,
+}
+
+impl ProcessParts<'_> {
+    async fn assemble(self) -> Result<ProcessState, StartError> {
+        let Self {
+            live,
+            config,
+            metrics,
+            upstream,
+            ..
+        } = self;
+        let registry = &metrics.registry;
+        let cache = Arc::new(Cache::new(upstream.clone(), metrics.of_cache()));
+        let discovery = Discovery::new(upstream.clone(), DiscoveryMetrics::register(registry)?);
+        let health = health(live, &cache, upstream);
+        let audit = Audit::new(AuditMetrics::register(registry)?);
+        audit.apply(audit.prepare(config.observability.audit.as_ref()).await?);
+        let flow = Arc::new(Flow::new(config, metrics.flow.clone()));
+        let openapi = OpenApi::new(upstream.clone(), OpenApiMetrics::register(registry)?);
+        Ok(ProcessState {
+            cache,
+            current_aggregation: ArcSwap::new(self.aggregation.clone()),
+            discovery: Arc::new(discovery),
+            shared_reads: SharedReads::default(),
+            shards: Shards::default(),
+            own_writes: Arc::new(OwnWrites::new(Instant::now())),
+            openapi: Arc::new(openapi),
+            health,
+            metrics,
+            flow,
+            audit,
+            deprecations: self.deprecations,
+            drain: Arc::new(Drain::default()),
+            self_checks: SelfChecks::default(),
+            started: Instant::now(),
+        })
+    }
+}
+
+/// Sends each review to the upstream of the current configuration.
+struct CurrentUpstream(Arc<ArcSwap<Upstream>>);
+
+#[async_trait]
+impl ReviewClient for CurrentUpstream {
+    async fn create_review(
+        &self,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(http::StatusCode, Bytes), ReviewError> {
+        self.0.load_full().create_review(path, body).await
+    }
+
+    fn is_reachable(&self) -> bool {
+        self.0.load().any_healthy()
+    }
+}

@@ -1,0 +1,61 @@
+//! The health checks of the process.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use apifront_upstream::Upstream;
+use apifront_watch_cache::ResourcePattern;
+use apifront_watch_cache::reflector::Cache;
+use arc_swap::ArcSwap;
+
+use crate::config::LiveConfig;
+use crate::health::{CONFIG, Check, Health, INFORMER_SYNC, UPSTREAM};
+
+/// Returns the health of a process that starts now, with all its checks.
+pub(super) fn health(
+    live: &Arc<LiveConfig>,
+    cache: &Arc<Cache>,
+    upstream: &Arc<ArcSwap<Upstream>>,
+) -> Arc<Health> {
+    let health = Health::new(Instant::now(), live.load().serving.livez_grace_period);
+    health.register(upstream_is_reachable(upstream.clone()).readyz_only());
+    health.register(preloaded_are_filled(live.clone(), cache.clone()).readyz_only());
+    health.register(config_is_applied(live.clone()).informational());
+    Arc::new(health)
+}
+
+fn upstream_is_reachable(upstream: Arc<ArcSwap<Upstream>>) -> Check {
+    Check::new(UPSTREAM, move || {
+        let upstream = upstream.load();
+        upstream
+            .any_healthy()
+            .then_some(())
+            .ok_or_else(|| "no API server is healthy".to_owned())
+    })
+}
+
+fn preloaded_are_filled(live: Arc<LiveConfig>, cache: Arc<Cache>) -> Check {
+    Check::new(INFORMER_SYNC, move || {
+        let preloaded = live.load().cache.preload.clone();
+        let entries = cache.entries();
+        let filled = |pattern: &ResourcePattern| {
+            entries
+                .iter()
+                .any(|e| pattern.matches(&e.gvr) && e.store().is_some())
+        };
+        let missing: Vec<String> = preloaded
+            .iter()
+            .filter(|pattern| !filled(pattern))
+            .map(ToString::to_string)
+            .collect();
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("not filled yet: {}", missing.join(", ")))
+        }
+    })
+}
+
+fn config_is_applied(live: Arc<LiveConfig>) -> Check {
+    Check::new(CONFIG, move || live.last_error().map_or(Ok(()), Err))
+}

@@ -1,0 +1,157 @@
+//! The listeners of the process: for clients with TLS and without, and for
+//! metrics and health.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use pingora_core::apps::http_app::HttpServer;
+use pingora_core::listeners::tls::TlsSettings;
+use pingora_core::protocols::http::v2::server::default_h2_options;
+use pingora_core::server::ShutdownWatch;
+use pingora_core::server::configuration::ServerConf;
+use pingora_proxy::{HttpProxy, http_proxy};
+use tokio::task::JoinHandle;
+
+use super::start_error::StartError;
+use crate::config::{self, Config};
+use crate::server::answer::observability::Observability;
+use crate::server::listener::connections::{self, Connections, Limits};
+use crate::server::listener::deadlines::Deadlines;
+use crate::server::listener::http2::Http2Options;
+use crate::server::listener::listen::{ConnectionSettings, ListenError, Listener};
+use crate::server::listener::slow_client::SlowClientGuard;
+use crate::server::listener::tls::{self, AnyClientCertificate, ServerCertificates};
+use crate::server::proxy::Proxy;
+use crate::server::state::generation::Generation;
+
+/// The streams that the server resets in a connection's life before it ends the
+/// connection. It resets a stream for what the client sends on it. A proper client
+/// causes no reset, whereas each such stream may have begun work (CVE-2025-8671).
+/// h2's default is 1024.
+const STREAM_ERRORS: usize = 100;
+
+/// Prometheus keeps one connection for each of its servers; a person's tools come
+/// and go.
+const OBSERVABILITY_CONNECTIONS: Limits = Limits {
+    total: 256,
+    per_client: 0,
+};
+
+/// The idle upstream connections that are kept. With pingora's 128, connections
+/// would be closed at every burst of concurrent requests.
+const UPSTREAM_POOL: usize = 1024;
+
+/// The sockets that the configuration asks for.
+pub(super) struct Listeners {
+    pub(super) secure: Option<Listener>,
+    pub(super) insecure: Option<Listener>,
+    pub(super) observability: Option<Listener>,
+}
+
+impl Listeners {
+    pub(super) fn bind(config: &Config) -> Result<Self, ListenError> {
+        let bind = |address: Option<_>| address.map(Listener::bind).transpose();
+        Ok(Self {
+            secure: bind(config.serving.secure.as_ref().map(|s| s.address))?,
+            insecure: bind(config.serving.insecure)?,
+            observability: bind(config.observability.address)?,
+        })
+    }
+
+    /// Serves on each socket until `stop` turns true.
+    pub(super) fn serve(
+        self,
+        current: &Arc<ArcSwap<Generation>>,
+        certificates: Option<Arc<ServerCertificates>>,
+        client_certificates: Arc<AnyClientCertificate>,
+        stop: &ShutdownWatch,
+    ) -> Result<Vec<JoinHandle<()>>, StartError> {
+        let mut serving = Vec::new();
+        let clients = Connections::new(connection_limits(&current.load().config));
+        if let (Some(listener), Some(certificates)) = (self.secure, certificates) {
+            let tls = tls_settings(certificates, client_certificates)?;
+            let settings = connection_settings(current, "secure", &clients);
+            let app = proxy_app(current);
+            serving.push(listener.serve(app, Some(tls), settings, stop.clone()));
+        }
+        if let Some(listener) = self.insecure {
+            let settings = connection_settings(current, "insecure", &clients);
+            let app = proxy_app(current);
+            serving.push(listener.serve(app, None, settings, stop.clone()));
+        }
+        if let Some(listener) = self.observability {
+            // These are counted apart: a flood of clients does not keep scrapes out.
+            let connections = Connections::new(OBSERVABILITY_CONNECTIONS);
+            let settings = connection_settings(current, "observability", &connections);
+            let current = current.clone();
+            let app = HttpServer::new_app(Observability { current });
+            serving.push(listener.serve(app, None, settings, stop.clone()));
+        }
+        Ok(serving)
+    }
+}
+
+fn tls_settings(
+    certificates: Arc<ServerCertificates>,
+    clients: Arc<AnyClientCertificate>,
+) -> Result<TlsSettings, StartError> {
+    tls::settings(certificates, clients).map_err(|e| StartError::Tls(e.to_string()))
+}
+
+fn proxy_app(current: &Arc<ArcSwap<Generation>>) -> SlowClientGuard<HttpProxy<Proxy>> {
+    let conf = ServerConf {
+        // All requests share the connections to a few API servers.
+        upstream_keepalive_pool_size: UPSTREAM_POOL,
+        ..ServerConf::default()
+    };
+    let proxy = http_proxy(
+        &Arc::new(conf),
+        Proxy {
+            current: current.clone(),
+        },
+    );
+    SlowClientGuard::new(proxy, current.load().metrics.flow.clone())
+}
+
+fn connection_limits(config: &Config) -> Limits {
+    let configured = Limits {
+        total: config.serving.connection.max_connections,
+        per_client: config.serving.connection.max_connections_per_client,
+    };
+    let limits = configured.within_open_files(connections::open_files_limit());
+    // In the modes for one person, half of the usual 1,024 files is enough.
+    if limits != configured && config.mode() == config::Mode::Front {
+        tracing::info!(
+            configured = configured.total,
+            limit = limits.total,
+            "serving.maxConnections is more than half of the files this process may have open"
+        );
+    }
+    limits
+}
+
+fn connection_settings(
+    current: &Arc<ArcSwap<Generation>>,
+    listener: &'static str,
+    connections: &Arc<Connections>,
+) -> ConnectionSettings {
+    let generation = current.load();
+    let serving = &generation.config.serving;
+    let mut h2 = default_h2_options();
+    h2.max_concurrent_streams(serving.connection.http2_max_streams_per_connection);
+    h2.max_local_error_reset_streams(Some(STREAM_ERRORS));
+    let header_bytes = serving.connection.max_request_header_bytes;
+    h2.max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
+    ConnectionSettings {
+        connections: connections.clone(),
+        metrics: generation.metrics.connections.listener(listener),
+        deadlines: Deadlines {
+            header: serving.connection.request_header_timeout,
+            idle: serving.connection.idle_timeout,
+        },
+        http2: Http2Options {
+            h2,
+            max_streams: serving.connection.http2_max_streams_per_connection,
+        },
+    }
+}
