@@ -15,9 +15,10 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use kubernetes_wire::api::user::{ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED};
-use kubernetes_wire::api::{Attributes, GroupVersionResource, Status, UserInfo};
+use kubernetes_wire::api::{Attributes, Status, UserInfo};
 use moka::future::Cache;
 
+use super::impersonation_mode::Mode;
 use super::well_known_usernames::{node_name, service_account};
 use super::{Authorizer, Decision, forbidden, impersonation_checks};
 use crate::authn::Impersonation;
@@ -27,69 +28,8 @@ use crate::config::access::ConstrainedImpersonation;
 /// forgotten caller costs a few more reviews.
 const MAX_REMEMBERED_CALLERS: u64 = 10_000;
 
-const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const ASSOCIATED_NODE_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
 const NODES_GROUP: &str = "system:nodes";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Lets a service account's pod act as the node on which it runs.
-    AssociatedNode,
-    ArbitraryNode,
-    ServiceAccount,
-    /// Applies to users that are neither a node nor a service account.
-    UserInfo,
-    Legacy,
-}
-
-impl Mode {
-    pub const ALL: [Self; 5] = [
-        Self::AssociatedNode,
-        Self::ArbitraryNode,
-        Self::ServiceAccount,
-        Self::UserInfo,
-        Self::Legacy,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::AssociatedNode => "associated-node",
-            Self::ArbitraryNode => "arbitrary-node",
-            Self::ServiceAccount => "serviceaccount",
-            Self::UserInfo => "user-info",
-            Self::Legacy => "legacy",
-        }
-    }
-
-    /// Returns the verb of the checks on the wanted user's fields.
-    pub fn verb(self) -> &'static str {
-        match self {
-            Self::AssociatedNode => "impersonate:associated-node",
-            Self::ArbitraryNode => "impersonate:arbitrary-node",
-            Self::ServiceAccount => "impersonate:serviceaccount",
-            Self::UserInfo => "impersonate:user-info",
-            Self::Legacy => "impersonate",
-        }
-    }
-
-    fn applies(self, wanted: &UserInfo, requestor: &UserInfo) -> bool {
-        let only_name =
-            wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
-        let node = node_name(&wanted.name);
-        match self {
-            Self::AssociatedNode => {
-                let on = requestor.extra.get(NODE_NAME).map(Vec::as_slice);
-                only_name
-                    && service_account(&requestor.name).is_some()
-                    && matches!((node, on), (Some(node), Some([on])) if node == on)
-            }
-            Self::ArbitraryNode => only_name && node.is_some(),
-            Self::ServiceAccount => only_name && service_account(&wanted.name).is_some(),
-            Self::UserInfo => node.is_none() && service_account(&wanted.name).is_none(),
-            Self::Legacy => true,
-        }
-    }
-}
 
 /// The user that a caller impersonates.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -337,23 +277,4 @@ fn with_verb(attributes: &Attributes, new: String) -> Attributes {
         Attributes::Resource { verb, .. } | Attributes::NonResource { verb, .. } => *verb = new,
     }
     attributes
-}
-
-/// Returns the attributes of a check of a mode's verb on one field of the
-/// wanted user.
-pub(super) fn on_field(
-    mode: Mode,
-    gvr: GroupVersionResource,
-    name: &str,
-    subresource: &str,
-) -> Attributes {
-    Attributes::Resource {
-        verb: mode.verb().to_owned(),
-        gvr,
-        namespace: String::new(),
-        name: name.to_owned(),
-        subresource: subresource.to_owned(),
-        field_selector: String::new(),
-        label_selector: String::new(),
-    }
 }

@@ -9,7 +9,7 @@ use kubernetes_wire::api::query::go_quote;
 use kubernetes_wire::api::user::MASTERS;
 use kubernetes_wire::api::{Attributes, GroupVersionResource};
 
-use super::impersonation::{Mode, on_field};
+use super::impersonation_mode::{Mode, on_field};
 use super::well_known_usernames::{node_name, service_account};
 
 /// The number of groups or extra values from which the constrained modes first

@@ -6,6 +6,7 @@ mod forbidden;
 
 pub mod impersonation;
 mod impersonation_checks;
+pub mod impersonation_mode;
 pub mod metrics;
 mod review;
 pub mod well_known_usernames;

@@ -3,7 +3,7 @@ use prometheus::Registry;
 use serde_json::{Value, json};
 use tokio::time::advance;
 
-use super::impersonation::Mode;
+use super::impersonation_mode::Mode;
 use super::*;
 use crate::authn::Impersonation;
 use crate::authn::testing::FakeApiServer;

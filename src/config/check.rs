@@ -1,43 +1,16 @@
-//! Makes the checked [`Config`] of the document as written.
+//! Checks single fields of the document as written.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use apifront_watch_cache::Consistency;
-
-use super::access::{Access, Delegated};
-use super::aggregation::{Aggregation, Apis};
-use super::overrides::Overrides;
 use super::quantity::{Quantity, parse_bytes};
-use super::serving::DefaultPorts;
-use super::{
-    Config, FieldError, Flow, Logging, Observability, Serving, Upstream, cache, parse_duration, raw,
-};
+use super::{FieldError, parse_duration};
 
-/// The default ports of a front. 6443 and 9443 are documented, and must not
-/// change.
-const FRONT: DefaultPorts = DefaultPorts {
-    secure: 6443,
-    insecure: 0,
-};
-const OBSERVABILITY_PORT: u16 = 9443;
-/// The default ports without a configuration file: those of `kubectl proxy`.
-const OWNER: DefaultPorts = DefaultPorts {
-    secure: 0,
-    insecure: 8001,
-};
-
-/// The kind of process that a configuration is checked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
-    /// No file and no kubeconfig.
-    Demo,
-    /// A kubeconfig and no file.
-    Personal,
-    Front,
-}
+/// The field (`serving.securePort`) and the flag that set it (`--secure-port`).
+pub(super) type Overrides = BTreeMap<String, String>;
 
 /// Collects errors. Each method notes what is wrong and returns a harmless
 /// value, so that the rest is checked too. Nothing that was made while an error
@@ -48,81 +21,18 @@ pub(super) struct Check {
     flags: Overrides,
 }
 
-impl Config {
-    /// Checks the document. `flags` names the flag of each field that was not
-    /// set by the file.
-    pub(super) fn check(
-        raw: &raw::FrontConfiguration,
-        shape: Shape,
-        flags: Overrides,
-    ) -> Result<Self, Vec<FieldError>> {
-        let mut check = Check {
+impl Check {
+    pub(super) fn new(flags: Overrides) -> Self {
+        Self {
             errors: Vec::new(),
             flags,
-        };
-        let front = shape == Shape::Front;
-        let upstream = match shape {
-            Shape::Demo => {
-                if let Some(context) = &raw.upstream.context {
-                    check.error("upstream.context", context, "needs --kubeconfig");
-                }
-                Some(Upstream::Embedded)
-            }
-            Shape::Personal | Shape::Front => Upstream::check(&raw.upstream, &mut check),
-        };
-        let access = if front {
-            Delegated::check(raw, &mut check).map(|d| Access::Delegated(Box::new(d)))
-        } else {
-            Some(Access::Owner)
-        };
-        let (ports, observability_port) = if front {
-            (FRONT, OBSERVABILITY_PORT)
-        } else {
-            (OWNER, 0)
-        };
-        let serving = Serving::check(&raw.serving, ports, &mut check);
-        let observability =
-            Observability::check(&raw.observability, observability_port, &mut check);
-        let logging = Logging::check(&raw.logging, &mut check);
-        // The embedded server proves its version in microseconds, and a person
-        // who tries apifront wants to see its cache answer at once.
-        let cache_defaults = match shape {
-            Shape::Demo => cache::Defaults {
-                consistency: Consistency::Fresh,
-                preload: &["pods"],
-            },
-            Shape::Personal | Shape::Front => cache::Defaults {
-                consistency: Consistency::Strict,
-                preload: &[],
-            },
-        };
-        let cache = cache::check(&raw.cache, cache_defaults, &mut check);
-        let flow = Flow::check(&raw.flow, &mut check);
-        let proxy_client = access
-            .as_ref()
-            .and_then(Access::delegated)
-            .and_then(|d| d.proxy_client.clone());
-        let aggregation = Aggregation::check(&raw.aggregation, proxy_client, &mut check);
-        let apis = Apis::check(&raw.apis, &mut check);
-        match (upstream, access) {
-            (Some(upstream), Some(access)) if check.errors.is_empty() => Ok(Self {
-                serving,
-                observability,
-                logging,
-                upstream,
-                access,
-                flow,
-                cache,
-                aggregation,
-                apis,
-            }),
-            _ => Err(check.errors),
         }
     }
-}
 
-impl Check {
-    #[cfg(test)]
+    pub(super) fn into_errors(self) -> Vec<FieldError> {
+        self.errors
+    }
+
     pub(super) fn errors(&self) -> &[FieldError] {
         &self.errors
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-use super::check::Shape;
+use super::assemble::Shape;
 use super::raw;
 use super::runtime_config::parse_setting;
 

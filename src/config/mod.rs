@@ -13,6 +13,7 @@
 pub mod access;
 pub mod aggregation;
 mod api_service;
+mod assemble;
 pub mod audit;
 mod cache;
 mod check;

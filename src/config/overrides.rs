@@ -3,11 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use super::check::Overrides;
 use super::flags::Flags;
 use super::raw;
-
-/// The field (`serving.securePort`) and the flag that set it (`--secure-port`).
-pub(super) type Overrides = BTreeMap<String, String>;
 
 /// Sets the field of each flag that is given. The names that errors show are
 /// made from the names here. A function after `as` converts the flag's value to

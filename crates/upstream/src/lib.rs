@@ -45,6 +45,7 @@ mod hop_by_hop;
 mod kubeconfig;
 pub mod long_running;
 mod long_running_body;
+mod long_running_error;
 mod metrics;
 mod pool;
 mod response_body;
@@ -52,6 +53,7 @@ pub mod review;
 mod review_client;
 mod settings;
 mod shared_connections;
+mod stream_slot;
 #[cfg(test)]
 mod tests;
 mod timeouts;

@@ -17,10 +17,10 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
-use tower::BoxError;
 
-use super::connect::{ConnectError, Io, NewConnection, Offer, connect};
+use super::connect::{Io, NewConnection, Offer, connect};
 pub use super::long_running_body::LongRunningBody;
+pub use super::long_running_error::LongRunningError;
 use super::shared_connections::StreamConnection;
 use super::{Endpoint, Upstream};
 
@@ -31,35 +31,6 @@ const MAX_HEADERS: usize = 256;
 /// The number of times that one server is asked in all when it says that it did
 /// not process the request, or when a connection turns out to be closed.
 const ATTEMPTS: usize = 3;
-
-#[derive(Debug, thiserror::Error)]
-pub enum LongRunningError {
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    #[error("{server}: {error}")]
-    Http {
-        server: String,
-        error: BoxError,
-        /// The server did not process the request. Any request may then be sent
-        /// again.
-        unprocessed: bool,
-    },
-    #[error("no API server is configured")]
-    NoServers,
-    #[error("no credentials for the API server: {0}")]
-    Credentials(BoxError),
-}
-
-impl LongRunningError {
-    /// Tells whether another server may be asked.
-    fn allows_another(&self, repeatable: bool) -> bool {
-        match self {
-            Self::Connect(_) => true,
-            Self::Http { unprocessed, .. } => *unprocessed || repeatable,
-            Self::NoServers | Self::Credentials(_) => false,
-        }
-    }
-}
 
 impl Upstream {
     /// Sends a request without a body and waits without a time limit for the

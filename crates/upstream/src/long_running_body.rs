@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming};
 use tower::BoxError;
 
-use super::shared_connections::StreamSlot;
+use super::stream_slot::StreamSlot;
 
 /// The body. Dropped before its end, it cancels the request upstream.
 #[derive(Debug)]

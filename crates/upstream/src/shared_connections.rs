@@ -15,7 +15,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use h2::client::{Connection, SendRequest};
+use h2::client::Connection;
 use h2::{Ping, PingPong};
 use http::header::HOST;
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -26,11 +26,9 @@ use prometheus::IntGauge;
 use super::Endpoint;
 use super::connect::{ConnectError, Io, NewConnection, Offer, connect};
 use super::hop_by_hop::HOP_BY_HOP;
-use super::long_running::{LongRunningBody, LongRunningError};
-
-/// The most streams on one connection. Thousands of watches need tens of
-/// connections, and the loss of a connection ends no more than this many.
-const STREAMS_PER_CONNECTION: usize = 100;
+use super::long_running_body::LongRunningBody;
+use super::long_running_error::LongRunningError;
+use super::stream_slot::{STREAMS_PER_CONNECTION, SharedConnection, StreamSlot};
 
 /// The bytes that one stream may hold before its reader takes them: HTTP/2's
 /// own default. Events and log lines are small. With a round trip of 2 ms, a
@@ -60,10 +58,6 @@ const MAX_HEADER_BYTES: u32 = 1 << 20;
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The time after which a connection without streams is closed, before the API
-/// server, or a load balancer on the way, closes it during a request.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-
 /// The connection for one request.
 pub(super) enum StreamConnection {
     /// A connection for this request alone, over HTTP/1.1.
@@ -73,7 +67,7 @@ pub(super) enum StreamConnection {
 
 /// The shared connections to one server.
 pub(super) struct SharedConnections {
-    connections: Mutex<Vec<Arc<Shared>>>,
+    connections: Mutex<Vec<Arc<SharedConnection>>>,
     /// Only one task connects at a time, so that many watches that start
     /// together do not open many connections. It holds the last failure and
     /// when that attempt began: tasks that waited for the attempt fail with the
@@ -84,34 +78,6 @@ pub(super) struct SharedConnections {
     speaks_http1: AtomicBool,
     /// The number of shared connections that are open.
     open: IntGauge,
-}
-
-#[derive(Debug)]
-struct Shared {
-    sender: SendRequest<Bytes>,
-    /// The streams on this connection, and those about to begin.
-    streams: AtomicUsize,
-    /// The most streams that the server allows.
-    most: AtomicUsize,
-    /// The connection takes no more streams.
-    closed: AtomicBool,
-    /// The time at which the last stream ended.
-    idle_since: Mutex<Instant>,
-}
-
-/// A stream's slot on a connection. Dropping it frees the slot.
-#[derive(Debug)]
-pub(super) struct StreamSlot {
-    connection: Arc<Shared>,
-    used_before: bool,
-}
-
-impl Drop for StreamSlot {
-    fn drop(&mut self) {
-        if self.connection.streams.fetch_sub(1, Ordering::AcqRel) == 1 {
-            *self.connection.idle_since.lock() = Instant::now();
-        }
-    }
 }
 
 impl SharedConnections {
@@ -172,7 +138,7 @@ impl SharedConnections {
         let mut connections = self.connections.lock();
         let now = Instant::now();
         connections.retain(|connection| connection.is_kept(now));
-        connections.iter().find_map(Shared::take)
+        connections.iter().find_map(SharedConnection::take)
     }
 
     /// Drops connections that nobody has used for a while.
@@ -225,7 +191,7 @@ impl SharedConnections {
                 after,
             })?
             .map_err(failed)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedConnection {
             sender,
             streams: AtomicUsize::new(1),
             most: AtomicUsize::new(connection.max_concurrent_send_streams()),
@@ -247,38 +213,7 @@ impl SharedConnections {
     }
 }
 
-impl Shared {
-    fn take(self: &Arc<Self>) -> Option<StreamSlot> {
-        let most = self
-            .most
-            .load(Ordering::Relaxed)
-            .min(STREAMS_PER_CONNECTION);
-        let free = !self.closed.load(Ordering::Acquire);
-        if !free || self.streams.load(Ordering::Acquire) >= most {
-            return None;
-        }
-        // Slots are taken under the lock of the list.
-        self.streams.fetch_add(1, Ordering::AcqRel);
-        Some(StreamSlot {
-            connection: self.clone(),
-            used_before: true,
-        })
-    }
-
-    fn is_kept(&self, now: Instant) -> bool {
-        let idle = self.streams.load(Ordering::Acquire) == 0;
-        let since = *self.idle_since.lock();
-        let is_old = idle && now.saturating_duration_since(since) > IDLE_TIMEOUT;
-        !is_old && !self.closed.load(Ordering::Acquire)
-    }
-}
-
 impl StreamSlot {
-    /// Tells whether the connection carried requests before this one.
-    pub(super) fn used_before(&self) -> bool {
-        self.used_before
-    }
-
     /// Sends the request and waits for the head of its answer.
     pub(super) async fn send(
         self,
@@ -348,7 +283,7 @@ fn for_http2(endpoint: &Endpoint, request: &Request<()>) -> Result<Request<()>, 
 /// streams end with the connection.
 async fn drive(
     mut connection: Connection<Box<dyn Io>, Bytes>,
-    shared: std::sync::Weak<Shared>,
+    shared: std::sync::Weak<SharedConnection>,
     open: IntGauge,
     server: String,
 ) {
@@ -375,13 +310,13 @@ async fn drive(
 
 /// Resolves when a ping was not answered. A connection without streams is not
 /// pinged.
-async fn silent(pings: Option<PingPong>, shared: &std::sync::Weak<Shared>) {
+async fn silent(pings: Option<PingPong>, shared: &std::sync::Weak<SharedConnection>) {
     let Some(mut pings) = pings else {
         return std::future::pending().await;
     };
     loop {
         tokio::time::sleep(PING_INTERVAL).await;
-        let carries = |s: Arc<Shared>| s.streams.load(Ordering::Acquire) > 0;
+        let carries = |s: Arc<SharedConnection>| s.streams.load(Ordering::Acquire) > 0;
         if !shared.upgrade().is_some_and(carries) {
             continue;
         }

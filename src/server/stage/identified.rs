@@ -10,7 +10,7 @@ use pingora_proxy::Session;
 
 use super::received::{Received, peer};
 use crate::authn::{Impersonation, Peer};
-use crate::authz::impersonation::Mode;
+use crate::authz::impersonation_mode::Mode;
 use crate::identity::{self, Caller as Named};
 use crate::server::listener::loopback_guard;
 use crate::server::state::gate::{Delegated, Gate};

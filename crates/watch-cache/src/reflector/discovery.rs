@@ -8,7 +8,8 @@ use http::StatusCode;
 use kubernetes_wire::api::GroupVersionResource;
 use serde::Deserialize;
 
-use super::list::{ListError, message};
+use super::list::message;
+use super::list_error::ListError;
 
 #[derive(Deserialize)]
 struct ResourceList {

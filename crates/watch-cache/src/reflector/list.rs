@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use apifront_upstream::{BodyLimit, ResponseBody, Upstream, UpstreamError, UpstreamKind};
+use apifront_upstream::{BodyLimit, ResponseBody, Upstream, UpstreamKind};
 use bytes::{Bytes, BytesMut};
 use http::header::{HeaderMap, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
@@ -13,11 +13,12 @@ use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::representation::{Encoding, Envelope};
 use serde::Deserialize;
 
+use super::list_error::ListError;
 use super::list_page::{ITEM_BYTES, ListPage};
 use super::list_progress::ListProgress;
-use super::memory_pool::{MemoryExhausted, MemoryReservation};
+use super::memory_pool::MemoryReservation;
 use super::source_encoding;
-use crate::store::{FieldTable, MalformedObject, StoredObject};
+use crate::store::{FieldTable, StoredObject};
 
 /// Objects per page, the same number as client-go's pager asks for.
 const PAGE_SIZE: u32 = 500;
@@ -43,50 +44,6 @@ const MAX_EMPTY_PAGES: usize = 100;
 
 /// The time limit of a list. A million objects take some minutes.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ListError {
-    /// The resource does not exist, cannot be listed, or not by apifront.
-    #[error("the API server answers {status}: {message}")]
-    Refused { status: StatusCode, message: String },
-    #[error("the API server answers {status}: {message}")]
-    Failed {
-        status: StatusCode,
-        message: String,
-        /// The pause that upstream asked for.
-        retry_after: Option<Duration>,
-    },
-    #[error(transparent)]
-    Upstream(#[from] UpstreamError),
-    #[error("the list broke off: {0}")]
-    Body(String),
-    #[error(transparent)]
-    MemoryExhausted(#[from] MemoryExhausted),
-    #[error("the list has no end: {0}")]
-    Endless(&'static str),
-    #[error("no more initial events, and no end of them, for {0:?}")]
-    Silent(Duration),
-    #[error("the answer is not a list: {0}")]
-    Json(#[from] serde_json::Error),
-    #[error("the answer is {0}")]
-    Protobuf(&'static str),
-    #[error("the list has no usable resourceVersion: {0}")]
-    Version(String),
-    #[error("the answer is neither a built-in's nor a custom resource's list")]
-    Form,
-    #[error(transparent)]
-    Object(#[from] MalformedObject),
-}
-
-impl ListError {
-    /// Returns the pause that upstream asked for.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Failed { retry_after, .. } => *retry_after,
-            _ => None,
-        }
-    }
-}
 
 /// A list as it came, with the facts that it tells about the resource.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use kubernetes_wire::representation::{Encoding, Envelope, Form};
 use serde::Deserialize;
 use serde::de::Error;
 
-use super::list::ListError;
+use super::list_error::ListError;
 
 /// The memory that an item of a page takes besides its bytes, while it is
 /// parsed.

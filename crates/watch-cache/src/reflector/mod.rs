@@ -8,6 +8,7 @@ mod entry;
 mod eviction;
 mod freshness_probe;
 mod list;
+mod list_error;
 mod list_page;
 mod list_progress;
 mod memory_limit;

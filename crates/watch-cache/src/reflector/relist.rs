@@ -10,7 +10,8 @@ use kubernetes_wire::representation::{BookmarkTemplate, Envelope};
 
 use super::custom_resource_definition::{self, DefinitionState};
 use super::entry::Entry;
-use super::list::{self, ListError};
+use super::list;
+use super::list_error::ListError;
 use super::memory_pool::{MemoryPool, MemoryReservation};
 use super::watch_list::{self, Opened};
 use super::{discovery, freshness_probe, printer_check, source_encoding};

@@ -27,7 +27,7 @@ use tokio::sync::watch::Receiver;
 use super::cache::{REFUSAL, Unavailable};
 use super::custom_resource_definition::DefinitionState;
 use super::entry::Entry;
-use super::list::ListError;
+use super::list_error::ListError;
 use super::memory_limit::RETRY_AFTER_MEMORY_LIMIT;
 use super::memory_pool::{MemoryExhausted, MemoryPool};
 use super::relist::{Filled, ListStrategy};

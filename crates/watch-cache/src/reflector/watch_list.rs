@@ -16,7 +16,8 @@ use kubernetes_wire::representation::{BookmarkTemplate, Encoding, Envelope, Form
 use rand::Rng;
 use serde::Deserialize;
 
-use super::list::{ListError, answer_error, code_of, message, warnings};
+use super::list::{answer_error, code_of, message, warnings};
+use super::list_error::ListError;
 use super::list_progress::ListProgress;
 use super::memory_pool::MemoryReservation;
 use super::source_encoding;

@@ -1,0 +1,53 @@
+//! The ways in which a list of upstream fails.
+
+use std::time::Duration;
+
+use apifront_upstream::UpstreamError;
+use http::StatusCode;
+
+use super::memory_pool::MemoryExhausted;
+use crate::store::MalformedObject;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ListError {
+    /// The resource does not exist, cannot be listed, or not by apifront.
+    #[error("the API server answers {status}: {message}")]
+    Refused { status: StatusCode, message: String },
+    #[error("the API server answers {status}: {message}")]
+    Failed {
+        status: StatusCode,
+        message: String,
+        /// The pause that upstream asked for.
+        retry_after: Option<Duration>,
+    },
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+    #[error("the list broke off: {0}")]
+    Body(String),
+    #[error(transparent)]
+    MemoryExhausted(#[from] MemoryExhausted),
+    #[error("the list has no end: {0}")]
+    Endless(&'static str),
+    #[error("no more initial events, and no end of them, for {0:?}")]
+    Silent(Duration),
+    #[error("the answer is not a list: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("the answer is {0}")]
+    Protobuf(&'static str),
+    #[error("the list has no usable resourceVersion: {0}")]
+    Version(String),
+    #[error("the answer is neither a built-in's nor a custom resource's list")]
+    Form,
+    #[error(transparent)]
+    Object(#[from] MalformedObject),
+}
+
+impl ListError {
+    /// Returns the pause that upstream asked for.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Failed { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Makes the checked [`Config`] of the document as written.
+
+use apifront_watch_cache::Consistency;
+
+use super::access::{Access, Delegated};
+use super::aggregation::{Aggregation, Apis};
+use super::check::{Check, Overrides};
+use super::serving::DefaultPorts;
+use super::{Config, FieldError, Flow, Logging, Observability, Serving, Upstream, cache, raw};
+
+/// The default ports of a front. 6443 and 9443 are documented, and must not
+/// change.
+const FRONT: DefaultPorts = DefaultPorts {
+    secure: 6443,
+    insecure: 0,
+};
+const OBSERVABILITY_PORT: u16 = 9443;
+/// The default ports without a configuration file: those of `kubectl proxy`.
+const OWNER: DefaultPorts = DefaultPorts {
+    secure: 0,
+    insecure: 8001,
+};
+
+/// The kind of process that a configuration is checked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// No file and no kubeconfig.
+    Demo,
+    /// A kubeconfig and no file.
+    Personal,
+    Front,
+}
+
+impl Config {
+    /// Checks the document. `flags` names the flag of each field that was not
+    /// set by the file.
+    pub(super) fn check(
+        raw: &raw::FrontConfiguration,
+        shape: Shape,
+        flags: Overrides,
+    ) -> Result<Self, Vec<FieldError>> {
+        let mut check = Check::new(flags);
+        let front = shape == Shape::Front;
+        let upstream = match shape {
+            Shape::Demo => {
+                if let Some(context) = &raw.upstream.context {
+                    check.error("upstream.context", context, "needs --kubeconfig");
+                }
+                Some(Upstream::Embedded)
+            }
+            Shape::Personal | Shape::Front => Upstream::check(&raw.upstream, &mut check),
+        };
+        let access = if front {
+            Delegated::check(raw, &mut check).map(|d| Access::Delegated(Box::new(d)))
+        } else {
+            Some(Access::Owner)
+        };
+        let (ports, observability_port) = if front {
+            (FRONT, OBSERVABILITY_PORT)
+        } else {
+            (OWNER, 0)
+        };
+        let serving = Serving::check(&raw.serving, ports, &mut check);
+        let observability =
+            Observability::check(&raw.observability, observability_port, &mut check);
+        let logging = Logging::check(&raw.logging, &mut check);
+        // The embedded server proves its version in microseconds, and a person
+        // who tries apifront wants to see its cache answer at once.
+        let cache_defaults = match shape {
+            Shape::Demo => cache::Defaults {
+                consistency: Consistency::Fresh,
+                preload: &["pods"],
+            },
+            Shape::Personal | Shape::Front => cache::Defaults {
+                consistency: Consistency::Strict,
+                preload: &[],
+            },
+        };
+        let cache = cache::check(&raw.cache, cache_defaults, &mut check);
+        let flow = Flow::check(&raw.flow, &mut check);
+        let proxy_client = access
+            .as_ref()
+            .and_then(Access::delegated)
+            .and_then(|d| d.proxy_client.clone());
+        let aggregation = Aggregation::check(&raw.aggregation, proxy_client, &mut check);
+        let apis = Apis::check(&raw.apis, &mut check);
+        match (upstream, access) {
+            (Some(upstream), Some(access)) if check.errors().is_empty() => Ok(Self {
+                serving,
+                observability,
+                logging,
+                upstream,
+                access,
+                flow,
+                cache,
+                aggregation,
+                apis,
+            }),
+            _ => Err(check.into_errors()),
+        }
+    }
+}
