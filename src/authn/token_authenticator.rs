@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use apifront_upstream::review::{
-    self, AnswerCache, FairQueue, Key, QueueLimits, ReviewClient, ReviewError, SingleFlight,
+    self, AnswerCache, FairQueue, Key, QueueLimits, ReviewClient, ReviewError, Reviewed,
+    SingleFlight,
 };
 use kubernetes_wire::api::UserInfo;
 use sha2::{Digest, Sha256};
@@ -21,7 +22,7 @@ use tokio::time::Instant;
 use super::jwt_expiry;
 use super::metrics::AuthnMetrics;
 use super::remote_address::Address;
-use super::token_review::{Answer, PATH, Question as Review};
+use super::token_review::{self, PATH};
 
 /// Good tokens that are remembered: those of 5,000 nodes and 10,000 namespaces
 /// with a margin of two, as in kube-apiserver.
@@ -205,13 +206,13 @@ impl Reviewer {
     }
 
     async fn review(&self, question: &Question) -> Result<TokenOutcome, ReviewError> {
-        let body = review::body(&Review::new(&question.token))?;
+        let body = review::body(&token_review::review(&question.token))?;
         let client = &*self.client;
-        let answer: Answer = match &question.known {
+        let answer: Reviewed<token_review::Status> = match &question.known {
             Some(user) => review::create(client, &self.known, user, PATH, body).await?,
             None => review::create(client, &self.strangers, &question.from, PATH, body).await?,
         };
-        Ok(match answer.user() {
+        Ok(match answer.status.user() {
             Ok(user) => TokenOutcome::User(user),
             Err(mut reason) => {
                 reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));

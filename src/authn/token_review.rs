@@ -2,66 +2,51 @@
 
 use std::collections::BTreeMap;
 
+use apifront_upstream::review::Review;
 use kubernetes_wire::api::UserInfo;
 use serde::{Deserialize, Serialize};
 
 pub const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Question<'a> {
-    kind: &'static str,
-    api_version: &'static str,
-    spec: Spec<'a>,
-}
-
-#[derive(Serialize)]
-struct Spec<'a> {
+pub struct Spec<'a> {
     token: &'a str,
 }
 
-impl<'a> Question<'a> {
-    pub fn new(token: &'a str) -> Self {
-        Self {
-            kind: "TokenReview",
-            api_version: "authentication.k8s.io/v1",
-            spec: Spec { token },
-        }
+pub fn review(token: &str) -> Review<Spec<'_>> {
+    Review {
+        kind: "TokenReview",
+        api_version: "authentication.k8s.io/v1",
+        spec: Spec { token },
     }
-}
-
-#[derive(Deserialize)]
-pub struct Answer {
-    #[serde(default)]
-    status: AnswerStatus,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct AnswerStatus {
+pub struct Status {
     authenticated: bool,
-    user: AnswerUser,
+    user: User,
     error: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct AnswerUser {
+struct User {
     username: String,
     uid: String,
     groups: Option<Vec<String>>,
     extra: Option<BTreeMap<String, Vec<String>>>,
 }
 
-impl Answer {
+impl Status {
     /// Returns the token's user. The error is the reason why there is none,
     /// which may be empty.
     pub fn user(self) -> Result<UserInfo, String> {
-        let AnswerStatus {
+        let Self {
             authenticated,
             user,
             error,
-        } = self.status;
+        } = self;
         if !authenticated {
             return Err(error);
         }

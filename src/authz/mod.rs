@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_upstream::review::{
-    self as upstream, FairQueue, Key, QueueLimits, ReviewClient, ReviewError, SingleFlight,
+    self as upstream, FairQueue, Key, QueueLimits, ReviewClient, ReviewError, Reviewed,
+    SingleFlight,
 };
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -223,7 +224,7 @@ impl Authorizer {
         self.metrics.review_cache(false);
         let question = Question {
             user: user.name.as_str().into(),
-            body: upstream::body(&review::Question::new(user, attributes))?,
+            body: upstream::body(&review::review(user, attributes))?,
         };
         let Some(key) = key else {
             return self.reviewer.ask(&question).await;
@@ -297,7 +298,7 @@ impl Reviewer {
         if matches!(answer, Err(ReviewError::QueueFull)) {
             self.metrics.refused();
         }
-        let answer: review::Answer = answer?;
+        let answer: Reviewed<review::Status> = answer?;
         *self.heard.lock() = Some(Instant::now());
         let decision = match (answer.status.allowed, answer.status.denied) {
             (true, true) => {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use apifront_upstream::review::Review;
 use kubernetes_wire::api::label_selector::Operator;
 use kubernetes_wire::api::{Attributes, FieldSelector, LabelSelector, UserInfo};
 use serde::{Deserialize, Serialize};
@@ -10,15 +11,7 @@ pub const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Question<'a> {
-    kind: &'static str,
-    api_version: &'static str,
-    spec: Spec<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec<'a> {
+pub struct Spec<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     resource_attributes: Option<ResourceAttributes<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,47 +65,45 @@ struct Requirement {
     values: Vec<String>,
 }
 
-impl<'a> Question<'a> {
-    pub fn new(user: &'a UserInfo, attributes: &'a Attributes) -> Self {
-        let (resource_attributes, non_resource_attributes) = match attributes {
-            Attributes::NonResource { verb, path } => {
-                (None, Some(NonResourceAttributes { path, verb }))
-            }
-            Attributes::Resource {
-                verb,
-                gvr,
-                namespace,
-                name,
-                subresource,
-                field_selector,
-                label_selector,
-            } => {
-                let resource = ResourceAttributes {
-                    namespace,
-                    verb,
-                    group: &gvr.group,
-                    version: &gvr.version,
-                    resource: &gvr.resource,
-                    subresource,
-                    name,
-                    field_selector: fields(field_selector),
-                    label_selector: labels(label_selector),
-                };
-                (Some(resource), None)
-            }
-        };
-        Self {
-            kind: "SubjectAccessReview",
-            api_version: "authorization.k8s.io/v1",
-            spec: Spec {
-                resource_attributes,
-                non_resource_attributes,
-                user: &user.name,
-                groups: &user.groups,
-                extra: &user.extra,
-                uid: &user.uid,
-            },
+pub fn review<'a>(user: &'a UserInfo, attributes: &'a Attributes) -> Review<Spec<'a>> {
+    let (resource_attributes, non_resource_attributes) = match attributes {
+        Attributes::NonResource { verb, path } => {
+            (None, Some(NonResourceAttributes { path, verb }))
         }
+        Attributes::Resource {
+            verb,
+            gvr,
+            namespace,
+            name,
+            subresource,
+            field_selector,
+            label_selector,
+        } => {
+            let resource = ResourceAttributes {
+                namespace,
+                verb,
+                group: &gvr.group,
+                version: &gvr.version,
+                resource: &gvr.resource,
+                subresource,
+                name,
+                field_selector: fields(field_selector),
+                label_selector: labels(label_selector),
+            };
+            (Some(resource), None)
+        }
+    };
+    Review {
+        kind: "SubjectAccessReview",
+        api_version: "authorization.k8s.io/v1",
+        spec: Spec {
+            resource_attributes,
+            non_resource_attributes,
+            user: &user.name,
+            groups: &user.groups,
+            extra: &user.extra,
+            uid: &user.uid,
+        },
     }
 }
 
@@ -158,15 +149,9 @@ fn labels(selector: &str) -> Option<Requirements> {
     (!requirements.is_empty()).then_some(Requirements { requirements })
 }
 
-#[derive(Debug, Deserialize)]
-pub struct Answer {
-    #[serde(default)]
-    pub status: AnswerStatus,
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct AnswerStatus {
+pub struct Status {
     pub allowed: bool,
     pub denied: bool,
     pub reason: String,
@@ -195,7 +180,7 @@ mod tests {
             field_selector: "metadata.name=a,spec.x!=b".into(),
             label_selector: "app in (b,a),!canary,n>3".into(),
         };
-        let json = serde_json::to_string(&Question::new(&user, &attributes)).unwrap();
+        let json = serde_json::to_string(&review(&user, &attributes)).unwrap();
         assert_eq!(
             json,
             concat!(
@@ -213,7 +198,7 @@ mod tests {
             verb: "get".into(),
             path: "/metrics".into(),
         };
-        let json = serde_json::to_string(&Question::new(&UserInfo::default(), &path)).unwrap();
+        let json = serde_json::to_string(&review(&UserInfo::default(), &path)).unwrap();
         assert!(
             json.ends_with(r#""spec":{"nonResourceAttributes":{"path":"/metrics","verb":"get"}}}"#)
         );

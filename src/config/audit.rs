@@ -1,5 +1,5 @@
-//! The fields `observability.audit…`: the audit policy, and where events go. The
-//! defaults are those of kube-apiserver's flags of the same names.
+//! The fields `observability.audit…`: the audit policy, and where events go.
+//! The defaults are those of kube-apiserver's flags of the same names.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use super::raw;
 
 const MEGABYTE: u64 = 1 << 20;
 
-/// The limits for the number of events that may wait in a backend. 100,000 events
-/// take 100 MB.
+/// The limits for the number of events that may wait in a backend. 100,000
+/// events take 100 MB.
 const BUFFERS: std::ops::RangeInclusive<usize> = 1..=100_000;
 const DEFAULT_BUFFER: usize = 10_000;
 

@@ -1,4 +1,5 @@
-//! The section `serving`: listeners, and the limits of connections and requests.
+//! The section `serving`: listeners, and the limits of connections and
+//! requests.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -172,16 +173,17 @@ impl ConnectionLimits {
                 20_000,
                 0..=1 << 20,
             ),
-            // A tenth of all connections, so that a few hosts cannot keep all others
-            // out. It is more than the pods have that share a node's address.
+            // A tenth of all connections, so that a few hosts cannot keep all
+            // others out. It is more than the pods have that share a node's
+            // address.
             max_connections_per_client: check.count(
                 "serving.maxConnectionsPerClient",
                 raw.max_connections_per_client,
                 2_000,
                 0..=1 << 20,
             ),
-            // Bearer tokens with many groups come close to 16 KiB. No legitimate
-            // header comes close to 1 MiB.
+            // Bearer tokens with many groups come close to 16 KiB. No
+            // legitimate header comes close to 1 MiB.
             max_request_header_bytes: check.count(
                 "serving.maxRequestHeaderBytes",
                 raw.max_request_header_bytes,
@@ -191,8 +193,9 @@ impl ConnectionLimits {
             http2_max_streams_per_connection: check.count(
                 "serving.http2MaxStreamsPerConnection",
                 raw.http2_max_streams_per_connection,
-                // The informers of a client share a connection, and a watch is a
-                // stream for half an hour. kube-apiserver's 100 is too few here.
+                // The informers of a client share a connection, and a watch is
+                // a stream for half an hour. kube-apiserver's 100 is too few
+                // here.
                 1000,
                 1..=1 << 20,
             ) as u32,

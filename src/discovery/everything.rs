@@ -25,8 +25,8 @@ pub(super) struct Everything {
     merged: [DerivedMerged; 2],
 }
 
-/// The merged document. It is made again when one of these changes: the number of
-/// the upstream's document, the generation, the number of the APIServices.
+/// The merged document. It is made again when one of these changes: the number
+/// of the upstream's document, the generation, the number of the APIServices.
 pub(super) type DerivedMerged = Derived<(u64, u64, u64), Merged>;
 
 impl Everything {

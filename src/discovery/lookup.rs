@@ -30,7 +30,8 @@ pub enum Missing {
 }
 
 impl Discovery {
-    /// Finds the document at a path. `everything` asks for the one of all groups.
+    /// Finds the document at a path. `everything` asks for the one of all
+    /// groups.
     pub async fn find(&self, path: &DiscoveryPath, everything: Option<Peers>) -> Found {
         self.interest.note();
         let found = match (path, everything) {
@@ -104,7 +105,8 @@ impl Discovery {
             .map_or(Found::Elsewhere, Found::Document)
     }
 
-    /// Returns the answer for a version if it or each of its resources is hidden.
+    /// Returns the answer for a version if it or each of its resources is
+    /// hidden.
     pub fn hidden(&self, version: &GroupVersion) -> Option<Missing> {
         let config = self.hides();
         if config.is_default() {

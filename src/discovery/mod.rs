@@ -1,10 +1,11 @@
 //! Discovery: the list of the cluster's APIs, answered from memory.
 //!
-//! The API server's own document holds its built-in APIs, custom resources and the
-//! APIs that it aggregates itself. While callers ask for it, it is fetched twice a
-//! second, and passed on byte for byte. Backends of apifront's configuration add
-//! their groups, and `apis.runtimeConfig` takes groups out. Then the document is
-//! written anew, in the form and order that kube-aggregator would give it.
+//! The API server's own document holds its built-in APIs, custom resources and
+//! the APIs that it aggregates itself. While callers ask for it, it is fetched
+//! twice a second, and passed on byte for byte. Backends of apifront's
+//! configuration add their groups, and `apis.runtimeConfig` takes groups out.
+//! Then the document is written anew, in the form and order that
+//! kube-aggregator would give it.
 //!
 //! ```text
 //! API server ─ remote_document ─▶ merged ─▶ encoded_document ─▶ JSON, YAML, ...
@@ -69,8 +70,8 @@ const RHYTHM: Rhythm = Rhythm {
     active_for: Duration::from_secs(180),
 };
 
-/// The age at which APIServices are fetched again. They change with their groups, so
-/// this matters only for a change of a priority alone.
+/// The age at which APIServices are fetched again. They change with their
+/// groups, so this matters only for a change of a priority alone.
 const PRIORITIES_MAX_AGE: Duration = Duration::from_secs(60);
 
 const JSON: &str = "application/json";
@@ -87,7 +88,8 @@ pub struct Discovery {
     priorities: Derived<(u64, u64), Priorities>,
     versions: VersionDocuments,
     backends: Mutex<Vec<PolledBackend>>,
-    /// The upstream's versions that apifront's configuration gives another place.
+    /// The upstream's versions that apifront's configuration gives another
+    /// place.
     local: Mutex<Vec<SourceVersion>>,
     config: watch::Sender<Arc<RuntimeConfig>>,
     /// The number of changes of what backends serve and of what is hidden.
@@ -128,8 +130,8 @@ impl Discovery {
         }
     }
 
-    /// Sets the backends whose groups are shown. A backend that was there before keeps
-    /// its documents.
+    /// Sets the backends whose groups are shown. A backend that was there
+    /// before keeps its documents.
     pub fn set_sources(&self, sources: Vec<Source>) {
         let mut backends = self.backends.lock();
         let mut before = std::mem::take(&mut *backends);
@@ -164,8 +166,8 @@ impl Discovery {
         }
     }
 
-    /// Tells whether versions of the configuration are merged into the upstream's
-    /// document. Without them that document is in order already.
+    /// Tells whether versions of the configuration are merged into the
+    /// upstream's document. Without them that document is in order already.
     fn has_ours(&self) -> bool {
         !self.backends.lock().is_empty() || !self.local.lock().is_empty()
     }
@@ -197,7 +199,8 @@ impl Discovery {
         self.config.borrow().clone()
     }
 
-    /// Forgets the documents of the API server, after it was replaced by another.
+    /// Forgets the documents of the API server, after it was replaced by
+    /// another.
     pub fn upstream_replaced(&self) {
         for document in self.all_documents() {
             document.forget();
@@ -332,8 +335,8 @@ impl Discovery {
             let all = backends.iter().flat_map(|b| b.source.versions.clone());
             all.chain(self.local.lock().iter().cloned()).collect()
         };
-        // The document of everything tells which versions are hidden because all
-        // their resources are.
+        // The document of everything tells which versions are hidden because
+        // all their resources are.
         let config_hides = !self.hides().is_default();
         let merged = if registered.is_empty() && !config_hides {
             None
@@ -365,7 +368,8 @@ impl Discovery {
         }))
     }
 
-    /// Returns the priorities of the upstream's APIServices and of the configuration.
+    /// Returns the priorities of the upstream's APIServices and of the
+    /// configuration.
     fn priorities(&self, api_services: Option<&Document>) -> Arc<Priorities> {
         let key = (api_services.map_or(0, |d| d.number), self.generation());
         self.priorities.get(key, || {

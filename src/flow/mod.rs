@@ -1,19 +1,20 @@
 //! The limits of requests in flight, and their order. The limits are
 //! kube-apiserver's `--max-requests-inflight` and
 //! `--max-mutating-requests-inflight` (k8s.io/apiserver
-//! `server/filters/maxinflight.go`). The order has the purpose of its API Priority
-//! and Fairness (KEP-1040), with fewer and plainer settings.
+//! `server/filters/maxinflight.go`). The order has the purpose of its API
+//! Priority and Fairness (KEP-1040), with fewer and plainer settings.
 //!
-//! A request takes a seat in the pool of its user, then in the pools of the user's
-//! groups that have a limit, then in the pool of its kind. The order is always the
-//! same, so that no two requests wait for each other. In the first pools it waits
-//! for its turn. The last ones, which protect this process's memory, refuse at
-//! once. The start of a watch waits in its own pool, and gives its seats back when
-//! the client has the initial events, since the rest of the watch costs little.
+//! A request takes a seat in the pool of its user, then in the pools of the
+//! user's groups that have a limit, then in the pool of its kind. The order is
+//! always the same, so that no two requests wait for each other. In the first
+//! pools it waits for its turn. The last ones, which protect this process's
+//! memory, refuse at once. The start of a watch waits in its own pool, and
+//! gives its seats back when the client has the initial events, since the rest
+//! of the watch costs little.
 //!
-//! A seat is for making an answer. An answer that waits for its reader holds bytes
-//! instead (`response_bytes.rs`). Work that would hold up a thread runs elsewhere,
-//! and users take turns.
+//! A seat is for making an answer. An answer that waits for its reader holds
+//! bytes instead (`response_bytes.rs`). Work that would hold up a thread runs
+//! elsewhere, and users take turns.
 //!
 //! Upstreams protect themselves.
 
@@ -46,7 +47,8 @@ pub use response_bytes::{HeldBytes, ResponseBytes};
 
 /// The answer to a request over the limit. It is not a Status.
 pub const TOO_MANY_REQUESTS_BODY: &str = "Too many requests, please try again later.\n";
-/// The Content-Type of that answer; `X-Content-Type-Options: nosniff` goes with it.
+/// The Content-Type of that answer; `X-Content-Type-Options: nosniff` goes with
+/// it.
 pub const TOO_MANY_REQUESTS_TYPE: &str = "text/plain; charset=utf-8";
 /// The `Retry-After` of that answer, in seconds.
 pub const RETRY_AFTER: &str = "1";
@@ -56,10 +58,10 @@ pub const RETRY_AFTER: &str = "1";
 const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 
 /// The most watches of one user that wait to begin. Most often a herd is of one
-/// user: the agents of all nodes have one service account. A watch that waits costs
-/// no more than one that has begun, so all of them may wait, up to the bound of the
-/// pool. At that bound the last watch of one user gives way to the first of
-/// another.
+/// user: the agents of all nodes have one service account. A watch that waits
+/// costs no more than one that has begun, so all of them may wait, up to the
+/// bound of the pool. At that bound the last watch of one user gives way to the
+/// first of another.
 const WAITING_WATCHES: usize = usize::MAX;
 
 /// The time that work may wait for its turn elsewhere: kube-apiserver's
@@ -111,7 +113,8 @@ impl Rejected {
     }
 }
 
-/// The seats of a request. Dropping it gives them back. Exempt requests hold none.
+/// The seats of a request. Dropping it gives them back. Exempt requests hold
+/// none.
 #[derive(Debug, Default)]
 #[expect(dead_code, reason = "held until dropped")]
 pub struct Admitted {
@@ -167,8 +170,8 @@ impl Flow {
         }
     }
 
-    /// Puts the limits of a configuration in force. Requests in flight stay, and the
-    /// new limits let in the requests that wait.
+    /// Puts the limits of a configuration in force. Requests in flight stay,
+    /// and the new limits let in the requests that wait.
     pub fn reload(&self, config: &config::Config) {
         let reads = config.serving.max_requests_inflight;
         let writes = config.serving.max_mutating_requests_inflight;
@@ -193,10 +196,11 @@ impl Flow {
         &self.forwarded
     }
 
-    /// Takes the seats of a request, after authentication and before authorization,
-    /// and waits for them if need be. Cancel-safe.
+    /// Takes the seats of a request, after authentication and before
+    /// authorization, and waits for them if need be. Cancel-safe.
     ///
-    /// `system:masters` does not wait, so that an administrator can always look.
+    /// `system:masters` does not wait, so that an administrator can always
+    /// look.
     pub async fn admit(&self, kind: RequestKind, user: &UserInfo) -> Result<Admitted, Rejected> {
         let (lane, lanes_patience) = match kind {
             RequestKind::LongRunning => return Ok(Admitted::default()),
@@ -226,8 +230,9 @@ impl Flow {
         Ok(Admitted::of((own, groups, Some(lane))))
     }
 
-    /// Takes room for an answer that is about to be made, with about so many bytes
-    /// that the store does not share. Waits for it as for a seat. Cancel-safe.
+    /// Takes room for an answer that is about to be made, with about so many
+    /// bytes that the store does not share. Waits for it as for a seat.
+    /// Cancel-safe.
     pub async fn hold(&self, user: Option<&UserInfo>, bytes: usize) -> Result<HeldBytes, Rejected> {
         let policy = *self.policy.read();
         match limited(user) {
@@ -236,8 +241,8 @@ impl Flow {
         }
     }
 
-    /// Takes room for an answer that waits for its reader. Returns `None` if the user
-    /// has too many of them.
+    /// Takes room for an answer that waits for its reader. Returns `None` if
+    /// the user has too many of them.
     pub fn hold_waiting(&self, user: Option<&UserInfo>) -> Option<HeldBytes> {
         match limited(user) {
             Some(user) => self
@@ -249,7 +254,8 @@ impl Flow {
 
     /// Gives the seats of a request back when its forwarded answer begins. The
     /// request holds bytes instead. If there is no room for these, it keeps the
-    /// seats, so that no more such answers wait than there are seats and bytes for.
+    /// seats, so that no more such answers wait than there are seats and bytes
+    /// for.
     pub fn answer_begins(&self, admitted: &mut Admitted, user: Option<&UserInfo>) {
         if let Some(held) = self.hold_waiting(user) {
             *admitted = Admitted {
@@ -259,8 +265,8 @@ impl Flow {
         }
     }
 
-    /// Waits for a turn to do work elsewhere. Turns go round among the users who
-    /// want one. Cancel-safe.
+    /// Waits for a turn to do work elsewhere. Turns go round among the users
+    /// who want one. Cancel-safe.
     pub async fn turn(&self, user: Option<&UserInfo>) -> Result<Seat, Rejected> {
         let name = user.map_or("", |user| user.name.as_str());
         let policy = QueuePolicy {
@@ -275,8 +281,8 @@ impl Flow {
         self.metrics.too_slow(what);
     }
 
-    /// Publishes the number of requests that execute, and the most in flight since
-    /// the last call.
+    /// Publishes the number of requests that execute, and the most in flight
+    /// since the last call.
     pub fn publish(&self) {
         let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         for (name, pool, most) in [
@@ -310,8 +316,8 @@ impl Flow {
     }
 }
 
-/// Returns the user if their answers count. Those of `system:masters` do not. Nor do
-/// those of `None`, which is apifront's own user.
+/// Returns the user if their answers count. Those of `system:masters` do not.
+/// Nor do those of `None`, which is apifront's own user.
 fn limited(user: Option<&UserInfo>) -> Option<&UserInfo> {
     user.filter(|user| !user.groups.iter().any(|g| g == MASTERS))
 }

@@ -1,5 +1,5 @@
-//! Metrics of requests. They have kube-apiserver's names, so that its dashboards
-//! and alerts work here.
+//! Metrics of requests. They have kube-apiserver's names, so that its
+//! dashboards and alerts work here.
 
 use std::sync::Arc;
 
@@ -148,8 +148,8 @@ impl RequestMetrics {
         })
     }
 
-    /// Returns the series of a resource. Without a name these are the series of all
-    /// unknown resources together.
+    /// Returns the series of a resource. Without a name these are the series of
+    /// all unknown resources together.
     pub fn resource(&self, name: Option<&KnownName>) -> Arc<ResourceMetrics> {
         match name {
             Some(name) => name.series(|| ResourceMetrics::new(self.vectors.clone(), Some(name))),
@@ -157,9 +157,9 @@ impl RequestMetrics {
         }
     }
 
-    /// Returns the series of a path that is no resource. kube-apiserver puts the
-    /// paths `/healthz`, `/livez` and `/readyz` into `subresource`. The lifetime
-    /// makes it impossible to pass a path from a request.
+    /// Returns the series of a path that is no resource. kube-apiserver puts
+    /// the paths `/healthz`, `/livez` and `/readyz` into `subresource`. The
+    /// lifetime makes it impossible to pass a path from a request.
     pub fn path(&self, path: &'static str) -> ResourceMetrics {
         ResourceMetrics::of_path(self.vectors.clone(), path)
     }

@@ -55,8 +55,8 @@ impl ProxyHttp for Proxy {
         }
     }
 
-    /// Answers everything that apifront answers itself. `Ok(true)`: answered, or
-    /// a task answers. `Ok(false)`: pingora forwards the request.
+    /// Answers everything that apifront answers itself. `Ok(true)`: answered,
+    /// or a task answers. `Ok(false)`: pingora forwards the request.
     async fn request_filter(
         &self,
         session: &mut Session,
@@ -177,8 +177,8 @@ impl ProxyHttp for Proxy {
         respond::debug_header(response, session.req_header(), ctx.reply.cache)
     }
 
-    /// Reads the version that a write made out of its answer. The caller's later
-    /// reads must show that version.
+    /// Reads the version that a write made out of its answer. The caller's
+    /// later reads must show that version.
     fn response_body_filter(
         &self,
         _session: &mut Session,
@@ -260,8 +260,8 @@ impl Proxy {
     }
 }
 
-/// Learns what is asked and who asks, and waits for a seat. Breaks with the answer
-/// to a request that goes no further.
+/// Reads the request, identifies the caller, and waits for a seat. Breaks with
+/// the answer if the request goes no further.
 async fn admit(
     session: &mut Session,
     ctx: &mut RequestContext,
@@ -299,8 +299,8 @@ async fn admit(
     Ok(ControlFlow::Continue(identified))
 }
 
-/// Answers what is not in the cache and needs no upstream: apifront's own paths,
-/// discovery, OpenAPI, and requests for hidden or unavailable APIs.
+/// Answers requests that the cache has no part in: for apifront's own paths,
+/// for discovery and OpenAPI, and for hidden or unavailable APIs.
 async fn answer_before_cache(
     request: &RequestHeader,
     grant: &mut PendingGrant<'_>,
@@ -320,8 +320,8 @@ async fn answer_before_cache(
     aggregate::before_cache(request, grant).await
 }
 
-/// Starts the task that writes a cached watch, as a WebSocket if the caller asked
-/// for one.
+/// Starts the task that writes a cached watch, as a WebSocket if the caller
+/// asked for one.
 async fn start_watch(
     session: &mut Session,
     ctx: &mut RequestContext,

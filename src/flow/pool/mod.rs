@@ -1,11 +1,12 @@
 //! Seats for requests, and fair queues for the requests that find none.
 //!
 //! A pool limits the requests that execute at a time. Later requests wait, each
-//! flow (here: a user) in its own queue. Each seat that becomes free goes to the
-//! next flow in turn. So between two requests of one flow, each other flow that
-//! waits has at most one: a flow of a thousand requests delays a flow of a single
-//! request by one seat. Taking, waiting and giving back are O(1), however many
-//! others wait. Leaving the queue is O(length of the flow's queue).
+//! flow (here: a user) in its own queue. Each seat that becomes free goes to
+//! the next flow in turn. So between two requests of one flow, each other flow
+//! that waits has at most one: a flow of a thousand requests delays a flow of a
+//! single request by one seat. Taking, waiting and giving back are O(1),
+//! however many others wait. Leaving the queue is O(length of the flow's
+//! queue).
 //!
 //! The queues of a pool have a bound together. When they reach it, the longest
 //! queue loses its last request to a request of a flow with a shorter one. So a
@@ -64,8 +65,8 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// Makes the place count for so many seats from now on, even if they are not
-    /// free.
+    /// Makes the place count for so many seats from now on, even if they are
+    /// not free.
     pub fn resize(&mut self, seats: usize) {
         let mut state = self.pool.state.lock();
         state.executing = state.executing.saturating_sub(self.seats);
@@ -139,8 +140,8 @@ impl Pool {
         })
     }
 
-    /// Takes a seat for a request of this flow, and waits for it. Cancel-safe: a
-    /// request that stops waiting leaves the queue.
+    /// Takes a seat for a request of this flow, and waits for it. Cancel-safe:
+    /// a request that stops waiting leaves the queue.
     pub async fn seat(self: &Arc<Self>, flow: &str, policy: QueuePolicy) -> Result<Seat, Rejected> {
         self.seats(flow, 1, policy).await
     }

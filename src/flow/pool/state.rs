@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-/// The seats and queues of a pool. Nobody waits while the first in turn would find
-/// its seats free.
+/// The seats and queues of a pool. Nobody waits while the first in turn would
+/// find its seats free.
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// 0: no limit.
@@ -40,8 +40,8 @@ impl State {
         }
     }
 
-    /// Tells whether so many seats are free. A request larger than the pool executes
-    /// alone.
+    /// Tells whether so many seats are free. A request larger than the pool
+    /// executes alone.
     pub(super) fn has_room(&self, seats: usize) -> bool {
         self.limit == 0 || self.executing == 0 || self.executing.saturating_add(seats) <= self.limit
     }
@@ -55,8 +55,8 @@ impl State {
         self.flows.get(flow).map_or(0, VecDeque::len)
     }
 
-    /// Takes the last place of the longest queue away, unless the queue of `flow` is
-    /// as long. Tells whether it did.
+    /// Takes the last place of the longest queue away, unless the queue of
+    /// `flow` is as long. Tells whether it did.
     pub(super) fn displace(&mut self, flow: &str) -> bool {
         let own = self.waiting_of(flow);
         let longest = self.flows.values_mut().max_by_key(|queue| queue.len());
@@ -104,7 +104,8 @@ impl State {
                 self.turns.pop_front();
                 continue;
             };
-            // Smaller requests do not go ahead, or the first would wait for ever.
+            // Smaller requests do not go ahead, or the first would wait for
+            // ever.
             if !self.has_room(seats) {
                 return;
             }
@@ -121,15 +122,15 @@ impl State {
             if let Some(waiter) = first {
                 self.waiting = self.waiting.saturating_sub(1);
                 self.take(waiter.seats);
-                // A request that leaves is taken out of the queue first. If it is
-                // too late for that, `Waiting::drop` gives the seat back.
+                // A request that leaves is taken out of the queue first. If it
+                // is too late for that, `Waiting::drop` gives the seat back.
                 let _ = waiter.go.send(());
             }
         }
     }
 
-    /// Takes a request out of its queue. Returns false if it waits no more, because
-    /// it was given its seats or has lost its place.
+    /// Takes a request out of its queue. Returns false if it waits no more,
+    /// because it was given its seats or has lost its place.
     pub(super) fn leave(&mut self, flow: &Arc<str>, id: u64) -> bool {
         let Some(queue) = self.flows.get_mut(flow) else {
             return false;

@@ -27,19 +27,19 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use super::deadlines::{Deadlines, Ended};
 use super::frame_meter::Http2State;
 
-/// The time that a client has to read GOAWAY and to send what it sent before
-/// reading it. Go has the same `goAwayTimeout`.
+/// The time after GOAWAY in which requests that the client sent before it saw
+/// the GOAWAY are still accepted. Go has the same `goAwayTimeout`.
 const GOAWAY_TIMEOUT: Duration = Duration::from_secs(1);
 /// The malformed requests that end a connection. pingora has the same number in
 /// `MAX_MALFORMED_STREAMS_PER_CONN`, but only its own loop counts them.
 const MALFORMED_REQUESTS: usize = 32;
-/// The most running handlers, as a multiple of the streams that may be open. Only
-/// streams that are reset soon after they are opened make more handlers than
-/// streams (CVE-2023-44487). Go queues four times as many, too.
+/// The most running handlers, as a multiple of the streams that may be open.
+/// Only streams that are reset soon after they are opened make more handlers
+/// than streams (CVE-2023-44487). Go queues four times as many, too.
 const HANDLERS_PER_STREAM: usize = 4;
-/// The longest time between two looks at a connection's deadlines. Otherwise they
-/// are looked at twice within the shortest deadline. Twenty thousand connections
-/// wake two thousand times a second.
+/// The longest time between two looks at a connection's deadlines. A shorter
+/// deadline is looked at twice before it ends. Twenty thousand connections wake
+/// two thousand times a second.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// The least time between looks, so that no configuration makes a busy loop.
 const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(100);
@@ -65,7 +65,7 @@ enum Event {
 /// The way in which a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// Nothing is open any more.
+    /// No stream is open any more.
     Closed(Ended),
     /// All open streams are cut off.
     Aborted(Ended),
@@ -192,7 +192,8 @@ impl Connection {
         End::Closed(self.ending.map_or(Ended::ByClient, |(why, _)| why))
     }
 
-    /// Ends the connection if its frames, or the answer to a request, ask for it.
+    /// Ends the connection if its frames, or the answer to a request, ask for
+    /// it.
     fn follow_state(&mut self) -> Option<End> {
         if self.state.has_stopped_reading() {
             return Some(End::Aborted(Ended::Flood));
@@ -228,7 +229,8 @@ impl Connection {
         }
     }
 
-    /// Sends GOAWAY, and looks again when the client has had the time to read it.
+    /// Sends GOAWAY, and looks again when the client has had the time to read
+    /// it.
     fn go_away(&mut self, why: Ended, now: Instant) {
         self.h2.graceful_shutdown();
         let by = after(now, GOAWAY_TIMEOUT);
@@ -236,7 +238,8 @@ impl Connection {
         self.look.as_mut().reset(by);
     }
 
-    /// Ends the connection and all its streams, and tells the client if it reads.
+    /// Ends the connection and all its streams, and tells the client if it
+    /// reads.
     async fn abort(mut self, why: Ended) -> Ended {
         self.state.stop_reading();
         self.h2.abrupt_shutdown(match why {
@@ -290,9 +293,9 @@ fn after(now: Instant, time: Duration) -> Instant {
     now.checked_add(time).unwrap_or(now)
 }
 
-/// Returns the connection's digest, which its requests see. The digest carries the
-/// connection's state, too, in the place that pingora has for the answer of a proxy
-/// in front.
+/// Returns the connection's digest, which its requests see. The digest carries
+/// the connection's state, too, in the place that pingora has for the answer of
+/// a proxy in front.
 fn digest(stream: &Stream, state: Arc<Http2State>) -> Arc<Digest> {
     let proxy = ResponseHeader::build(StatusCode::OK, None)
         .ok()

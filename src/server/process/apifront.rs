@@ -37,8 +37,8 @@ pub struct Apifront {
 }
 
 /// Checks that the files which a configuration names can be used: certificates,
-/// keys, authorities, kubeconfig. It connects to nobody and binds nothing, but it
-/// runs an exec plugin of the kubeconfig.
+/// keys, authorities, kubeconfig. It connects to nobody and binds nothing, but
+/// it runs an exec plugin of the kubeconfig.
 pub async fn check(config: &Config, metrics: &Metrics) -> Result<(), StartError> {
     server_certificates(config)?;
     PreparedAccess::new(config)?;
@@ -84,9 +84,9 @@ impl Apifront {
     }
 
     /// Stops in order. The server is not ready at once. After
-    /// `shutdownDelayDuration` it accepts no connection, and ends its streams. Then,
-    /// within `shutdownGracePeriod`, the requests that are still open end. Returns
-    /// the number of requests that had to be cut off.
+    /// `shutdownDelayDuration` it accepts no connection, and ends its streams.
+    /// Then, within `shutdownGracePeriod`, the requests that are still open
+    /// end. Returns the number of requests that had to be cut off.
     pub async fn stop(mut self) -> usize {
         let serving = self.current.load().config.serving.clone();
         self.health.shut_down();
@@ -117,7 +117,8 @@ async fn start_embedded(config: &Config) -> Result<Option<apifront_embedded::Han
     if config.upstream != config::Upstream::Embedded {
         return Ok(None);
     }
-    // Dropping the handle ends the server and the activity of its sample objects.
+    // Dropping the handle ends the server and the activity of its sample
+    // objects.
     EmbeddedServer::start_default(SocketAddr::from(([127, 0, 0, 1], 0)))
         .await
         .map(Some)

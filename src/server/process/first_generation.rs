@@ -32,9 +32,9 @@ use crate::server::state::drain::Drain;
 use crate::server::state::generation::Generation;
 use crate::server::state::process_state::ProcessState;
 
-/// Makes every part of the server from a configuration. The result holds the first
-/// generation, and replaces it when the configuration changes. `embedded` is the
-/// address of the embedded API server, if it runs.
+/// Makes every part of the server from a configuration. The result holds the
+/// first generation, and replaces it when the configuration changes. `embedded`
+/// is the address of the embedded API server, if it runs.
 pub(super) async fn build(
     live: &Arc<LiveConfig>,
     config: Arc<Config>,

@@ -25,13 +25,13 @@ use crate::server::proxy::Proxy;
 use crate::server::state::generation::Generation;
 
 /// The streams that the server resets in a connection's life before it ends the
-/// connection. It resets a stream for what the client sends on it. A proper client
-/// causes no reset, whereas each such stream may have begun work (CVE-2025-8671).
-/// h2's default is 1024.
+/// connection. It resets a stream for what the client sends on it. A proper
+/// client causes no reset, whereas each such stream may have begun work
+/// (CVE-2025-8671). h2's default is 1024.
 const STREAM_ERRORS: usize = 100;
 
-/// Prometheus keeps one connection for each of its servers; a person's tools come
-/// and go.
+/// Prometheus keeps one connection for each of its servers; a person's tools
+/// come and go.
 const OBSERVABILITY_CONNECTIONS: Limits = Limits {
     total: 256,
     per_client: 0,
@@ -80,7 +80,8 @@ impl Listeners {
             serving.push(listener.serve(app, None, settings, stop.clone()));
         }
         if let Some(listener) = self.observability {
-            // These are counted apart: a flood of clients does not keep scrapes out.
+            // These are counted apart: a flood of clients does not keep scrapes
+            // out.
             let connections = Connections::new(OBSERVABILITY_CONNECTIONS);
             let settings = connection_settings(current, "observability", &connections);
             let current = current.clone();

@@ -18,8 +18,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::StatusCode;
 use kubernetes_wire::api::{Reason, Status};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 pub use answer_cache::{AnswerCache, Key};
 pub use fair_queue::{FairQueue, QueueFull, QueueLimits};
@@ -89,6 +89,22 @@ impl ReviewError {
             Status::internal_error(self)
         }
     }
+}
+
+/// A review object as it is sent: TokenReview, SubjectAccessReview.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Review<S> {
+    pub kind: &'static str,
+    pub api_version: &'static str,
+    pub spec: S,
+}
+
+/// A review object as it is answered. Its status is the answer.
+#[derive(Deserialize)]
+pub struct Reviewed<T> {
+    #[serde(default)]
+    pub status: T,
 }
 
 /// Returns the review object as JSON.

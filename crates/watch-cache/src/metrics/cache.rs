@@ -1,4 +1,5 @@
-//! What is held in memory and how often it helps.
+//! Metrics of cached resources: what is held in memory, and how often it
+//! answers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -10,12 +11,12 @@ use prometheus::{Gauge, IntCounter, IntGauge, Registry};
 
 use super::vectors::Vectors;
 
-/// Who answered a read.
+/// The one who answered a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheResult {
     /// The cache.
     Hit,
-    /// The upstream.
+    /// Upstream.
     Bypass,
 }
 
@@ -28,7 +29,7 @@ impl CacheResult {
     }
 }
 
-/// What is measured of a resource when somebody asks.
+/// The state of a resource, measured for each scrape.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheState {
     pub objects: usize,
@@ -41,16 +42,17 @@ pub struct CacheState {
     pub history: Duration,
 }
 
-/// What bytes are held for: the current state, events and what only they hold,
-/// what can be made again, states kept for chunked lists.
+/// The purposes that bytes are held for: the current state; events and the
+/// objects that only they hold; bytes that can be made again; states kept for
+/// chunked lists.
 pub const BYTES: [&str; 4] = ["objects", "history", "derived", "retained"];
 
-/// What came of comparing a resource with upstream.
+/// The result of comparing a resource with upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelfCheckResult {
     Match,
     Mismatch,
-    /// It could not be compared.
+    /// The resource could not be compared.
     Skipped,
 }
 
@@ -64,14 +66,14 @@ impl SelfCheckResult {
     }
 }
 
-/// Whether a resource that exists may have labels of its own: names that a
-/// server makes up must not fill memory with series.
+/// Tells whether a resource that exists may have labels of its own. Names that
+/// a server makes up must not fill memory with series.
 pub type TakesName = Box<dyn Fn(&GroupVersionResource) -> bool + Send + Sync>;
 
 pub struct CacheMetrics {
     vectors: Vectors,
     takes_name: TakesName,
-    /// Those beyond the bounds of names, together.
+    /// The series of all resources that may have no labels of their own.
     unnamed: OnceLock<Arc<CachedResource>>,
     by_resource: RwLock<HashMap<GroupVersionResource, Arc<CachedResource>>>,
 }
@@ -80,16 +82,18 @@ pub struct CacheMetrics {
 pub struct CachedResource {
     gvr: GroupVersionResource,
     vectors: Vectors,
-    /// Clients watching.
+    /// The clients that watch.
     pub watchers: IntGauge,
-    /// Seconds to wait after a probe.
+    /// The seconds that a read waits after a probe.
     pub settle: Gauge,
     /// 1 while probes are not believed.
     pub suspended: IntGauge,
-    /// By verb, result and reason: few, so a list.
+    /// The counters by verb, result and reason. They are few, so this is a
+    /// list.
     requests: RwLock<Vec<([&'static str; 3], IntCounter)>>,
     state: RwLock<Option<&'static str>>,
-    /// Why upstream's list or watch was last begun anew, and when.
+    /// The reason why upstream's list or watch was last begun anew, and the
+    /// time.
     restart: RwLock<Option<(&'static str, Instant)>>,
 }
 
@@ -103,8 +107,8 @@ impl CacheMetrics {
         })
     }
 
-    /// The series of a resource that upstream listed or answered for, which
-    /// proves its name. Callers keep the result.
+    /// Returns the series of a resource. Upstream has listed it or answered for
+    /// it, which proves its name. Callers keep the result.
     pub fn resource(&self, gvr: &GroupVersionResource) -> Arc<CachedResource> {
         if let Some(found) = self.by_resource.read().get(gvr) {
             return found.clone();
@@ -121,7 +125,8 @@ impl CacheMetrics {
             .clone()
     }
 
-    /// A resource is no longer served: its gauges go, its counters stay.
+    /// Removes the gauges of a resource that is no longer served. Its counters
+    /// stay.
     pub fn forget(&self, gvr: &GroupVersionResource) {
         let Some(resource) = self.by_resource.write().remove(gvr) else {
             return;
@@ -129,7 +134,7 @@ impl CacheMetrics {
         let labels = resource.labels();
         resource.leave_state();
         let vectors = &self.vectors;
-        // Gone already is gone too.
+        // Removing fails only for a gauge that is gone already.
         for gauge in [
             &vectors.objects,
             &vectors.resource_version,
@@ -169,8 +174,8 @@ impl CachedResource {
         }
     }
 
-    /// A read was answered. `verb` is get, list or watch; `reason` is empty for
-    /// what the cache answered alone.
+    /// Counts a read that was answered. `verb` is get, list or watch. `reason`
+    /// is empty if the cache answered alone.
     pub fn request(&self, verb: &'static str, result: CacheResult, reason: &'static str) {
         let key = [verb, result.as_str(), reason];
         if let Some((_, counter)) = self.requests.read().iter().find(|(k, _)| *k == key) {
@@ -186,21 +191,21 @@ impl CachedResource {
         }
     }
 
-    /// A watch served from the cache ended.
+    /// Counts a watch served from the cache that ended.
     pub fn watch_ended(&self, reason: &'static str) {
         let labels = [&self.labels()[..], &[reason]].concat();
         self.vectors.watch_ends.with_label_values(&labels).inc();
     }
 
-    /// An event came after a probe; `broken` if somebody had been told that it
-    /// would not.
+    /// Counts an event that came after a probe. `broken` means that a caller
+    /// had been told that no such event would come.
     pub fn late_event(&self, broken: bool) {
         let promise = if broken { "broken" } else { "kept" };
         let labels = [&self.labels()[..], &[promise]].concat();
         self.vectors.late_events.with_label_values(&labels).inc();
     }
 
-    /// Brings the gauges up to date.
+    /// Sets the gauges.
     pub fn observe(&self, state: &CacheState) {
         let labels = self.labels();
         let vectors = &self.vectors;
@@ -226,18 +231,19 @@ impl CachedResource {
         }
     }
 
-    /// The resource was compared with upstream, or was to be.
+    /// Counts a comparison of the resource with upstream, made or skipped.
     pub fn self_checked(&self, result: SelfCheckResult) {
         let labels = [&self.labels()[..], &[result.as_str()]].concat();
         self.vectors.self_checks.with_label_values(&labels).inc();
     }
 
-    /// What the reflector is doing.
+    /// Returns the state of the reflector.
     pub fn state(&self) -> Option<&'static str> {
         *self.state.read()
     }
 
-    /// Why upstream's list or watch was last begun anew, and when.
+    /// Returns the reason why upstream's list or watch was last begun anew, and
+    /// the time.
     pub fn last_restart(&self) -> Option<(&'static str, Instant)> {
         *self.restart.read()
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use apifront_upstream::Upstream;
 use http::HeaderValue;
+use kubernetes_wire::representation::table::Printer;
 use kubernetes_wire::representation::{BookmarkTemplate, Envelope};
 
 use super::custom_resource_definition::{self, DefinitionState};
@@ -39,6 +40,8 @@ pub(super) struct Filled {
 /// All objects of a resource at one version, listed in either way.
 struct All {
     envelope: Envelope,
+    fields: FieldTable,
+    namespaced: bool,
     resource_version: u64,
     objects: Vec<StoredObject>,
     warnings: Vec<HeaderValue>,
@@ -81,7 +84,8 @@ impl ListStrategy {
         if !self.unsupported && !self.failed {
             match watch_list::open(upstream, &entry.gvr, accept, reading.part()).await {
                 Ok(Some(stream)) => {
-                    let filled = from_stream(entry, upstream, stream, reading).await;
+                    let filling = Filling::begin(entry, upstream, reading).await;
+                    let filled = filling.read_stream(stream).await;
                     self.failed = filled.is_err();
                     // A server that knows no initial events, and ignores the
                     // options without an error, falls silent.
@@ -98,170 +102,156 @@ impl ListStrategy {
                 }
             }
         }
-        let filled = from_pages(entry, upstream, reading).await?;
+        let filling = Filling::begin(entry, upstream, reading).await;
+        let filled = filling.read_pages().await?;
         self.failed = false;
         Ok(filled)
     }
 }
 
-async fn from_stream(
-    entry: &Entry,
-    upstream: &Upstream,
-    mut stream: Opened,
-    mut reading: MemoryReservation,
-) -> Result<Filled, ListError> {
-    let began = Instant::now();
-    let gvr = &entry.gvr;
-    // The definition is read after the stream was opened. If it changed before,
-    // this is the new definition; if it changes later, upstream ends the
-    // stream.
-    let defined = custom_resource_definition::read(upstream, gvr).await;
-    let known = fields(entry, &defined);
-    let (listed, fields) = list::describe(upstream, gvr, &known, &reading).await?;
-    let (initial, described) = tokio::try_join!(
-        watch_list::initial_events(&mut stream, gvr, &fields, &mut reading),
-        discovery::resource(upstream, gvr),
-    )?;
-    // The stream tells everything about the envelope except the list's kind,
-    // which no event shows.
-    let Envelope {
-        form,
-        api_version,
-        kind,
-        ..
-    } = &initial.envelope;
-    let all = All {
-        envelope: Envelope::new(*form, api_version, kind, &listed.list_kind),
-        resource_version: initial.resource_version,
-        objects: initial.objects,
-        warnings: std::mem::take(&mut stream.warnings),
-        bookmark: initial.bookmark,
-    };
-    stream.frames.go_on_as_watch();
-    let published = Published {
-        fields,
-        namespaced: described.namespaced,
-        defined: &defined,
-        began,
-    };
-    publish(entry, upstream, all, published).await;
-    reading.publish(entry.store().map_or(0, |store| store.memory().total()));
-    Ok(Filled {
-        stream: Some(stream),
-        defined,
-    })
-}
-
-async fn from_pages(
-    entry: &Entry,
-    upstream: &Upstream,
-    mut reading: MemoryReservation,
-) -> Result<Filled, ListError> {
-    let began = Instant::now();
-    let gvr = &entry.gvr;
-    let defined = custom_resource_definition::read(upstream, gvr).await;
-    let known = fields(entry, &defined);
-    let (_, fields) = list::describe(upstream, gvr, &known, &reading).await?;
-    let accept = source_encoding::accept(gvr, entry.reads_json());
-    let listed = list::list(upstream, gvr, accept, &fields, &mut reading).await?;
-    let bookmark = freshness_probe::probe(upstream, gvr, false).await;
-    let described = discovery::resource(upstream, gvr).await?;
-    let Envelope {
-        form,
-        api_version,
-        list_kind,
-        ..
-    } = &listed.envelope;
-    // An empty list does not show the kind of its objects.
-    let envelope = match described.kind.as_str() {
-        "" => listed.envelope,
-        kind => Envelope::new(*form, api_version, kind, list_kind),
-    };
-    let all = All {
-        envelope,
-        resource_version: listed.resource_version,
-        objects: listed.objects,
-        warnings: listed.warnings,
-        bookmark: bookmark.map(|(template, _)| template),
-    };
-    let published = Published {
-        fields,
-        namespaced: described.namespaced,
-        defined: &defined,
-        began,
-    };
-    publish(entry, upstream, all, published).await;
-    reading.publish(entry.store().map_or(0, |store| store.memory().total()));
-    Ok(Filled {
-        stream: None,
-        defined,
-    })
-}
-
-fn fields(entry: &Entry, defined: &DefinitionState) -> FieldTable {
-    match defined.definition() {
-        Some(definition) => definition.fields.clone(),
-        None => field_table(&entry.gvr),
-    }
-}
-
-/// The facts besides the objects that are needed to publish them.
-struct Published<'a> {
-    fields: FieldTable,
-    namespaced: bool,
-    defined: &'a DefinitionState,
+/// A store that is being filled.
+struct Filling<'a> {
+    entry: &'a Entry,
+    upstream: &'a Upstream,
+    reading: MemoryReservation,
+    defined: DefinitionState,
     /// The time at which the list began.
     began: Instant,
 }
 
-async fn publish(entry: &Entry, upstream: &Upstream, all: All, with: Published<'_>) {
-    let Published {
-        fields,
-        namespaced,
-        defined,
-        began,
-    } = with;
-    let count = all.objects.len();
-    let learn = printer_check::learn(
-        upstream,
-        &entry.gvr,
-        all.envelope.form,
-        defined.definition(),
-    );
-    let printer = tokio::time::timeout(LEARN_TIMEOUT, learn).await;
-    let presentation = Presentation {
-        printer: printer.ok().flatten().map(Arc::new),
-        warnings: all.warnings,
-    };
-    let resource = Resource {
-        gvr: entry.gvr.clone(),
-        namespaced,
-        envelope: all.envelope,
-        fields,
-        bookmark: all.bookmark.map_or_else(OnceLock::new, OnceLock::from),
-    };
-    match entry
-        .store()
-        .filter(|store| same(&store.resource, &resource))
-    {
-        Some(store) => {
-            if let Some(template) = resource.bookmark.into_inner() {
-                // A template that was learnt before stays.
-                let _ = store.resource.bookmark.set(template);
-            }
-            store.present(presentation);
-            store.replace(all.objects, all.resource_version, Instant::now());
-        }
-        None => {
-            let store = Store::new(resource, all.objects, all.resource_version);
-            store.present(presentation);
-            entry.fill(Arc::new(store));
+impl<'a> Filling<'a> {
+    async fn begin(entry: &'a Entry, upstream: &'a Upstream, reading: MemoryReservation) -> Self {
+        let began = Instant::now();
+        Self {
+            entry,
+            upstream,
+            reading,
+            // A stream was opened before the definition is read. If the
+            // definition changed before, this is the new definition; if it
+            // changes later, upstream ends the stream.
+            defined: custom_resource_definition::read(upstream, &entry.gvr).await,
+            began,
         }
     }
-    tracing::info!(
-        resource = %entry.gvr, objects = count, resource_version = all.resource_version,
-        took = ?began.elapsed(), "cache filled"
-    );
+
+    async fn read_stream(mut self, mut stream: Opened) -> Result<Filled, ListError> {
+        let (upstream, gvr) = (self.upstream, &self.entry.gvr);
+        let (listed, fields) = list::describe(upstream, gvr, &self.fields(), &self.reading).await?;
+        let (initial, described) = tokio::try_join!(
+            watch_list::initial_events(&mut stream, gvr, &fields, &mut self.reading),
+            discovery::resource(upstream, gvr),
+        )?;
+        // The stream tells everything about the envelope except the list's
+        // kind, which no event shows.
+        let Envelope {
+            form,
+            api_version,
+            kind,
+            ..
+        } = &initial.envelope;
+        let all = All {
+            envelope: Envelope::new(*form, api_version, kind, &listed.list_kind),
+            fields,
+            namespaced: described.namespaced,
+            resource_version: initial.resource_version,
+            objects: initial.objects,
+            warnings: std::mem::take(&mut stream.warnings),
+            bookmark: initial.bookmark,
+        };
+        stream.frames.go_on_as_watch();
+        Ok(self.publish(all, Some(stream)).await)
+    }
+
+    async fn read_pages(mut self) -> Result<Filled, ListError> {
+        let (upstream, gvr) = (self.upstream, &self.entry.gvr);
+        let (_, fields) = list::describe(upstream, gvr, &self.fields(), &self.reading).await?;
+        let accept = source_encoding::accept(gvr, self.entry.reads_json());
+        let listed = list::list(upstream, gvr, accept, &fields, &mut self.reading).await?;
+        let bookmark = freshness_probe::probe(upstream, gvr, false).await;
+        let described = discovery::resource(upstream, gvr).await?;
+        let Envelope {
+            form,
+            api_version,
+            list_kind,
+            ..
+        } = &listed.envelope;
+        // An empty list does not show the kind of its objects.
+        let envelope = match described.kind.as_str() {
+            "" => listed.envelope,
+            kind => Envelope::new(*form, api_version, kind, list_kind),
+        };
+        let all = All {
+            envelope,
+            fields,
+            namespaced: described.namespaced,
+            resource_version: listed.resource_version,
+            objects: listed.objects,
+            warnings: listed.warnings,
+            bookmark: bookmark.map(|(template, _)| template),
+        };
+        Ok(self.publish(all, None).await)
+    }
+
+    /// Returns the fields that are known before the list.
+    fn fields(&self) -> FieldTable {
+        match self.defined.definition() {
+            Some(definition) => definition.fields.clone(),
+            None => field_table(&self.entry.gvr),
+        }
+    }
+
+    /// Publishes the list, and reserves no more memory for it than the store
+    /// takes.
+    async fn publish(self, all: All, stream: Option<Opened>) -> Filled {
+        let entry = self.entry;
+        let (count, version) = (all.objects.len(), all.resource_version);
+        let presentation = Presentation {
+            printer: self.printer(&all.envelope).await.map(Arc::new),
+            warnings: all.warnings,
+        };
+        let resource = Resource {
+            gvr: entry.gvr.clone(),
+            namespaced: all.namespaced,
+            envelope: all.envelope,
+            fields: all.fields,
+            bookmark: all.bookmark.map_or_else(OnceLock::new, OnceLock::from),
+        };
+        match entry
+            .store()
+            .filter(|store| same(&store.resource, &resource))
+        {
+            Some(store) => {
+                if let Some(template) = resource.bookmark.into_inner() {
+                    // A template that was learnt before stays.
+                    let _ = store.resource.bookmark.set(template);
+                }
+                store.present(presentation);
+                store.replace(all.objects, version, Instant::now());
+            }
+            None => {
+                let store = Store::new(resource, all.objects, version);
+                store.present(presentation);
+                entry.fill(Arc::new(store));
+            }
+        }
+        tracing::info!(
+            resource = %entry.gvr, objects = count, resource_version = version,
+            took = ?self.began.elapsed(), "cache filled"
+        );
+        let total = entry.store().map_or(0, |store| store.memory().total());
+        self.reading.publish(total);
+        Filled {
+            stream,
+            defined: self.defined,
+        }
+    }
+
+    async fn printer(&self, envelope: &Envelope) -> Option<Printer> {
+        let definition = self.defined.definition();
+        let learn = printer_check::learn(self.upstream, &self.entry.gvr, envelope.form, definition);
+        let learnt = tokio::time::timeout(LEARN_TIMEOUT, learn).await;
+        learnt.ok().flatten()
+    }
 }
 
 /// Tells whether a list can go into the store that exists. A definition that

@@ -97,15 +97,8 @@ impl Filter {
         fields: FieldSelector,
         resource: &Resource,
     ) -> Result<Self, Unsupported> {
-        let lookup = |label: &str| {
-            resource
-                .fields
-                .lookup(label, resource.namespaced)
-                .ok_or_else(|| Unsupported {
-                    field: label.to_owned(),
-                })
-        };
-        let selected = fields.requirements.iter().map(|r| lookup(&r.field));
+        let selected = fields.requirements.iter();
+        let selected = selected.map(|r| selectable(&r.field, resource));
         let selected = selected.collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             scope: Scope::from_namespace(namespace),
@@ -117,6 +110,12 @@ impl Filter {
             fields,
             namespaced: resource.namespaced,
         })
+    }
+
+    /// Checks that the cache can select by these fields.
+    pub fn check_fields(fields: &FieldSelector, resource: &Resource) -> Result<(), Unsupported> {
+        let mut requirements = fields.requirements.iter();
+        requirements.try_for_each(|r| selectable(&r.field, resource).map(drop))
     }
 
     /// Narrows the filter to the objects of a shard.
@@ -143,6 +142,13 @@ impl Filter {
             (value(object, *selectable) == requirement.value) == requirement.equal
         })
     }
+}
+
+fn selectable(field: &str, resource: &Resource) -> Result<Selectable, Unsupported> {
+    let found = resource.fields.lookup(field, resource.namespaced);
+    found.ok_or_else(|| Unsupported {
+        field: field.to_owned(),
+    })
 }
 
 fn hashed(object: &StoredObject, key: ShardKey) -> &str {

@@ -151,7 +151,7 @@ async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Ser
         return Err(BypassReason::UnusualRequest);
     }
     let (representation, shape) = shape::representation(headers, granted.query(), &store, &plan)?;
-    plan.check(&scope, &store)?;
+    plan.check(&store)?;
     // Only the metadata of whole lists can name the shard.
     if plan.is_of_shard() && matches!(plan, Plan::List(..)) && !matches!(shape, Shape::Whole(_)) {
         return Err(BypassReason::Representation);

@@ -3,7 +3,7 @@
 use apifront_watch_cache::read::{
     self, BypassReason, Freshness, WatchPlan, legacy_watch, parameters,
 };
-use apifront_watch_cache::store::Store;
+use apifront_watch_cache::store::{Filter, Store};
 use kubernetes_wire::api::ListOptions;
 use kubernetes_wire::request::{Deadline, Scope};
 
@@ -56,11 +56,12 @@ impl Plan {
 
     /// Checks whether the store can answer the read at all. This must be known
     /// before upstream is asked for anything.
-    pub(super) fn check(&self, scope: &Scope<'_>, store: &Store) -> Result<(), BypassReason> {
+    pub(super) fn check(&self, store: &Store) -> Result<(), BypassReason> {
         let (Self::List(options, _) | Self::Watch(options, _)) = self else {
             return Ok(());
         };
-        watch::filter(scope.namespace, options.clone(), store)?;
+        Filter::check_fields(&options.field_selector, &store.resource)
+            .map_err(|_| BypassReason::FieldSelector)?;
         match self {
             Self::Watch(options, _) => watch::check(options, store),
             Self::Get(_) | Self::List(..) => Ok(()),

@@ -60,11 +60,7 @@ pub(super) fn refuse_half_known(version: u64, store: &Store) -> Result<(), Statu
 }
 
 /// Returns the filter for the objects that a read selects.
-pub(super) fn filter(
-    namespace: &str,
-    options: ListOptions,
-    store: &Store,
-) -> Result<Filter, BypassReason> {
+fn filter(namespace: &str, options: ListOptions, store: &Store) -> Result<Filter, BypassReason> {
     Filter::new(
         namespace,
         options.label_selector,

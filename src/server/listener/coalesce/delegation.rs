@@ -1,4 +1,5 @@
-//! The traits that pingora wants of a stream. The connection below answers them.
+//! The traits that pingora wants of a stream. The connection below answers
+//! them.
 
 use std::io;
 use std::sync::Arc;

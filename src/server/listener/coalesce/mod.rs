@@ -2,20 +2,20 @@
 //!
 //! h2 flushes its connection after each DATA frame. When an event goes out on
 //! fifty streams of a connection, this makes fifty TLS records and fifty system
-//! calls, and the kernel's part alone costs more than everything else. This layer
-//! between h2 and TLS gathers frames until every task that has something to
-//! send had its turn.
+//! calls, and the kernel's part alone costs more than everything else. This
+//! layer between h2 and TLS gathers frames until every task that has something
+//! to send had its turn.
 //!
 //! ```text
 //! clean ─ write ─▶ filling ─ flush ─▶ yielded ─ the task's next turn ─▶ due ─ last flush ─▶ clean
 //! ```
 //!
-//! Small pieces that HTTP/1 writes, such as a header and a short body, are joined
-//! until they are flushed. Large pieces pass, and are only kept off the page
-//! offsets that are copied slowly ([`copies_slowly`]).
+//! Small pieces that HTTP/1 writes, such as a header and a short body, are
+//! joined until they are flushed. Large pieces pass, and are only kept off the
+//! page offsets that are copied slowly ([`copies_slowly`]).
 //!
-//! All bytes of a connection go through this layer. So it holds the connection's
-//! [`Seat`], and counts its frames ([`FrameMeter`]).
+//! All bytes of a connection go through this layer. So it holds the
+//! connection's [`Seat`], and counts its frames ([`FrameMeter`]).
 
 mod delegation;
 mod slow_copy;
@@ -31,21 +31,23 @@ use pingora_core::protocols::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use self::slow_copy::{SKEW, copies_slowly};
-
 use super::connections::Seat;
 use super::frame_meter::FrameMeter;
 
-/// The most bytes that are gathered before they are written: four full TLS records,
-/// as much as rustls takes at a time and TCP in one segment to offload.
+/// The most bytes that are gathered before they are written: four full TLS
+/// records, as much as rustls takes at a time and TCP in one segment to
+/// offload.
 const GATHERED_BYTES: usize = 64 << 10;
 
 /// The most bytes that a TLS record holds.
 const RECORD_BYTES: usize = 16 << 10;
 
-/// The size of writes for which the buffer does not grow to its full size at once.
+/// The size of writes for which the buffer does not grow to its full size at
+/// once.
 const SMALL: usize = 1 << 10;
 
-/// The most bytes of HTTP/1's pieces that are joined. A header and most answers fit.
+/// The most bytes of HTTP/1's pieces that are joined. A header and most answers
+/// fit.
 const JOINED_BYTES: usize = 16 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +140,8 @@ impl Coalesced {
         }
     }
 
-    /// Returns the number of bytes written to the buffer since it was last empty.
+    /// Returns the number of bytes written to the buffer since it was last
+    /// empty.
     fn gathered(&self) -> usize {
         self.buffer.len().saturating_sub(SKEW)
     }

@@ -5,17 +5,17 @@ use super::super::Result;
 use super::super::wire::{self, Reader};
 use crate::schema::{Field, Message};
 
-/// The place of a field's value in its message. That of a repeated field reaches
-/// from its first key to the end of its last value.
+/// The place of a field's value in its message. That of a repeated field
+/// reaches from its first key to the end of its last value.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Slot {
     pub(super) start: u32,
     pub(super) end: u32,
 }
 
-/// Finds the fields of a message, and returns a bit for each field that is set. A
-/// field that is unknown, of another type, or twice there without being repeated is
-/// an error.
+/// Finds the fields of a message, and returns a bit for each field that is set.
+/// A field that is unknown, of another type, or twice there without being
+/// repeated is an error.
 pub(super) fn find_fields(message: &Message, bytes: &[u8], slots: &mut [Slot]) -> Result<u64> {
     let mut set = 0u64;
     let mut reader = Reader::new(bytes);
@@ -49,9 +49,9 @@ pub(super) fn find_fields(message: &Message, bytes: &[u8], slots: &mut [Slot]) -
     Ok(set)
 }
 
-/// Returns the error for a tag that no field has. A field of the same number can
-/// have another type: a packed list of numbers, for example, which Kubernetes never
-/// has.
+/// Returns the error for a tag that no field has. A field of the same number
+/// can have another type: a packed list of numbers, for example, which
+/// Kubernetes never has.
 #[cold]
 fn not_a_field(message: &Message, tag: u64) -> NotTranscodable {
     let known = |field: &Field| u64::from(field.number) == tag >> 3;

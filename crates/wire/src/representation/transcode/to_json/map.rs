@@ -75,7 +75,8 @@ impl Writer<'_> {
     }
 }
 
-/// Returns key and value of a map's entry. Either may be missing, and is empty then.
+/// Returns key and value of a map's entry. Either may be missing, and is empty
+/// then.
 fn entry(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
     let (mut key, mut value) = (None, None);
     let mut reader = Reader::new(bytes);

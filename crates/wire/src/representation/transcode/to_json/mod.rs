@@ -1,5 +1,5 @@
-//! Protobuf to JSON. Protobuf orders fields by their numbers, JSON as the Go struct
-//! does. So the fields of each message are first found, then written.
+//! Protobuf to JSON. Protobuf orders fields by their numbers, JSON as the Go
+//! struct does. So the fields of each message are first found, then written.
 
 mod fields;
 mod map;
@@ -27,20 +27,21 @@ pub fn write(schema: &Schema, message: &Message, protobuf: &[u8], out: &mut Vec<
 /// The whole message, and the levels of messages inside it.
 const LEVELS: usize = MAX_DEPTH.saturating_add(1);
 
-/// Slots for the fields of a Pod, and of all the messages around one of its fields.
+/// Slots for the fields of a Pod, and of all the messages around one of its
+/// fields.
 const FIRST_SLOTS: usize = 256;
 
 struct Writer<'a> {
     schema: &'a Schema,
-    /// The slots of the message that is written, after those of all messages around
-    /// it.
+    /// The slots of the message that is written, after those of all messages
+    /// around it.
     slots: Vec<Slot>,
     out: &'a mut Vec<u8>,
 }
 
 impl<'a> Writer<'a> {
-    /// Writes a value that is a message. `room` is the number of levels of messages
-    /// that it may have, itself included.
+    /// Writes a value that is a message. `room` is the number of levels of
+    /// messages that it may have, itself included.
     fn message(&mut self, message: &Message, bytes: &[u8], added: &[u8], room: usize) -> Result {
         let room = room.checked_sub(1).ok_or(TooDeep)?;
         match message.form() {
@@ -152,7 +153,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes a field that is not set and not left out. Go writes its zero value.
+    /// Writes a field that is not set and not left out. Go writes its zero
+    /// value.
     fn unset(&mut self, field: &Field, room: usize) -> Result {
         let Kind::Message(of) = field.kind else {
             self.key(field);
@@ -194,8 +196,9 @@ impl<'a> Writer<'a> {
         self.schema.message_at(id).ok_or(Unsupported)
     }
 
-    /// Writes the element of a list whose key comes next, with a comma. It skips
-    /// other fields between two elements, since each of them has its own slot.
+    /// Writes the element of a list whose key comes next, with a comma. It
+    /// skips other fields between two elements, since each of them has its own
+    /// slot.
     fn element(&mut self, field: &Field, reader: &mut Reader<'_>, room: usize) -> Result {
         let tag = reader.varint()?;
         if tag != field.tag() {
@@ -249,8 +252,8 @@ impl<'a> Writer<'a> {
 }
 
 trait OmitsZero {
-    /// Tells whether JSON leaves out the field's zero value. It never does for a
-    /// pointer.
+    /// Tells whether JSON leaves out the field's zero value. It never does for
+    /// a pointer.
     fn omits_zero(&self) -> bool;
 }
 

@@ -72,7 +72,8 @@ impl Writer<'_> {
     #[inline]
     fn fields_v1(&mut self, bytes: &[u8]) -> Result {
         match one_content(bytes)? {
-            // Go takes such fields for CBOR. As JSON, fields are an object or null.
+            // Go takes such fields for CBOR. As JSON, fields are an object or
+            // null.
             Some([first, ..]) if !first.is_ascii() => Err(Unsupported),
             content => self.json(content),
         }
@@ -202,7 +203,8 @@ fn one_content(bytes: &[u8]) -> Result<Option<&[u8]>> {
     Ok(Some(content))
 }
 
-/// Reads a time. An empty message is Go's zero time. `Time` has no parts of a second.
+/// Reads a time. An empty message is Go's zero time. `Time` has no parts of a
+/// second.
 #[inline]
 pub(super) fn moment(bytes: &[u8], micros: bool) -> Result<Moment> {
     if bytes.is_empty() {

@@ -8,8 +8,8 @@ use super::super::Result;
 use super::field_len;
 use crate::schema::{Field, Kind, Message, Schema, Shape};
 
-/// The place of a member's protobuf in its buffer. It is empty for null and for an
-/// empty list, and all zero if the member was not there.
+/// The place of a member's protobuf in its buffer. It is empty for null and for
+/// an empty list, and all zero if the member was not there.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Written {
     start: u32,
@@ -69,8 +69,8 @@ fn inlined<'a, 'm>(
     Some((schema.message_at(of)?, members.get(field.first_member()..)?))
 }
 
-/// Writes a message with its fields in the order of their numbers. A field that was
-/// not read is written as Go writes one that is not set.
+/// Writes a message with its fields in the order of their numbers. A field that
+/// was not read is written as Go writes one that is not set.
 pub(super) fn assemble(
     schema: &Schema,
     message: &Message,

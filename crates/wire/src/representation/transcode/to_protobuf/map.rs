@@ -1,4 +1,5 @@
-//! JSON objects whose keys are no fields, as maps of protobuf: lists of entries.
+//! JSON objects whose keys are no fields, as maps of protobuf: lists of
+//! entries.
 
 use prost::encoding::encode_varint;
 
@@ -9,7 +10,8 @@ use super::{KEY, Target, VALUE, Writer, both, field_len};
 use crate::schema::{Field, Kind};
 
 impl Writer<'_> {
-    /// Reads an object, and writes an entry for each key, in the order of the keys.
+    /// Reads an object, and writes an entry for each key, in the order of the
+    /// keys.
     pub(super) fn map(&mut self, field: &Field, target: Target) -> Result {
         if !self.json.take(b'{') {
             return Err(WrongType);

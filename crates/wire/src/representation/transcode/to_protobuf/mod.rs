@@ -1,6 +1,7 @@
-//! JSON to protobuf. JSON has members in any order. Protobuf has fields in the order
-//! of their numbers, and the length of a message before the message. So the members
-//! of a message are written in the order of the JSON, then put together.
+//! JSON to protobuf. JSON has members in any order. Protobuf has fields in the
+//! order of their numbers, and the length of a message before the message. So
+//! the members of a message are written in the order of the JSON, then put
+//! together.
 
 mod assembly;
 mod map;
@@ -33,7 +34,8 @@ pub fn write(schema: &Schema, message: &Message, json: &[u8], out: &mut Vec<u8>)
     written
 }
 
-/// Room for the members of a Pod, and of all the messages around one of its members.
+/// Room for the members of a Pod, and of all the messages around one of its
+/// members.
 const FIRST_MEMBERS: usize = 512;
 
 struct Writer<'a> {
@@ -42,8 +44,8 @@ struct Writer<'a> {
     /// Two stacks of bytes. A message is put together in one buffer out of its
     /// members in the other. The first buffer begins with the caller's bytes.
     buffers: [Vec<u8>; 2],
-    /// The members of the message that is read, after those of all messages around
-    /// it.
+    /// The members of the message that is read, after those of all messages
+    /// around it.
     members: Vec<Written>,
     /// The number of levels of messages that may follow.
     room: usize,
@@ -91,8 +93,8 @@ impl<'a> Writer<'a> {
         self.schema.message_at(id).ok_or(Unsupported)
     }
 
-    /// Writes key, length and content of a field. Without a tag it writes the content
-    /// alone.
+    /// Writes key, length and content of a field. Without a tag it writes the
+    /// content alone.
     #[inline]
     fn content(&mut self, tag: Option<u64>, content: &[u8], target: Target) {
         let out = self.buffer(target);
@@ -103,8 +105,8 @@ impl<'a> Writer<'a> {
         out.extend_from_slice(content);
     }
 
-    /// Reads an object, and writes key, length and content. The whole message has no
-    /// tag, and gets neither key nor length.
+    /// Reads an object, and writes key, length and content. The whole message
+    /// has no tag, and gets neither key nor length.
     fn object(&mut self, message: &Message, tag: Option<u64>, target: Target) -> Result {
         if self.json.take_null()? {
             self.content(tag, message.zero(), target);
@@ -137,8 +139,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Reads the members of an object, and the brace that closes it. The opening brace
-    /// has been read.
+    /// Reads the members of an object, and the brace that closes it. The
+    /// opening brace has been read.
     fn read_members(&mut self, message: &Message, base: usize, target: Target) -> Result {
         let (mut next, mut kind, mut api_version) = (0, false, false);
         loop {
@@ -159,7 +161,8 @@ impl<'a> Writer<'a> {
                 }
                 next = at.saturating_add(1);
             } else {
-                // Protobuf has these members outside the message, or not at all.
+                // Protobuf has these members outside the message, or not at
+                // all.
                 let seen = match &*key {
                     b"kind" if message.has_type_meta() => &mut kind,
                     b"apiVersion" if message.has_type_meta() => &mut api_version,
@@ -200,8 +203,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Reads a value and writes it with its key. Only elements can be null here, and
-    /// null is Go's zero value.
+    /// Reads a value and writes it with its key. Only elements can be null
+    /// here, and null is Go's zero value.
     fn value(&mut self, kind: Kind, tag: u64, target: Target) -> Result {
         match kind {
             Kind::Message(of) => {

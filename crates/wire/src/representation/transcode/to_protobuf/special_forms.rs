@@ -118,7 +118,8 @@ impl Writer<'_> {
         self.list(|this| this.value(Kind::String, tag, target))
     }
 
-    /// Writes key and length, then everything that `write` writes to the other target.
+    /// Writes key and length, then everything that `write` writes to the other
+    /// target.
     fn wrapped(
         &mut self,
         tag: Option<u64>,
