@@ -20,9 +20,9 @@ GO_FOLDERS := $(wildcard tests tools)
 help: ## Lists these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
-# The dev profile: its own code unoptimized, dependencies at opt-level 1. The
-# release profile (fat LTO) takes several times as long to build and shows a
-# newcomer nothing more; ARGS go to the binary.
+# The dev profile: only the dependencies that carry requests and objects are
+# optimized (Cargo.toml lists them). The release profile takes several times as
+# long to build and shows a newcomer nothing more; ARGS go to the binary.
 .PHONY: run
 run: ## Builds and starts apifront on http://127.0.0.1:8001 with an embedded API server
 	cargo run --quiet -- $(ARGS)
