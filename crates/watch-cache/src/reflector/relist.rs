@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use apifront_upstream::Upstream;
 use http::HeaderValue;
+use kubernetes_wire::api::Release;
 use kubernetes_wire::representation::{BookmarkTemplate, Envelope};
 
 use super::custom_resource_definition::{self, DefinitionState};
@@ -58,6 +59,7 @@ impl ListStrategy {
         upstream: &Upstream,
         memory: &Arc<MemoryPool>,
     ) -> Result<Filled, ListError> {
+        entry.came_from(release(entry, upstream).await);
         match self.attempt(entry, upstream, memory).await {
             // The cache may be able to keep the objects in the other encoding.
             Err(ListError::Object(error)) if entry.judge(&error) => {
@@ -101,6 +103,16 @@ impl ListStrategy {
         self.failed = false;
         Ok(filled)
     }
+}
+
+/// Asks for the release of the server of a built-in resource. Releases write
+/// and print some objects differently.
+pub(super) async fn release(entry: &Entry, upstream: &Upstream) -> Option<Release> {
+    if !source_encoding::is_built_in(&entry.gvr) {
+        return None;
+    }
+    let release = tokio::time::timeout(LEARN_TIMEOUT, upstream.release()).await;
+    release.ok().flatten()
 }
 
 async fn from_stream(
@@ -226,6 +238,7 @@ async fn publish(entry: &Entry, upstream: &Upstream, all: All, with: Published<'
         &entry.gvr,
         all.envelope.form,
         defined.definition(),
+        entry.release(),
     );
     let printer = tokio::time::timeout(LEARN_TIMEOUT, learn).await;
     let presentation = Presentation {
