@@ -12,6 +12,8 @@ export CARGO_TARGET_DIR ?= $(CACHE)/target
 # Each test has its processes to wait for, so a few more than there are cores.
 TEST_THREADS ?= 4
 TEST_ARGS ?=
+# The releases of Kubernetes for `make test-releases`: all that are known.
+RELEASES ?= $(shell tests/kubernetes/release.sh list)
 
 SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/harness/*.sh tests/*.sh tools/*.sh examples/*/*.sh)
 GO_FOLDERS := $(wildcard tests tools)
@@ -31,6 +33,10 @@ run: ## Builds and starts apifront on http://127.0.0.1:8001 with an embedded API
 test: test-servers ## Runs all tests, those against a real kube-apiserver included
 	cargo test --workspace --lib --bins --tests --no-fail-fast -- --test-threads=$(TEST_THREADS) $(TEST_ARGS)
 	cargo test --workspace --doc
+
+.PHONY: test-releases
+test-releases: test-servers ## Runs suites before kube-apiserver of each of RELEASES (1.31 to 1.37; an hour when cold)
+	TEST_THREADS=$(TEST_THREADS) tests/releases.sh $(RELEASES)
 
 .PHONY: test-servers
 test-servers: ## Builds the real servers that the tests run against (Go; minutes when cold)
@@ -69,4 +75,4 @@ fmt: ## Formats Rust and Go files
 .PHONY: deps
 deps: ## Downloads what the build and the tests need, for work without a network
 	cargo fetch --locked
-	for module in tests/kubernetes tests/kwok tests/encodings tests/prometheus tools/schema; do (cd $$module && go mod download); done
+	for module in tests/kubernetes tests/kubernetes/releases/* tests/kwok tests/encodings tests/prometheus tools/schema; do (cd $$module && go mod download); done

@@ -12,9 +12,9 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
+use kubernetes_wire::api::{GroupVersion, GroupVersionResource, Release};
 
-use super::{Lifecycle, Release};
+use super::Lifecycle;
 
 /// The deprecations of one release, past and planned.
 #[derive(Debug, Default)]

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use apifront_upstream::{BodyLimit, Upstream, UpstreamKind};
 use http::StatusCode;
-use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
+use kubernetes_wire::api::{GroupVersion, GroupVersionResource, Release};
 use parking_lot::RwLock;
 use serde::Deserialize;
 
-use super::{Lifecycle, Release};
+use super::Lifecycle;
 use crate::config::aggregation::Deprecation;
 
 /// The kinds of the group versions that the configuration names, by resource

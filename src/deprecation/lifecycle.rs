@@ -1,7 +1,7 @@
 //! The releases in which a kind is deprecated and removed, and the warning
 //! about it (apiserver `endpoints/deprecation/deprecation.go`).
 
-use super::Release;
+use kubernetes_wire::api::Release;
 
 /// A deprecated kind of one version.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,6 @@ mod built_in_kinds;
 mod configured;
 mod custom_resources;
 mod lifecycle;
-mod release;
 
 use std::time::{Duration, Instant};
 
@@ -21,12 +20,11 @@ use tokio::sync::Notify;
 
 pub use built_in_kinds::BuiltInKinds;
 pub use lifecycle::{BuiltInWarning, Lifecycle};
-pub use release::Release;
 
-use apifront_upstream::{BodyLimit, Upstream, UpstreamKind};
+use apifront_upstream::Upstream;
 use configured::Kinds;
 use custom_resources::CustomVersions;
-use kubernetes_wire::api::{GroupVersion, GroupVersionResource, warning};
+use kubernetes_wire::api::{GroupVersion, GroupVersionResource, Release, warning};
 
 use crate::config::aggregation::Deprecation;
 use crate::metrics::DeprecationMetrics;
@@ -99,19 +97,7 @@ impl Deprecations {
     /// Asks upstream for its release. The known release stays if upstream does
     /// not answer.
     pub async fn learn_release(&self, upstream: &Upstream) {
-        let asked = async {
-            let response = upstream
-                .get(UpstreamKind::Discovery, "/version")
-                .await
-                .ok()?;
-            if response.status() != StatusCode::OK {
-                return None;
-            }
-            let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
-            let body = body.await.ok()?;
-            Release::of_server(&body)
-        };
-        if let Ok(Some(release)) = tokio::time::timeout(TIMEOUT, asked).await {
+        if let Ok(Some(release)) = tokio::time::timeout(TIMEOUT, upstream.release()).await {
             *self.release.write() = Some(release);
         }
     }

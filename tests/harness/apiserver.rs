@@ -8,6 +8,7 @@ use std::process::Command;
 use super::certificates::{Certificates, Pair};
 use super::etcd::Etcd;
 use super::process::Process;
+use super::release::Release;
 use super::{binaries, ports};
 
 /// One line of the token file.
@@ -96,7 +97,6 @@ impl KubeApiserver {
             ("requestheader-allowed-names", "front-proxy".into()),
             ("requestheader-username-headers", "X-Remote-User".into()),
             ("requestheader-group-headers", "X-Remote-Group".into()),
-            ("requestheader-uid-headers", "X-Remote-Uid".into()),
             (
                 "requestheader-extra-headers-prefix",
                 "X-Remote-Extra-".into(),
@@ -135,6 +135,10 @@ impl KubeApiserver {
         .into_iter()
         .map(|(flag, value)| format!("--{flag}={value}"))
         .collect();
+        // 1.31 does not know the flag, and 1.32 has its feature off.
+        if Release::at_least(33) {
+            arguments.push("--requestheader-uid-headers=X-Remote-Uid".to_owned());
+        }
         arguments.extend_from_slice(extra);
         let process = spawn(folder, &arguments);
         Self {
@@ -180,7 +184,7 @@ impl KubeApiserver {
 fn spawn(folder: &Path, arguments: &[String]) -> Process {
     Process::spawn(
         "kube-apiserver",
-        Command::new(binaries::path("kube-apiserver")).args(arguments),
+        Command::new(binaries::kube_apiserver()).args(arguments),
         &folder.join("kube-apiserver.log"),
     )
 }

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use super::release::Release;
+
 /// Returns the folder with kube-apiserver, etcd, kubectl, sample-apiserver and
 /// kwok.
 pub fn folder() -> &'static Path {
@@ -11,6 +13,16 @@ pub fn folder() -> &'static Path {
     FOLDER.get_or_init(|| {
         eprintln!("test servers: minutes when they are not built yet");
         built("tests/kubernetes/build.sh", &[])
+    })
+}
+
+/// Returns the kube-apiserver of the release under test. The default release
+/// has it in [`folder`].
+pub fn kube_apiserver() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| match Release::is_other() {
+        true => built("tests/kubernetes/release.sh", &[]),
+        false => path("kube-apiserver"),
     })
 }
 

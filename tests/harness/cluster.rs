@@ -14,6 +14,7 @@ use super::certificates::{Certificates, Pair};
 use super::client::Client;
 use super::etcd::Etcd;
 use super::kubeconfig::{self, Credential};
+use super::release::Release;
 use super::{objects, process, sample};
 
 /// kube-apiserver takes 5 s to start alone, and several times that on a busy
@@ -76,6 +77,8 @@ impl Cluster {
             front,
         };
         cluster.wait_ready().await;
+        let version = cluster.admin_client().get("/version").await.expect(200);
+        Release::tell(version["gitVersion"].as_str().expect("a version"));
         cluster.grant_front().await;
         cluster
     }

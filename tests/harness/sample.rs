@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::objects::{config_map, widget, widget_definition};
+use super::release::{Release, tell_left_out};
 use super::{eventually, manifests};
 
 pub const NAMESPACE: &str = "sample";
@@ -33,7 +34,9 @@ pub async fn create(admin: &Client) {
         .post(definitions, &widget_definition(GROUP))
         .await
         .expect(201);
-    manifests::create(admin, &objects()).await;
+    let mut objects = objects();
+    objects.retain(is_served);
+    manifests::create(admin, &objects).await;
     let statuses = manifests::parse(include_str!("sample/pod_statuses.yaml"));
     manifests::patch_statuses(admin, &statuses).await;
     // A deletion that waits for its node.
@@ -85,6 +88,25 @@ fn objects() -> Vec<Value> {
         vec![signing_request()],
     ]
     .concat()
+}
+
+/// Tells whether the release under test has the object's kind, and reports it
+/// if not.
+fn is_served(object: &Value) -> bool {
+    let text = |key: &str| object[key].as_str().unwrap_or_default();
+    let since = match (text("apiVersion"), text("kind")) {
+        (
+            "admissionregistration.k8s.io/v1",
+            "MutatingAdmissionPolicy" | "MutatingAdmissionPolicyBinding",
+        ) => 36,
+        ("resource.k8s.io/v1", _) | ("storage.k8s.io/v1", "VolumeAttributesClass") => 34,
+        ("networking.k8s.io/v1", "IPAddress" | "ServiceCIDR") => 33,
+        _ => 0,
+    };
+    if !Release::at_least(since) {
+        tell_left_out(&format!("{} of the sample", text("kind")));
+    }
+    Release::at_least(since)
 }
 
 /// Enough text for answers of several megabytes.

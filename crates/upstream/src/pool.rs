@@ -4,10 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use http::StatusCode;
 use http::header::{ACCEPT, HeaderName};
 use kube::client::Body;
+use kubernetes_wire::api::Release;
 
-use super::{Endpoint, OutlierDetection, ResponseBody, Settings, SettingsError, Unreachable};
+use super::{
+    BodyLimit, Endpoint, OutlierDetection, ResponseBody, Settings, SettingsError, Unreachable,
+};
 use crate::Timeouts;
 use crate::metrics::{UpstreamKind, UpstreamMetrics};
 
@@ -124,6 +128,17 @@ impl Upstream {
         path_and_query: &str,
     ) -> Result<http::Response<ResponseBody>, UpstreamError> {
         self.get_as(kind, path_and_query, "application/json").await
+    }
+
+    /// Asks for the release of Kubernetes. `None` if there is no answer that
+    /// tells.
+    pub async fn release(&self) -> Option<Release> {
+        let response = self.get(UpstreamKind::Discovery, "/version").await.ok()?;
+        if response.status() != StatusCode::OK {
+            return None;
+        }
+        let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
+        Release::of_server(&body.await.ok()?)
     }
 
     /// Does the same as [`Upstream::get`] for another media type.

@@ -9,6 +9,7 @@ use super::{
 use crate::harness::client::Client;
 use crate::harness::differential::Differential;
 use crate::harness::expect::Expect;
+use crate::harness::forwarded;
 use crate::harness::sample::{NAMESPACE, OTHER_NAMESPACE};
 
 pub(super) struct Resource {
@@ -36,8 +37,11 @@ impl Resource {
     pub(super) fn expected_as(&self, accept: &str) -> Expect {
         let table = accept.contains("as=Table");
         let plain_protobuf = accept == PROTOBUF;
+        let list = self.everywhere();
         match (self.base.as_str(), self.name.as_str()) {
             (_, "events") => EXCLUDED,
+            _ if table && forwarded::tables(&list) => REPRESENTATION,
+            _ if plain_protobuf && forwarded::unknown(&list) => REPRESENTATION,
             // The metrics of a v1 autoscaler are not told in the order in which
             // they are printed.
             ("/apis/autoscaling/v1", "horizontalpodautoscalers") if table => REPRESENTATION,

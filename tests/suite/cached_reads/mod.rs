@@ -15,6 +15,7 @@ use crate::harness::client::Protocol;
 use crate::harness::cluster::Cluster;
 use crate::harness::differential::Differential;
 use crate::harness::expect::Expect;
+use crate::harness::forwarded;
 use crate::harness::sample::{self, NAMESPACE};
 use everything::{
     lists_of_everything, objects_of_everything, representations_of_everything, resources,
@@ -194,7 +195,7 @@ async fn served_from_the_cache() {
         let path = format!("{}?resourceVersion=0", resource.everywhere());
         let custom = resource.base.contains("example.test");
         let mut accepts = vec!["application/json", PARTIAL_LIST, PARTIAL_LIST_PROTOBUF];
-        if !custom {
+        if !custom && !forwarded::unknown(&resource.everywhere()) {
             accepts.push(PROTOBUF);
         }
         for accept in accepts {

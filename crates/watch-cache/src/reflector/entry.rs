@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use apifront_upstream::Upstream;
 use arc_swap::{ArcSwap, ArcSwapOption};
-use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::api::{GroupVersionResource, Release};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::cache::Unavailable;
+use super::source_encoding;
 use super::watch_lag::{LateEvent, WatchLag};
 use crate::store::{MalformedObject, Store};
 
@@ -33,6 +34,9 @@ pub struct Entry {
     preloaded: AtomicBool,
     /// The resource's protobuf holds something that the schema does not know.
     json_only: AtomicBool,
+    /// The release of Kubernetes that the last list came from. Only known of
+    /// built-in resources.
+    release: Mutex<Option<Release>>,
     /// The resource has been within the memory limit once.
     admitted: AtomicBool,
     stop: CancellationToken,
@@ -88,6 +92,7 @@ impl Entry {
             used: AtomicU64::new(0),
             preloaded: AtomicBool::new(false),
             json_only: AtomicBool::new(false),
+            release: Mutex::default(),
             admitted: AtomicBool::new(false),
             stop: CancellationToken::new(),
         }
@@ -308,6 +313,15 @@ impl Entry {
 
     pub(super) fn reads_json(&self) -> bool {
         self.json_only.load(Ordering::Relaxed)
+            || !source_encoding::is_written_alike(&self.gvr, self.release())
+    }
+
+    pub(super) fn release(&self) -> Option<Release> {
+        *self.release.lock()
+    }
+
+    pub(super) fn came_from(&self, release: Option<Release>) {
+        *self.release.lock() = release;
     }
 
     /// Notes a request for the resource.

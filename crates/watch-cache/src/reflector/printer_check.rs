@@ -1,10 +1,10 @@
-//! Compares a printer with the Tables that upstream shows: equal columns mean
-//! that both print the same.
+//! Compares a printer with the Tables that upstream shows. The columns must be
+//! equal; the cells are those of upstream's release.
 
 use apifront_upstream::{BodyLimit, ResponseBody, Upstream, UpstreamKind};
 use bytes::Bytes;
 use http::StatusCode;
-use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::api::{GroupVersionResource, Release};
 use kubernetes_wire::representation::Form;
 use kubernetes_wire::representation::table::Printer;
 use serde::Deserialize;
@@ -24,6 +24,7 @@ pub(super) async fn learn(
     gvr: &GroupVersionResource,
     form: Form,
     definition: Option<&Definition>,
+    release: Option<Release>,
 ) -> Option<Printer> {
     let built_in = Printer::builtin(gvr);
     let printer = match form {
@@ -40,6 +41,9 @@ pub(super) async fn learn(
         .ok()?;
     let known = built_in.is_some() || definition.is_some();
     match shown(response).await? {
+        Shown::Table(table) if form == Form::Struct && built_in.is_some() => {
+            Printer::builtin_in(gvr, release?)?.with_columns_of(&table)
+        }
         // The columns must be exactly equal: different columns of the same
         // names could have other contents.
         Shown::Table(table) if !known => printer.has_columns_of(&table).then_some(printer),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use apifront_upstream::Upstream;
 use http::HeaderValue;
+use kubernetes_wire::api::Release;
 use kubernetes_wire::representation::table::Printer;
 use kubernetes_wire::representation::{BookmarkTemplate, Envelope};
 
@@ -62,6 +63,7 @@ impl ListStrategy {
         upstream: &Upstream,
         memory: &Arc<MemoryPool>,
     ) -> Result<Filled, ListError> {
+        entry.came_from(release(entry, upstream).await);
         match self.attempt(entry, upstream, memory).await {
             // The cache may be able to keep the objects in the other encoding.
             Err(ListError::Object(error)) if entry.judge(&error) => {
@@ -107,6 +109,16 @@ impl ListStrategy {
         self.failed = false;
         Ok(filled)
     }
+}
+
+/// Asks for the release of the server of a built-in resource. Releases write
+/// and print some objects differently.
+pub(super) async fn release(entry: &Entry, upstream: &Upstream) -> Option<Release> {
+    if !source_encoding::is_built_in(&entry.gvr) {
+        return None;
+    }
+    let release = tokio::time::timeout(LEARN_TIMEOUT, upstream.release()).await;
+    release.ok().flatten()
 }
 
 /// A store that is being filled.
@@ -248,7 +260,13 @@ impl<'a> Filling<'a> {
 
     async fn printer(&self, envelope: &Envelope) -> Option<Printer> {
         let definition = self.defined.definition();
-        let learn = printer_check::learn(self.upstream, &self.entry.gvr, envelope.form, definition);
+        let learn = printer_check::learn(
+            self.upstream,
+            &self.entry.gvr,
+            envelope.form,
+            definition,
+            self.entry.release(),
+        );
         let learnt = tokio::time::timeout(LEARN_TIMEOUT, learn).await;
         learnt.ok().flatten()
     }

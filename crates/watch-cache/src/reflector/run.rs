@@ -224,6 +224,12 @@ impl Reflection<'_> {
                 tracing::info!(resource = %self.entry.gvr, "no longer cached");
                 return self.refuse(Unavailable::Refused, REFUSAL);
             }
+            // API servers are upgraded one after the other: the pause also holds
+            // while they answer in turns.
+            UpstreamWatchEnd::OtherRelease => {
+                self.strategy.forget();
+                ("upstream_replaced", None, Next::List)
+            }
             UpstreamWatchEnd::Expired => ("expired", None, Next::List),
             UpstreamWatchEnd::Unusable => ("unusable_event", None, Next::List),
             UpstreamWatchEnd::Early if redefined => ("ended_early", None, Next::List),

@@ -3,11 +3,12 @@
 //! Built-in kinds are read as protobuf, which takes half the bytes, and half
 //! the CPU upstream. The API servers of two groups store JSON, in which an
 //! empty list differs from a missing one. Protobuf does not show that
-//! difference, so that their JSON could not be made from it.
+//! difference, so that their JSON could not be made from it. Nor can the JSON of
+//! a release whose Go types write it otherwise than those of the schema.
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use kubernetes_wire::api::GroupVersionResource;
+use kubernetes_wire::api::{GroupVersionResource, Release};
 use kubernetes_wire::representation::Encoding;
 use kubernetes_wire::schema::Schema;
 
@@ -19,15 +20,34 @@ const STORED_AS_JSON: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.
 
 /// Returns the Accept header for objects of a resource.
 pub(super) fn accept(gvr: &GroupVersionResource, json_only: bool) -> &'static str {
-    let api_version = gvr.group_version().to_string();
-    let builtin = || {
-        let mut kinds = Schema::builtin().kinds();
-        kinds.any(|(version, ..)| version == api_version)
-    };
-    if json_only || STORED_AS_JSON.contains(&gvr.group.as_str()) || !builtin() {
+    if json_only || STORED_AS_JSON.contains(&gvr.group.as_str()) || !is_built_in(gvr) {
         JSON
     } else {
         EITHER
+    }
+}
+
+/// Tells whether Kubernetes' own Go types define the resource.
+pub(super) fn is_built_in(gvr: &GroupVersionResource) -> bool {
+    let api_version = gvr.group_version().to_string();
+    let mut kinds = Schema::builtin().kinds();
+    kinds.any(|(version, ..)| version == api_version)
+}
+
+/// Tells whether a release writes the same JSON of an object as the schema.
+/// Its Go types were compared with those of the schema.
+pub(super) fn is_written_alike(gvr: &GroupVersionResource, release: Option<Release>) -> bool {
+    match release {
+        Some(Release { major: 1, minor }) => match minor {
+            // Releases before 1.34 write `"creationTimestamp":null` in the
+            // metadata of templates.
+            ..34 => false,
+            // 1.34 writes `"devices":null` in a slice without devices.
+            34 => gvr.group != "resource.k8s.io",
+            35..=37 => true,
+            38.. => false,
+        },
+        _ => false,
     }
 }
 
@@ -57,6 +77,24 @@ mod tests {
             let gvr = GroupVersionResource::new(group, version, "x");
             assert_eq!(accept(&gvr, false), expected, "{gvr}");
             assert_eq!(accept(&gvr, true), JSON);
+        }
+    }
+
+    #[test]
+    fn releases_with_other_json_are_read_as_json() {
+        for (group, release, expected) in [
+            ("apps", Some((1, 33)), false),
+            ("apps", Some((1, 34)), true),
+            ("apps", Some((1, 37)), true),
+            ("apps", Some((1, 38)), false),
+            ("apps", Some((2, 36)), false),
+            ("apps", None, false),
+            ("resource.k8s.io", Some((1, 34)), false),
+            ("resource.k8s.io", Some((1, 35)), true),
+        ] {
+            let gvr = GroupVersionResource::new(group, "v1", "x");
+            let alike = is_written_alike(&gvr, release.map(Release::from));
+            assert_eq!(alike, expected, "{group} {release:?}");
         }
     }
 }

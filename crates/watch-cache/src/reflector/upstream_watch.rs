@@ -15,7 +15,7 @@ use super::entry::Entry;
 use super::memory_pool::MemoryPool;
 use super::watch_decoder::{Frame, Object, WatchDecoder};
 use super::watch_list::{Opened, lifetime};
-use super::{freshness_probe, list, source_encoding};
+use super::{freshness_probe, list, relist, source_encoding};
 use crate::store::{MalformedObject, Presentation, Store, StoredObject};
 
 /// A watch that ends this long before its time was ended for a reason.
@@ -40,6 +40,8 @@ pub(super) enum UpstreamWatchEnd {
     Forbidden,
     /// Upstream was replaced by another.
     Replaced,
+    /// Upstream has another release than the one that was listed.
+    OtherRelease,
     /// Upstream sent an object that cannot be cached. A new list decides.
     Unusable,
     /// The watch failed. Upstream may have said when it wants to be asked
@@ -67,6 +69,11 @@ pub(super) async fn watch(
         entry.gvr.path(),
         lasts.as_secs(),
     );
+    // Another release may write and print the objects of the list differently.
+    let release = relist::release(entry, upstream).await;
+    if release.is_some() && release != entry.release() {
+        return UpstreamWatchEnd::OtherRelease;
+    }
     let accept = source_encoding::accept(&entry.gvr, entry.reads_json());
     let response = match upstream.get_as(UpstreamKind::Watch, &path, accept).await {
         Ok(response) => response,

@@ -153,6 +153,7 @@ fn always(path: &str, lists: Lists) -> Option<Reply> {
         ))
     };
     match path {
+        "/version" => Some(Reply::Body(r#"{"major":"1","minor":"36"}"#.to_owned())),
         "/api/v1" => Some(resources("pods")),
         "/apis/example.com/v1" => Some(resources("widgets")),
         _ if path.starts_with("/apis/apiextensions") => Some(Reply::Code(404, "")),

@@ -8,6 +8,8 @@ use super::meta::{Object, PodTemplate, moment, nullable};
 use super::row::{Cell, Row};
 use super::selector::{Selector, format_selector};
 
+const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct JobSpec {
@@ -39,7 +41,20 @@ struct Condition {
 type Job = Object<JobSpec, JobStatus>;
 
 pub(crate) fn print_job(object: &[u8]) -> Result<Row, NotPrintable> {
-    let job: Job = serde_json::from_slice(object)?;
+    job_row(&serde_json::from_slice(object)?)
+}
+
+/// Prints a job as releases before 1.34 do, which do not know the status
+/// SuccessCriteriaMet.
+pub(super) fn print_job_before_1_34(object: &[u8]) -> Result<Row, NotPrintable> {
+    let mut job: Job = serde_json::from_slice(object)?;
+    job.status
+        .conditions
+        .retain(|condition| condition.r#type != SUCCESS_CRITERIA_MET);
+    job_row(&job)
+}
+
+fn job_row(job: &Job) -> Result<Row, NotPrintable> {
     let [containers, images] = job.spec.template.container_cells();
     let duration = match (job.status.start_time, job.status.completion_time) {
         (None, _) => Cell::text(""),
@@ -51,8 +66,8 @@ pub(crate) fn print_job(object: &[u8]) -> Result<Row, NotPrintable> {
     };
     Ok(Row::new(vec![
         Cell::text(&job.metadata.name),
-        Cell::text(job_status(&job)),
-        Cell::text(&completions(&job)),
+        Cell::text(job_status(job)),
+        Cell::text(&completions(job)),
         duration,
         job.metadata.age(),
         containers,
@@ -85,8 +100,8 @@ fn job_status(job: &Job) -> &'static str {
         "Suspended"
     } else if holds("FailureTarget") {
         "FailureTarget"
-    } else if holds("SuccessCriteriaMet") {
-        "SuccessCriteriaMet"
+    } else if holds(SUCCESS_CRITERIA_MET) {
+        SUCCESS_CRITERIA_MET
     } else {
         "Running"
     }

@@ -13,6 +13,7 @@ mod json_path;
 mod meta;
 mod printed;
 mod printer;
+mod releases;
 mod row;
 pub mod selector;
 

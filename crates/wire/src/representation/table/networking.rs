@@ -113,7 +113,20 @@ struct Parameters {
 }
 
 pub(crate) fn print_ingress_class(object: &[u8]) -> Result<Row, NotPrintable> {
-    let class: Object<ClassSpec, serde::de::IgnoredAny> = serde_json::from_slice(object)?;
+    Ok(class_row(&serde_json::from_slice(object)?))
+}
+
+/// Prints an ingress class as releases before 1.36 do, without marking the
+/// default class.
+pub(super) fn print_ingress_class_before_1_36(object: &[u8]) -> Result<Row, NotPrintable> {
+    let mut class: IngressClass = serde_json::from_slice(object)?;
+    class.metadata.annotations.clear();
+    Ok(class_row(&class))
+}
+
+type IngressClass = Object<ClassSpec, serde::de::IgnoredAny>;
+
+fn class_row(class: &IngressClass) -> Row {
     let is_default = class
         .metadata
         .annotations
@@ -127,12 +140,12 @@ pub(crate) fn print_ingress_class(object: &[u8]) -> Result<Row, NotPrintable> {
             None => format!("{}/{}", p.kind, p.name),
         },
     };
-    Ok(Row::new(vec![
+    Row::new(vec![
         Cell::text(&format!("{}{suffix}", class.metadata.name)),
         Cell::text(&class.spec.controller),
         Cell::text(&parameters),
         class.metadata.age(),
-    ]))
+    ])
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -52,7 +52,17 @@ struct NodeInfo {
 }
 
 pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
-    let node: Object<Spec, Status> = serde_json::from_slice(object)?;
+    Ok(row(&serde_json::from_slice(object)?))
+}
+
+/// Prints a node as releases before 1.36 do, without its architecture.
+pub(super) fn print_before_1_36(object: &[u8]) -> Result<Row, NotPrintable> {
+    let mut node: Object<Spec, Status> = serde_json::from_slice(object)?;
+    node.status.node_info.architecture.clear();
+    Ok(row(&node))
+}
+
+fn row(node: &Object<Spec, Status>) -> Row {
     let info = &node.status.node_info;
     let or_unknown = |text: &str| {
         if text.is_empty() {
@@ -65,10 +75,10 @@ pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
     if !info.architecture.is_empty() {
         kernel = format!("{kernel} ({})", info.architecture);
     }
-    Ok(Row::new(vec![
+    Row::new(vec![
         Cell::text(&node.metadata.name),
-        Cell::text(&status(&node)),
-        Cell::text(&roles(&node)),
+        Cell::text(&status(node)),
+        Cell::text(&roles(node)),
         node.metadata.age(),
         Cell::text(&info.kubelet_version),
         Cell::text(address(&node.status, "InternalIP")),
@@ -76,7 +86,7 @@ pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
         Cell::text(&or_unknown(&info.os_image)),
         Cell::text(&kernel),
         Cell::text(&or_unknown(&info.container_runtime_version)),
-    ]))
+    ])
 }
 
 fn status(node: &Object<Spec, Status>) -> String {

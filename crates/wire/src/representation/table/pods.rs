@@ -144,6 +144,22 @@ struct Summary {
 }
 
 pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
+    print_with(object, BesideCompleted::Failed)
+}
+
+/// Prints a pod as releases before 1.35 do.
+pub(super) fn print_before_1_35(object: &[u8]) -> Result<Row, NotPrintable> {
+    print_with(object, BesideCompleted::Ignored)
+}
+
+/// What is shown of a container that failed if the first one has completed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BesideCompleted {
+    Failed,
+    Ignored,
+}
+
+fn print_with(object: &[u8], beside: BesideCompleted) -> Result<Row, NotPrintable> {
     let pod: Object<Spec, Status> = serde_json::from_slice(object)?;
     let sidecars: HashMap<&str, bool> = pod
         .spec
@@ -166,7 +182,7 @@ pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
     let sidecar_restarts = init_containers(&pod, &sidecars, &mut summary);
     if !summary.initializing || condition(&pod.status, "Initialized") == Some("True") {
         summary.restarts = sidecar_restarts;
-        containers(&pod.status, &mut summary);
+        containers(&pod.status, beside, &mut summary);
     }
 
     let terminal = matches!(pod.status.phase.as_str(), "Failed" | "Succeeded");
@@ -259,7 +275,7 @@ fn init_containers(
 
 /// Goes through the containers from the last to the first, so that the first
 /// container with a problem determines the reason.
-fn containers(status: &Status, summary: &mut Summary) {
+fn containers(status: &Status, beside: BesideCompleted, summary: &mut Summary) {
     let mut has_running = false;
     let mut error = String::new();
     for container in status.container_statuses.iter().rev() {
@@ -289,7 +305,7 @@ fn containers(status: &Status, summary: &mut Summary) {
             .any(|c| c.r#type == "Ready" && c.status == "True");
         if has_running && is_ready {
             summary.reason = "Running".to_owned();
-        } else if !error.is_empty() {
+        } else if !error.is_empty() && beside == BesideCompleted::Failed {
             summary.reason = error;
         } else if has_running {
             summary.reason = "NotReady".to_owned();

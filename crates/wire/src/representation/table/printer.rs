@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 
-use super::{CustomColumn, Printed, PrintedRow, Row, columns, core, custom};
-use crate::api::GroupVersionResource;
+use super::{CustomColumn, Printed, PrintedRow, Row, columns, core, custom, releases};
+use crate::api::{GroupVersionResource, Release};
 use crate::negotiation::{IncludeObject, MetaVersion};
 use crate::representation::json_envelope::{Envelope, Form, ListMeta};
 use crate::representation::partial_object_metadata::Metadata;
@@ -115,6 +115,12 @@ impl Printer {
         columns::printer(gvr)
     }
 
+    /// Returns the printer of a built-in resource as a release of Kubernetes
+    /// prints it, if that is known.
+    pub fn builtin_in(gvr: &GroupVersionResource, release: Release) -> Option<Self> {
+        releases::printer(gvr, release)
+    }
+
     /// Makes the printer of a custom resource from the
     /// `additionalPrinterColumns` of its version. The result is `None` if a
     /// column's JSONPath is not supported.
@@ -167,6 +173,14 @@ impl Printer {
     /// byte.
     pub fn has_columns_of(&self, table: &[u8]) -> bool {
         scan::get(table, &["columnDefinitions"]) == Some(self.columns.as_bytes())
+    }
+
+    /// Returns this printer with other cells.
+    pub(super) fn printing(&self, source: Source) -> Self {
+        Self {
+            quirks: self.quirks,
+            ..Self::new(self.columns.clone(), source)
+        }
     }
 
     pub(super) fn new(columns: String, source: Source) -> Self {

@@ -5,6 +5,9 @@ use super::core::{age, name};
 use super::row::{Cell, Row};
 use crate::representation::scan;
 
+const DEFAULT_ATTRIBUTES_ANNOTATION: &str =
+    "volumeattributesclass.alpha.kubernetes.io/is-default-class";
+
 pub(crate) fn print_runtime_class(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(vec![
         name(object)?,
@@ -19,6 +22,22 @@ pub(crate) fn print_volume_attributes_class(object: &[u8]) -> Result<Row, NotPri
         text(object, &["driverName"])?,
         age(object)?,
     ]))
+}
+
+/// Prints a volume attributes class as releases before 1.34 do, which mark the
+/// default class.
+pub(super) fn print_volume_attributes_class_before_1_34(
+    object: &[u8],
+) -> Result<Row, NotPrintable> {
+    let annotation = ["metadata", "annotations", DEFAULT_ATTRIBUTES_ANNOTATION];
+    let mut row = print_volume_attributes_class(object)?;
+    if scan::get(object, &annotation) == Some(b"\"true\"") {
+        let name = scan::text_at(object, &["metadata", "name"]).unwrap_or_default();
+        if let Some(cell) = row.cells.first_mut() {
+            *cell = Cell::text(&format!("{name} (default)"));
+        }
+    }
+    Ok(row)
 }
 
 pub(crate) fn print_volume_attachment(object: &[u8]) -> Result<Row, NotPrintable> {

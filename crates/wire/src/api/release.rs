@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-/// A minor release such as `1.36`, as deprecations count it.
+/// A minor release such as `1.36`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
     pub major: u32,

@@ -1,0 +1,115 @@
+//! What apifront forwards before other releases than 1.36: kinds that its
+//! schema and its printers do not know, or know in another form. An answer that
+//! is forwarded is right, but it costs upstream a request.
+
+use std::ops::RangeInclusive;
+
+use super::release::Release;
+
+/// Lists of kinds that 1.36 does not have, and the releases that have them.
+const UNKNOWN: [(&str, RangeInclusive<u32>); 27] = [
+    (
+        "/apis/admissionregistration.k8s.io/v1alpha1/validatingadmissionpolicies",
+        0..=31,
+    ),
+    (
+        "/apis/admissionregistration.k8s.io/v1alpha1/validatingadmissionpolicybindings",
+        0..=31,
+    ),
+    (
+        "/apis/admissionregistration.k8s.io/v1beta1/validatingadmissionpolicies",
+        0..=33,
+    ),
+    (
+        "/apis/admissionregistration.k8s.io/v1beta1/validatingadmissionpolicybindings",
+        0..=33,
+    ),
+    (
+        "/apis/certificates.k8s.io/v1/clustertrustbundles",
+        37..=u32::MAX,
+    ),
+    (
+        "/apis/certificates.k8s.io/v1/podcertificaterequests",
+        37..=u32::MAX,
+    ),
+    (
+        "/apis/certificates.k8s.io/v1alpha1/podcertificaterequests",
+        34..=34,
+    ),
+    ("/apis/coordination.k8s.io/v1alpha1/leasecandidates", 0..=31),
+    (
+        "/apis/flowcontrol.apiserver.k8s.io/v1beta3/flowschemas",
+        0..=31,
+    ),
+    (
+        "/apis/flowcontrol.apiserver.k8s.io/v1beta3/prioritylevelconfigurations",
+        0..=31,
+    ),
+    (
+        "/apis/lifecycle.k8s.io/v1alpha1/evictionrequests",
+        37..=u32::MAX,
+    ),
+    ("/apis/lifecycle.k8s.io/v1alpha1/evictions", 37..=u32::MAX),
+    ("/apis/resource.k8s.io/v1/devicetaintrules", 37..=u32::MAX),
+    ("/apis/resource.k8s.io/v1alpha3/deviceclasses", 0..=33),
+    (
+        "/apis/resource.k8s.io/v1alpha3/podschedulingcontexts",
+        0..=31,
+    ),
+    ("/apis/resource.k8s.io/v1alpha3/resourceclaims", 0..=33),
+    (
+        "/apis/resource.k8s.io/v1alpha3/resourceclaimtemplates",
+        0..=33,
+    ),
+    ("/apis/resource.k8s.io/v1alpha3/resourceslices", 0..=33),
+    ("/apis/scheduling.k8s.io/v1alpha1/workloads", 35..=35),
+    (
+        "/apis/scheduling.k8s.io/v1alpha3/compositepodgroups",
+        37..=u32::MAX,
+    ),
+    ("/apis/scheduling.k8s.io/v1alpha3/podgroups", 37..=u32::MAX),
+    ("/apis/scheduling.k8s.io/v1alpha3/workloads", 37..=u32::MAX),
+    ("/apis/scheduling.k8s.io/v1beta1/podgroups", 37..=u32::MAX),
+    ("/apis/scheduling.k8s.io/v1beta1/workloads", 37..=u32::MAX),
+    (
+        "/apis/storage.k8s.io/v1alpha1/volumeattributesclasses",
+        0..=34,
+    ),
+    (
+        "/apis/storagemigration.k8s.io/v1/storageversionmigrations",
+        37..=u32::MAX,
+    ),
+    (
+        "/apis/storagemigration.k8s.io/v1alpha1/storageversionmigrations",
+        0..=34,
+    ),
+];
+
+/// Lists of kinds of 1.36 that other releases print in other columns, or in a
+/// way that only they can know.
+const PRINTED_OTHERWISE: [(&str, RangeInclusive<u32>); 5] = [
+    ("/api/v1/serviceaccounts", 0..=34),
+    ("/api/v1/resourcequotas", 0..=32),
+    ("/apis/scheduling.k8s.io/v1/priorityclasses", 0..=31),
+    ("/apis/storage.k8s.io/v1/storageclasses", 37..=u32::MAX),
+    (
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        37..=u32::MAX,
+    ),
+];
+
+/// Tells whether 1.36 does not have the kind of a list such as `/api/v1/pods`.
+pub fn unknown(list: &str) -> bool {
+    names(&UNKNOWN, list)
+}
+
+/// Tells whether Tables of a list come from upstream before the release under
+/// test, and not before 1.36.
+pub fn tables(list: &str) -> bool {
+    unknown(list) || names(&PRINTED_OTHERWISE, list)
+}
+
+fn names(lists: &[(&str, RangeInclusive<u32>)], list: &str) -> bool {
+    let mut found = lists.iter().filter(|(name, _)| *name == list);
+    found.any(|(_, minors)| Release::under_test().is_in(minors))
+}
