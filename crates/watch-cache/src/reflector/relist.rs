@@ -244,6 +244,8 @@ async fn publish(entry: &Entry, upstream: &Upstream, all: All, with: Published<'
     let presentation = Presentation {
         printer: printer.ok().flatten().map(Arc::new),
         warnings: all.warnings,
+        // Only such a server has shown a bookmark when it was listed.
+        initial_events: all.bookmark.is_some(),
     };
     let resource = Resource {
         gvr: entry.gvr.clone(),
