@@ -41,7 +41,7 @@ impl Resource {
         match (self.base.as_str(), self.name.as_str()) {
             (_, "events") => EXCLUDED,
             _ if table && forwarded::tables(&list) => REPRESENTATION,
-            _ if plain_protobuf && forwarded::unknown(&list) => REPRESENTATION,
+            _ if plain_protobuf && forwarded::protobuf(&list) => REPRESENTATION,
             // The metrics of a v1 autoscaler are not told in the order in which
             // they are printed.
             ("/apis/autoscaling/v1", "horizontalpodautoscalers") if table => REPRESENTATION,
@@ -170,6 +170,8 @@ pub(super) async fn representations_of_everything(mut both: Differential) {
             "namespaces" | "nodes" | "certificatesigningrequests" | "resourceslices" => {
                 FIELD_SELECTOR
             }
+            // The fields of such a kind are not known.
+            _ if forwarded::unknown(&resource.everywhere()) => FIELD_SELECTOR,
             _ => resource.expected(),
         };
         both.expect(expected).get(&by_namespace).await;

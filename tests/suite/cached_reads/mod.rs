@@ -195,7 +195,7 @@ async fn served_from_the_cache() {
         let path = format!("{}?resourceVersion=0", resource.everywhere());
         let custom = resource.base.contains("example.test");
         let mut accepts = vec!["application/json", PARTIAL_LIST, PARTIAL_LIST_PROTOBUF];
-        if !custom && !forwarded::unknown(&resource.everywhere()) {
+        if !custom && !forwarded::protobuf(&resource.everywhere()) {
             accepts.push(PROTOBUF);
         }
         for accept in accepts {
@@ -219,7 +219,8 @@ async fn served_from_the_cache() {
     for resource in report["resources"].as_array().expect("resources") {
         let group = resource["group"].as_str().expect("group");
         let json = group.ends_with("example.test")
-            || ["apiextensions.k8s.io", "apiregistration.k8s.io"].contains(&group);
+            || ["apiextensions.k8s.io", "apiregistration.k8s.io"].contains(&group)
+            || forwarded::is_kept_as_json(&list_path(resource));
         let expected = if json { "json" } else { "protobuf" };
         let encoding = resource["encoding"].as_str();
         if encoding.is_some_and(|encoding| encoding != expected) {
@@ -229,6 +230,15 @@ async fn served_from_the_cache() {
     assert!(bypassed.is_empty(), "{bypassed:#?}");
     let hits = [("resource", "pods"), ("result", "hit")];
     assert!(front.metric("apifront_cache_requests_total", &hits).await >= 1.0);
+}
+
+/// Returns the path of all objects of a resource in the report of the cache.
+fn list_path(resource: &serde_json::Value) -> String {
+    let text = |key: &str| resource[key].as_str().unwrap_or_default();
+    match text("group") {
+        "" => format!("/api/{}/{}", text("version"), text("resource")),
+        group => format!("/apis/{group}/{}/{}", text("version"), text("resource")),
+    }
 }
 
 /// The sample must be large enough to be compressed.

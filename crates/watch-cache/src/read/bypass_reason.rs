@@ -26,7 +26,8 @@ pub enum BypassReason {
     FieldSelector,
     /// A representation that the cache does not make.
     Representation,
-    /// The bookmark of this resource has not been learnt.
+    /// The bookmark of this resource has not been learnt, or upstream does not
+    /// know the initial events that the watch wants.
     NoBookmark,
     /// An upgrade that is not a WebSocket watch with a proper handshake.
     WatchProtocol,

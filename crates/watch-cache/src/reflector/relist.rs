@@ -220,6 +220,8 @@ impl<'a> Filling<'a> {
         let presentation = Presentation {
             printer: self.printer(&all.envelope).await.map(Arc::new),
             warnings: all.warnings,
+            // Only such a server has shown a bookmark when it was listed.
+            initial_events: all.bookmark.is_some(),
         };
         let resource = Resource {
             gvr: entry.gvr.clone(),

@@ -46,6 +46,9 @@ pub struct Presentation {
     pub printer: Option<Arc<Printer>>,
     /// `Warning` headers that come with every answer: deprecations (KEP-1693).
     pub warnings: Vec<HeaderValue>,
+    /// Upstream knows initial events of watches (WatchList, KEP-3157): the
+    /// feature is off in some releases.
+    pub initial_events: bool,
 }
 
 /// The store's progress, which readers wait on.

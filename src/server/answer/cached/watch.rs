@@ -42,7 +42,18 @@ pub(super) fn check(options: &ListOptions, store: &Store) -> Result<(), BypassRe
     if options.allow_watch_bookmarks && store.resource.bookmark.get().is_none() {
         return Err(BypassReason::NoBookmark);
     }
+    if wants_initial_events(options) && !store.presentation().initial_events {
+        return Err(BypassReason::NoBookmark);
+    }
     Ok(())
+}
+
+/// Tells whether the answer depends on upstream's knowing initial events. With
+/// bookmarks, a watch from the newest state then has a bookmark at their end.
+/// A server that does not know them refuses the option.
+fn wants_initial_events(options: &ListOptions) -> bool {
+    let newest = matches!(options.resource_version.as_str(), "" | "0");
+    options.send_initial_events.is_some() || (newest && options.allow_watch_bookmarks)
 }
 
 /// Returns the 410 for a version within a resync. Upstream may still have the
