@@ -246,6 +246,8 @@ async fn publish(entry: &Entry, upstream: &Upstream, all: All, with: Published<'
         warnings: all.warnings,
         // Only such a server has shown a bookmark when it was listed.
         initial_events: all.bookmark.is_some(),
+        other_release: source_encoding::is_built_in(&entry.gvr)
+            && !source_encoding::is_written_alike(&entry.gvr, entry.release()),
     };
     let resource = Resource {
         gvr: entry.gvr.clone(),
