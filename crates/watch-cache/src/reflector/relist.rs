@@ -222,6 +222,8 @@ impl<'a> Filling<'a> {
             warnings: all.warnings,
             // Only such a server has shown a bookmark when it was listed.
             initial_events: all.bookmark.is_some(),
+            other_release: source_encoding::is_built_in(&entry.gvr)
+                && !source_encoding::is_written_alike(&entry.gvr, entry.release()),
         };
         let resource = Resource {
             gvr: entry.gvr.clone(),

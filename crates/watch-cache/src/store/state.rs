@@ -49,6 +49,9 @@ pub struct Presentation {
     /// Upstream knows initial events of watches (WatchList, KEP-3157): the
     /// feature is off in some releases.
     pub initial_events: bool,
+    /// Upstream's release writes protobuf and continue tokens otherwise than
+    /// they are written here. JSON is kept as upstream wrote it.
+    pub other_release: bool,
 }
 
 /// The store's progress, which readers wait on.

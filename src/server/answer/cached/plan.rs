@@ -64,6 +64,13 @@ impl Plan {
             .map_err(|_| BypassReason::FieldSelector)?;
         match self {
             Self::Watch(options, _) => watch::check(options, store),
+            // Releases before 1.34 begin the key in a token without a slash.
+            Self::List(options, plan)
+                if store.presentation().other_release
+                    && (plan.limit > 0 || !options.continue_token.is_empty()) =>
+            {
+                Err(BypassReason::UnusualRequest)
+            }
             Self::Get(_) | Self::List(..) => Ok(()),
         }
     }

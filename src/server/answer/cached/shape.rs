@@ -57,6 +57,10 @@ fn shape(
     };
     match accepted.transform {
         Transform::None if !store.writes(encoding) => Err(BypassReason::Representation),
+        // Protobuf made of the JSON would have fields that the release lacks.
+        Transform::None if encoding == Encoding::Protobuf && store.presentation().other_release => {
+            Err(BypassReason::Representation)
+        }
         Transform::None => Ok(Shape::Whole(encoding)),
         Transform::Table(version) => {
             let include = IncludeObject::from_query(query);
