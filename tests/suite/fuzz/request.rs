@@ -151,11 +151,12 @@ impl Read {
         match self.value("continue") {
             // The page is of the newest state; otherwise its token would name a
             // version.
-            Some(token) => {
+            Some(token) if !token.is_empty() => {
                 read.query.retain(|(key, _)| *key != "continue");
                 read.query.push(("continue", mutate::at(token, version)));
             }
-            None => {
+            // An empty token is none.
+            _ => {
                 read.query.push(("resourceVersion", version.to_string()));
                 read.query
                     .push(("resourceVersionMatch", "Exact".to_owned()));
