@@ -10,7 +10,7 @@ pub struct FieldError {
     pub field: String,
     /// The value as written; empty when there was none.
     pub value: String,
-    /// What is wrong, and which values are right.
+    /// The reason why the value is wrong, and the values that are allowed.
     pub problem: String,
 }
 

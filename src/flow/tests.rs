@@ -78,12 +78,12 @@ async fn users_and_groups_are_limited_apart() {
         // Its own limit.
         ("a", &["a-team"], false),
         ("b", &["a-team", "staff"], true),
-        // That of the a-team.
+        // The limit of the a-team is reached.
         ("c", &["staff", "a-team"], false),
         ("c", &["staff"], true),
         ("d", &["staff"], true),
         ("d", &["staff"], true),
-        // That of the staff.
+        // The limit of the staff is reached.
         ("e", &["staff"], false),
         ("e", &["others"], true),
     ] {

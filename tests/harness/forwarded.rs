@@ -1,5 +1,5 @@
-//! What apifront forwards before other releases than 1.36: kinds that its
-//! schema and its printers do not know, or know in another form. An answer that
+//! Lists the reads that apifront forwards before other releases than 1.36: of
+//! kinds that its schema and its printers do not know, or know in another form. An answer that
 //! is forwarded is right, but it costs upstream a request.
 
 use std::ops::RangeInclusive;

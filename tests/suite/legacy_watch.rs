@@ -240,19 +240,6 @@ async fn versions(both: Differential) {
     compare(both, &asked).await;
 }
 
-macro_rules! differential {
-    ($($test:ident),+ $(,)?) => {
-        mod kube_apiserver {
-            $(#[tokio::test]
-            async fn $test() { super::$test(super::oracle()).await; })+
-        }
-        mod apifront {
-            $(#[tokio::test]
-            async fn $test() { super::$test(super::through_apifront()).await; })+
-        }
-    };
-}
-
 differential!(all_forms, options, versions);
 
 async fn is_hit(client: &Client, path: &str) -> bool {

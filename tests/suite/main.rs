@@ -17,6 +17,22 @@ macro_rules! skip_under_oracle {
     };
 }
 
+/// Makes two tests of each function: one between kube-apiserver and itself, and
+/// one between kube-apiserver and apifront. The module has `oracle` and
+/// `through_apifront`, which return the two comparisons.
+macro_rules! differential {
+    ($($test:ident),+ $(,)?) => {
+        mod kube_apiserver {
+            $(#[tokio::test]
+            async fn $test() { super::$test(super::oracle()).await; })+
+        }
+        mod apifront {
+            $(#[tokio::test]
+            async fn $test() { super::$test(super::through_apifront()).await; })+
+        }
+    };
+}
+
 mod aggregation;
 mod audit;
 mod bounds;

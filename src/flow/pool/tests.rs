@@ -189,7 +189,7 @@ async fn places_of_several_seats() {
     assert_eq!(pool.executing().0, 25);
     drop((six, five));
     let _two = (&mut two).now_or_never().unwrap().unwrap();
-    // What is larger than all goes alone.
+    // A request larger than the pool waits until the pool is empty.
     let mut large = seats("c", 50);
     assert!((&mut large).now_or_never().is_none());
     drop(_two);

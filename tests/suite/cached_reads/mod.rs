@@ -55,19 +55,6 @@ fn through_apifront() -> Differential {
     Differential::new(cluster.admin_client(), Apifront::quiet().admin_client())
 }
 
-macro_rules! differential {
-    ($($test:ident),+ $(,)?) => {
-        mod kube_apiserver {
-            $(#[tokio::test]
-            async fn $test() { super::$test(super::oracle()).await; })+
-        }
-        mod apifront {
-            $(#[tokio::test]
-            async fn $test() { super::$test(super::through_apifront()).await; })+
-        }
-    };
-}
-
 differential!(
     lists_of_everything,
     objects_of_everything,

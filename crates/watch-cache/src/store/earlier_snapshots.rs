@@ -222,7 +222,7 @@ fn rolled(events: &[Arc<Event>], back: bool) -> (Vec<Edit>, u64) {
         Some(previous) => Edit::Put(previous.clone()),
         None => Edit::Remove(e.object.key.clone()),
     };
-    // Of several edits of one key, the last counts.
+    // The last of several edits of one key counts.
     let edits = if back {
         events.iter().rev().map(undone).collect()
     } else {

@@ -244,7 +244,7 @@ fn reorder(json: &[u8], fields: &[&str], out: &mut BytesMut) -> Option<()> {
             b"0" => *field == "generation",
             _ => false,
         };
-        // Of these structs, only owner references keep empty strings.
+        // Owner references alone keep empty strings.
         if empty && (fields != OWNER_REFERENCE || member.value == b"null") {
             continue;
         }

@@ -152,7 +152,8 @@ pub(super) fn print_before_1_35(object: &[u8]) -> Result<Row, NotPrintable> {
     print_with(object, BesideCompleted::Ignored)
 }
 
-/// What is shown of a container that failed if the first one has completed.
+/// The part that a failed container plays in the status of a pod in which another
+/// container has completed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BesideCompleted {
     Failed,
