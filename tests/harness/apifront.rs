@@ -30,6 +30,14 @@ pub fn oracle() -> bool {
     std::env::var_os(ORACLE).is_some()
 }
 
+/// The environment variable that names another build of apifront to start, so
+/// that a benchmark can be run with two builds in turns.
+pub const BINARY: &str = "APIFRONT_TEST_BINARY";
+
+fn binary() -> PathBuf {
+    std::env::var_os(BINARY).map_or_else(|| env!("CARGO_BIN_EXE_apifront").into(), PathBuf::from)
+}
+
 /// Reports that `test`, the type name of a closure in it, is not asked of the
 /// oracle. The line goes to stderr directly, because the test runner shows the
 /// output of failed tests only. Lines are numbered: the last one tells how many
@@ -87,7 +95,7 @@ impl Apifront {
             let port = config[section][key].as_u64().expect("a port");
             ports::loopback(u16::try_from(port).expect("a port"))
         };
-        let mut command = Command::new(env!("CARGO_BIN_EXE_apifront"));
+        let mut command = Command::new(binary());
         command.arg("--config").arg(&config_file).args(flags);
         if oracle() {
             command = Command::new("sleep");
@@ -130,7 +138,7 @@ impl Apifront {
     pub async fn personal_alive(kubeconfig: &Path, flags: &[&str]) -> Self {
         let folder = process::temporary_folder("personal");
         let (port, observability) = (ports::free(), ports::free());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_apifront"));
+        let mut command = Command::new(binary());
         command
             .arg("--kubeconfig")
             .arg(kubeconfig)
