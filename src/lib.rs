@@ -26,4 +26,5 @@ pub mod identity;
 pub mod logging;
 pub mod metrics;
 pub mod openapi;
+pub mod outage;
 pub mod server;

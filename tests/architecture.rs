@@ -86,6 +86,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("health", &["request", "config"]),
     ("flow", &["request", "config"]),
+    ("outage", &["config", "upstream"]),
     (
         "embedded",
         &["schema", "representation", "negotiation", "request"],

@@ -22,7 +22,7 @@ mod x509_v1;
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use apifront_upstream::review::{ReviewClient, ReviewError};
 use arc_swap::ArcSwap;
@@ -143,21 +143,28 @@ impl Authenticator {
         self.settings.store(Arc::new(settings));
     }
 
+    /// Forgets the tokens, too: upstream may be another cluster now.
+    pub fn forget(&self) {
+        self.tokens.forget();
+    }
+
     /// Returns the caller, or an error: 401 in general, 503 if the token could
     /// not be reviewed, and 429 if too many reviews wait.
     ///
     /// `headers` must be those received, without any removed. `from` is the
-    /// address of the connection's other end.
+    /// address of the connection's other end. In degraded mode, `max_age` is the
+    /// time for which good tokens are believed.
     pub async fn authenticate(
         &self,
         headers: &HeaderMap,
         peer: &Peer,
         from: Option<IpAddr>,
+        max_age: Option<Duration>,
     ) -> Result<Authenticated, Status> {
         let started = Instant::now();
         let settings = self.settings.load_full();
         let (attempt, result) = self
-            .attempt(&settings, headers, peer, from.into(), UnixTime::now())
+            .attempt(&settings, headers, peer, (from.into(), max_age))
             .await;
         self.metrics.attempt(attempt, started.elapsed());
         result
@@ -168,9 +175,9 @@ impl Authenticator {
         settings: &AuthnSettings,
         headers: &HeaderMap,
         peer: &Peer,
-        from: Address,
-        now: UnixTime,
+        (from, max_age): (Address, Option<Duration>),
     ) -> (Attempt, Result<Authenticated, Status>) {
+        let now = UnixTime::now();
         let mut failures = Vec::new();
         match front_proxy(settings, headers, peer, now) {
             Ok(Some(user)) => return success(user, None, Method::RequestHeader),
@@ -184,7 +191,10 @@ impl Authenticator {
         }
         for token in tokens(settings, headers) {
             let opinion = match token {
-                Ok((token, review)) => self.token(&token, from, review).await.map(|u| (u, token)),
+                Ok((token, review)) => {
+                    let user = self.token(&token, from, review, max_age).await;
+                    user.map(|user| (user, token))
+                }
                 Err(failure) => Err(failure.into()),
             };
             match opinion {
@@ -226,8 +236,10 @@ impl Authenticator {
         token: &str,
         from: Address,
         review: TokenReviewSettings,
+        max_age: Option<Duration>,
     ) -> Result<UserInfo, Failure> {
-        let outcome = self.tokens.authenticate(token, from, review).await;
+        let tokens = &self.tokens;
+        let outcome = tokens.authenticate(token, from, review, max_age).await;
         match &*outcome.map_err(Failure::Review)? {
             TokenOutcome::User(user) => Ok(user.clone()),
             TokenOutcome::Rejected(why) => Err(Failure::Rejected(why.clone())),

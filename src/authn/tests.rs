@@ -45,6 +45,7 @@ fn world(anonymous: bool) -> World {
         token_review: Some(TokenReviewSettings {
             success_ttl: Duration::from_secs(120),
             failure_ttl: Duration::from_secs(10),
+            degraded: Duration::ZERO,
         }),
         request_header: Some(RequestHeaderSettings {
             client_ca: proxies.bundle(),
@@ -64,7 +65,7 @@ fn world(anonymous: bool) -> World {
 async fn who(world: &World, peer: &Peer, pairs: &[(&str, &str)]) -> String {
     match world
         .authenticator
-        .authenticate(&headers(pairs), peer, None)
+        .authenticate(&headers(pairs), peer, None, None)
         .await
     {
         Ok(caller) => format!(
@@ -176,7 +177,7 @@ async fn a_certificate_has_a_uid_and_a_credential_id() {
     let peer = world.clients.client(&[(CN, "jane"), (UID, "u-1")]).peer();
     let caller = world
         .authenticator
-        .authenticate(&HeaderMap::new(), &peer, None)
+        .authenticate(&HeaderMap::new(), &peer, None, None)
         .await
         .unwrap();
     assert_eq!(caller.user.uid, "u-1");
@@ -199,7 +200,7 @@ async fn a_common_name_is_needed_only_by_certificates() {
     );
     let nameless = clients.client(&[(O, "system:masters")]).peer();
     let caller = authenticator
-        .authenticate(&HeaderMap::new(), &nameless, None)
+        .authenticate(&HeaderMap::new(), &nameless, None, None)
         .await;
     assert_eq!(caller.unwrap().user, UserInfo::anonymous());
 }
@@ -290,7 +291,10 @@ async fn only_the_front_proxy_names_users() {
         ("x-remote-extra-acme.io%2fscopes", "b"),
         ("X-Remote-Extra-Odd%zz", "c"),
     ]);
-    let caller = world.authenticator.authenticate(&sent, &proxy, None).await;
+    let caller = world
+        .authenticator
+        .authenticate(&sent, &proxy, None, None)
+        .await;
     let user = caller.unwrap().user;
     assert_eq!(user.uid, "7");
     assert_eq!(user.extra["acme.io/scopes"], ["a", "b"]);
@@ -300,7 +304,10 @@ async fn only_the_front_proxy_names_users() {
         "x-remote-group",
         http::HeaderValue::from_bytes(b"a\xff").unwrap(),
     );
-    let caller = world.authenticator.authenticate(&sent, &proxy, None).await;
+    let caller = world
+        .authenticator
+        .authenticate(&sent, &proxy, None, None)
+        .await;
     assert_eq!(caller.unwrap_err().code, 401);
 }
 
@@ -343,7 +350,12 @@ async fn bearer_tokens() {
     }
     let caller = world
         .authenticator
-        .authenticate(&headers(&[("Authorization", "Bearer good")]), &nobody, None)
+        .authenticate(
+            &headers(&[("Authorization", "Bearer good")]),
+            &nobody,
+            None,
+            None,
+        )
         .await
         .unwrap();
     assert_eq!(caller.token.as_deref(), Some("good"));
@@ -362,9 +374,10 @@ async fn tokens_are_asked_about_once() {
     let settings = TokenReviewSettings {
         success_ttl: Duration::from_secs(120),
         failure_ttl: Duration::from_millis(50),
+        degraded: Duration::ZERO,
     };
     let from = Address::from(None);
-    let herd = (0..50).map(|_| tokens.authenticate("good", from, settings));
+    let herd = (0..50).map(|_| tokens.authenticate("good", from, settings, None));
     for outcome in futures::future::join_all(herd).await {
         assert!(matches!(&*outcome.unwrap(), TokenOutcome::User(u) if u.name == "jane"));
     }
@@ -377,13 +390,13 @@ async fn tokens_are_asked_about_once() {
         ("unreachable", 1),
     ] {
         let before = server.calls();
-        let _ = tokens.authenticate(token, from, settings).await;
+        let _ = tokens.authenticate(token, from, settings, None).await;
         assert_eq!(server.calls() - before, calls, "{token}");
     }
     let deadline = Instant::now() + Duration::from_secs(10);
     while server.calls() < 5 && Instant::now() < deadline {
-        let _ = tokens.authenticate("bad", from, settings).await;
-        let _ = tokens.authenticate("good", from, settings).await;
+        let _ = tokens.authenticate("bad", from, settings, None).await;
+        let _ = tokens.authenticate("good", from, settings, None).await;
         tokio::task::yield_now().await;
     }
     assert_eq!(server.calls(), 5, "only the failure was asked about again");

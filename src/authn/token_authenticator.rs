@@ -69,6 +69,9 @@ const MAX_REASON_BYTES: usize = 512;
 pub struct TokenReviewSettings {
     pub success_ttl: Duration,
     pub failure_ttl: Duration,
+    /// Good tokens are kept for this time for degraded mode, which asks for
+    /// them request by request.
+    pub degraded: Duration,
 }
 
 /// The API server's answer about a token.
@@ -128,13 +131,24 @@ impl TokenAuthenticator {
         }
     }
 
+    /// Forgets all tokens: upstream may be another cluster now.
+    pub fn forget(&self) {
+        let now = Instant::now();
+        self.reviewer.accepted.clear(now);
+        self.reviewer.rejected.clear(now);
+    }
+
     /// Returns the API server's answer about a token. Requests with the same
     /// token share one review. A review that failed is not remembered.
+    ///
+    /// In degraded mode, `max_age` is the time for which a good token is
+    /// believed; never beyond the end that the token names itself.
     pub async fn authenticate(
         &self,
         token: &str,
         from: Address,
         settings: TokenReviewSettings,
+        max_age: Option<Duration>,
     ) -> Result<Arc<TokenOutcome>, ReviewError> {
         // Only the digest is kept, so that no token stays in memory.
         let key: Key = Sha256::digest(token).into();
@@ -143,7 +157,8 @@ impl TokenAuthenticator {
         let mut known = None;
         if let Some((accepted, asked)) = self.reviewer.accepted.get(&key, now) {
             let is_alive = accepted.expires.is_none_or(|end| now < end);
-            if is_alive && believed(asked, settings.success_ttl) {
+            let ttl = settings.success_ttl.max(max_age.unwrap_or_default());
+            if is_alive && believed(asked, ttl) {
                 self.reviewer.metrics.token_cache(true);
                 return Ok(accepted.outcome);
             }
@@ -191,7 +206,7 @@ impl Reviewer {
                     user: user.clone(),
                     expires,
                 };
-                let longest = settings.success_ttl.max(KNOWN_FOR);
+                let longest = settings.success_ttl.max(KNOWN_FOR).max(settings.degraded);
                 self.accepted.insert(key, user, accepted, asked, longest);
                 self.rejected.remove(&key);
             }
@@ -248,6 +263,7 @@ mod tests {
     const SETTINGS: TokenReviewSettings = TokenReviewSettings {
         success_ttl: Duration::from_secs(10),
         failure_ttl: Duration::from_secs(10),
+        degraded: Duration::from_secs(600),
     };
 
     /// Accepts tokens that contain `good`, as jane's. Never answers about
@@ -295,7 +311,10 @@ mod tests {
         /// Returns the number of reviews that this request caused.
         async fn calls(&self, token: &str, settings: TokenReviewSettings) -> usize {
             let before = self.server.0.load(Ordering::Relaxed);
-            let _ = self.tokens.authenticate(token, from(1), settings).await;
+            let _ = self
+                .tokens
+                .authenticate(token, from(1), settings, None)
+                .await;
             self.server.0.load(Ordering::Relaxed) - before
         }
 
@@ -306,7 +325,7 @@ mod tests {
             for n in 0..count {
                 let token = format!("slow-{from:?}-{n}");
                 let mut asked = async move {
-                    let outcome = self.tokens.authenticate(&token, from, SETTINGS).await;
+                    let outcome = self.tokens.authenticate(&token, from, SETTINGS, None).await;
                     outcome.map_or_else(|error| error.to_status().code, |_| 200)
                 }
                 .boxed();
@@ -340,7 +359,7 @@ mod tests {
             .collect();
         let asked = world
             .tokens
-            .authenticate("a third good one", from(1), SETTINGS);
+            .authenticate("a third good one", from(1), SETTINGS, None);
         assert!(asked.now_or_never().is_none(), "waits");
         advance(SETTINGS.success_ttl).await;
         assert_eq!(world.calls("good", SETTINGS).await, 1);
@@ -356,7 +375,10 @@ mod tests {
         assert_eq!(world.calls("good", SETTINGS).await, 1);
         for n in 0..MAX_ACCEPTED + 1 {
             let token = format!("bad-{n}");
-            let _ = world.tokens.authenticate(&token, from(66), SETTINGS).await;
+            let _ = world
+                .tokens
+                .authenticate(&token, from(66), SETTINGS, None)
+                .await;
         }
         assert_eq!(world.calls("good", SETTINGS).await, 0);
     }
@@ -367,6 +389,7 @@ mod tests {
         let long = TokenReviewSettings {
             success_ttl: Duration::from_secs(120),
             failure_ttl: Duration::from_secs(120),
+            ..SETTINGS
         };
         for token in ["good", "bad"] {
             assert_eq!(world.calls(token, long).await, 1);
@@ -379,8 +402,43 @@ mod tests {
         let never = TokenReviewSettings {
             success_ttl: Duration::ZERO,
             failure_ttl: Duration::ZERO,
+            ..SETTINGS
         };
         assert_eq!(world.calls("good", never).await, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn in_degraded_mode_known_tokens_hold_until_their_own_end() {
+        let world = World::new();
+        let end = SystemTime::now() + Duration::from_secs(60);
+        let end = end.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let claims = json!({ "exp": end.as_secs() }).to_string();
+        let claims = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(claims);
+        let ends = format!("good.{claims}.x");
+        let max_age = Some(Duration::from_secs(100));
+        let calls = async |token: &str, max_age| {
+            let before = world.server.0.load(Ordering::Relaxed);
+            let asked = world.tokens.authenticate(token, from(1), SETTINGS, max_age);
+            let _ = asked.await;
+            world.server.0.load(Ordering::Relaxed) - before
+        };
+        for token in ["good", &ends, "bad"] {
+            assert_eq!(calls(token, None).await, 1);
+        }
+        advance(Duration::from_secs(30)).await;
+        for (token, asked) in [("good", 0), (&*ends, 0), ("bad", 1), ("good too", 1)] {
+            assert_eq!(calls(token, max_age).await, asked, "{token}");
+        }
+        advance(Duration::from_secs(31)).await;
+        assert_eq!(calls("good", max_age).await, 0);
+        assert_eq!(calls(&ends, max_age).await, 1);
+        advance(Duration::from_secs(39)).await;
+        assert_eq!(calls("good", max_age).await, 1);
+        // Without the mode, and after a change of the upstream, nothing holds.
+        advance(Duration::from_secs(11)).await;
+        assert_eq!(calls("good", None).await, 1);
+        world.tokens.forget();
+        assert_eq!(calls("good", max_age).await, 1);
     }
 
     #[tokio::test(start_paused = true)]

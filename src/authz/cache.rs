@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_upstream::review::{AnswerCache, Key};
+use bytes::Bytes;
 use kubernetes_wire::api::{Attributes, UserInfo};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
@@ -18,8 +19,17 @@ const MAX_DECISIONS: usize = 8192;
 /// attributes: the API server's `maxControlledAttrCacheSize`.
 const MAX_CACHED_ATTRIBUTES_BYTES: usize = 10_000;
 
+/// A decision.
+#[derive(Clone)]
+pub struct Remembered {
+    pub verdict: Arc<Verdict>,
+    /// The review that asks for the decision again. Only decisions that degraded
+    /// mode may need are asked for again.
+    pub review: Option<Bytes>,
+}
+
 /// Decisions, grouped by the name of the user they are about.
-pub type Decisions = AnswerCache<Arc<str>, Arc<Verdict>>;
+pub type Decisions = AnswerCache<Arc<str>, Remembered>;
 
 pub fn new(now: Instant) -> Decisions {
     AnswerCache::new(MAX_DECISIONS, now)
@@ -51,6 +61,7 @@ impl AuthzSettings {
     pub fn longest(&self) -> Duration {
         self.deny_ttl
             .max(self.allow_ttl.saturating_add(self.outage))
+            .max(self.degraded)
     }
 }
 
@@ -128,6 +139,7 @@ mod tests {
             allow_ttl: Duration::from_secs(10),
             deny_ttl: Duration::from_secs(5),
             outage: Duration::from_secs(30),
+            degraded: Duration::ZERO,
         };
         for (asked, now, allow, deny) in [
             (0, 4, true, true),
@@ -164,6 +176,11 @@ mod tests {
         };
         assert!(!never.believes_cut_off(at(100), at(100), at(101)));
         assert_eq!(settings.longest(), Duration::from_secs(40));
+        let degraded = AuthzSettings {
+            degraded: Duration::from_secs(600),
+            ..settings
+        };
+        assert_eq!(degraded.longest(), Duration::from_secs(600));
     }
 
     fn path(path: &str) -> Attributes {

@@ -20,7 +20,7 @@ use moka::future::Cache;
 
 use super::impersonation_mode::Mode;
 use super::well_known_usernames::{node_name, service_account};
-use super::{Authorizer, Decision, forbidden, impersonation_checks};
+use super::{Authorizer, Decision, Purpose, forbidden, impersonation_checks};
 use crate::authn::Impersonation;
 use crate::config::access::ConstrainedImpersonation;
 
@@ -37,6 +37,14 @@ pub struct Impersonated {
     pub user: UserInfo,
     /// The mode that allowed it. The audit log names it, unless it is `Legacy`.
     pub mode: Mode,
+}
+
+/// The caller who wants to act as another user, and the purpose of the decisions
+/// about that.
+#[derive(Clone, Copy)]
+struct Requestor<'a> {
+    user: &'a UserInfo,
+    purpose: Purpose,
 }
 
 /// A release of Kubernetes: major and minor.
@@ -93,7 +101,12 @@ impl ImpersonationAuthorizer {
         requestor: &UserInfo,
         impersonation: &Impersonation,
         attributes: &Attributes,
+        purpose: Purpose,
     ) -> Result<Impersonated, Status> {
+        let by = Requestor {
+            user: requestor,
+            purpose,
+        };
         let wanted = &impersonation.wanted;
         let last = self.last_modes.get(&requestor.name).await;
         let others = Mode::ALL.into_iter().filter(|mode| Some(*mode) != last);
@@ -102,7 +115,7 @@ impl ImpersonationAuthorizer {
             if !mode.applies(wanted, requestor) || !self.knows(mode) {
                 continue;
             }
-            match self.check(mode, requestor, wanted, attributes).await {
+            match self.check(mode, by, wanted, attributes).await {
                 Ok(user) => {
                     if last != Some(mode) {
                         self.last_modes.insert(requestor.name.clone(), mode).await;
@@ -121,17 +134,15 @@ impl ImpersonationAuthorizer {
     async fn check(
         &self,
         mode: Mode,
-        requestor: &UserInfo,
+        mut requestor: Requestor<'_>,
         wanted: &UserInfo,
         attributes: &Attributes,
     ) -> Result<UserInfo, Status> {
         let as_node;
-        let requestor = if mode == Mode::AssociatedNode {
-            as_node = without_node(requestor);
-            &as_node
-        } else {
-            requestor
-        };
+        if mode == Mode::AssociatedNode {
+            as_node = without_node(requestor.user);
+            requestor.user = &as_node;
+        }
         if mode != Mode::Legacy {
             let on = format!("impersonate-on:{}:{}", mode.as_str(), verb_of(attributes));
             self.allowed(requestor, &with_verb(attributes, on)).await?;
@@ -149,7 +160,7 @@ impl ImpersonationAuthorizer {
     async fn check_name(
         &self,
         mode: Mode,
-        requestor: &UserInfo,
+        requestor: Requestor<'_>,
         wanted: &UserInfo,
     ) -> Result<(), Status> {
         let mut attributes = impersonation_checks::user(mode, &wanted.name);
@@ -166,7 +177,7 @@ impl ImpersonationAuthorizer {
     async fn check_groups(
         &self,
         mode: Mode,
-        requestor: &UserInfo,
+        requestor: Requestor<'_>,
         groups: &[String],
     ) -> Result<(), Status> {
         if groups.is_empty() {
@@ -175,7 +186,7 @@ impl ImpersonationAuthorizer {
         if mode != Mode::Legacy {
             if let Some((name, why)) = impersonation_checks::refused_group(groups) {
                 let attributes = impersonation_checks::group(mode, name);
-                return Err(forbidden(requestor, &attributes, why));
+                return Err(forbidden(requestor.user, &attributes, why));
             }
             if groups.len() >= impersonation_checks::MANY {
                 let all = impersonation_checks::group(mode, "*");
@@ -194,13 +205,13 @@ impl ImpersonationAuthorizer {
     async fn check_extra(
         &self,
         mode: Mode,
-        requestor: &UserInfo,
+        requestor: Requestor<'_>,
         extra: &BTreeMap<String, Vec<String>>,
     ) -> Result<(), Status> {
         if mode != Mode::Legacy && !extra.is_empty() {
             if let Some(why) = impersonation_checks::refused_extra(extra) {
                 let attributes = impersonation_checks::extra(mode, "", "");
-                return Err(forbidden(requestor, &attributes, &why));
+                return Err(forbidden(requestor.user, &attributes, &why));
             }
             let values: usize = extra.values().map(Vec::len).sum();
             if extra.len().max(values) >= impersonation_checks::MANY {
@@ -219,12 +230,17 @@ impl ImpersonationAuthorizer {
         Ok(())
     }
 
-    async fn allowed(&self, requestor: &UserInfo, attributes: &Attributes) -> Result<(), Status> {
-        let verdict = self.authorizer.decide(requestor, attributes).await;
+    async fn allowed(
+        &self,
+        requestor: Requestor<'_>,
+        attributes: &Attributes,
+    ) -> Result<(), Status> {
+        let Requestor { user, purpose } = requestor;
+        let verdict = self.authorizer.decide(user, attributes, purpose).await;
         let verdict = verdict.map_err(|e| e.to_status())?;
         match verdict.decision {
             Decision::Allow => Ok(()),
-            _ => Err(forbidden(requestor, attributes, &verdict.reason)),
+            _ => Err(forbidden(user, attributes, &verdict.reason)),
         }
     }
 }

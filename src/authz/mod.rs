@@ -2,12 +2,14 @@
 //! caller may make a request, before any cached byte is touched.
 
 mod cache;
+mod degraded;
 mod forbidden;
 
 pub mod impersonation;
 mod impersonation_checks;
 pub mod impersonation_mode;
 pub mod metrics;
+pub mod rbac;
 mod review;
 pub mod well_known_usernames;
 
@@ -26,7 +28,10 @@ use kubernetes_wire::api::user::MASTERS;
 use kubernetes_wire::api::{Attributes, Status, UserInfo};
 pub use metrics::AuthzMetrics;
 use parking_lot::Mutex;
+use rbac::SavedRbac;
 use tokio::time::Instant;
+
+use crate::config::DegradedBounds;
 
 /// Paths of health checks. They must be allowed even while no API server can be
 /// asked: `--authorization-always-allow-paths` of delegating API servers.
@@ -55,6 +60,9 @@ pub struct AuthzSettings {
     /// believed when one last answered is believed for this time after that
     /// answer.
     pub outage: Duration,
+    /// Decisions are kept for this time for degraded mode, which asks for them
+    /// request by request.
+    pub degraded: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +82,17 @@ impl Decision {
             Self::NoOpinion => "no-opinion",
         }
     }
+}
+
+/// The purpose of a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A request that upstream is asked about.
+    Usual,
+    /// Such a request, which degraded mode may answer later.
+    NamedRead,
+    /// A request in degraded mode, within these limits.
+    Degraded(DegradedBounds),
 }
 
 /// A decision with the authorizer's reason, which goes into the audit log and
@@ -103,6 +122,7 @@ pub struct Authorizer {
     metrics: AuthzMetrics,
     /// The verdict about requests that are allowed without a review.
     always: Arc<Verdict>,
+    saved: Arc<dyn SavedRbac>,
 }
 
 /// Asks the API server, and remembers its answers.
@@ -120,8 +140,10 @@ impl Authorizer {
         client: Arc<dyn ReviewClient>,
         settings: AuthzSettings,
         metrics: AuthzMetrics,
+        saved: Arc<dyn SavedRbac>,
     ) -> Self {
         Self {
+            saved,
             reviewer: Arc::new(Reviewer {
                 client,
                 queue: FairQueue::new(TURNS),
@@ -144,6 +166,11 @@ impl Authorizer {
         self.settings.store(Arc::new(settings));
     }
 
+    /// Forgets all decisions: upstream may be another cluster now.
+    pub fn forget(&self) {
+        self.reviewer.decisions.clear(Instant::now());
+    }
+
     /// Tells whether `user` may make the request that `attributes` describe.
     /// This is the only method that lets a request go on.
     ///
@@ -154,12 +181,14 @@ impl Authorizer {
     /// `AuthorizePodWebsocketUpgradeCreatePermission`). It makes this check
     /// after the audit log has received the first decision, and its 403 has a
     /// shorter text.
+    ///
     pub async fn authorize_request(
         &self,
         user: &UserInfo,
         attributes: &Attributes,
+        purpose: Purpose,
     ) -> Authorization {
-        let verdict = match self.decide(user, attributes).await {
+        let verdict = match self.decide(user, attributes, purpose).await {
             Ok(verdict) => verdict,
             Err(error) => {
                 return Authorization {
@@ -173,7 +202,7 @@ impl Authorizer {
                 Err(forbidden(user, attributes, &verdict.reason))
             }
             (Decision::Allow, None) => Ok(()),
-            (Decision::Allow, Some(create)) => match self.decide(user, &create).await {
+            (Decision::Allow, Some(create)) => match self.decide(user, &create, purpose).await {
                 Ok(also) if also.decision == Decision::Allow => Ok(()),
                 Ok(also) => Err(forbidden::refuse(attributes, &also.reason)),
                 Err(error) => Err(error.to_status()),
@@ -191,15 +220,16 @@ impl Authorizer {
         &self,
         user: &UserInfo,
         attributes: &Attributes,
+        purpose: Purpose,
     ) -> Result<Arc<Verdict>, ReviewError> {
         let started = Instant::now();
-        let result = self.decide_unmeasured(user, attributes).await;
+        let result = self.decide_unmeasured(user, attributes, purpose).await;
         let label = result.as_ref().map_or("error", |v| v.decision.as_str());
         self.metrics.attempt(label, started.elapsed());
         match &result {
             // A flood is counted but not logged as a warning, so that it cannot
             // fill a disk.
-            Err(error @ ReviewError::QueueFull) => {
+            Err(error @ (ReviewError::QueueFull | ReviewError::NotRemembered)) => {
                 tracing::debug!(%error, "unable to authorize a request");
             }
             Err(error) => tracing::warn!(%error, "unable to authorize a request"),
@@ -212,6 +242,7 @@ impl Authorizer {
         &self,
         user: &UserInfo,
         attributes: &Attributes,
+        purpose: Purpose,
     ) -> Result<Arc<Verdict>, ReviewError> {
         if is_always_allowed(user, attributes) {
             return Ok(self.always.clone());
@@ -220,6 +251,10 @@ impl Authorizer {
         if let Some(verdict) = key.as_ref().and_then(|key| self.believed(key)) {
             self.metrics.review_cache(true);
             return Ok(verdict);
+        }
+        if let Purpose::Degraded(bounds) = purpose {
+            let known = self.decide_degraded(user, attributes, key.as_ref(), bounds);
+            return known.await.ok_or(ReviewError::NotRemembered);
         }
         self.metrics.review_cache(false);
         let question = Question {
@@ -232,7 +267,9 @@ impl Authorizer {
         let longest = self.settings.load().longest();
         let reviewer = self.reviewer.clone();
         let asked = self.in_flight.ask(key, async move {
-            reviewer.ask_and_remember(key, question, longest).await
+            reviewer
+                .ask_and_remember(key, question, longest, purpose)
+                .await
         });
         match asked.await {
             Ok(verdict) => Ok(verdict),
@@ -243,7 +280,8 @@ impl Authorizer {
     /// Returns the decision, if it is remembered and still believed.
     fn believed(&self, key: &Key) -> Option<Arc<Verdict>> {
         let now = Instant::now();
-        let (verdict, asked) = self.reviewer.decisions.get(key, now)?;
+        let (remembered, asked) = self.reviewer.decisions.get(key, now)?;
+        let verdict = remembered.verdict;
         let settings = self.settings.load();
         settings
             .believes(verdict.decision, asked, now)
@@ -259,9 +297,15 @@ impl Authorizer {
                 if !self.reviewer.client.is_reachable() => {}
             _ => return None,
         }
+        self.held_cut_off(key)
+    }
+
+    /// Returns an allowance that was believed when an API server last answered.
+    fn held_cut_off(&self, key: &Key) -> Option<Arc<Verdict>> {
         let now = Instant::now();
         let heard = (*self.reviewer.heard.lock())?;
-        let (verdict, asked) = self.reviewer.decisions.get(key, now)?;
+        let (remembered, asked) = self.reviewer.decisions.get(key, now)?;
+        let verdict = remembered.verdict;
         let holds = self.settings.load().believes_cut_off(asked, heard, now);
         if verdict.decision != Decision::Allow || !holds {
             return None;
@@ -283,11 +327,16 @@ impl Reviewer {
         key: Key,
         question: Question,
         longest: Duration,
+        purpose: Purpose,
     ) -> Result<Arc<Verdict>, ReviewError> {
         let asked = Instant::now();
         let verdict = self.ask(&question).await?;
-        self.decisions
-            .insert(key, question.user, verdict.clone(), asked, longest);
+        let Question { user, body } = question;
+        let remembered = cache::Remembered {
+            verdict: verdict.clone(),
+            review: (purpose == Purpose::NamedRead).then_some(body),
+        };
+        self.decisions.insert(key, user, remembered, asked, longest);
         Ok(verdict)
     }
 

@@ -49,9 +49,23 @@ fn authorizer_of(server: Arc<FakeApiServer>, ttl: Duration) -> (Authorizer, Regi
         allow_ttl: ttl,
         deny_ttl: ttl,
         outage: Duration::ZERO,
+        degraded: Duration::ZERO,
     };
     let metrics = AuthzMetrics::register(&registry).unwrap();
-    (Authorizer::new(server, settings, metrics), registry)
+    (
+        Authorizer::new(server, settings, metrics, Arc::new(Nothing)),
+        registry,
+    )
+}
+
+/// No RBAC objects are in memory.
+struct Nothing;
+
+#[async_trait::async_trait]
+impl SavedRbac for Nothing {
+    async fn rights(&self) -> Option<(Arc<rbac::Rights>, std::time::Instant)> {
+        None
+    }
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -93,7 +107,9 @@ async fn answers_become_decisions() {
         ("/livez", ""),
         ("/healthz", ""),
     ] {
-        let ruling = authorizer.authorize_request(&jane, &path(at)).await;
+        let ruling = authorizer
+            .authorize_request(&jane, &path(at), Purpose::Usual)
+            .await;
         let result = match (ruling.outcome, ruling.verdict) {
             (Ok(()), Some(verdict)) => verdict.reason.clone(),
             (Ok(()), None) => "allowed by nobody".to_owned(),
@@ -112,12 +128,16 @@ async fn answers_become_decisions() {
         verb: "impersonate-on:user-info:get".to_owned(),
         path: "/readyz".to_owned(),
     };
-    let ruling = authorizer.authorize_request(&jane, &as_somebody).await;
+    let ruling = authorizer
+        .authorize_request(&jane, &as_somebody, Purpose::Usual)
+        .await;
     assert!(ruling.outcome.is_err());
     let before = server.calls();
     let masters = user("root", &["devs", "system:masters"]);
     let attributes = pods("delete", "x", "");
-    let ruling = authorizer.authorize_request(&masters, &attributes).await;
+    let ruling = authorizer
+        .authorize_request(&masters, &attributes, Purpose::Usual)
+        .await;
     assert!(ruling.outcome.is_ok());
     assert_eq!(server.calls(), before, "system:masters is not asked about");
 }
@@ -130,7 +150,7 @@ async fn decisions_are_shared_and_remembered_but_errors_are_not() {
     });
     let (authorizer, registry) = authorizer_of(server.clone(), MINUTE);
     let (jane, attributes) = (user("jane", &[]), pods("list", "", ""));
-    let herd = (0..50).map(|_| authorizer.authorize_request(&jane, &attributes));
+    let herd = (0..50).map(|_| authorizer.authorize_request(&jane, &attributes, Purpose::Usual));
     let rulings = futures::future::join_all(herd).await;
     assert!(rulings.iter().all(|ruling| ruling.outcome.is_ok()));
     assert_eq!(server.calls(), 1);
@@ -146,7 +166,9 @@ async fn decisions_are_shared_and_remembered_but_errors_are_not() {
         (&jane, &long, 1),
     ] {
         let before = server.calls();
-        let _ = authorizer.authorize_request(who, what).await;
+        let _ = authorizer
+            .authorize_request(who, what, Purpose::Usual)
+            .await;
         assert_eq!(server.calls() - before, calls, "{who:?} {what:?}");
     }
     let families = registry.gather();
@@ -168,7 +190,9 @@ async fn a_zero_ttl_remembers_nothing() {
     let (authorizer, _) = authorizer_of(server.clone(), Duration::ZERO);
     for _ in 0..3 {
         let jane = user("jane", &[]);
-        let _ = authorizer.authorize_request(&jane, &path("/x")).await;
+        let _ = authorizer
+            .authorize_request(&jane, &path("/x"), Purpose::Usual)
+            .await;
     }
     assert_eq!(server.calls(), 3);
 }
@@ -202,7 +226,7 @@ async fn commands_in_pods_need_create_even_by_get() {
     ] {
         let attributes = pods(verb, "x", subresource);
         let ruling = authorizer
-            .authorize_request(&user(who, &[]), &attributes)
+            .authorize_request(&user(who, &[]), &attributes, Purpose::Usual)
             .await;
         // The audit log gets the decision about the request itself.
         let decision = ruling.verdict.map(|verdict| verdict.decision);
@@ -238,7 +262,12 @@ async fn impersonate(
 ) -> Result<Impersonated, Status> {
     let (authorizer, _) = authorizer_of(server.clone(), MINUTE);
     ImpersonationAuthorizer::new(Arc::new(authorizer), || Some((1, 36)))
-        .impersonate(requestor, &Impersonation { wanted }, &pods("list", "", ""))
+        .impersonate(
+            requestor,
+            &Impersonation { wanted },
+            &pods("list", "", ""),
+            Purpose::Usual,
+        )
         .await
 }
 
@@ -366,7 +395,9 @@ async fn constrained_modes_ask_for_many_at_once_and_are_remembered() {
         let (impersonator, jane, attributes) = (&impersonator, &jane, &attributes);
         async move {
             let asked = Impersonation { wanted };
-            impersonator.impersonate(jane, &asked, attributes).await
+            impersonator
+                .impersonate(jane, &asked, attributes, Purpose::Usual)
+                .await
         }
     };
     assert_eq!(ask(wanted.clone()).await.unwrap().mode, Mode::UserInfo);
@@ -406,7 +437,9 @@ async fn an_upstream_without_constrained_impersonation_is_not_asked_about_it() {
         };
         let list = pods("list", "", "");
         let jane = user("jane", &[]);
-        let done = impersonator.impersonate(&jane, &wanted, &list).await;
+        let done = impersonator
+            .impersonate(&jane, &wanted, &list, Purpose::Usual)
+            .await;
         assert_eq!(done.is_ok(), is_asked, "{setting:?} {release:?}");
         let asked = server.asked.lock().unwrap().clone();
         let verbs: Vec<_> = asked
@@ -473,7 +506,9 @@ impl ReviewClient for Server {
 }
 
 async fn code_of(authorizer: &Authorizer, user: &UserInfo, attributes: &Attributes) -> u16 {
-    let ruling = authorizer.authorize_request(user, attributes).await;
+    let ruling = authorizer
+        .authorize_request(user, attributes, Purpose::Usual)
+        .await;
     ruling.outcome.map_or_else(|status| status.code, |()| 200)
 }
 
@@ -485,11 +520,12 @@ const TEN_AND_THIRTY: AuthzSettings = AuthzSettings {
     allow_ttl: Duration::from_secs(10),
     deny_ttl: Duration::from_secs(10),
     outage: Duration::from_secs(30),
+    degraded: Duration::ZERO,
 };
 
 fn authorizer_with(server: Arc<dyn ReviewClient>, settings: AuthzSettings) -> Authorizer {
     let metrics = AuthzMetrics::register(&Registry::new()).unwrap();
-    Authorizer::new(server, settings, metrics)
+    Authorizer::new(server, settings, metrics, Arc::new(Nothing))
 }
 
 /// The bug: reads from memory ended ten seconds after the API server did.

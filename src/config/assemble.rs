@@ -6,7 +6,9 @@ use super::access::{Access, Delegated};
 use super::aggregation::{Aggregation, Apis};
 use super::check::{Check, Overrides};
 use super::serving::DefaultPorts;
-use super::{Config, FieldError, Flow, Logging, Observability, Serving, Upstream, cache, raw};
+use super::{
+    Config, FieldError, Flow, Logging, Observability, Serving, Upstream, cache, degraded, raw,
+};
 
 /// The default ports of a front. 6443 and 9443 are documented, and must not
 /// change.
@@ -76,7 +78,8 @@ impl Config {
                 preload: &[],
             },
         };
-        let cache = cache::check(&raw.cache, cache_defaults, &mut check);
+        let mut cache = cache::check(&raw.cache, cache_defaults, &mut check);
+        let degraded = degraded::check(&raw.cache.degraded, front, &mut cache, &mut check);
         let flow = Flow::check(&raw.flow, &mut check);
         let proxy_client = access
             .as_ref()
@@ -93,6 +96,7 @@ impl Config {
                 access,
                 flow,
                 cache,
+                degraded,
                 aggregation,
                 apis,
             }),

@@ -65,7 +65,7 @@ pub(super) fn check(raw: &raw::Cache, defaults: Defaults, check: &mut Check) -> 
     }
 }
 
-fn patterns(
+pub(super) fn patterns(
     field: &str,
     raw: &Option<Vec<String>>,
     default: &[&str],

@@ -17,6 +17,7 @@ mod assemble;
 pub mod audit;
 mod cache;
 mod check;
+mod degraded;
 mod error;
 pub mod flags;
 mod flow;
@@ -43,6 +44,7 @@ use kubernetes_wire::api::GroupVersionResource;
 pub use access::{Access, Authentication, Delegated, Identity};
 pub use api_service::{ApiService, ServiceReference};
 pub use audit::Audit;
+pub use degraded::{Degraded, DegradedAuthorization, DegradedBounds, RBAC};
 pub use error::{ConfigErrors, FieldError};
 pub use flags::Flags;
 pub use flow::Flow;
@@ -68,6 +70,8 @@ pub struct Config {
     pub access: Access,
     pub flow: Flow,
     pub cache: apifront_watch_cache::Settings,
+    /// `cache.degraded`, if it names any reads.
+    pub degraded: Option<Degraded>,
     pub aggregation: aggregation::Aggregation,
     pub apis: aggregation::Apis,
 }

@@ -296,6 +296,41 @@ pub struct Cache {
     pub exclude: Option<Vec<String>>,
     /// Resources read before `/readyz` succeeds; no `*`. Default none.
     pub preload: Option<Vec<String>>,
+    /// The reads that go on while no API server can be reached.
+    pub degraded: Degraded,
+}
+
+/// The reads that are answered from the last known state while no API server
+/// can be reached, and for how long.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Degraded {
+    /// The reads and their callers. Default none, which turns the mode off.
+    pub reads: Option<Vec<DegradedReads>>,
+    /// Time without any API server after which the mode begins. Duration of at
+    /// least `2s`, default `5s`.
+    pub after: Option<String>,
+    /// Age of the last proof that a resource was as upstream, beyond which
+    /// reads fail as without the mode. Duration, not less than `maxStaleness`;
+    /// needed with `reads`.
+    pub max_age: Option<String>,
+    /// `Cached`: rights are those that upstream confirmed within `maxAge`.
+    /// `RBAC`: RBAC objects in memory are evaluated here, and nothing else.
+    /// Default `Cached`.
+    pub authorization: Option<String>,
+}
+
+/// Resources, and the callers who may read them in degraded mode.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct DegradedReads {
+    /// Resources, as in `include`. `secrets` must be named; no `*` means them.
+    /// Those that are named one by one are preloaded. Needed.
+    pub resources: Option<Vec<String>>,
+    /// Groups whose members may read them; `*` is everybody. Default none.
+    pub groups: Option<Vec<String>>,
+    /// Users who may read them. Default none.
+    pub users: Option<Vec<String>>,
 }
 
 /// The comparison of the cache with upstream's list of the same version, byte

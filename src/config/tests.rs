@@ -238,6 +238,68 @@ fn tokens_are_believed_as_long_as_by_other_delegating_servers() {
 }
 
 #[test]
+fn degraded_mode_says_what_it_lacks() {
+    let degraded = |lines: &[&str]| {
+        let lines: Vec<String> = lines.iter().map(|line| format!("    {line}")).collect();
+        let text = format!("  degraded:\n{}", lines.join("\n"));
+        load_text(&minimal_with("cache", &text), &[])
+    };
+    let pods = "reads: [{resources: [pods], groups: [system:nodes]}]";
+    let config = degraded(&[pods, "maxAge: 10m", "authorization: RBAC"]).unwrap();
+    let preloaded: Vec<String> = config.cache.preload.iter().map(|p| p.to_string()).collect();
+    assert_eq!(preloaded[0], "pods");
+    assert_eq!(preloaded[1..], RBAC);
+    let of_this = config.degraded.unwrap();
+    assert_eq!(of_this.after, Duration::from_secs(5));
+    assert_eq!(of_this.bounds.max_age, Duration::from_secs(600));
+    assert_eq!(of_this.bounds.authorization, DegradedAuthorization::Rbac);
+    assert_eq!(degraded(&["maxAge: 1s"]).unwrap().degraded, None);
+    let not_excluded = ["reads: [{resources: [events], users: [a]}]", "maxAge: 10m"];
+    for (lines, expected) in [
+        (&[pods][..], "cache.degraded.maxAge: needed with reads"),
+        (
+            &[pods, "maxAge: 29s"],
+            "cache.degraded.maxAge: \"29s\": must not be less than cache.maxStaleness",
+        ),
+        (
+            &[pods, "maxAge: 10m", "after: 1s"],
+            "cache.degraded.after: \"1s\": must be at least 2s",
+        ),
+        (
+            &[pods, "maxAge: 10m", "authorization: Nobody"],
+            "cache.degraded.authorization: \"Nobody\": must be one of Cached, RBAC",
+        ),
+        (
+            &["reads: [{resources: [pods]}]", "maxAge: 10m"],
+            "cache.degraded.reads[0].groups: needed, or users; * is everybody",
+        ),
+        (
+            &["reads: [{resources: [pods], users: ['']}]", "maxAge: 10m"],
+            "cache.degraded.reads[0]: a group or a user must not be empty",
+        ),
+        (
+            &["reads: [{groups: [a]}]", "maxAge: 10m"],
+            "cache.degraded.reads[0].resources: needed",
+        ),
+        (
+            &["reads: [{resources: [Pods], groups: [a]}]", "maxAge: 10m"],
+            "cache.degraded.reads[0].resources[0]: \"Pods\": must be like pods, \
+             deployments.apps, deployments.v1.apps, *.apps or *",
+        ),
+        (
+            &not_excluded,
+            "cache.degraded.reads[0].resources: \"events\": is excluded from the cache",
+        ),
+    ] {
+        assert_eq!(degraded(lines).unwrap_err(), [expected], "{lines:?}");
+    }
+    let excluded = "  exclude: ['*.rbac.authorization.k8s.io']\n  degraded: \
+                    {maxAge: 10m, authorization: RBAC, reads: [{resources: [pods], users: [a]}]}";
+    let errors = load_text(&minimal_with("cache", excluded), &[]).unwrap_err();
+    assert_eq!(errors.len(), 4, "{errors:?}");
+}
+
+#[test]
 fn contradictions_are_refused() {
     let base = "apiVersion: apifront.dev/v1alpha1\nkind: FrontConfiguration\n";
     let rest = "serving: {securePort: 0, insecurePort: 8001}\nidentity: {mode: Impersonate}\n";

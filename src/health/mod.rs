@@ -28,6 +28,8 @@ pub const UPSTREAM: &str = "upstream";
 pub const INFORMER_SYNC: &str = "informer-sync";
 /// The check that the configuration on disk is the one in force.
 pub const CONFIG: &str = "config";
+/// The check that no reads are answered in degraded mode.
+pub const DEGRADED: &str = "degraded";
 
 /// The checks of this process.
 pub struct Health {

@@ -45,6 +45,7 @@ mod consistency_outage;
 mod consistency_writers;
 mod credentials;
 mod custom_resources;
+mod degraded;
 mod deprecation;
 mod discovery;
 mod encodings;

@@ -50,6 +50,7 @@ async fn the_list_of_metrics_is_true() {
         "apiserver_watch_list_duration_seconds",
         "apifront_cache_self_check_total",
         "apifront_connections_closed_total",
+        "apifront_degraded_answers_total",
         "apifront_connections_refused_total",
         "apifront_fresh_late_events_total",
         "apifront_reflector_restarts_total",

@@ -33,6 +33,8 @@ pub struct Endpoint {
     pub(super) shared_connections: SharedConnections,
     address: ArcSwapOption<SocketAddr>,
     healthy: AtomicBool,
+    /// Whether the last attempt to reach the server had an answer, even an error.
+    reached: AtomicBool,
     /// The number of error answers since the last answer that was not an error.
     errors: AtomicU32,
     ejected_until: Mutex<Option<Instant>>,
@@ -82,6 +84,7 @@ impl Endpoint {
             // Healthy until a check says otherwise, so that the first request
             // need not wait.
             healthy: AtomicBool::new(true),
+            reached: AtomicBool::new(true),
             errors: AtomicU32::new(0),
             ejected_until: Mutex::default(),
             silence: Silence::default(),
@@ -91,6 +94,22 @@ impl Endpoint {
 
     pub fn is_healthy(&self) -> bool {
         self.healthy.load(Ordering::Relaxed)
+    }
+
+    /// Tells whether the server could be reached lately. A server that answers
+    /// with errors is not healthy, but it can be reached.
+    pub(super) fn is_reached(&self) -> bool {
+        self.reached.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn reached(&self, reached: bool) {
+        self.reached.store(reached, Ordering::Relaxed);
+    }
+
+    /// Takes over what an earlier endpoint of the same server knew about it.
+    pub(super) fn continue_from(&self, before: &Self) {
+        self.healthy.store(before.is_healthy(), Ordering::Relaxed);
+        self.reached(before.is_reached());
     }
 
     /// Tells whether other servers are asked instead, because this server
@@ -170,6 +189,7 @@ impl Endpoint {
             unreachable: Unreachable::by_client(&error),
         })?;
         self.silence.heard(true);
+        self.reached(true);
         Ok(response.map(|body| self.silence.bound(body)))
     }
 }

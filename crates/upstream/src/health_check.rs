@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use kube::client::Body;
 
-use super::{Endpoint, Upstream};
+use super::{Endpoint, Unreachable, Upstream, UpstreamError};
 use crate::metrics::UpstreamKind;
 
 /// The time that a server has to say that it is ready.
@@ -19,7 +19,18 @@ pub async fn check_health(upstream: Arc<ArcSwap<Upstream>>) {
     loop {
         let current = upstream.load_full();
         current.check_health().await;
-        tokio::time::sleep(current.health_check_pause()).await;
+        let checked = Instant::now();
+        // A request may find out meanwhile that no server can be reached. The
+        // pause is then as short as after a check that found it out.
+        loop {
+            let left = current
+                .health_check_pause()
+                .saturating_sub(checked.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            tokio::time::sleep(left.min(RETRY)).await;
+        }
     }
 }
 
@@ -49,7 +60,12 @@ impl Upstream {
         let request = http::Request::get("/readyz")
             .body(Body::empty())
             .map_err(|e| e.to_string())?;
-        endpoint.resolve().await.map_err(|e| e.to_string())?;
+        if let Err(error) = endpoint.resolve().await {
+            if Unreachable::by_io(&error).is_some() {
+                endpoint.reached(false);
+            }
+            return Err(error.to_string());
+        }
         let asked = self.timed(UpstreamKind::Health, endpoint, request);
         match tokio::time::timeout(CHECK_TIMEOUT, asked).await {
             // 401 and 403 come from a server that works but does not allow
@@ -58,10 +74,15 @@ impl Upstream {
             Ok(Ok(response)) => Err(format!("/readyz answers {}", response.status())),
             Ok(Err(error)) => {
                 endpoint.silence.heard(false);
+                let no_answer = matches!(error, UpstreamError::Timeout { .. });
+                if no_answer || error.unreachable().is_some() {
+                    endpoint.reached(false);
+                }
                 Err(error.to_string())
             }
             Err(_) => {
                 endpoint.silence.heard(false);
+                endpoint.reached(false);
                 Err(format!("/readyz does not answer within {CHECK_TIMEOUT:?}"))
             }
         }

@@ -41,7 +41,7 @@ pub enum UpstreamError {
 }
 
 impl UpstreamError {
-    fn unreachable(&self) -> Option<Unreachable> {
+    pub(super) fn unreachable(&self) -> Option<Unreachable> {
         match self {
             Self::Request { unreachable, .. } => unreachable.clone(),
             _ => None,
@@ -83,6 +83,24 @@ impl Upstream {
         self.endpoints.iter().any(|e| e.is_healthy())
     }
 
+    /// Tells whether no server can be reached: each refused its last connection
+    /// or did not answer its last check. A server that answers with errors is
+    /// not lost.
+    pub fn is_lost(&self) -> bool {
+        !self.endpoints.is_empty() && !self.endpoints.iter().any(|e| e.is_reached())
+    }
+
+    /// Takes over what `before` knew about the servers that both have, so that
+    /// a reload during an outage does not look like the end of the outage.
+    pub fn continue_from(&self, before: &Self) {
+        for endpoint in &self.endpoints {
+            let known = before.endpoints.iter().find(|e| e.name == endpoint.name);
+            if let Some(known) = known {
+                endpoint.continue_from(known);
+            }
+        }
+    }
+
     /// Returns the next API server in turn. Healthy servers come before ejected
     /// ones, and those before unhealthy ones; servers in `tried` are left out.
     /// The result is `None` when all were tried.
@@ -108,6 +126,7 @@ impl Upstream {
     /// failure of a request counts, since one caller could cause it.
     pub fn could_not_connect(&self, endpoint: &Endpoint, why: Option<Unreachable>) {
         if let Some(why) = why {
+            endpoint.reached(false);
             endpoint.checked(Err(why.to_string()));
         }
     }
@@ -279,15 +298,20 @@ mod tests {
         upstream.could_not_connect(endpoint, Unreachable::by_io(&refused));
     }
 
-    /// Starts a server that answers every request with 200.
     async fn alive() -> SocketAddr {
+        serving(200).await
+    }
+
+    /// Starts a server that answers every request with this code.
+    async fn serving(code: u16) -> SocketAddr {
         use hyper::service::service_fn;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {
-                let service = service_fn(|_| async {
-                    Ok::<_, std::convert::Infallible>(http::Response::new("ok".to_owned()))
+                let service = service_fn(move |_| async move {
+                    let answer = http::Response::builder().status(code);
+                    answer.body("ok".to_owned())
                 });
                 let io = hyper_util::rt::TokioIo::new(tcp);
                 tokio::spawn(
@@ -325,10 +349,11 @@ mod tests {
         assert!((0..6).all(|_| picked(&[]) != Some(1)));
         assert_eq!(picked(&[0, 2]), Some(1));
         assert_eq!(picked(&[0, 1, 2]), None);
+        assert!(!upstream.is_lost());
         for endpoint in upstream.endpoints() {
             gone(&upstream, endpoint);
         }
-        assert!(!upstream.any_healthy());
+        assert!(!upstream.any_healthy() && upstream.is_lost());
         assert!(picked(&[]).is_some());
     }
 
@@ -393,6 +418,29 @@ mod tests {
         assert!(began.elapsed() < Duration::from_secs(2));
         let nobody = upstream_of_none().get(UpstreamKind::List, "/").await;
         assert!(matches!(nobody, Err(UpstreamError::NoServers)));
+    }
+
+    #[tokio::test]
+    async fn servers_that_answer_with_errors_are_not_lost() {
+        let dead = upstream(&[dead().await, dead().await]);
+        assert!(!dead.is_lost(), "nobody has tried yet");
+        dead.check_health().await;
+        assert!(dead.is_lost() && !dead.any_healthy());
+        // A reload keeps what is known of the same servers, and of no others.
+        let addresses = [0, 1].map(|n| dead.endpoints[n].name.parse().unwrap());
+        let reloaded = upstream(&addresses);
+        reloaded.continue_from(&dead);
+        assert!(reloaded.is_lost() && !reloaded.any_healthy());
+        let (alive, unready) = (serving(200).await, serving(500).await);
+        let other = upstream(&[alive, addresses[0]]);
+        other.continue_from(&dead);
+        assert!(!other.is_lost() && other.any_healthy());
+        let unready = upstream(&[unready]);
+        gone(&unready, &unready.endpoints[0]);
+        assert!(unready.is_lost());
+        unready.check_health().await;
+        assert!(!unready.is_lost() && !unready.any_healthy());
+        assert!(!upstream_of_none().is_lost());
     }
 
     fn upstream_of_none() -> Upstream {

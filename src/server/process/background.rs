@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use apifront_upstream::Upstream;
 use arc_swap::ArcSwap;
 use tokio::task::JoinSet;
 
@@ -16,6 +17,12 @@ pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
     let process = current.load().process.clone();
     let mut tasks = JoinSet::new();
     tasks.spawn(apifront_upstream::check_health(reloader.upstream.clone()));
+    tasks.spawn(watch_for_outages(
+        current.clone(),
+        reloader.upstream.clone(),
+    ));
+    let authorizer = reloader.access.authorizer();
+    tasks.spawn(async move { authorizer.keep_recent().await });
     tasks.spawn(process.discovery.clone().run());
     tasks.spawn(process.flow.clone().run());
     tasks.spawn(self_check(current.clone()));
@@ -30,6 +37,13 @@ pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
 async fn evict(current: Arc<ArcSwap<Generation>>) {
     let cache = current.load().cache.clone();
     cache.run_eviction(|| current.load().config.clone()).await;
+}
+
+/// Notices when no API server can be reached.
+async fn watch_for_outages(current: Arc<ArcSwap<Generation>>, upstream: Arc<ArcSwap<Upstream>>) {
+    let outage = current.load().outage.clone();
+    let now = || (current.load().config.clone(), upstream.load_full());
+    outage.run(now).await;
 }
 
 /// Compares the cache with upstream as often as the current configuration says.

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use apifront_upstream::review::ReviewClient;
 use apifront_upstream::{Credentials, Server, Settings, SettingsError};
@@ -14,10 +15,11 @@ use crate::authn::{
     Authenticator, AuthnMetrics, AuthnSettings, CaBundle, CaBundleError, RequestHeaderNames,
     RequestHeaderSettings, TokenReviewSettings,
 };
+use crate::authz::rbac::SavedRbac;
 use crate::authz::{Authorizer, AuthzMetrics, AuthzSettings, ImpersonationAuthorizer};
 use crate::config::access::{self, ConstrainedImpersonation};
 use crate::config::serving::SecureServing;
-use crate::config::{self, Config};
+use crate::config::{self, Config, DegradedAuthorization};
 use crate::identity;
 use crate::metrics::Metrics;
 use crate::server::listener::tls::{CertificateError, CertificateFiles};
@@ -148,7 +150,11 @@ fn header_names(header: &access::RequestHeader) -> RequestHeaderNames {
     }
 }
 
-fn authn(authentication: &access::Authentication) -> Result<AuthnSettings, BuildError> {
+/// `max_age` is that of degraded mode, or zero.
+fn authn(
+    authentication: &access::Authentication,
+    max_age: Duration,
+) -> Result<AuthnSettings, BuildError> {
     let client_ca = authentication
         .client_ca_file
         .as_deref()
@@ -174,6 +180,7 @@ fn authn(authentication: &access::Authentication) -> Result<AuthnSettings, Build
         token_review: authentication.token_review.map(|t| TokenReviewSettings {
             success_ttl: t.success_ttl,
             failure_ttl: t.failure_ttl,
+            degraded: max_age,
         }),
         anonymous: authentication.anonymous,
     })
@@ -196,12 +203,18 @@ impl PreparedAccess {
             return Ok(None);
         };
         let request_header = delegated.authentication.request_header.as_ref();
+        let degraded = config.degraded.as_ref().map(|degraded| degraded.bounds);
+        let max_age = degraded.map_or(Duration::ZERO, |bounds| bounds.max_age);
         Ok(Some(Self {
-            authn: authn(&delegated.authentication)?,
+            authn: authn(&delegated.authentication, max_age)?,
             authz: AuthzSettings {
                 allow_ttl: delegated.authorization.allow_ttl,
                 deny_ttl: delegated.authorization.deny_ttl,
                 outage: config.cache.max_staleness,
+                degraded: degraded.map_or(Duration::ZERO, |bounds| match bounds.authorization {
+                    DegradedAuthorization::Cached => bounds.max_age,
+                    DegradedAuthorization::Rbac => Duration::ZERO,
+                }),
             },
             constrained_impersonation: delegated.authorization.constrained_impersonation,
             front_proxy: request_header.map(header_names),
@@ -237,14 +250,17 @@ impl AccessControl {
         reviews: Arc<dyn ReviewClient>,
         authn_metrics: AuthnMetrics,
         authz_metrics: AuthzMetrics,
+        saved: Arc<dyn SavedRbac>,
         release: impl Fn() -> Option<(u32, u32)> + Send + Sync + 'static,
     ) -> Self {
         let settings = AuthzSettings {
-            allow_ttl: std::time::Duration::ZERO,
-            deny_ttl: std::time::Duration::ZERO,
-            outage: std::time::Duration::ZERO,
+            allow_ttl: Duration::ZERO,
+            deny_ttl: Duration::ZERO,
+            outage: Duration::ZERO,
+            degraded: Duration::ZERO,
         };
-        let authorizer = Arc::new(Authorizer::new(reviews.clone(), settings, authz_metrics));
+        let authorizer = Authorizer::new(reviews.clone(), settings, authz_metrics, saved);
+        let authorizer = Arc::new(authorizer);
         Self {
             authenticator: Arc::new(Authenticator::new(
                 AuthnSettings::default(),
@@ -254,6 +270,16 @@ impl AccessControl {
             impersonator: Arc::new(ImpersonationAuthorizer::new(authorizer.clone(), release)),
             authorizer,
         }
+    }
+
+    pub(in crate::server) fn authorizer(&self) -> Arc<Authorizer> {
+        self.authorizer.clone()
+    }
+
+    /// Forgets what was learnt: upstream may be another cluster now.
+    pub(in crate::server) fn forget(&self) {
+        self.authenticator.forget();
+        self.authorizer.forget();
     }
 
     /// Puts settings in force. This cannot fail.

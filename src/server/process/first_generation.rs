@@ -27,10 +27,12 @@ use crate::discovery::{Discovery, DiscoveryMetrics};
 use crate::flow::Flow;
 use crate::metrics::Metrics;
 use crate::openapi::{OpenApi, OpenApiMetrics};
+use crate::outage::{Outage, OutageMetrics};
 use crate::server::listener::tls::AnyClientCertificate;
 use crate::server::state::drain::Drain;
 use crate::server::state::generation::Generation;
 use crate::server::state::process_state::ProcessState;
+use crate::server::state::saved_rbac::CachedRbac;
 
 /// Makes every part of the server from a configuration. The result holds the
 /// first generation, and replaces it when the configuration changes. `embedded`
@@ -45,7 +47,8 @@ pub(super) async fn build(
     let upstream = Upstream::new(&settings, metrics.upstream.clone())?;
     let upstream = Arc::new(ArcSwap::from_pointee(upstream));
     let deprecations = Arc::new(Deprecations::new(metrics.deprecation.clone()));
-    let access = access_control(&upstream, &deprecations, &metrics)?;
+    let cache = Arc::new(Cache::new(upstream.clone(), metrics.of_cache()));
+    let access = access_control(&upstream, &deprecations, &metrics, &cache)?;
     let availability = AvailabilityMetrics::register(&metrics.registry)?;
     let aggregation = build::aggregation(&config, &metrics)?;
     let aggregation = Arc::new(aggregation.apply(&Aggregation::default(), &availability));
@@ -54,6 +57,7 @@ pub(super) async fn build(
         config: &config,
         metrics,
         upstream: &upstream,
+        cache,
         aggregation: &aggregation,
         deprecations,
     };
@@ -86,6 +90,7 @@ fn access_control(
     upstream: &Arc<ArcSwap<Upstream>>,
     deprecations: &Arc<Deprecations>,
     metrics: &Metrics,
+    cache: &Arc<Cache>,
 ) -> Result<AccessControl, StartError> {
     let deprecations = deprecations.clone();
     let release = move || deprecations.release().map(|r| (r.major, r.minor));
@@ -93,6 +98,7 @@ fn access_control(
         Arc::new(CurrentUpstream(upstream.clone())),
         AuthnMetrics::register(&metrics.registry)?,
         AuthzMetrics::register(&metrics.registry)?,
+        Arc::new(CachedRbac::new(cache.clone())),
         release,
     ))
 }
@@ -103,6 +109,7 @@ struct ProcessParts<'a> {
     config: &'a Config,
     metrics: Arc<Metrics>,
     upstream: &'a Arc<ArcSwap<Upstream>>,
+    cache: Arc<Cache>,
     aggregation: &'a Arc<Aggregation>,
     deprecations: Arc<Deprecations>,
 }
@@ -114,12 +121,14 @@ impl ProcessParts<'_> {
             config,
             metrics,
             upstream,
+            cache,
             ..
         } = self;
         let registry = &metrics.registry;
-        let cache = Arc::new(Cache::new(upstream.clone(), metrics.of_cache()));
+        let outage = OutageMetrics::register(registry, metrics.known.clone())?;
+        let outage = Arc::new(Outage::new(outage));
         let discovery = Discovery::new(upstream.clone(), DiscoveryMetrics::register(registry)?);
-        let health = health(live, &cache, upstream);
+        let health = health(live, &cache, upstream, &outage);
         let audit = Audit::new(AuditMetrics::register(registry)?);
         audit.apply(audit.prepare(config.observability.audit.as_ref()).await?);
         let flow = Arc::new(Flow::new(config, metrics.flow.clone()));
@@ -138,6 +147,7 @@ impl ProcessParts<'_> {
             audit,
             deprecations: self.deprecations,
             drain: Arc::new(Drain::default()),
+            outage,
             self_checks: SelfChecks::default(),
             started: Instant::now(),
         })

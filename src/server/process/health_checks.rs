@@ -9,28 +9,50 @@ use apifront_watch_cache::reflector::Cache;
 use arc_swap::ArcSwap;
 
 use crate::config::LiveConfig;
-use crate::health::{CONFIG, Check, Health, INFORMER_SYNC, UPSTREAM};
+use crate::health::{CONFIG, Check, DEGRADED, Health, INFORMER_SYNC, UPSTREAM};
+use crate::outage::Outage;
 
 /// Returns the health of a process that starts now, with all its checks.
 pub(super) fn health(
     live: &Arc<LiveConfig>,
     cache: &Arc<Cache>,
     upstream: &Arc<ArcSwap<Upstream>>,
+    outage: &Arc<Outage>,
 ) -> Arc<Health> {
     let health = Health::new(Instant::now(), live.load().serving.livez_grace_period);
-    health.register(upstream_is_reachable(upstream.clone()).readyz_only());
+    let reachable = upstream_is_reachable(upstream.clone(), live.clone(), outage.clone());
+    health.register(reachable.readyz_only());
     health.register(preloaded_are_filled(live.clone(), cache.clone()).readyz_only());
     health.register(config_is_applied(live.clone()).informational());
+    health.register(is_not_degraded(outage.clone()).informational());
     Arc::new(health)
 }
 
-fn upstream_is_reachable(upstream: Arc<ArcSwap<Upstream>>) -> Check {
+/// An outage does not keep requests away while degraded mode has answers. It
+/// has none when the outage is older than any of them may be.
+fn upstream_is_reachable(
+    upstream: Arc<ArcSwap<Upstream>>,
+    live: Arc<LiveConfig>,
+    outage: Arc<Outage>,
+) -> Check {
     Check::new(UPSTREAM, move || {
-        let upstream = upstream.load();
-        upstream
-            .any_healthy()
+        let config = live.load();
+        let lasts = outage.lasts(Instant::now());
+        let bridged = config.degraded.as_ref().zip(lasts);
+        let bridged = bridged.is_some_and(|(degraded, lasts)| lasts < degraded.bounds.max_age);
+        (upstream.load().any_healthy() || bridged)
             .then_some(())
             .ok_or_else(|| "no API server is healthy".to_owned())
+    })
+}
+
+fn is_not_degraded(outage: Arc<Outage>) -> Check {
+    Check::new(DEGRADED, move || {
+        if !outage.is_degraded() {
+            return Ok(());
+        }
+        let lasts = outage.lasts(Instant::now()).unwrap_or_default().as_secs();
+        Err(format!("no API server could be reached for {lasts}s"))
     })
 }
 

@@ -99,10 +99,12 @@ impl Reloader {
             .metrics
             .show_hidden(fresh.config.observability.show_hidden_metrics);
         fresh.audit.apply(audit);
+        upstream.continue_from(&self.upstream.load());
         self.upstream.store(Arc::new(upstream));
         if old.config.upstream != fresh.config.upstream {
             // Upstream may be another cluster now.
             fresh.cache.upstream_replaced();
+            self.access.forget();
             fresh.discovery.upstream_replaced();
             fresh.deprecations.upstream_replaced();
         }

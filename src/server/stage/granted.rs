@@ -88,6 +88,13 @@ impl<'t> PendingGrant<'t> {
         &self.identified
     }
 
+    /// Adds an annotation to the request's audit events.
+    pub(in crate::server) fn annotate(&mut self, key: &'static str, value: String) {
+        if let Some(trail) = &mut self.trail {
+            trail.annotate(key, value);
+        }
+    }
+
     pub(in crate::server) async fn ask(&mut self) -> Result<Arc<Granted>, NotGranted> {
         if let Some(granted) = &self.granted {
             return Ok(granted.clone());
@@ -102,7 +109,11 @@ impl<'t> PendingGrant<'t> {
                     let error = "a user came in where only the owner may";
                     return Err(NotGranted::Refused(Status::internal_error(error)));
                 };
-                let ruling = gate.authorizer.authorize_request(user, &attributes).await;
+                let purpose = self.identified.purpose();
+                let authorizer = &gate.authorizer;
+                let ruling = authorizer
+                    .authorize_request(user, &attributes, purpose)
+                    .await;
                 if let Some(trail) = &mut self.trail {
                     annotate(trail, ruling.verdict.as_deref());
                 }

@@ -10,7 +10,9 @@ use pingora_proxy::Session;
 
 use super::received::{Received, peer};
 use crate::authn::{Impersonation, Peer};
+use crate::authz::Purpose;
 use crate::authz::impersonation_mode::Mode;
+use crate::config::DegradedBounds;
 use crate::identity::{self, Caller as Named};
 use crate::server::listener::loopback_guard;
 use crate::server::state::gate::{Delegated, Gate};
@@ -19,6 +21,8 @@ pub(in crate::server) struct Identified {
     received: Arc<Received>,
     caller: Caller,
     impersonator: Option<Box<Impersonator>>,
+    /// The limits of degraded mode, if the caller may be answered in it.
+    degraded: Option<DegradedBounds>,
     /// The headers that name the caller upstream, in place of those by which
     /// the caller claims an identity.
     identity: HeaderMap,
@@ -126,6 +130,30 @@ impl Identified {
         impersonator.or(self.user())
     }
 
+    /// Returns the limits of degraded mode, if the request is answered in it. A
+    /// caller was then perhaps identified by what was known before the outage,
+    /// so the request is not forwarded.
+    pub(in crate::server) fn degraded(&self) -> Option<DegradedBounds> {
+        self.degraded
+    }
+
+    /// Returns the purpose of a decision about the request.
+    pub(super) fn purpose(&self) -> Purpose {
+        if let Some(bounds) = self.degraded {
+            return Purpose::Degraded(bounds);
+        }
+        let degraded = &self.generation().config.degraded;
+        let named = self.is_named()
+            && degraded
+                .as_ref()
+                .zip(self.user())
+                .is_some_and(|(degraded, user)| degraded.names(&self.info().gvr, user));
+        match named {
+            true => Purpose::NamedRead,
+            false => Purpose::Usual,
+        }
+    }
+
     /// Returns the headers that name the caller upstream.
     pub(in crate::server) fn identity(&self) -> &HeaderMap {
         &self.identity
@@ -160,6 +188,7 @@ fn owner(received: Arc<Received>, session: &Session) -> Result<Identified, Refus
             None => Caller::Owner,
         },
         impersonator: None,
+        degraded: None,
         identity: identity_headers(identity::Mode::Personal, named)
             .map_err(|s| Refused::identity(s, None))?,
     })
@@ -170,12 +199,46 @@ async fn delegated(
     session: &Session,
     gate: &Delegated,
 ) -> Result<Identified, Refused> {
+    // In degraded mode, what was known before counts only for a caller whom the
+    // configuration names. Everybody else is identified as without it.
+    if let Some(bounds) = received.degraded()
+        && let Ok(known) = known(&received, session, gate, Some(bounds)).await
+        && let Some(degraded) = &received.generation().config.degraded
+        && degraded.names(&received.info().gvr, &known.user)
+    {
+        return identified(received, known, gate, Some(bounds));
+    }
+    let known = known(&received, session, gate, None).await?;
+    identified(received, known, gate, None)
+}
+
+/// A caller, and the user as whom the caller acts.
+struct Known {
+    user: UserInfo,
+    token: Option<String>,
+    impersonation: Option<Impersonation>,
+    impersonator: Option<Box<Impersonator>>,
+}
+
+/// Authenticates the caller, and finds the user as whom the request is made.
+async fn known(
+    received: &Received,
+    session: &Session,
+    gate: &Delegated,
+    degraded: Option<DegradedBounds>,
+) -> Result<Known, Refused> {
     let headers = &session.req_header().headers;
     let unknown = Peer::unknown();
     let peer = peer(session).unwrap_or(&unknown);
+    let max_age = degraded.map(|bounds| bounds.max_age);
+    let purpose = match degraded {
+        Some(bounds) => Purpose::Degraded(bounds),
+        None if received.is_named() => Purpose::NamedRead,
+        None => Purpose::Usual,
+    };
     let caller = gate
         .authenticator
-        .authenticate(headers, peer, received.client())
+        .authenticate(headers, peer, received.client(), max_age)
         .await?;
     let mut user = caller.user;
     let impersonation =
@@ -184,7 +247,7 @@ async fn delegated(
     if let Some(impersonation) = &impersonation {
         let impersonated = gate
             .impersonator
-            .impersonate(&user, impersonation, &received.info().attributes())
+            .impersonate(&user, impersonation, &received.info().attributes(), purpose)
             .await
             .map_err(|s| Refused::identity(s, Some(&user)))?;
         impersonator = Some(Box::new(Impersonator {
@@ -195,6 +258,26 @@ async fn delegated(
             },
         }));
     }
+    Ok(Known {
+        user,
+        token: caller.token,
+        impersonation,
+        impersonator,
+    })
+}
+
+fn identified(
+    received: Arc<Received>,
+    known: Known,
+    gate: &Delegated,
+    degraded: Option<DegradedBounds>,
+) -> Result<Identified, Refused> {
+    let Known {
+        user,
+        token,
+        impersonation,
+        impersonator,
+    } = known;
     // Backends take the user's name from headers, as they do with
     // kube-apiserver.
     let mode = match received.route() {
@@ -204,7 +287,7 @@ async fn delegated(
     let known = impersonator.as_ref().map_or(&user, |i| &i.caller);
     let named = Named {
         user: &user,
-        token: caller.token.as_deref(),
+        token: token.as_deref(),
         impersonation: impersonation.as_ref(),
     };
     let identity = identity_headers(mode, named).map_err(|s| Refused::identity(s, Some(known)))?;
@@ -212,6 +295,7 @@ async fn delegated(
         received,
         caller: Caller::User(user),
         impersonator,
+        degraded,
         identity,
     })
 }

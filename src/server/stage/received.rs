@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
-use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue, UPGRADE};
+use http::{HeaderMap, Method};
 use kubernetes_wire::api::{Query, Reason, Status};
 use kubernetes_wire::request::{Deadline, RequestInfo, RequestInfoError};
 use pingora_proxy::Session;
@@ -14,6 +14,7 @@ use pingora_proxy::Session;
 use super::handshake::Handshake;
 use crate::aggregation::{Registered, Remote};
 use crate::authn::Peer;
+use crate::config::DegradedBounds;
 use crate::server::state::gate::Gate;
 use crate::server::state::generation::Generation;
 
@@ -38,6 +39,9 @@ pub(in crate::server) struct Received {
     handshake: Option<Handshake>,
     deadline: Deadline,
     wants_upgrade: bool,
+    /// Whether degraded mode may answer such a read to some callers.
+    named: bool,
+    degraded: Option<DegradedBounds>,
 }
 
 /// A request that cannot be understood, and the answer to it.
@@ -110,9 +114,13 @@ impl Received {
                 Handshake::read(request, owner || certificate)
             })
             .flatten();
+        let route = generation.aggregation.route(&info.path).cloned();
+        let named = route.is_none() && is_named(generation, &info);
         Ok(Arc::new(Self {
+            named,
+            degraded: degraded(generation).filter(|_| named),
             deadline: Deadline::of(&head.query),
-            route: generation.aggregation.route(&info.path).cloned(),
+            route,
             head,
             info,
             handshake,
@@ -141,6 +149,17 @@ impl Received {
         self.handshake.as_ref()
     }
 
+    /// Returns the limits of degraded mode, if it is on and some callers may
+    /// then read the resource.
+    pub(super) fn degraded(&self) -> Option<DegradedBounds> {
+        self.degraded
+    }
+
+    /// Tells whether some callers may read the resource in degraded mode.
+    pub(super) fn is_named(&self) -> bool {
+        self.named
+    }
+
     pub(in crate::server) fn wants_upgrade(&self) -> bool {
         self.wants_upgrade
     }
@@ -156,6 +175,22 @@ impl Deref for Received {
     fn deref(&self) -> &Head {
         &self.head
     }
+}
+
+fn is_named(generation: &Generation, info: &RequestInfo) -> bool {
+    let Some(degraded) = &generation.config.degraded else {
+        return false;
+    };
+    info.method == Method::GET
+        && info.is_resource_request
+        && info.subresource.is_empty()
+        && matches!(info.verb.as_str(), "get" | "list" | "watch")
+        && degraded.names_resource(&info.gvr)
+}
+
+fn degraded(generation: &Generation) -> Option<DegradedBounds> {
+    let degraded = generation.config.degraded.as_ref()?;
+    generation.outage.is_degraded().then_some(degraded.bounds)
 }
 
 /// Returns the client at the other end of a TLS connection.

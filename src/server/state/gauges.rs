@@ -56,6 +56,9 @@ pub(in crate::server) fn state(entry: &Entry, store: &Store, now: Instant) -> Ca
         snapshots: memory.snapshots,
         // Until the first event, only a lost connection makes the list stale.
         staleness: since(store.heard_at()).max(lag),
+        proof_age: entry
+            .proven_at()
+            .map(|at| now.saturating_duration_since(at)),
         lag,
         history: since(store.window().oldest_at),
     }

@@ -6,3 +6,4 @@ pub(super) mod gate;
 pub(super) mod gauges;
 pub(super) mod generation;
 pub(super) mod process_state;
+pub(super) mod saved_rbac;

@@ -17,6 +17,7 @@ use crate::flow::Flow;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
+use crate::outage::Outage;
 
 /// The parts that a reload leaves in place. Some of them are told of the new
 /// configuration.
@@ -36,6 +37,7 @@ pub struct ProcessState {
     pub audit: Arc<Audit>,
     pub deprecations: Arc<Deprecations>,
     pub drain: Arc<Drain>,
+    pub outage: Arc<Outage>,
     pub self_checks: SelfChecks,
     pub started: Instant,
 }

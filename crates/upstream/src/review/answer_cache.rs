@@ -33,6 +33,8 @@ struct State<C, V> {
     answers: HashMap<Key, Answer<C, V>>,
     callers: HashMap<C, HashSet<Key>>,
     swept: Instant,
+    /// Answers that were asked for before this moment are not taken in.
+    cleared: Instant,
 }
 
 struct Answer<C, V> {
@@ -50,6 +52,7 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
                 answers: HashMap::new(),
                 callers: HashMap::new(),
                 swept: now,
+                cleared: now,
             }),
             capacity,
             began: now,
@@ -68,6 +71,9 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
     /// older than `longest` may be removed: nobody uses them.
     pub fn insert(&self, key: Key, caller: C, value: V, asked: Instant, longest: Duration) {
         let mut state = self.state.write();
+        if asked < state.cleared {
+            return;
+        }
         state.remove(&key);
         if asked.saturating_duration_since(state.swept) >= SWEEP_EVERY {
             state.sweep(asked, longest);
@@ -93,6 +99,51 @@ impl<C: Clone + Eq + Hash, V: Clone> AnswerCache<C, V> {
 
     pub fn remove(&self, key: &Key) {
         self.state.write().remove(key);
+    }
+
+    /// Returns up to `most` wanted answers that were asked for before `before` and used
+    /// after `used_after`, the oldest first.
+    pub fn older_than(
+        &self,
+        before: Instant,
+        used_after: Option<Instant>,
+        most: usize,
+        wanted: impl Fn(&V) -> bool,
+    ) -> Vec<(Key, C, V)> {
+        let used_after = used_after.map_or(0, |at| self.millis(at));
+        let state = self.state.read();
+        let mut old: Vec<_> = state
+            .answers
+            .iter()
+            .filter(|(_, answer)| answer.asked < before && wanted(&answer.value))
+            .filter(|(_, answer)| answer.used.load(Ordering::Relaxed) >= used_after)
+            .collect();
+        old.sort_unstable_by_key(|(_, answer)| answer.asked);
+        let one = |(key, answer): (&Key, &Answer<C, V>)| {
+            (*key, answer.caller.clone(), answer.value.clone())
+        };
+        old.into_iter().take(most).map(one).collect()
+    }
+
+    /// Replaces an answer by a newer one, which is no use of it. Does nothing if
+    /// the answer is gone.
+    pub fn renew(&self, key: &Key, value: V, asked: Instant) {
+        let mut state = self.state.write();
+        if asked >= state.cleared
+            && let Some(answer) = state.answers.get_mut(key)
+            && asked > answer.asked
+        {
+            answer.value = value;
+            answer.asked = asked;
+        }
+    }
+
+    /// Forgets all answers, and those that are still on their way.
+    pub fn clear(&self, now: Instant) {
+        let mut state = self.state.write();
+        state.answers.clear();
+        state.callers.clear();
+        state.cleared = now;
     }
 
     fn millis(&self, at: Instant) -> u64 {
@@ -178,6 +229,32 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn answers_are_renewed_without_being_used() {
+        let began = Instant::now();
+        let second = Duration::from_secs(1);
+        let memory = AnswerCache::new(10, began);
+        for n in 0..4 {
+            memory.insert(key(0, n), "jane", n, Instant::now(), LONG);
+            tokio::time::advance(second).await;
+        }
+        memory.get(&key(0, 2), Instant::now());
+        let old = |used_after, most| {
+            let old = memory.older_than(began + 3 * second, used_after, most, |n| *n < 9);
+            old.iter().map(|(_, _, n)| *n).collect::<Vec<_>>()
+        };
+        assert_eq!(old(None, 9), [0, 1, 2]);
+        assert_eq!(old(None, 2), [0, 1]);
+        assert_eq!(old(Some(began + second), 9), [1, 2]);
+        memory.renew(&key(0, 1), 10, Instant::now());
+        memory.renew(&key(0, 0), 10, began);
+        memory.renew(&key(0, 9), 10, Instant::now());
+        assert_eq!(old(None, 9), [0, 2]);
+        let now = Instant::now();
+        assert_eq!(memory.get(&key(0, 1), now), Some((10, now)));
+        assert_eq!(memory.get(&key(0, 9), now), None);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn the_least_recently_used_go_first_and_the_old_before_them() {
         let memory = AnswerCache::new(4, Instant::now());
         for n in 0..4 {
@@ -199,5 +276,13 @@ mod tests {
         memory.insert(key(0, 0), "joe", 0, Instant::now(), Duration::from_secs(1));
         assert_eq!(there(), [0]);
         assert_eq!(memory.state.read().callers.len(), 1);
+        let before = Instant::now();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        memory.clear(Instant::now());
+        assert!(there().is_empty());
+        memory.insert(key(0, 1), "joe", 1, before, LONG);
+        assert!(there().is_empty());
+        memory.insert(key(0, 2), "joe", 2, Instant::now(), LONG);
+        assert_eq!(there(), [2]);
     }
 }

@@ -58,6 +58,8 @@ pub enum ReviewError {
     Refused { code: StatusCode, body: String },
     #[error("the API server's answer cannot be read: {0}")]
     Malformed(String),
+    #[error("no API server can be reached, and the answer is not known from before")]
+    NotRemembered,
     #[error("too many questions about this caller wait for an answer, please try again later")]
     QueueFull,
 }
@@ -79,7 +81,7 @@ impl ReviewError {
                 return Status::failure(429, Reason::TooManyRequests, self.to_string())
                     .with_retry_after(1);
             }
-            Self::Unavailable(_) | Self::Timeout => true,
+            Self::Unavailable(_) | Self::Timeout | Self::NotRemembered => true,
             Self::Refused { code, .. } => matches!(code.as_u16(), 429 | 502 | 503 | 504),
             Self::Malformed(_) => false,
         };

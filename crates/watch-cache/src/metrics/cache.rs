@@ -38,6 +38,9 @@ pub struct CacheState {
     pub resource_version: u64,
     pub snapshots: usize,
     pub staleness: Duration,
+    /// The time since the state was last known to be as upstream. `None` if
+    /// that is not known of the current upstream.
+    pub proof_age: Option<Duration>,
     pub lag: Duration,
     pub history: Duration,
 }
@@ -146,6 +149,7 @@ impl CacheMetrics {
         }
         for gauge in [
             &vectors.staleness,
+            &vectors.proof_age,
             &vectors.lag,
             &vectors.history,
             &vectors.settle,
@@ -225,6 +229,10 @@ impl CachedResource {
         ] {
             gauge.with_label_values(&labels).set(value.as_secs_f64());
         }
+        if let Some(age) = state.proof_age {
+            let gauge = vectors.proof_age.with_label_values(&labels);
+            gauge.set(age.as_secs_f64());
+        }
         for (kind, bytes) in BYTES.iter().zip(state.bytes) {
             let labels = [&labels[..], &[*kind]].concat();
             vectors.bytes.with_label_values(&labels).set(number(bytes));
@@ -297,6 +305,7 @@ mod tests {
             resource_version: 5,
             snapshots: 1,
             staleness: Duration::from_millis(1500),
+            proof_age: Some(Duration::from_secs(9)),
             lag: Duration::ZERO,
             history: Duration::from_secs(60),
         });
@@ -316,8 +325,15 @@ mod tests {
         assert!(text().contains(r#"state="listing",version="v1"} 0"#));
         assert!(text().contains(r#"state="watching",version="v1"} 1"#));
         assert!(text().contains(r#"reason="not_ready",resource="widgets",result="bypass""#));
+        assert!(text().contains(r#"resource="widgets",version="v1"} 9"#));
         metrics.forget(&gvr);
-        for gone in ["objects", "bytes", "staleness_seconds", "snapshots"] {
+        for gone in [
+            "objects",
+            "bytes",
+            "staleness_seconds",
+            "proof_age_seconds",
+            "snapshots",
+        ] {
             assert!(
                 !text().contains(&format!("apifront_cache_{gone}{{")),
                 "{gone}"

@@ -23,6 +23,7 @@ pub(super) struct Vectors {
     pub(super) suspended: IntGaugeVec,
     pub(super) snapshots: IntGaugeVec,
     pub(super) staleness: GaugeVec,
+    pub(super) proof_age: GaugeVec,
     pub(super) lag: GaugeVec,
     pub(super) history: GaugeVec,
     pub(super) self_checks: IntCounterVec,
@@ -88,6 +89,10 @@ impl Vectors {
             staleness: seconds(
                 "apifront_cache_staleness_seconds",
                 "Time since upstream last said something of the resource.",
+            )?,
+            proof_age: seconds(
+                "apifront_cache_proof_age_seconds",
+                "Time since the resource was last known to be as upstream.",
             )?,
             lag: seconds(
                 "apifront_cache_lag_seconds",

@@ -83,6 +83,7 @@ impl Consistent<'_> {
         // A watch that begins anew delivers the changes made meanwhile later,
         // so that a proof holds only within one stream.
         let stream = entry.stream()?;
+        let asked = Instant::now();
         let version = entry.proof(|| entry.current_version()).await?;
         if store.progress().resource_version < version {
             // If nothing of this resource has changed since, the main watch
@@ -93,6 +94,7 @@ impl Consistent<'_> {
             return None;
         }
         entry.promise(version);
+        entry.proven(asked);
         Some(())
     }
 }

@@ -206,6 +206,9 @@ impl Cache {
 
     /// Makes all reflectors list again, from the new upstream.
     pub fn upstream_replaced(&self) {
+        for entry in self.entries() {
+            entry.unproven();
+        }
         self.replaced.send_modify(|n| *n = n.wrapping_add(1));
     }
 

@@ -39,6 +39,8 @@ pub struct Entry {
     release: Mutex<Option<Release>>,
     /// The resource has been within the memory limit once.
     admitted: AtomicBool,
+    /// The last moment at which the store was known to be as upstream.
+    proven: Mutex<Option<Instant>>,
     stop: CancellationToken,
 }
 
@@ -94,6 +96,7 @@ impl Entry {
             json_only: AtomicBool::new(false),
             release: Mutex::default(),
             admitted: AtomicBool::new(false),
+            proven: Mutex::default(),
             stop: CancellationToken::new(),
         }
     }
@@ -195,9 +198,28 @@ impl Entry {
         self.watch_lag.lock().take()
     }
 
+    /// Returns the last moment at which the store was known to be as upstream:
+    /// when a list began, when the main watch brought an event or a bookmark,
+    /// or when a probe was sent whose version the store has reached. `None` if
+    /// the store does not come from the current upstream.
+    pub fn proven_at(&self) -> Option<Instant> {
+        *self.proven.lock()
+    }
+
+    pub(crate) fn proven(&self, at: Instant) {
+        let mut proven = self.proven.lock();
+        *proven = proven.max(Some(at));
+    }
+
+    /// Notes that upstream was replaced. It may be another cluster now.
+    pub(super) fn unproven(&self) {
+        *self.proven.lock() = None;
+    }
+
     /// Notes that the main watch has brought everything up to this version, by
     /// an event or by a bookmark.
     pub(super) fn heard(&self, version: u64, is_event: bool, now: Instant) {
+        self.proven(now);
         self.stream.lock().heard = Some(now);
         let mut watch_lag = self.watch_lag.lock();
         if !is_event {

@@ -100,8 +100,10 @@ impl Cache {
 }
 
 /// Tells whether a resource is idle. A watch is a use, as long as it lasts.
+/// While no server can be reached, nothing is idle: it could not be listed
+/// again.
 fn is_idle(entry: &Entry, timeout: Duration, now: Instant) -> bool {
-    if entry.is_read() {
+    if entry.is_read() || entry.upstream().is_lost() {
         entry.touch(now);
     }
     !timeout.is_zero() && entry.unused_for(now) > timeout

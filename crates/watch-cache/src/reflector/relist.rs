@@ -250,6 +250,7 @@ impl<'a> Filling<'a> {
                 entry.fill(Arc::new(store));
             }
         }
+        entry.proven(self.began);
         tracing::info!(
             resource = %entry.gvr, objects = count, resource_version = version,
             took = ?self.began.elapsed(), "cache filled"

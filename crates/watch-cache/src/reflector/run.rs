@@ -213,6 +213,8 @@ impl Reflection<'_> {
                 return Next::Watch(None);
             }
             UpstreamWatchEnd::Replaced => {
+                // The watch that ends here may have proven the store anew.
+                self.entry.unproven();
                 self.restarted("upstream_replaced");
                 self.strategy.forget();
                 return Next::List;

@@ -1,5 +1,6 @@
 //! Answers reads from the cache, or gives the reason why it cannot.
 
+mod degraded;
 mod list;
 mod newest;
 mod overlay;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use apifront_watch_cache::read::{self, BypassReason, ListPlan, Shape, WatchPlan};
 use apifront_watch_cache::store::Store;
 use apifront_watch_cache::watch::Watch;
+use degraded::Degraded;
 use http::{HeaderMap, HeaderValue, Method};
 use kubernetes_wire::api::{GroupVersionResource, ListOptions, Reason, Status};
 use kubernetes_wire::negotiation::Representation;
@@ -53,6 +55,22 @@ pub(in crate::server) async fn answer(
     request: &RequestHeader,
     grant: &mut PendingGrant<'_>,
 ) -> Outcome {
+    let outcome = answer_or_bypass(request, grant).await;
+    let reason = match outcome {
+        Outcome::Bypass(reason) => reason,
+        Outcome::NotAsked => BypassReason::UnusualRequest,
+        answered => return answered,
+    };
+    // What was known before the outage identifies nobody to upstream.
+    if grant.identified().degraded().is_none() {
+        return outcome;
+    }
+    let status = degraded::unreachable(reason);
+    let answer = say(&status, &[], request, grant.identified());
+    Outcome::Answer(answer.out_of(CacheResult::Bypass(reason)))
+}
+
+async fn answer_or_bypass(request: &RequestHeader, grant: &mut PendingGrant<'_>) -> Outcome {
     let identified = grant.identified();
     let info = identified.info();
     if info.method != Method::GET || !info.is_resource_request || !info.subresource.is_empty() {
@@ -67,10 +85,15 @@ pub(in crate::server) async fn answer(
         Ok(granted) => granted,
         Err(NotGranted::OnlyUpstream) => return Outcome::Bypass(BypassReason::UnusualRequest),
         Err(NotGranted::Refused(status)) => {
-            return Outcome::Answer(say(&status, &[], request, grant.identified()));
+            let warnings = degraded::refusal_warning(&status, grant.identified());
+            return Outcome::Answer(say(&status, &warnings, request, grant.identified()));
         }
     };
-    match serve_within(&granted, &request.headers, plan).await {
+    let (served, degraded) = serve_within(&granted, &request.headers, plan).await;
+    if let (Ok(_), Some(degraded)) = (&served, degraded) {
+        degraded.note(&granted, grant);
+    }
+    match served {
         Err(reason) => Outcome::Bypass(reason),
         Ok(Served::Watch(watch, warnings)) => Outcome::Watch(watch, warnings),
         Ok(Served::Answer(answer)) => Outcome::Answer(answer),
@@ -101,23 +124,35 @@ async fn serve_within(
     granted: &Granted,
     headers: &HeaderMap,
     plan: Plan,
-) -> Result<Served, BypassReason> {
+) -> (Result<Served, BypassReason>, Option<Degraded>) {
+    let mut degraded = None;
     let within = match (granted.deadline(), &plan) {
         (Deadline::Within(within), Plan::Get(_) | Plan::List(..)) => within,
-        _ => return serve(granted, headers, plan).await,
+        _ => {
+            let served = serve(granted, headers, plan, &mut degraded).await;
+            return (served, degraded);
+        }
     };
     let left = within.saturating_sub(granted.started().elapsed());
-    match tokio::time::timeout(left, serve(granted, headers, plan)).await {
-        Ok(served) => served,
+    let serving = serve(granted, headers, plan, &mut degraded);
+    let served = match tokio::time::timeout(left, serving).await {
+        Ok(served) => return (served, degraded),
         Err(_) => {
             let message = "Timeout: request did not complete within the allotted timeout";
             let status = Status::failure(504, Reason::Timeout, message);
             Ok(Served::Status(status, Vec::new(), None))
         }
-    }
+    };
+    (served, None)
 }
 
-async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Served, BypassReason> {
+/// Serves the read. `degraded` is set when it is answered in degraded mode.
+async fn serve(
+    granted: &Granted,
+    headers: &HeaderMap,
+    plan: Plan,
+    degraded: &mut Option<Degraded>,
+) -> Result<Served, BypassReason> {
     let generation = granted.generation();
     let gvr = granted.resource().ok_or(BypassReason::UnusualRequest)?;
     let (namespaced, cluster_wide) = (granted.scope(true), granted.scope(false));
@@ -163,12 +198,22 @@ async fn serve(granted: &Granted, headers: &HeaderMap, plan: Plan) -> Result<Ser
         user: granted.user(),
         scope: &scope,
     };
-    let newest = match newest::newest(resource, &plan).await {
+    *degraded = match degraded::mode(granted, &entry, &store, &plan) {
+        degraded::Mode::Off => None,
+        // The answer to a WebSocket's handshake has no place for the warning.
+        degraded::Mode::On(_) if granted.handshake().is_some() => {
+            return Err(BypassReason::WatchProtocol);
+        }
+        degraded::Mode::On(degraded) => Some(degraded),
+        degraded::Mode::TooOld(status) => return Ok(Served::Status(status, Vec::new(), None)),
+    };
+    let newest = match newest::newest(resource, &plan, degraded.is_some()).await {
         Ok(newest) => newest,
         Err(unanswered) => return newest::refuse(unanswered),
     };
     let newest = newest::overlaid(newest, generation, &store);
-    let warnings = deprecation::of_cached(generation, gvr, &entry, &store).await;
+    let mut warnings = deprecation::of_cached(generation, gvr, &entry, &store).await;
+    warnings.extend(degraded.and_then(|degraded| degraded.warning(gvr)));
     let prepared = Prepared {
         granted,
         headers,

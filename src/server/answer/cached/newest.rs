@@ -2,7 +2,7 @@
 //! from upstream.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use apifront_watch_cache::read::{
     AnswerSource, BypassReason, Consistent, ListQuery, ListVersion, Question, SharedPage,
@@ -13,9 +13,9 @@ use apifront_watch_cache::store::{Snapshot, Store, StoredObject};
 use kubernetes_wire::api::{Reason, Status, UserInfo};
 use kubernetes_wire::request::Scope;
 
-use super::overlay;
 use super::plan::Plan;
 use super::served::Served;
+use super::{degraded, overlay};
 use crate::server::answer::forward;
 use crate::server::state::generation::Generation;
 
@@ -87,8 +87,13 @@ pub(super) fn overlaid(newest: Newest, generation: &Generation, store: &Store) -
     }
 }
 
-/// Returns the state for a plan, once it is known to be recent enough.
-pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest, Unanswered> {
+/// Returns the state for a plan, once it is known to be recent enough. In
+/// degraded mode, every state in memory is.
+pub(super) async fn newest(
+    resource: Resource<'_>,
+    plan: &Plan,
+    is_degraded: bool,
+) -> Result<Newest, Unanswered> {
     let Resource {
         generation,
         entry,
@@ -109,10 +114,17 @@ pub(super) async fn newest(resource: Resource<'_>, plan: &Plan) -> Result<Newest
         entry,
         store,
         mode: config.consistency,
-        max_staleness: config.max_staleness,
+        max_staleness: match is_degraded {
+            true => Duration::MAX,
+            false => config.max_staleness,
+        },
         wrote: generation.own_writes.wrote(user, scope.gvr, Instant::now()),
     };
-    let basis = consistent.ensure(plan.freshness()).await?;
+    let freshness = match is_degraded {
+        true => degraded::relaxed(plan.freshness()),
+        false => plan.freshness(),
+    };
+    let basis = consistent.ensure(freshness).await?;
     if basis == AnswerSource::Store {
         return Ok(Newest::State {
             snapshot: store.snapshot(),

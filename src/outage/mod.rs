@@ -1,0 +1,93 @@
+//! Knows whether an outage lasts in which `cache.degraded` applies: none of the
+//! API servers can be reached.
+
+mod metrics;
+mod state;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use apifront_upstream::Upstream;
+use parking_lot::Mutex;
+
+pub use metrics::OutageMetrics;
+use state::{Servers, State};
+
+use crate::config::Config;
+
+/// The time between two looks at the API servers. A look costs nothing.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+pub struct Outage {
+    state: Mutex<State>,
+    metrics: OutageMetrics,
+}
+
+impl Outage {
+    pub fn new(metrics: OutageMetrics) -> Self {
+        Self {
+            state: Mutex::default(),
+            metrics,
+        }
+    }
+
+    pub fn metrics(&self) -> &OutageMetrics {
+        &self.metrics
+    }
+
+    /// Tells whether the degraded mode is on.
+    pub fn is_degraded(&self) -> bool {
+        self.state.lock().is_lost()
+    }
+
+    /// Returns the time since which no API server could be reached. It is known
+    /// before the degraded mode begins.
+    pub fn lasts(&self, now: Instant) -> Option<Duration> {
+        let since = self.state.lock().since()?;
+        Some(now.saturating_duration_since(since))
+    }
+
+    /// Looks after the API servers of the current configuration, forever.
+    pub async fn run(&self, current: impl Fn() -> (Arc<Config>, Arc<Upstream>)) {
+        loop {
+            let (config, upstream) = current();
+            self.look(&config, &upstream, Instant::now());
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn look(&self, config: &Config, upstream: &Upstream, now: Instant) {
+        let mut state = self.state.lock();
+        let before = *state;
+        *state = match &config.degraded {
+            None => State::Fine,
+            Some(degraded) => before.next(servers(upstream), degraded.after, now),
+        };
+        let is_lost = state.is_lost();
+        if before.is_lost() == is_lost {
+            return;
+        }
+        self.metrics.degraded(is_lost);
+        let lasted = before
+            .since()
+            .map(|since| now.saturating_duration_since(since));
+        if is_lost {
+            tracing::warn!(
+                after = ?lasted.unwrap_or_default(),
+                "degraded mode begins: no API server can be reached"
+            );
+        } else {
+            tracing::warn!(lasted = ?lasted.unwrap_or_default(), "degraded mode ends");
+        }
+    }
+}
+
+fn servers(upstream: &Upstream) -> Servers {
+    if upstream.any_healthy() {
+        Servers::Ready
+    } else if upstream.is_lost() {
+        Servers::Lost
+    } else {
+        Servers::Answering
+    }
+}
