@@ -296,6 +296,26 @@ pub struct Cache {
     pub exclude: Option<Vec<String>>,
     /// Resources read before `/readyz` succeeds; no `*`. Default none.
     pub preload: Option<Vec<String>>,
+    /// Directory in which cached resources outlive the process. Only its owner
+    /// may write to it. Default none: nothing is saved.
+    pub directory: Option<String>,
+    /// The way in which resources are saved in `directory`.
+    pub persistence: Persistence,
+}
+
+/// The way in which cached resources are saved.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Persistence {
+    /// Time between two saves of a resource that changes. All are saved when
+    /// the process stops. Duration, default `1m`, at least `1s`.
+    pub interval: Option<String>,
+    /// File with a key of 32 bytes, as they are or in base64, with which the
+    /// files are encrypted. Default none: they have checksums.
+    pub encryption_key_file: Option<String>,
+    /// Resources that are not saved, as in `exclude`. A key is needed if
+    /// secrets are not among them. Default `["secrets"]`.
+    pub exclude: Option<Vec<String>>,
 }
 
 /// The comparison of the cache with upstream's list of the same version, byte

@@ -117,7 +117,9 @@ impl ProcessParts<'_> {
             ..
         } = self;
         let registry = &metrics.registry;
-        let cache = Arc::new(Cache::new(upstream.clone(), metrics.of_cache()));
+        let saved = build::saved_stores(config, registry)?;
+        let cache = Cache::new(upstream.clone(), metrics.of_cache()).saved_in(saved);
+        let cache = Arc::new(cache);
         let discovery = Discovery::new(upstream.clone(), DiscoveryMetrics::register(registry)?);
         let health = health(live, &cache, upstream);
         let audit = Audit::new(AuditMetrics::register(registry)?);
