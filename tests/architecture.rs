@@ -31,9 +31,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("upstream", &[]),
     ("resource_pattern", &[]),
     ("settings", &["resource_pattern"]),
+    ("saved", &["representation", "store"]),
     (
         "reflector",
-        &["store", "upstream", "representation", "schema"],
+        &["saved", "store", "upstream", "representation", "schema"],
     ),
     ("read", READERS),
     ("watch", READERS),

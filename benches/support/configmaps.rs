@@ -54,6 +54,31 @@ fn name(n: usize) -> String {
     format!("settings-{n:06}")
 }
 
+/// Returns the collection of the nth namespace.
+pub fn folder(n: usize) -> String {
+    format!("/api/v1/namespaces/{}/configmaps", namespace(n))
+}
+
+/// Changes `writes` objects, from the nth on, and deletes each tenth of them.
+pub async fn change(admin: &Client, from: usize, writes: usize) {
+    let client = admin.separate();
+    futures::stream::iter(from..from + writes)
+        .for_each_concurrent(AT_A_TIME, |n| {
+            let client = &client;
+            async move {
+                let path = format!("{}/{}", folder(n), name(n));
+                let answer = if n % 10 == 9 {
+                    client.delete(&path).await
+                } else {
+                    let change = json!({ "metadata": { "labels": { "write": n.to_string() } } });
+                    client.patch(&path, "merge-patch+json", &change).await
+                };
+                answer.expect(200);
+            }
+        })
+        .await;
+}
+
 fn config_map(name: &str, n: usize) -> Value {
     json!({
         "apiVersion": "v1",

@@ -110,15 +110,7 @@ impl Servers {
     /// Returns the number of lists and watches of a resource that
     /// kube-apiserver has begun to answer.
     pub async fn reads(&self, resource: &str) -> Reads {
-        let text = self.cluster.admin_client().get("/metrics").await.text();
-        let sum =
-            |metric, verb| sum_metric(&text, metric, &[("resource", resource), ("verb", verb)]);
-        Reads {
-            lists: sum("apiserver_request_total", "LIST"),
-            // Watches are counted when they end; open watches are a gauge.
-            watches: sum("apiserver_request_total", "WATCH")
-                + sum("apiserver_longrunning_requests", "WATCH"),
-        }
+        Reads::of(&self.cluster, resource).await
     }
 }
 
@@ -129,6 +121,18 @@ pub struct Reads {
 }
 
 impl Reads {
+    pub async fn of(cluster: &Cluster, resource: &str) -> Self {
+        let text = cluster.admin_client().get("/metrics").await.text();
+        let sum =
+            |metric, verb| sum_metric(&text, metric, &[("resource", resource), ("verb", verb)]);
+        Self {
+            lists: sum("apiserver_request_total", "LIST"),
+            // Watches are counted when they end; open watches are a gauge.
+            watches: sum("apiserver_request_total", "WATCH")
+                + sum("apiserver_longrunning_requests", "WATCH"),
+        }
+    }
+
     pub fn since(self, before: Self) -> Self {
         Self {
             lists: self.lists - before.lists,

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use apifront_watch_cache::{Consistency, MemoryLimit, ResourcePattern, Settings};
+use apifront_watch_cache::{Consistency, MemoryLimit, Persistence, ResourcePattern, Settings};
+use kubernetes_wire::api::GroupVersionResource;
 
 use super::check::Check;
 use super::raw;
@@ -62,7 +63,47 @@ pub(super) fn check(raw: &raw::Cache, defaults: Defaults, check: &mut Check) -> 
         // hour.
         exclude: patterns("cache.exclude", &raw.exclude, &["events"], check),
         preload,
+        persistence: persistence(raw, check),
     }
+}
+
+/// The shortest interval. Each save of a large resource takes seconds of disk
+/// and CPU.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+
+fn persistence(raw: &raw::Cache, check: &mut Check) -> Option<Persistence> {
+    let directory = check.file("cache.directory", &raw.directory);
+    let raw = &raw.persistence;
+    if directory.is_none() && *raw != raw::Persistence::default() {
+        check.error("cache.persistence", "", "needs cache.directory");
+    }
+    let interval = check.duration(
+        "cache.persistence.interval",
+        &raw.interval,
+        Duration::from_secs(60),
+    );
+    if interval < SHORTEST_INTERVAL {
+        let text = raw.interval.as_deref().unwrap_or_default();
+        check.error("cache.persistence.interval", text, "must be at least 1s");
+    }
+    let key = "cache.persistence.encryptionKeyFile";
+    let encryption_key_file = check.file(key, &raw.encryption_key_file);
+    let field = "cache.persistence.exclude";
+    let exclude = patterns(field, &raw.exclude, &["secrets"], check);
+    let secrets = GroupVersionResource::new("", "v1", "secrets");
+    if encryption_key_file.is_none() && !exclude.iter().any(|p| p.matches(&secrets)) {
+        check.error(
+            key,
+            "",
+            "needed, because cache.persistence.exclude lacks secrets",
+        );
+    }
+    Some(Persistence {
+        directory: directory?,
+        interval,
+        encryption_key_file,
+        exclude,
+    })
 }
 
 pub(super) fn patterns(

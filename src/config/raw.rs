@@ -298,6 +298,11 @@ pub struct Cache {
     pub preload: Option<Vec<String>>,
     /// The reads that go on while no API server can be reached.
     pub degraded: Degraded,
+    /// Directory in which cached resources outlive the process. Only its owner
+    /// may write to it. Default none: nothing is saved.
+    pub directory: Option<String>,
+    /// The way in which resources are saved in `directory`.
+    pub persistence: Persistence,
 }
 
 /// The reads that are answered from the last known state while no API server
@@ -331,6 +336,21 @@ pub struct DegradedReads {
     pub groups: Option<Vec<String>>,
     /// Users who may read them. Default none.
     pub users: Option<Vec<String>>,
+}
+
+/// The way in which cached resources are saved.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Persistence {
+    /// Time between two saves of a resource that changes. All are saved when
+    /// the process stops. Duration, default `1m`, at least `1s`.
+    pub interval: Option<String>,
+    /// File with a key of 32 bytes, as they are or in base64, with which the
+    /// files are encrypted. Default none: they have checksums.
+    pub encryption_key_file: Option<String>,
+    /// Resources that are not saved, as in `exclude`. A key is needed if
+    /// secrets are not among them. Default `["secrets"]`.
+    pub exclude: Option<Vec<String>>,
 }
 
 /// The comparison of the cache with upstream's list of the same version, byte

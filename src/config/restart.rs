@@ -8,6 +8,9 @@ use super::Config;
 pub fn restart_required(old: &Config, new: &Config) -> Vec<&'static str> {
     let secure_address = |c: &Config| c.serving.secure.as_ref().map(|s| s.address);
     let serving = (&old.serving, &new.serving);
+    let persistence = |c: &Config| c.cache.persistence.clone();
+    let directory = |c: &Config| persistence(c).map(|p| p.directory);
+    let key_file = |c: &Config| persistence(c).and_then(|p| p.encryption_key_file);
     [
         (
             "serving.securePort",
@@ -51,6 +54,11 @@ pub fn restart_required(old: &Config, new: &Config) -> Vec<&'static str> {
                 != serving.1.connection.max_request_header_bytes,
         ),
         ("upstream", old.mode() != new.mode()),
+        ("cache.directory", directory(old) != directory(new)),
+        (
+            "cache.persistence.encryptionKeyFile",
+            key_file(old) != key_file(new),
+        ),
     ]
     .into_iter()
     .filter_map(|(field, changed)| changed.then_some(field))

@@ -476,7 +476,7 @@ fn a_document_that_does_not_fit_is_explained_field_by_field() {
         [
             "cache.consistancy: unknown field `consistancy`, expected one of `consistency`, \
              `maxStaleness`, `idleTimeout`, `selfCheck`, `memoryLimit`, `include`, `exclude`, \
-             `preload`",
+             `preload`, `directory`, `persistence`",
             "serving.securePort: \"many\": invalid type: string \"many\", expected i64",
             "upsteam: unknown field `upsteam`, expected one of `apiVersion`, `kind`, `serving`, \
              `observability`, `logging`, `upstream`, `authentication`, `authorization`, \
@@ -512,6 +512,58 @@ fn a_document_that_does_not_fit_is_explained_field_by_field() {
     let deep = format!("apis: {}{}", "[".repeat(100_000), "]".repeat(100_000));
     assert!(load_text(&deep, &[]).is_err());
     assert!(load(&["--config", "/nonexistent"]).is_err());
+}
+
+#[test]
+fn stores_are_saved_without_secrets_unless_there_is_a_key() {
+    let load = |lines: &str| load_text(&minimal_with("cache", lines), &[]);
+    assert_eq!(load("  idleTimeout: 1m").unwrap().cache.persistence, None);
+    let saved = |lines: &str| load(lines).unwrap().cache.persistence.unwrap();
+    let persistence = saved("  directory: /stores");
+    assert_eq!(persistence.directory, Path::new("/stores"));
+    assert_eq!(persistence.interval, Duration::from_secs(60));
+    assert_eq!(persistence.encryption_key_file, None);
+    assert_eq!(persistence.exclude.len(), 1);
+    assert_eq!(persistence.exclude[0].to_string(), "secrets");
+    let all = "  directory: /stores\n  persistence: {exclude: [], encryptionKeyFile: /key}";
+    assert_eq!(saved(all).exclude, []);
+
+    let needed = "cache.persistence.encryptionKeyFile: needed, because \
+                  cache.persistence.exclude lacks secrets";
+    for (lines, expected) in [
+        ("directory: /s\n  persistence: {exclude: []}", needed),
+        ("directory: /s\n  persistence: {exclude: [pods]}", needed),
+        ("directory: ''", "cache.directory: must not be empty"),
+        (
+            "persistence: {interval: 5s}",
+            "cache.persistence: needs cache.directory",
+        ),
+        (
+            "directory: /s\n  persistence: {interval: 10ms}",
+            "cache.persistence.interval: \"10ms\": must be at least 1s",
+        ),
+        (
+            "directory: /s\n  persistence: {exclude: [secrets, Pods]}",
+            "cache.persistence.exclude[1]: \"Pods\": must be like pods, deployments.apps, \
+             deployments.v1.apps, *.apps or *",
+        ),
+    ] {
+        assert_eq!(
+            load(&format!("  {lines}")).unwrap_err(),
+            [expected],
+            "{lines}"
+        );
+    }
+    for enough in ["[secrets]", "['*']", "[secrets.v1]"] {
+        saved(&format!(
+            "  directory: /s\n  persistence: {{exclude: {enough}}}"
+        ));
+    }
+    let (one, other) = (
+        load("  directory: /s").unwrap(),
+        load("  directory: /t").unwrap(),
+    );
+    assert_eq!(restart_required(&one, &other), ["cache.directory"]);
 }
 
 #[test]

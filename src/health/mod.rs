@@ -26,6 +26,8 @@ pub const UPSTREAM: &str = "upstream";
 /// The check that preloaded resources are in memory. The name is the one that
 /// kube-apiserver uses for its own caches.
 pub const INFORMER_SYNC: &str = "informer-sync";
+/// The check that the saved stores of the process before are in use or refused.
+pub const SAVED_STORES: &str = "saved-stores";
 /// The check that the configuration on disk is the one in force.
 pub const CONFIG: &str = "config";
 /// The check that no reads are answered in degraded mode.

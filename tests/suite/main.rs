@@ -76,5 +76,6 @@ mod schema;
 mod streams;
 mod tables;
 mod traps;
+mod warm_restart;
 mod watch_history;
 mod websocket_watch;

@@ -51,6 +51,7 @@ mod pool;
 mod response_body;
 pub mod review;
 mod review_client;
+mod server_identity;
 mod settings;
 mod shared_connections;
 mod stream_slot;
@@ -70,6 +71,7 @@ pub use kubeconfig::KubeconfigFieldError;
 pub use metrics::{UpstreamKind, UpstreamMetrics};
 pub use pool::{Upstream, UpstreamError};
 pub use response_body::{BodyError, BodyLimit, BodyStream, ResponseBody};
+pub use server_identity::{ServerIdentity, Unidentified};
 pub use settings::{
     BackendSettings, Credentials, OutlierDetection, Server, Settings, SettingsError,
 };

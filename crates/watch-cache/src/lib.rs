@@ -6,6 +6,8 @@
 //!   request for it. It evicts resources that nobody reads or that do not fit
 //!   into memory.
 //! - [`store::Store`] holds one resource: a snapshot, and the log of events.
+//! - [`saved::SavedStores`] keeps stores on disk, so that a restarted process
+//!   begins with them.
 //! - [`read`] answers GET and LIST from a store: it decides whether the store
 //!   may answer, selects the objects and writes the bytes of the body.
 //! - [`watch::Watch`] answers WATCH as batches of bytes.
@@ -66,10 +68,11 @@ pub mod metrics;
 pub mod read;
 pub mod reflector;
 mod resource_pattern;
+pub mod saved;
 pub mod self_check;
 mod settings;
 pub mod store;
 pub mod watch;
 
 pub use resource_pattern::ResourcePattern;
-pub use settings::{Consistency, MemoryLimit, Policy, Settings};
+pub use settings::{Consistency, MemoryLimit, Persistence, Policy, Settings};

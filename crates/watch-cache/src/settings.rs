@@ -1,5 +1,6 @@
 //! The settings of a cache, which its owner chooses.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use kubernetes_wire::api::GroupVersionResource;
@@ -22,6 +23,19 @@ pub struct Settings {
     /// The resources that are cached before the first request. Each pattern
     /// names one resource, not a group.
     pub preload: Vec<ResourcePattern>,
+    /// `None` if stores are not saved.
+    pub persistence: Option<Persistence>,
+}
+
+/// The way in which stores outlive the process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Persistence {
+    pub directory: PathBuf,
+    /// The time between two saves of a resource that changes.
+    pub interval: Duration,
+    pub encryption_key_file: Option<PathBuf>,
+    /// The resources that are never saved.
+    pub exclude: Vec<ResourcePattern>,
 }
 
 /// Decides about a cache while it runs.
@@ -66,5 +80,11 @@ impl Settings {
     /// Tells whether `gvr` may be served from memory.
     pub fn caches(&self, gvr: &GroupVersionResource) -> bool {
         self.include.iter().any(|p| p.matches(gvr)) && !self.exclude.iter().any(|p| p.matches(gvr))
+    }
+
+    /// Tells whether the store of `gvr` may be saved.
+    pub fn saves(&self, gvr: &GroupVersionResource) -> bool {
+        let may = |p: &Persistence| !p.exclude.iter().any(|p| p.matches(gvr));
+        self.persistence.as_ref().is_some_and(may) && self.caches(gvr)
     }
 }

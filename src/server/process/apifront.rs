@@ -45,6 +45,7 @@ pub async fn check(config: &Config, metrics: &Metrics) -> Result<(), StartError>
     let settings = build::upstream(config, None).await?;
     Upstream::new(&settings, metrics.upstream.clone())?;
     build::aggregation(config, metrics)?;
+    build::check_saved_stores(config)?;
     if let Some(audit) = &config.observability.audit {
         audit::check(audit).await?;
     }
@@ -65,6 +66,8 @@ impl Apifront {
 
         let generation = current.load_full();
         show_apis(&generation);
+        let cached = &generation.config.cache;
+        generation.cache.resume(cached, generation.config.as_ref());
         let background = background::start(reloader, live);
         preload(&generation);
 
@@ -86,7 +89,7 @@ impl Apifront {
     /// Stops in order. The server is not ready at once. After
     /// `shutdownDelayDuration` it accepts no connection, and ends its streams.
     /// Then, within `shutdownGracePeriod`, the requests that are still open
-    /// end. Returns the number of requests that had to be cut off.
+    /// end, and what is cached is saved. Returns the number of requests that had to be cut off.
     pub async fn stop(mut self) -> usize {
         let serving = self.current.load().config.serving.clone();
         self.health.shut_down();
@@ -100,7 +103,14 @@ impl Apifront {
                 tracing::warn!(%error, "listener ended badly");
             }
         }
-        let cut_off = self.drain.wait(serving.shutdown_grace_period).await;
+        // Streams have ended, so that no client has seen more than what is saved
+        // now.
+        let generation = self.current.load_full();
+        let grace = serving.shutdown_grace_period;
+        let (cut_off, ()) = tokio::join!(
+            self.drain.wait(grace),
+            generation.cache.save(&generation.config.cache, grace),
+        );
         if cut_off > 0 {
             tracing::warn!(requests = cut_off, "cut off");
         }

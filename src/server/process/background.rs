@@ -27,6 +27,7 @@ pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
     tasks.spawn(process.flow.clone().run());
     tasks.spawn(self_check(current.clone()));
     tasks.spawn(learn_deprecations::run(current.clone()));
+    tasks.spawn(save(current.clone()));
     tasks.spawn(evict(current));
     tasks.spawn(process.openapi.clone().run());
     tasks.spawn(reloader.reload_forever(live));
@@ -44,6 +45,12 @@ async fn watch_for_outages(current: Arc<ArcSwap<Generation>>, upstream: Arc<ArcS
     let outage = current.load().outage.clone();
     let now = || (current.load().config.clone(), upstream.load_full());
     outage.run(now).await;
+}
+
+/// Saves what is cached as often as the current configuration says.
+async fn save(current: Arc<ArcSwap<Generation>>) {
+    let cache = current.load().cache.clone();
+    cache.run_saving(|| current.load().config.clone()).await;
 }
 
 /// Compares the cache with upstream as often as the current configuration says.

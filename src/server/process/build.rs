@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use apifront_upstream::review::ReviewClient;
 use apifront_upstream::{Credentials, Server, Settings, SettingsError};
+use apifront_watch_cache::saved::{OpenError, SavedStores};
 use kubernetes_wire::api::GroupVersion;
 use kubernetes_wire::schema::Schema;
+use prometheus::Registry;
 
 use crate::aggregation::{AggregationError, Prepared};
 use crate::authn::{
@@ -44,6 +46,8 @@ pub enum BuildError {
     /// The file in `error` tells which of the fields is wrong.
     #[error("serving (tlsCertFile, tlsPrivateKeyFile, sniCerts): {error}")]
     Certificate { error: CertificateError },
+    #[error("cache.directory: {0}")]
+    SavedStores(#[from] OpenError),
     #[error("aggregation.apiServices: {0}")]
     Aggregation(#[from] AggregationError),
 }
@@ -115,6 +119,28 @@ pub(in crate::server) async fn upstream(
         timing: config.upstream.timing(),
         ..Settings::default()
     })
+}
+
+/// Opens the directory of saved stores, if the configuration names one.
+pub(in crate::server) fn saved_stores(
+    config: &Config,
+    registry: &Registry,
+) -> Result<Option<SavedStores>, BuildError> {
+    let Some(persistence) = &config.cache.persistence else {
+        return Ok(None);
+    };
+    let key_file = persistence.encryption_key_file.as_deref();
+    let opened = SavedStores::open(&persistence.directory, key_file, registry)?;
+    Ok(Some(opened))
+}
+
+/// Checks the directory of saved stores without changing anything.
+pub(in crate::server) fn check_saved_stores(config: &Config) -> Result<(), BuildError> {
+    if let Some(persistence) = &config.cache.persistence {
+        let key_file = persistence.encryption_key_file.as_deref();
+        SavedStores::check(&persistence.directory, key_file)?;
+    }
+    Ok(())
 }
 
 /// Prepares the backends of a configuration.

@@ -47,7 +47,9 @@ pub(super) async fn build(
     let upstream = Upstream::new(&settings, metrics.upstream.clone())?;
     let upstream = Arc::new(ArcSwap::from_pointee(upstream));
     let deprecations = Arc::new(Deprecations::new(metrics.deprecation.clone()));
-    let cache = Arc::new(Cache::new(upstream.clone(), metrics.of_cache()));
+    let saved = build::saved_stores(&config, &metrics.registry)?;
+    let cache = Cache::new(upstream.clone(), metrics.of_cache()).saved_in(saved);
+    let cache = Arc::new(cache);
     let access = access_control(&upstream, &deprecations, &metrics, &cache)?;
     let availability = AvailabilityMetrics::register(&metrics.registry)?;
     let aggregation = build::aggregation(&config, &metrics)?;

@@ -9,7 +9,9 @@ use apifront_watch_cache::reflector::Cache;
 use arc_swap::ArcSwap;
 
 use crate::config::LiveConfig;
-use crate::health::{CONFIG, Check, DEGRADED, Health, INFORMER_SYNC, UPSTREAM};
+use crate::health::{
+    CONFIG, Check, DEGRADED, Health, INFORMER_SYNC, SAVED_STORES, UPSTREAM,
+};
 use crate::outage::Outage;
 
 /// Returns the health of a process that starts now, with all its checks.
@@ -23,6 +25,9 @@ pub(super) fn health(
     let reachable = upstream_is_reachable(upstream.clone(), live.clone(), outage.clone());
     health.register(reachable.readyz_only());
     health.register(preloaded_are_filled(live.clone(), cache.clone()).readyz_only());
+    if live.load().cache.persistence.is_some() {
+        health.register(saved_are_read(cache.clone()).readyz_only());
+    }
     health.register(config_is_applied(live.clone()).informational());
     health.register(is_not_degraded(outage.clone()).informational());
     Arc::new(health)
@@ -75,6 +80,15 @@ fn preloaded_are_filled(live: Arc<LiveConfig>, cache: Arc<Cache>) -> Check {
         } else {
             Err(format!("not filled yet: {}", missing.join(", ")))
         }
+    })
+}
+
+/// Until the saved stores are in use, requests would be forwarded that they are
+/// there to answer.
+fn saved_are_read(cache: Arc<Cache>) -> Check {
+    Check::new(SAVED_STORES, move || match cache.resuming() {
+        0 => Ok(()),
+        left => Err(format!("{left} saved stores are still being read")),
     })
 }
 

@@ -6,12 +6,14 @@
 
 mod cache;
 mod memory;
+mod saved;
 mod vectors;
 
 pub use cache::{
     BYTES, CacheMetrics, CacheResult, CacheState, CachedResource, SelfCheckResult, TakesName,
 };
 pub use memory::{MemoryMetrics, Shed};
+pub(crate) use saved::SavedMetrics;
 
 use std::sync::Arc;
 

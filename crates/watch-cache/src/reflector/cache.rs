@@ -18,6 +18,7 @@ use super::memory_pool::MemoryPool;
 use super::run::{self, ReflectorContext};
 use crate::ResourcePattern;
 use crate::metrics::Metrics;
+use crate::saved::SavedStores;
 
 /// The most resources that are watched. In a cluster with more resources than
 /// this, upstream answers for the rest.
@@ -63,6 +64,8 @@ pub struct Cache {
     pub(super) attention: Arc<Notify>,
     /// Memory for stores and for what is being read.
     pub(super) memory: Arc<MemoryPool>,
+    /// `None` if stores are not saved.
+    pub(super) saved: Option<Arc<SavedStores>>,
     /// No more resources are taken in, because memory is short.
     pub(super) full: AtomicBool,
 }
@@ -80,8 +83,16 @@ impl Cache {
             tasks: parking_lot::Mutex::default(),
             attention,
             memory: Arc::new(memory),
+            saved: None,
             full: AtomicBool::new(false),
         }
+    }
+
+    /// Makes stores outlive the process.
+    #[must_use]
+    pub fn saved_in(mut self, saved: Option<SavedStores>) -> Self {
+        self.saved = saved.map(Arc::new);
+        self
     }
 
     /// Returns the entry of a resource that can be read. The first call for a
@@ -185,7 +196,12 @@ impl Cache {
             }
         }
         let upstream = self.upstream_of(gvr);
-        let entry = Arc::new(Entry::new(gvr.clone(), upstream.clone(), now));
+        // The cluster's identity says nothing about other servers.
+        let savable = self.saved.is_some()
+            && Arc::ptr_eq(&upstream, &self.upstream)
+            && SavedStores::can_name(gvr);
+        let entry = Entry::new(gvr.clone(), upstream.clone(), now).savable(savable);
+        let entry = Arc::new(entry);
         if let Some(before) = entries.insert(gvr.clone(), entry.clone()) {
             entry.preload(before.is_preloaded());
         }
@@ -199,6 +215,7 @@ impl Cache {
                 replaced: self.replaced.subscribe(),
                 grown: self.attention.clone(),
                 memory: self.memory.clone(),
+                saved: self.saved.clone(),
             },
         ));
         Err(Unavailable::Filling)

@@ -9,6 +9,7 @@ use kubernetes_wire::api::GroupVersionResource;
 use kubernetes_wire::representation::table::CustomColumn;
 use serde::Deserialize;
 
+use crate::saved::Revision;
 use crate::store::FieldTable;
 
 /// The time limit of reading a definition. A definition is small, and only
@@ -18,17 +19,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// One version of a definition, as it was read.
 #[derive(Clone, Debug)]
 pub(super) struct Definition {
-    pub(super) revision: DefinitionRevision,
+    pub(super) revision: Revision,
     pub(super) columns: Vec<CustomColumn>,
     pub(super) fields: FieldTable,
-}
-
-/// A value that changes whenever the definition does.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub(super) struct DefinitionRevision {
-    uid: String,
-    generation: i64,
 }
 
 /// The knowledge of a resource's definition.
@@ -64,7 +57,7 @@ impl DefinitionState {
 
 #[derive(Deserialize)]
 struct Document {
-    metadata: DefinitionRevision,
+    metadata: Revision,
     spec: Spec,
 }
 

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::cache::Unavailable;
+use super::origin::Origin;
 use super::source_encoding;
 use super::watch_lag::{LateEvent, WatchLag};
 use crate::store::{MalformedObject, Store};
@@ -37,6 +38,10 @@ pub struct Entry {
     /// The release of Kubernetes that the last list came from. Only known of
     /// built-in resources.
     release: Mutex<Option<Release>>,
+    /// The store may be saved.
+    savable: bool,
+    /// The source of the store, if it may be saved and the source told.
+    origin: Mutex<Option<Origin>>,
     /// The resource has been within the memory limit once.
     admitted: AtomicBool,
     /// The last moment at which the store was known to be as upstream.
@@ -95,10 +100,18 @@ impl Entry {
             preloaded: AtomicBool::new(false),
             json_only: AtomicBool::new(false),
             release: Mutex::default(),
+            savable: false,
+            origin: Mutex::default(),
             admitted: AtomicBool::new(false),
             proven: Mutex::default(),
             stop: CancellationToken::new(),
         }
+    }
+
+    /// Lets the entry's store be saved.
+    pub(super) fn savable(mut self, savable: bool) -> Self {
+        self.savable = savable;
+        self
     }
 
     /// Makes an entry that tests feed, and whose upstream has no servers.
@@ -344,6 +357,26 @@ impl Entry {
 
     pub(super) fn came_from(&self, release: Option<Release>) {
         *self.release.lock() = release;
+    }
+
+    pub(super) fn is_json_only(&self) -> bool {
+        self.json_only.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn read_as_json_only(&self, only: bool) {
+        self.json_only.store(only, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_savable(&self) -> bool {
+        self.savable
+    }
+
+    pub(super) fn origin(&self) -> Option<Origin> {
+        self.origin.lock().clone()
+    }
+
+    pub(super) fn came_with(&self, origin: Option<Origin>) {
+        *self.origin.lock() = origin;
     }
 
     /// Notes a request for the resource.

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use apifront_upstream::{Upstream, UpstreamKind};
+use apifront_upstream::{BodyLimit, Upstream, UpstreamKind};
 use http::StatusCode;
 use kubernetes_wire::api::{GroupVersionResource, PartialObject, ResourceVersion};
 use kubernetes_wire::representation::{BookmarkTemplate, Encoding};
@@ -27,6 +27,24 @@ pub(super) fn version_of(object: &[u8]) -> Option<u64> {
     ResourceVersion::parse(&object.metadata.resource_version)
         .ok()
         .map(|v| v.0)
+}
+
+/// Asks a server without initial events for its version, by a list of one
+/// object.
+pub(super) async fn listed_version(upstream: &Upstream, gvr: &GroupVersionResource) -> Option<u64> {
+    let path = format!("{}?limit=1", gvr.path());
+    let accept =
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+    let ask = async {
+        let response = upstream.get_as(UpstreamKind::Probe, &path, accept).await;
+        let response = response.ok().filter(|r| r.status() == StatusCode::OK)?;
+        let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
+        version_of(&body.await.ok()?)
+    };
+    tokio::time::timeout(PROBE_TIMEOUT, ask)
+        .await
+        .ok()
+        .flatten()
 }
 
 /// Returns a bookmark object learnt from upstream and the version it carries.

@@ -13,9 +13,12 @@ mod list_page;
 mod list_progress;
 mod memory_limit;
 mod memory_pool;
+mod origin;
 mod printer_check;
 mod relist;
+mod resume;
 mod run;
+mod saving;
 mod source_encoding;
 mod system_memory;
 #[cfg(test)]

@@ -4,19 +4,21 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use apifront_upstream::Upstream;
+use apifront_upstream::{ServerIdentity, Upstream};
 use http::HeaderValue;
 use kubernetes_wire::api::Release;
 use kubernetes_wire::representation::table::Printer;
-use kubernetes_wire::representation::{BookmarkTemplate, Envelope};
+use kubernetes_wire::representation::{BookmarkTemplate, Envelope, Form};
 
 use super::custom_resource_definition::{self, DefinitionState};
 use super::entry::Entry;
 use super::list;
 use super::list_error::ListError;
 use super::memory_pool::{MemoryPool, MemoryReservation};
+use super::origin::{self, Origin};
 use super::watch_list::{self, Opened};
 use super::{discovery, freshness_probe, printer_check, source_encoding};
+use crate::saved::Columns;
 use crate::store::{FieldTable, Presentation, Resource, Store, StoredObject, field_table};
 
 /// The time limit of questions whose answers only refine the cache.
@@ -127,6 +129,8 @@ struct Filling<'a> {
     upstream: &'a Upstream,
     reading: MemoryReservation,
     defined: DefinitionState,
+    /// The server, if the store may be saved and the server told.
+    server: Option<ServerIdentity>,
     /// The time at which the list began.
     began: Instant,
 }
@@ -142,6 +146,10 @@ impl<'a> Filling<'a> {
             // definition changed before, this is the new definition; if it
             // changes later, upstream ends the stream.
             defined: custom_resource_definition::read(upstream, &entry.gvr).await,
+            server: match entry.is_savable() {
+                true => origin::ask(upstream).await.ok(),
+                false => None,
+            },
             began,
         }
     }
@@ -217,13 +225,13 @@ impl<'a> Filling<'a> {
     async fn publish(self, all: All, stream: Option<Opened>) -> Filled {
         let entry = self.entry;
         let (count, version) = (all.objects.len(), all.resource_version);
+        let columns = self.columns().await;
         let presentation = Presentation {
-            printer: self.printer(&all.envelope).await.map(Arc::new),
+            printer: printer(entry, all.envelope.form, &self.defined, &columns).map(Arc::new),
             warnings: all.warnings,
             // Only such a server has shown a bookmark when it was listed.
             initial_events: all.bookmark.is_some(),
-            other_release: source_encoding::is_built_in(&entry.gvr)
-                && !source_encoding::is_written_alike(&entry.gvr, entry.release()),
+            other_release: is_other_release(entry),
         };
         let resource = Resource {
             gvr: entry.gvr.clone(),
@@ -232,6 +240,8 @@ impl<'a> Filling<'a> {
             fields: all.fields,
             bookmark: all.bookmark.map_or_else(OnceLock::new, OnceLock::from),
         };
+        // Until the list is in the store, it has no source to be saved with.
+        entry.came_with(None);
         match entry
             .store()
             .filter(|store| same(&store.resource, &resource))
@@ -251,6 +261,7 @@ impl<'a> Filling<'a> {
             }
         }
         entry.proven(self.began);
+        entry.came_with(self.origin(columns));
         tracing::info!(
             resource = %entry.gvr, objects = count, resource_version = version,
             took = ?self.began.elapsed(), "cache filled"
@@ -263,18 +274,39 @@ impl<'a> Filling<'a> {
         }
     }
 
-    async fn printer(&self, envelope: &Envelope) -> Option<Printer> {
-        let definition = self.defined.definition();
-        let learn = printer_check::learn(
-            self.upstream,
-            &self.entry.gvr,
-            envelope.form,
-            definition,
-            self.entry.release(),
-        );
-        let learnt = tokio::time::timeout(LEARN_TIMEOUT, learn).await;
-        learnt.ok().flatten()
+    /// Asks for the columns of Tables.
+    async fn columns(&self) -> Columns {
+        let asked = printer_check::ask(self.upstream, &self.entry.gvr);
+        let asked = tokio::time::timeout(LEARN_TIMEOUT, asked).await;
+        asked.unwrap_or_default()
     }
+
+    /// Returns the source of the list, if its store may be saved.
+    fn origin(&self, columns: Columns) -> Option<Origin> {
+        Some(Origin {
+            server: self.server.clone()?,
+            definition: origin::definition(&self.entry.gvr, &self.defined)?,
+            columns,
+        })
+    }
+}
+
+/// Returns the printer of the entry's resource.
+pub(super) fn printer(
+    entry: &Entry,
+    form: Form,
+    defined: &DefinitionState,
+    columns: &Columns,
+) -> Option<Printer> {
+    let (definition, release) = (defined.definition(), entry.release());
+    printer_check::printer(&entry.gvr, form, definition, release, columns)
+}
+
+/// Tells whether upstream's release writes objects otherwise than they are
+/// written here.
+pub(super) fn is_other_release(entry: &Entry) -> bool {
+    source_encoding::is_built_in(&entry.gvr)
+        && !source_encoding::is_written_alike(&entry.gvr, entry.release())
 }
 
 /// Tells whether a list can go into the store that exists. A definition that

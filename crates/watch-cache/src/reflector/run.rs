@@ -10,6 +10,9 @@
 //!         Refused (404, 405, 403 for long: the entry is dropped, asked again later)
 //! ```
 //!
+//! A process that finds a saved store of the resource begins with that instead
+//! of the list (`resume.rs`), and lists if it cannot be used.
+//!
 //! A list is a stream of initial events that goes on as the watch, or pages
 //! (`relist.rs`). If a watch ends before its time, for whatever reason, a pause
 //! comes before the next request, and upstream counts as lost until the next
@@ -31,11 +34,13 @@ use super::list_error::ListError;
 use super::memory_limit::RETRY_AFTER_MEMORY_LIMIT;
 use super::memory_pool::{MemoryExhausted, MemoryPool};
 use super::relist::{Filled, ListStrategy};
+use super::resume::{self, NotResumed};
 use super::upstream_watch::{
     UpstreamWatchEnd, follow, is_forbidden, means_another_definition, watch,
 };
 use super::watch_list::Opened;
 use crate::metrics::{Metrics, Shed};
+use crate::saved::SavedStores;
 
 /// The first and the longest pause after a failure. Watchers are still served
 /// meanwhile. The longest pause bounds the time until a restarted API server is
@@ -59,6 +64,8 @@ const FORBIDDEN_FOR: Duration = Duration::from_secs(30);
 
 /// The next state.
 enum Next {
+    /// Begins with the saved store.
+    Resume,
     List,
     /// Watches on this stream, or on a new one.
     Watch(Option<Opened>),
@@ -68,7 +75,7 @@ enum Next {
 impl Next {
     fn as_str(&self) -> &'static str {
         match self {
-            Self::List => "listing",
+            Self::Resume | Self::List => "listing",
             Self::Watch(_) => "watching",
             Self::Stop => "stopped",
         }
@@ -87,12 +94,15 @@ pub(super) struct ReflectorContext {
     /// The memory for data that is being read. A list that does not fit is
     /// given up.
     pub(super) memory: Arc<MemoryPool>,
+    /// The saved stores, if stores are saved.
+    pub(super) saved: Option<Arc<SavedStores>>,
 }
 
 /// Runs the reflector until upstream refuses for good or the entry is told to
 /// stop. The entry's watchers are then closed.
 pub(super) async fn run(entry: Arc<Entry>, with: ReflectorContext) {
     let metrics = with.metrics.clone();
+    let saved = with.saved.clone();
     let reflection = Reflection {
         entry: &entry,
         with,
@@ -106,6 +116,9 @@ pub(super) async fn run(entry: Arc<Entry>, with: ReflectorContext) {
         () = entry.stopped() => entry.close(),
     }
     metrics.cache.forget(&entry.gvr);
+    if let Some(saved) = saved {
+        saved.ended(&entry.gvr);
+    }
 }
 
 /// The state machine of one reflector, with the data that it keeps between
@@ -121,7 +134,11 @@ struct Reflection<'a> {
 
 impl Reflection<'_> {
     async fn run(mut self) {
-        let mut next = Next::List;
+        let claims = |saved: &Arc<SavedStores>| saved.claim(&self.entry.gvr);
+        let mut next = match self.with.saved.as_ref().is_some_and(claims) {
+            true => Next::Resume,
+            false => Next::List,
+        };
         loop {
             let upstream = self.with.upstream.load_full();
             if self.entry.store().is_some() {
@@ -129,6 +146,7 @@ impl Reflection<'_> {
                 series.reflector_state(next.as_str());
             }
             next = match next {
+                Next::Resume => self.resume(&upstream).await,
                 Next::List => self.list(&upstream).await,
                 Next::Watch(stream) => self.watch(stream, &upstream).await,
                 Next::Stop => return,
@@ -136,15 +154,35 @@ impl Reflection<'_> {
         }
     }
 
+    async fn resume(&mut self, upstream: &Upstream) -> Next {
+        let (entry, memory) = (self.entry, &self.with.memory);
+        let Some(saved) = &self.with.saved else {
+            return Next::List;
+        };
+        match resume::resume(entry, upstream, saved, memory).await {
+            Ok(filled) => self.filled(filled),
+            Err(NotResumed::Refused(why)) => {
+                saved.refused(&entry.gvr, &why);
+                Next::List
+            }
+            Err(NotResumed::Later(after)) => {
+                self.pause.wait(after, upstream).await;
+                Next::Resume
+            }
+        }
+    }
+
+    fn filled(&mut self, Filled { stream, defined }: Filled) -> Next {
+        self.forbidden.clear();
+        self.with.grown.notify_one();
+        self.definition = defined;
+        Next::Watch(stream)
+    }
+
     async fn list(&mut self, upstream: &Upstream) -> Next {
         let memory = &self.with.memory;
         match self.strategy.fill(self.entry, upstream, memory).await {
-            Ok(Filled { stream, defined }) => {
-                self.forbidden.clear();
-                self.with.grown.notify_one();
-                self.definition = defined;
-                Next::Watch(stream)
-            }
+            Ok(filled) => self.filled(filled),
             Err(error) => self.list_failed(error, upstream).await,
         }
     }

@@ -63,51 +63,18 @@ pub(super) async fn watch(
     let Some(from) = entry.store().map(|s| s.progress().resource_version) else {
         return UpstreamWatchEnd::Refused;
     };
-    let lasts = lifetime();
-    let path = format!(
-        "{}?watch=true&resourceVersion={from}&allowWatchBookmarks=true&timeoutSeconds={}",
-        entry.gvr.path(),
-        lasts.as_secs(),
-    );
     // Another release may write and print the objects of the list differently.
     let release = relist::release(entry, upstream).await;
     if release.is_some() && release != entry.release() {
         return UpstreamWatchEnd::OtherRelease;
     }
-    let accept = source_encoding::accept(&entry.gvr, entry.reads_json());
-    let response = match upstream.get_as(UpstreamKind::Watch, &path, accept).await {
-        Ok(response) => response,
-        Err(error) => {
-            tracing::warn!(resource = %entry.gvr, %error, "watch failed");
-            return UpstreamWatchEnd::Failed(None);
-        }
+    let mut opened = match open(entry, upstream, from, memory).await {
+        Ok(opened) => opened,
+        Err(end) => return end,
     };
-    match response.status() {
-        StatusCode::OK => {}
-        StatusCode::GONE => return UpstreamWatchEnd::Expired,
-        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => return UpstreamWatchEnd::Refused,
-        status if is_forbidden(status) => return UpstreamWatchEnd::Forbidden,
-        status => {
-            tracing::warn!(resource = %entry.gvr, %status, "watch refused");
-            return UpstreamWatchEnd::Failed(list::retry_after(response.headers()));
-        }
-    }
     if let Some(store) = entry.store() {
-        warn(&store, list::warnings(response.headers()));
+        warn(&store, std::mem::take(&mut opened.warnings));
     }
-    let opened = Opened {
-        at: tokio::time::Instant::now(),
-        lasts,
-        warnings: Vec::new(),
-        frames: {
-            let encoding = source_encoding::encoding(response.headers());
-            WatchDecoder::new(
-                response.into_body().into_stream(),
-                encoding,
-                memory.begin(0),
-            )
-        },
-    };
     // A definition that changed while no watch was open has ended no watch.
     if !matches!(defined, DefinitionState::Elsewhere) {
         let now = custom_resource_definition::read(upstream, &entry.gvr).await;
@@ -116,6 +83,55 @@ pub(super) async fn watch(
         }
     }
     follow(entry, opened).await
+}
+
+/// Opens a watch from a version on.
+pub(super) async fn open(
+    entry: &Entry,
+    upstream: &Upstream,
+    from: u64,
+    memory: &Arc<MemoryPool>,
+) -> Result<Opened, UpstreamWatchEnd> {
+    let lasts = lifetime();
+    let path = format!(
+        "{}?watch=true&resourceVersion={from}&allowWatchBookmarks=true&timeoutSeconds={}",
+        entry.gvr.path(),
+        lasts.as_secs(),
+    );
+    let accept = source_encoding::accept(&entry.gvr, entry.reads_json());
+    let response = match upstream.get_as(UpstreamKind::Watch, &path, accept).await {
+        Ok(response) => response,
+        Err(error) => {
+            tracing::warn!(resource = %entry.gvr, %error, "watch failed");
+            return Err(UpstreamWatchEnd::Failed(None));
+        }
+    };
+    match response.status() {
+        StatusCode::OK => {}
+        StatusCode::GONE => return Err(UpstreamWatchEnd::Expired),
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
+            return Err(UpstreamWatchEnd::Refused);
+        }
+        status if is_forbidden(status) => return Err(UpstreamWatchEnd::Forbidden),
+        status => {
+            tracing::warn!(resource = %entry.gvr, %status, "watch refused");
+            let after = list::retry_after(response.headers());
+            return Err(UpstreamWatchEnd::Failed(after));
+        }
+    }
+    Ok(Opened {
+        at: tokio::time::Instant::now(),
+        lasts,
+        warnings: list::warnings(response.headers()),
+        frames: {
+            let encoding = source_encoding::encoding(response.headers());
+            WatchDecoder::new(
+                response.into_body().into_stream(),
+                encoding,
+                memory.begin(0),
+            )
+        },
+    })
 }
 
 /// Updates the store's warnings. Another API server, or another release, may
@@ -202,7 +218,7 @@ impl Drop for Interrupted<'_> {
     }
 }
 
-fn apply(store: &Store, deleted: bool, object: &Object) -> Result<(), MalformedObject> {
+pub(super) fn apply(store: &Store, deleted: bool, object: &Object) -> Result<(), MalformedObject> {
     let resource = &store.resource;
     let item = object.item(&resource.envelope);
     let item = item.ok_or(MalformedObject::Kind)?;
@@ -211,7 +227,7 @@ fn apply(store: &Store, deleted: bool, object: &Object) -> Result<(), MalformedO
     Ok(())
 }
 
-fn ended_by(status: &[u8], entry: &Entry) -> UpstreamWatchEnd {
+pub(super) fn ended_by(status: &[u8], entry: &Entry) -> UpstreamWatchEnd {
     let code = list::code_of(status);
     if code == 410 {
         return UpstreamWatchEnd::Expired;

@@ -41,6 +41,11 @@ impl EarlierSnapshots {
         self.looks_since = version;
     }
 
+    /// Returns the version below which unchanged objects looked different.
+    pub(super) fn looks_since(&self) -> u64 {
+        self.looks_since
+    }
+
     /// Notes that `events` events led to the current state.
     pub(super) fn pass(&mut self, events: usize, current: &Arc<Snapshot>) {
         self.checkpoints.pass(events, current);

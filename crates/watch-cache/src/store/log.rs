@@ -42,6 +42,11 @@ impl Cursor {
         self.next.abs_diff(other.next)
     }
 
+    /// Tells whether no event is between two places.
+    pub(crate) fn is_at(self, other: Self) -> bool {
+        self.next == other.next
+    }
+
     pub(super) fn is_before(self, other: Self) -> bool {
         self.next < other.next
     }
@@ -415,6 +420,15 @@ impl Log {
         let skip = usize::try_from(from.next.saturating_sub(self.first)).unwrap_or(usize::MAX);
         let take = usize::try_from(to.distance(from)).unwrap_or(usize::MAX);
         self.events.iter().skip(skip).take(take).cloned().collect()
+    }
+
+    /// Returns the events above `version`, the last resync and the floor,
+    /// oldest first, and the version that they begin after.
+    pub(super) fn tail(&self, version: u64) -> (u64, Vec<Arc<Event>>) {
+        let resynced = self.gaps.back().map_or(0, |gap| gap.listed);
+        let since = self.floor.max(resynced).max(version);
+        let skipped = self.events.partition_point(|e| e.resource_version <= since);
+        (since, self.events.range(skipped..).cloned().collect())
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -71,13 +71,13 @@ pub struct Store {
     presentation: ArcSwap<Presentation>,
     /// The time at which upstream last said anything about the resource, even
     /// if only that nothing happened.
-    heard: Mutex<Option<Instant>>,
+    pub(super) heard: Mutex<Option<Instant>>,
     /// For each encoding, whether an object could not be written in it. The
     /// flag stays set: the kind has something that the schema does not know.
     unwritable: [AtomicBool; 2],
     /// Serializes writers. The reflector is the only writer, but the type does
     /// not depend on that.
-    writer: Mutex<()>,
+    pub(super) writer: Mutex<()>,
 }
 
 impl Store {

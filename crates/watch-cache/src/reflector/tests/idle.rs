@@ -16,6 +16,7 @@ fn config() -> Settings {
         include: vec![ResourcePattern::All],
         exclude: vec![],
         preload: vec![],
+        persistence: None,
     }
 }
 

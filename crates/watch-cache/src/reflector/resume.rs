@@ -1,0 +1,366 @@
+//! Begins with a saved store instead of a list.
+//!
+//! ```text
+//! header ─▶ same cluster and release? ─▶ objects and events ─▶ watch from the
+//! saved version ─▶ same definition, same history? ─▶ caught up ─▶ published
+//! ```
+//!
+//! A store is published only after the watch has brought what upstream had when
+//! it was asked, which is after the process began: no answer is older than one
+//! of the process before. Any doubt ends in a list.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use apifront_upstream::{BodyLimit, Unidentified, Upstream, UpstreamKind};
+use http::StatusCode;
+use kubernetes_wire::api::{PartialObject, ResourceVersion};
+use tokio::runtime::Handle;
+
+use super::custom_resource_definition::{self, DefinitionState};
+use super::entry::Entry;
+use super::freshness_probe;
+use super::memory_pool::{MemoryPool, MemoryReservation};
+use super::origin::{self, Origin};
+use super::relist::{self, Filled};
+use super::upstream_watch::{self, UpstreamWatchEnd};
+use super::watch_decoder::Frame;
+use super::watch_list::Opened;
+use crate::saved::{Header, Loaded, Refusal, SavedFile, SavedStores};
+use crate::store::{FieldTable, Presentation, Resource, Scope, Store, StoredObject, field_table};
+
+/// The time that the changes since the store was saved may take to come. More
+/// than that takes longer than a list.
+const CATCH_UP: Duration = Duration::from_secs(30);
+
+/// A watch that brings nothing for this long has brought all that upstream had
+/// before. It is the longest time that proofs of freshness allow.
+const QUIET: Duration = Duration::from_millis(250);
+
+/// The reason why a saved store is not in use.
+pub(super) enum NotResumed {
+    Refused(Refusal),
+    /// Upstream could not answer. It may later.
+    Later(Option<Duration>),
+}
+
+impl From<Refusal> for NotResumed {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// Reads the entry's saved store and publishes it.
+pub(super) async fn resume(
+    entry: &Entry,
+    upstream: &Upstream,
+    saved: &Arc<SavedStores>,
+    memory: &Arc<MemoryPool>,
+) -> Result<Filled, NotResumed> {
+    let began = Instant::now();
+    let gvr = entry.gvr.clone();
+    // A permit keeps CPUs free for requests. The semaphore is never closed.
+    let _permit = saved.reads.acquire().await.ok();
+    let file = blocking(saved, move |saved| saved.file(&gvr)).await?;
+    let header = file.header.clone();
+    let (age, bytes) = (file.age, file.bytes);
+    let judged = judge(entry, upstream, header).await?;
+    let mut reading = memory.begin(0);
+    let (loaded, fields) = judged.load(entry, file, &mut reading).await?;
+    let count = (loaded.objects.len(), loaded.events.len());
+    let store = judged.store(entry, loaded, fields);
+    let mut opened = open(entry, upstream, &store, memory).await?;
+    let defined = judged.prove(entry, upstream, &store, &mut opened).await?;
+    present(&store, std::mem::take(&mut opened.warnings));
+    entry.came_with(Some(judged.origin));
+    let version = store.progress().resource_version;
+    entry.fill(Arc::new(store));
+    tracing::info!(
+        resource = %entry.gvr, objects = count.0, events = count.1, bytes,
+        saved_version = judged.header.resource_version, resource_version = version,
+        ?age, took = ?began.elapsed(), "resumed from the saved store"
+    );
+    reading.publish(entry.store().map_or(0, |store| store.memory().total()));
+    saved.resumed(&entry.gvr, age);
+    Ok(Filled {
+        stream: Some(opened),
+        defined,
+    })
+}
+
+/// A saved store whose header fits upstream.
+struct Judged {
+    header: Header,
+    origin: Origin,
+    defined: DefinitionState,
+}
+
+/// Judges a header by what upstream tells of itself.
+async fn judge(entry: &Entry, upstream: &Upstream, header: Header) -> Result<Judged, NotResumed> {
+    if !entry.is_savable() {
+        return Err(Refusal::NotCached.into());
+    }
+    let (server, release, defined, current) = tokio::join!(
+        origin::ask(upstream),
+        relist::release(entry, upstream),
+        custom_resource_definition::read(upstream, &entry.gvr),
+        current_version(entry, upstream),
+    );
+    let server = server.map_err(|why| match why {
+        Unidentified::Later => NotResumed::Later(None),
+        Unidentified::Untold => Refusal::Unanswered("which cluster and release it is").into(),
+    })?;
+    if server.cluster != header.cluster {
+        return Err(Refusal::OtherCluster.into());
+    }
+    if server.git_version != header.git_version {
+        return Err(Refusal::OtherRelease {
+            saved: header.git_version,
+            now: server.git_version,
+        }
+        .into());
+    }
+    let definition = origin::definition(&entry.gvr, &defined);
+    let definition = definition.ok_or(Refusal::Unanswered("how the resource is defined"))?;
+    if definition != header.definition {
+        return Err(Refusal::OtherDefinition.into());
+    }
+    is_reached(current, &header)?;
+    entry.came_from(release);
+    entry.read_as_json_only(header.json_only);
+    if entry.reads_json() != header.reads_json {
+        let found = "its objects are in an encoding that is not used any more".to_owned();
+        return Err(Refusal::Malformed(found).into());
+    }
+    let origin = Origin {
+        server,
+        definition,
+        columns: header.columns.clone(),
+    };
+    Ok(Judged {
+        header,
+        origin,
+        defined,
+    })
+}
+
+/// Returns upstream's version, which must not be before the saved one.
+fn is_reached(current: Option<u64>, header: &Header) -> Result<u64, Refusal> {
+    let saved = header.resource_version;
+    let now = current.ok_or(Refusal::Unanswered("its current version"))?;
+    if now < saved {
+        return Err(Refusal::Ahead { saved, now });
+    }
+    Ok(now)
+}
+
+impl Judged {
+    /// Reads objects and events within the memory available.
+    async fn load(
+        &self,
+        entry: &Entry,
+        file: SavedFile,
+        reading: &mut MemoryReservation,
+    ) -> Result<(Loaded, FieldTable), Refusal> {
+        let known = match self.defined.definition() {
+            Some(definition) => definition.fields.clone(),
+            None => field_table(&entry.gvr),
+        };
+        let fields = known.retain(|label| self.header.fields.iter().any(|f| f == label));
+        let envelope = self.header.envelope();
+        let mut part = reading.part();
+        let (table, now) = (fields.clone(), Instant::now());
+        let runtime = Handle::current();
+        let read = tokio::task::spawn_blocking(move || {
+            let reserve = |bytes| {
+                let taken = runtime.block_on(part.take(bytes));
+                taken.map_err(|error| Refusal::Memory(error.to_string()))
+            };
+            let loaded = file.read(&table, &envelope, now, reserve)?;
+            Ok::<_, Refusal>((loaded, part))
+        });
+        let (loaded, part) = read
+            .await
+            .map_err(|e| Refusal::Malformed(e.to_string()))??;
+        *reading = part;
+        Ok((loaded, fields))
+    }
+
+    fn store(&self, entry: &Entry, loaded: Loaded, fields: FieldTable) -> Store {
+        let header = &self.header;
+        let envelope = header.envelope();
+        let printer = relist::printer(entry, envelope.form, &self.defined, &header.columns);
+        let resource = Resource {
+            gvr: entry.gvr.clone(),
+            namespaced: header.namespaced,
+            envelope,
+            fields,
+            bookmark: header.bookmark().map_or_else(OnceLock::new, OnceLock::from),
+        };
+        let store = Store::resume(
+            resource,
+            loaded.objects,
+            header.since,
+            loaded.events,
+            header.resource_version,
+            Instant::now(),
+        );
+        store.present(Presentation {
+            printer: printer.map(Arc::new),
+            warnings: Vec::new(),
+            initial_events: header.initial_events,
+            other_release: relist::is_other_release(entry),
+        });
+        store
+    }
+
+    /// Proves that the store continues what it was, and lets it catch up.
+    async fn prove(
+        &self,
+        entry: &Entry,
+        upstream: &Upstream,
+        store: &Store,
+        opened: &mut Opened,
+    ) -> Result<DefinitionState, NotResumed> {
+        // A definition that changed while no watch was open has ended no watch.
+        let (defined, current, same) = tokio::join!(
+            custom_resource_definition::read(upstream, &entry.gvr),
+            current_version(entry, upstream),
+            same_history(upstream, store),
+        );
+        if self.defined.is_voided_by(&defined) {
+            return Err(Refusal::OtherDefinition.into());
+        }
+        let now = is_reached(current, &self.header)?;
+        same?;
+        let caught_up = catch_up(entry, store, opened, now);
+        match tokio::time::timeout(CATCH_UP, caught_up).await {
+            Ok(done) => done?,
+            Err(_) => return Err(Refusal::Late.into()),
+        }
+        Ok(match defined {
+            DefinitionState::Unknown => self.defined.clone(),
+            defined => defined,
+        })
+    }
+}
+
+async fn open(
+    entry: &Entry,
+    upstream: &Upstream,
+    store: &Store,
+    memory: &Arc<MemoryPool>,
+) -> Result<Opened, NotResumed> {
+    let from = store.progress().resource_version;
+    let opened = upstream_watch::open(entry, upstream, from, memory).await;
+    opened.map_err(|end| match end {
+        UpstreamWatchEnd::Expired => Refusal::TooOld(from).into(),
+        UpstreamWatchEnd::Failed(after) => NotResumed::Later(after),
+        _ => Refusal::WatchRefused.into(),
+    })
+}
+
+fn present(store: &Store, warnings: Vec<http::HeaderValue>) {
+    let shown = store.presentation();
+    store.present(Presentation {
+        warnings,
+        ..Presentation::clone(&shown)
+    });
+}
+
+/// Asks for upstream's version. Servers without initial events tell it in a
+/// list of one object.
+async fn current_version(entry: &Entry, upstream: &Upstream) -> Option<u64> {
+    match freshness_probe::probe(upstream, &entry.gvr, true).await {
+        Some((_, version)) => Some(version),
+        None => freshness_probe::listed_version(upstream, &entry.gvr).await,
+    }
+}
+
+/// Looks whether upstream still knows the newest of the saved objects. If etcd
+/// was restored from a backup, it does not: its history is another one with the
+/// same numbers.
+async fn same_history(upstream: &Upstream, store: &Store) -> Result<(), Refusal> {
+    let snapshot = store.snapshot();
+    let newest = snapshot
+        .iter(&Scope::All)
+        .max_by_key(|o| o.resource_version);
+    let Some(object) = newest else {
+        return Ok(());
+    };
+    let Some((uid, version)) = read(upstream, store, object).await else {
+        return Ok(());
+    };
+    let same = version == object.resource_version && *uid == *object.uid;
+    if same || version > snapshot.resource_version {
+        return Ok(());
+    }
+    Err(Refusal::Diverged(object.key.as_str().to_owned()))
+}
+
+/// Returns uid and version of an object as it is upstream. `None` if it is
+/// deleted, or upstream does not tell: the watch tells.
+async fn read(upstream: &Upstream, store: &Store, object: &StoredObject) -> Option<(String, u64)> {
+    let gvr = &store.resource.gvr;
+    let escaped =
+        |text| percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC);
+    let mut path = gvr.group_version().path();
+    if store.resource.namespaced {
+        path.push_str(&format!("/namespaces/{}", escaped(object.key.namespace())));
+    }
+    path.push_str(&format!("/{}/{}", gvr.resource, escaped(object.key.name())));
+    let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+    let response = upstream.get_as(UpstreamKind::Probe, &path, accept).await;
+    let response = response.ok().filter(|r| r.status() == StatusCode::OK)?;
+    let body = response.into_body().collect_bytes(BodyLimit::DOCUMENT);
+    let found: PartialObject = serde_json::from_slice(&body.await.ok()?).ok()?;
+    let version = ResourceVersion::parse(&found.metadata.resource_version).ok()?;
+    Some((found.metadata.uid, version.0))
+}
+
+/// Applies events until the store has reached `version`, or nothing comes: if
+/// nothing of this resource has changed, the watch stays silent.
+async fn catch_up(
+    entry: &Entry,
+    store: &Store,
+    opened: &mut Opened,
+    version: u64,
+) -> Result<(), NotResumed> {
+    while store.progress().resource_version < version {
+        let Ok(frame) = tokio::time::timeout(QUIET, opened.frames.next()).await else {
+            return Ok(());
+        };
+        match frame {
+            Ok(Some(Frame::Object { deleted, object })) => {
+                if let Err(error) = upstream_watch::apply(store, deleted, &object) {
+                    entry.judge(&error);
+                    return Err(Refusal::Malformed(error.to_string()).into());
+                }
+            }
+            Ok(Some(Frame::Bookmark(object))) => {
+                if let Some(version) = freshness_probe::version_of(&object) {
+                    store.advance(version, Instant::now());
+                }
+            }
+            Ok(Some(Frame::Error(status))) => {
+                return Err(match upstream_watch::ended_by(&status, entry) {
+                    UpstreamWatchEnd::Expired => {
+                        Refusal::TooOld(store.progress().resource_version).into()
+                    }
+                    _ => NotResumed::Later(None),
+                });
+            }
+            Ok(None) | Err(_) => return Err(NotResumed::Later(None)),
+        }
+    }
+    Ok(())
+}
+
+async fn blocking<T: Send + 'static>(
+    saved: &Arc<SavedStores>,
+    work: impl FnOnce(&SavedStores) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    let saved = saved.clone();
+    let done = tokio::task::spawn_blocking(move || work(&saved)).await;
+    done.unwrap_or_else(|e| Err(Refusal::Malformed(e.to_string())))
+}

@@ -1,0 +1,149 @@
+//! Saves the stores of a cache: at intervals, and when the process ends.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubernetes_wire::api::GroupVersionResource;
+use tokio::time::Instant;
+
+use super::cache::{Cache, Selection, Unavailable};
+use super::origin;
+use crate::saved::{Refusal, SavedStores};
+use crate::{Policy, Settings};
+
+/// The time between two looks whether the interval is over. The configuration
+/// may change it.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Saving takes at most one part in this many of the time.
+const SHARE: u32 = 10;
+
+impl Cache {
+    /// Begins with the saved stores instead of lists. Stores that may not be
+    /// saved any more are removed.
+    pub fn resume(&self, settings: &Settings, selection: &dyn Selection) {
+        let Some(saved) = &self.saved else {
+            return;
+        };
+        for gvr in saved.found() {
+            if !settings.saves(&gvr) {
+                saved.refused(&gvr, &Refusal::NotCached);
+                saved.remove(&gvr);
+                continue;
+            }
+            match self.lookup(&gvr, selection) {
+                Ok(_) | Err(Unavailable::Filling) => {}
+                Err(Unavailable::Excluded | Unavailable::Refused | Unavailable::Full) => {
+                    saved.refused(&gvr, &Refusal::NotCached);
+                }
+                Err(Unavailable::MemoryLimit) => {
+                    let why = "other resources take all of it".to_owned();
+                    saved.refused(&gvr, &Refusal::Memory(why));
+                }
+            }
+        }
+    }
+
+    /// Returns the number of saved stores that are still being read.
+    pub fn resuming(&self) -> usize {
+        self.saved.as_ref().map_or(0, |saved| saved.unready())
+    }
+
+    /// Saves at the intervals that the current policy names.
+    pub async fn run_saving<P: Policy>(&self, current: impl Fn() -> Arc<P>) {
+        let Some(saved) = &self.saved else {
+            return;
+        };
+        let mut last = Instant::now();
+        let mut took = Duration::ZERO;
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let policy = current();
+            let Some(persistence) = &policy.settings().persistence else {
+                continue;
+            };
+            let interval = persistence.interval;
+            if last.elapsed() < interval.max(took.saturating_mul(SHARE)) {
+                continue;
+            }
+            let began = Instant::now();
+            self.round(saved, policy.settings(), Some(interval)).await;
+            last = Instant::now();
+            took = began.elapsed();
+        }
+    }
+
+    /// Saves every store for the process that comes after this one. Gives up
+    /// after `within`.
+    pub async fn save(&self, settings: &Settings, within: Duration) {
+        let Some(saved) = &self.saved else {
+            return;
+        };
+        let round = self.round(saved, settings, None);
+        if tokio::time::timeout(within, round).await.is_err() {
+            tracing::warn!(?within, "not every store was saved in time");
+            saved.stop();
+        }
+    }
+
+    async fn round(
+        &self,
+        saved: &Arc<SavedStores>,
+        settings: &Settings,
+        interval: Option<Duration>,
+    ) {
+        let mut last = saved.rounds.lock().await;
+        if !blocking(saved, SavedStores::may_write)
+            .await
+            .unwrap_or(false)
+        {
+            return;
+        }
+        let mut entries = self.entries();
+        entries.retain(|entry| settings.saves(&entry.gvr));
+        let mut kept = HashSet::new();
+        let mut complete = true;
+        for entry in entries {
+            let gvr = &entry.gvr;
+            let Some(store) = entry.store().filter(|_| entry.origin().is_some()) else {
+                if saved.is_waiting(gvr) {
+                    kept.insert(gvr.clone());
+                }
+                continue;
+            };
+            kept.insert(gvr.clone());
+            if last.get(gvr).is_some_and(|l| !l.is_past(&store, interval)) {
+                continue;
+            }
+            let of = entry.clone();
+            let done = blocking(saved, move |saved| {
+                saved.save(&store, || origin::header(&of, &store))
+            });
+            let done = done.await;
+            match done.flatten() {
+                Some(save) => drop(last.insert(gvr.clone(), save)),
+                None => complete = false,
+            }
+        }
+        last.retain(|gvr, _| kept.contains(gvr));
+        let tidied = blocking(saved, move |saved| {
+            saved.tidy(|gvr: &GroupVersionResource| kept.contains(gvr));
+        });
+        tidied.await;
+        if complete {
+            saved.round_done();
+        }
+    }
+}
+
+/// Does work with files on a thread for such work. `None` if it panicked.
+async fn blocking<T: Send + 'static>(
+    saved: &Arc<SavedStores>,
+    work: impl FnOnce(&SavedStores) -> T + Send + 'static,
+) -> Option<T> {
+    let saved = saved.clone();
+    let done = tokio::task::spawn_blocking(move || work(&saved)).await;
+    done.inspect_err(|error| tracing::error!(%error, "saving panicked"))
+        .ok()
+}

@@ -1,0 +1,228 @@
+//! A store's state in the form in which it outlives the process: an earlier
+//! state, and the events that lead from it to the newest. A store that is made
+//! of it has the same history, so that watches resume from it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Cursor, Event, ObjectKey, Resource, Snapshot, Store, StoredObject};
+
+/// The state of a store at one moment.
+#[derive(Debug)]
+pub(crate) struct SavedState {
+    /// The state that the events begin after.
+    pub(crate) base: Snapshot,
+    /// The events, oldest first. The version of each is that of its object.
+    pub(crate) events: Vec<Arc<Event>>,
+    /// The newest version.
+    pub(crate) resource_version: u64,
+    /// The end of the log. It tells whether events came since.
+    pub(crate) cursor: Cursor,
+}
+
+/// An event that is read back.
+#[derive(Debug)]
+pub(crate) struct SavedEvent {
+    pub(crate) deleted: bool,
+    pub(crate) object: StoredObject,
+    pub(crate) recorded_at: Instant,
+}
+
+impl Store {
+    /// Returns the newest state and as much of the history as can be told
+    /// again. History up to the last resync is left out: its events alone do
+    /// not tell which versions the resync skipped.
+    pub(crate) fn saved_state(&self) -> SavedState {
+        let (current, mut since, mut events) = {
+            // Nothing is published meanwhile, so that state and log agree.
+            let _writer = self.writer.lock();
+            let log = self.log.read();
+            let looks = self.earlier.lock().looks_since();
+            let (since, events) = log.tail(looks);
+            (self.snapshot(), since, events)
+        };
+        // An event whose version is not its object's could not be read back.
+        let odd = |e: &Arc<Event>| e.resource_version != e.object.resource_version;
+        if let Some(at) = events.iter().rposition(odd) {
+            let rest = events.split_off(at.saturating_add(1));
+            since = events.last().map_or(since, |e| e.resource_version);
+            events = rest;
+        }
+        // The oldest event of each object tells its earlier state.
+        let mut before: HashMap<ObjectKey, Option<Arc<StoredObject>>> = HashMap::new();
+        for event in &events {
+            before
+                .entry(event.object.key.clone())
+                .or_insert_with(|| event.previous.clone());
+        }
+        let (mut known, mut unknown) = (Vec::new(), Vec::new());
+        for (key, object) in before {
+            match object {
+                Some(object) => known.push(object),
+                None => unknown.push(key),
+            }
+        }
+        unknown.retain(|key| current.get(key.namespace(), key.name()).is_some());
+        SavedState {
+            base: current.with(since, known, unknown),
+            events,
+            resource_version: current.resource_version,
+            cursor: current.cursor,
+        }
+    }
+
+    /// Makes a store of a saved state: of the objects at the version `since`,
+    /// and of the events that lead to the newest version.
+    pub(crate) fn resume(
+        resource: Resource,
+        objects: Vec<StoredObject>,
+        since: u64,
+        events: Vec<SavedEvent>,
+        resource_version: u64,
+        now: Instant,
+    ) -> Self {
+        let store = Self::new(resource, objects, since);
+        for event in events {
+            store.apply_object(event.deleted, event.object, event.recorded_at);
+        }
+        store.advance(resource_version, now);
+        // Upstream has not said anything to this store yet.
+        *store.heard.lock() = None;
+        store
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use kubernetes_wire::api::GroupVersionResource;
+    use kubernetes_wire::representation::{Envelope, Form};
+
+    use super::*;
+    use crate::store::{Scope, field_table};
+
+    fn resource() -> Resource {
+        let gvr = GroupVersionResource::new("", "v1", "configmaps");
+        Resource {
+            fields: field_table(&gvr),
+            gvr,
+            namespaced: true,
+            envelope: Envelope::new(Form::Struct, "v1", "ConfigMap", "ConfigMapList"),
+            bookmark: OnceLock::new(),
+        }
+    }
+
+    fn object(name: &str, version: u64) -> StoredObject {
+        let item = format!(
+            r#"{{"metadata":{{"name":"{name}","namespace":"n","uid":"{name}","resourceVersion":"{version}"}}}}"#
+        );
+        StoredObject::parse(Bytes::from(item), &resource().fields).unwrap()
+    }
+
+    fn keys(snapshot: &Snapshot) -> Vec<String> {
+        let told = |o: &Arc<StoredObject>| format!("{}@{}", o.key.name(), o.resource_version);
+        snapshot.iter(&Scope::All).map(told).collect()
+    }
+
+    fn history(store: &Store, from: u64) -> Option<Vec<String>> {
+        let mut cursor = store.position(from).ok()?;
+        let events = store.read(&mut cursor, usize::MAX).ok()?;
+        let told = |e: &Arc<Event>| {
+            let before = e.previous.as_ref().map_or(0, |o| o.resource_version);
+            format!(
+                "{:?} {}@{before}→{}",
+                e.change,
+                e.object.key.name(),
+                e.resource_version
+            )
+        };
+        Some(events.iter().map(told).collect())
+    }
+
+    /// Saves the state and makes a store of it.
+    fn again(store: &Store) -> Store {
+        let saved = store.saved_state();
+        let copy = |o: &StoredObject| {
+            let item = o.json(&resource().envelope).unwrap();
+            StoredObject::parse(item, &resource().fields).unwrap()
+        };
+        let objects = saved.base.iter(&Scope::All).map(|o| copy(o)).collect();
+        let events = saved.events.iter().map(|e| SavedEvent {
+            deleted: e.change == crate::store::Change::Deleted,
+            object: copy(&e.object),
+            recorded_at: e.recorded_at,
+        });
+        Store::resume(
+            resource(),
+            objects,
+            saved.base.resource_version,
+            events.collect(),
+            saved.resource_version,
+            Instant::now(),
+        )
+    }
+
+    fn written() -> Store {
+        let now = Instant::now();
+        let store = Store::new(resource(), vec![object("a", 3), object("b", 4)], 10);
+        store.apply_object(false, object("a", 11), now);
+        store.apply_object(false, object("c", 12), now);
+        store.apply_object(true, object("b", 13), now);
+        store.apply_object(false, object("a", 15), now);
+        store.apply_object(true, object("c", 16), now);
+        store.advance(20, now);
+        store
+    }
+
+    #[test]
+    fn a_resumed_store_has_the_same_state_and_history() {
+        let store = written();
+        assert_eq!(keys(&store.saved_state().base), ["a@3", "b@4"]);
+        let resumed = again(&store);
+        assert_eq!(keys(&resumed.snapshot()), ["a@15"]);
+        assert_eq!(resumed.progress(), store.progress());
+        assert_eq!(resumed.heard_at(), None);
+        for from in 9..22 {
+            assert_eq!(history(&resumed, from), history(&store, from), "{from}");
+        }
+        assert_eq!(history(&resumed, 9), None);
+        for version in 10..=20 {
+            let state = |s: &Store| s.snapshot_at(version).map(|s| keys(&s));
+            assert_eq!(state(&resumed), state(&store), "{version}");
+        }
+        assert_eq!(keys(&again(&resumed).snapshot()), ["a@15"]);
+    }
+
+    /// Of the changes within a resync only the result is known.
+    #[test]
+    fn history_begins_after_the_last_resync() {
+        let store = written();
+        let now = Instant::now() + Duration::from_secs(1);
+        store.replace(vec![object("a", 15), object("d", 25)], 30, now);
+        store.apply_object(false, object("e", 31), now);
+        let resumed = again(&store);
+        assert_eq!(keys(&resumed.snapshot()), ["a@15", "d@25", "e@31"]);
+        assert_eq!(history(&resumed, 30).unwrap(), ["Added e@0→31"]);
+        assert_eq!(history(&resumed, 29), None);
+        let one = Store::new(resource(), vec![object("b", 4)], 10);
+        one.replace(vec![], 11, now);
+        assert!(keys(&again(&one).snapshot()).is_empty());
+    }
+
+    /// A changed CustomResourceDefinition changes objects without a version.
+    #[test]
+    fn states_that_looked_different_are_left_out() {
+        let store = written();
+        let item = r#"{"metadata":{"name":"a","namespace":"n","uid":"a","resourceVersion":"15"},"data":{}}"#;
+        let other = StoredObject::parse(Bytes::from(item), &resource().fields).unwrap();
+        store.replace(vec![other], 21, Instant::now());
+        let resumed = again(&store);
+        assert_eq!(resumed.snapshot_at(20).map(|s| keys(&s)), None);
+        assert_eq!(store.snapshot_at(20).map(|s| keys(&s)), None);
+        assert_eq!(keys(&resumed.snapshot()), ["a@15"]);
+    }
+}

@@ -1,0 +1,84 @@
+//! A restarted apifront begins with the stores that were saved before it
+//! stopped. It answers as kube-apiserver does, or it lists.
+
+mod changes;
+mod refused;
+mod rollout;
+mod saved_file;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::apifront::Apifront;
+use crate::harness::client::{Answer, Client};
+use crate::harness::cluster::Cluster;
+use crate::harness::differential::compare;
+use crate::harness::expect::DEBUG;
+use crate::harness::process;
+
+/// A new directory for saved stores.
+fn directory() -> PathBuf {
+    process::temporary_folder("stores").join("stores")
+}
+
+/// Starts an apifront that saves in `directory`. `change` edits `cache`.
+async fn start(cluster: &Cluster, directory: &Path, change: impl FnOnce(&mut Value)) -> Apifront {
+    Apifront::start(cluster, |config| {
+        config["cache"] = json!({ "directory": directory });
+        change(&mut config["cache"]);
+    })
+    .await
+}
+
+/// Reads a resource, so that it is cached, and stops: the resource is saved.
+async fn save(cluster: &Cluster, directory: &Path, path: &str) {
+    let front = start(cluster, directory, |_| {}).await;
+    front.warm(&front.admin_client(), path).await;
+    front.stop().await;
+}
+
+/// Returns how many saved stores had this fate.
+async fn loads(front: &Apifront, result: &str) -> f64 {
+    let name = "apifront_cache_saved_loads_total";
+    front.metric(name, &[("result", result)]).await
+}
+
+/// Asks both servers and fails unless the answers mean the same.
+async fn same(cluster: &Cluster, front: &Client, path: &str, accept: &str) -> Answer {
+    let headers = [("accept", accept), DEBUG];
+    let direct = cluster
+        .admin_client()
+        .send(Method::GET, path, &headers, "")
+        .await;
+    let answer = front.send(Method::GET, path, &headers, "").await;
+    let difference = compare(&direct, &answer);
+    assert!(difference.is_empty(), "{path} {accept}\n{difference}");
+    answer
+}
+
+/// Does the same as [`same`], and fails unless the cache answered.
+async fn same_hit(cluster: &Cluster, front: &Client, path: &str, accept: &str) -> Answer {
+    let answer = same(cluster, front, path, accept).await;
+    assert!(answer.is_hit(), "{path} {accept} {:?}", answer.headers);
+    answer
+}
+
+/// Returns the version of a list.
+fn version(list: &Value) -> u64 {
+    let text = list["metadata"]["resourceVersion"]
+        .as_str()
+        .expect("a version");
+    text.parse().expect("a number")
+}
+
+/// Returns the names of the files in the directory.
+fn files(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("the directory");
+    let names = entries.map(|e| e.expect("an entry").file_name());
+    let mut names: Vec<String> = names.map(|n| n.into_string().expect("UTF-8")).collect();
+    names.sort();
+    names
+}
