@@ -53,6 +53,7 @@ pub mod review;
 mod review_client;
 mod settings;
 mod shared_connections;
+mod shared_release;
 mod stream_slot;
 #[cfg(test)]
 mod tests;
