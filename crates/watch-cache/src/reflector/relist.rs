@@ -63,7 +63,7 @@ impl ListStrategy {
         upstream: &Upstream,
         memory: &Arc<MemoryPool>,
     ) -> Result<Filled, ListError> {
-        entry.came_from(release(entry, upstream).await);
+        entry.came_from(release(upstream).await);
         match self.attempt(entry, upstream, memory).await {
             // The cache may be able to keep the objects in the other encoding.
             Err(ListError::Object(error)) if entry.judge(&error) => {
@@ -111,12 +111,9 @@ impl ListStrategy {
     }
 }
 
-/// Asks for the release of the server of a built-in resource. Releases write
-/// and print some objects differently.
-pub(super) async fn release(entry: &Entry, upstream: &Upstream) -> Option<Release> {
-    if !source_encoding::is_built_in(&entry.gvr) {
-        return None;
-    }
+/// Asks for the release of the resource's server. Releases write and print some
+/// objects differently, and write different continue tokens.
+pub(super) async fn release(upstream: &Upstream) -> Option<Release> {
     let release = tokio::time::timeout(LEARN_TIMEOUT, upstream.release()).await;
     release.ok().flatten()
 }
@@ -222,8 +219,10 @@ impl<'a> Filling<'a> {
             warnings: all.warnings,
             // Only such a server has shown a bookmark when it was listed.
             initial_events: all.bookmark.is_some(),
+            blueprint: all.bookmark.as_ref().is_some_and(|b| b.had_blueprint()),
             other_release: source_encoding::is_built_in(&entry.gvr)
                 && !source_encoding::is_written_alike(&entry.gvr, entry.release()),
+            other_lists: !source_encoding::lists_alike(entry.release()),
         };
         let resource = Resource {
             gvr: entry.gvr.clone(),

@@ -51,6 +51,20 @@ pub(super) fn is_written_alike(gvr: &GroupVersionResource, release: Option<Relea
     }
 }
 
+/// Tells whether a release writes the same lists as this cache. Releases before
+/// 1.34 read all later pages from etcd, and begin the key without a slash in
+/// their continue tokens. Their Tables without objects show none at all, where
+/// later ones show the metadata of an object that is annotated like a bookmark.
+pub(super) fn lists_alike(release: Option<Release>) -> bool {
+    matches!(
+        release,
+        Some(Release {
+            major: 1,
+            minor: 34..=37
+        })
+    )
+}
+
 /// Returns the encoding of an answer.
 pub(super) fn encoding(headers: &HeaderMap) -> Encoding {
     let content_type = headers.get(CONTENT_TYPE).map(|v| v.as_bytes());
