@@ -429,10 +429,10 @@ async fn the_configuration_moves_what_upstream_serves() {
 #[tokio::test]
 async fn upstream_tells_whether_it_serves_v2beta1() {
     // This server answers with v2, whatever is asked.
-    let newer = api_server().await;
-    let served = discovery(&newer).serves_v2beta1(&DiscoveryPath::Apis);
-    assert_eq!(served.await, Some(false));
+    let newer = discovery(&api_server().await);
+    let served = newer.serves_v2beta1(&DiscoveryPath::Apis).await;
+    assert_eq!(served, Some(false));
     let down = Scripted::start(&[("*/apis", Reply::Code(503))]).await;
-    let served = discovery(&down).serves_v2beta1(&DiscoveryPath::Apis);
-    assert_eq!(served.await, None);
+    let down = discovery(&down);
+    assert_eq!(down.serves_v2beta1(&DiscoveryPath::Apis).await, None);
 }

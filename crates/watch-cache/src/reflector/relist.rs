@@ -214,15 +214,17 @@ impl<'a> Filling<'a> {
     async fn publish(self, all: All, stream: Option<Opened>) -> Filled {
         let entry = self.entry;
         let (count, version) = (all.objects.len(), all.resource_version);
+        let built_in = source_encoding::is_built_in(&entry.gvr);
+        let of_kubernetes = built_in || !matches!(self.defined, DefinitionState::Elsewhere);
         let presentation = Presentation {
             printer: self.printer(&all.envelope).await.map(Arc::new),
             warnings: all.warnings,
             // Only such a server has shown a bookmark when it was listed.
             initial_events: all.bookmark.is_some(),
             blueprint: all.bookmark.as_ref().is_some_and(|b| b.had_blueprint()),
-            other_release: source_encoding::is_built_in(&entry.gvr)
+            other_release: built_in
                 && !source_encoding::is_written_alike(&entry.gvr, entry.release()),
-            other_lists: !source_encoding::lists_alike(entry.release()),
+            other_lists: !source_encoding::lists_alike(of_kubernetes, entry.release()),
         };
         let resource = Resource {
             gvr: entry.gvr.clone(),
