@@ -9,13 +9,14 @@ use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
 use kubernetes_wire::representation::scan;
 use sha2::{Digest, Sha512};
 
-const HEAD: &[u8] = br#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","#;
-
 /// An API group in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     pub(super) name: String,
     pub(super) versions: Vec<Version>,
+    /// True if the server writes `"creationTimestamp":null`, as servers before
+    /// 1.34 do.
+    pub(super) creation_timestamp: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,16 +40,12 @@ pub(super) fn parse(json: &Bytes) -> Option<Vec<Group>> {
     let mut groups = Vec::new();
     for element in scan::elements(scan::get(json, &["items"])?) {
         let (_, group) = element.ok()?;
-        let mut name = None;
+        let mut metadata = None;
         let mut versions = Vec::new();
         for member in scan::members(group) {
             let member = member.ok()?;
             match member.key {
-                // The core group has no name.
-                b"metadata" => match member.value {
-                    b"{}" => name = Some(String::new()),
-                    _ => name = Some(only_name(member.value)?),
-                },
+                b"metadata" => metadata = Some(read_metadata(member.value)?),
                 b"versions" => {
                     for element in scan::elements(member.value) {
                         let (_, version) = element.ok()?;
@@ -61,24 +58,35 @@ pub(super) fn parse(json: &Bytes) -> Option<Vec<Group>> {
                 _ => return None,
             }
         }
-        let name = name?;
-        groups.push(Group { name, versions });
+        let (name, creation_timestamp) = metadata?;
+        groups.push(Group {
+            name,
+            versions,
+            creation_timestamp,
+        });
     }
     Some(groups)
 }
 
-/// Returns the name in `{"name":"apps"}`, or `None` if the metadata holds more
-/// than the name.
-fn only_name(metadata: &[u8]) -> Option<String> {
-    let mut members = scan::members(metadata);
-    let name = members.next()?.ok()?;
-    let only = name.key == b"name" && members.next().is_none();
-    only.then(|| scan::text(name.value).map(|n| n.into_owned()))?
+/// Returns the name in `{"name":"apps"}`, and whether a creation timestamp
+/// follows. Returns `None` if the metadata holds more than that. The core group
+/// has no name.
+fn read_metadata(metadata: &[u8]) -> Option<(String, bool)> {
+    let (mut name, mut creation_timestamp) = (String::new(), false);
+    for member in scan::members(metadata) {
+        let member = member.ok()?;
+        match (member.key, member.value) {
+            (b"name", value) => name = scan::text(value)?.into_owned(),
+            (b"creationTimestamp", b"null") => creation_timestamp = true,
+            _ => return None,
+        }
+    }
+    Some((name, creation_timestamp))
 }
 
 /// Writes the document as kube-apiserver does. Also returns its ETag: the hash
 /// of the same JSON without kind and apiVersion.
-pub(super) fn write(groups: &[Group]) -> (Bytes, String) {
+pub(super) fn write(groups: &[Group], api_version: &str) -> (Bytes, String) {
     let mut body = br#""metadata":{},"items":["#.to_vec();
     for (i, group) in groups.iter().enumerate() {
         if i > 0 {
@@ -88,6 +96,11 @@ pub(super) fn write(groups: &[Group]) -> (Bytes, String) {
         if !group.name.is_empty() {
             body.extend_from_slice(br#""name":"#);
             body.extend_from_slice(&kubernetes_wire::api::go_json::to_vec(&group.name));
+        }
+        if group.creation_timestamp {
+            let comma = if group.name.is_empty() { "" } else { "," };
+            body.extend_from_slice(comma.as_bytes());
+            body.extend_from_slice(br#""creationTimestamp":null"#);
         }
         body.extend_from_slice(br#"},"versions":["#);
         for (i, version) in group.versions.iter().enumerate() {
@@ -101,8 +114,9 @@ pub(super) fn write(groups: &[Group]) -> (Bytes, String) {
     body.extend_from_slice(b"]}");
     let hash = Sha512::new().chain_update(b"{").chain_update(&body);
     let etag = format!("\"{:X}\"", hash.finalize());
-    let mut json = Vec::with_capacity(body.len().saturating_add(HEAD.len()).saturating_add(1));
-    json.extend_from_slice(HEAD);
+    let head = format!(r#"{{"kind":"APIGroupDiscoveryList","apiVersion":"{api_version}","#);
+    let mut json = Vec::with_capacity(body.len().saturating_add(head.len()).saturating_add(1));
+    json.extend_from_slice(head.as_bytes());
     json.extend_from_slice(&body);
     json.push(b'\n');
     (json.into(), etag)
@@ -204,13 +218,28 @@ mod tests {
     fn what_is_read_is_written_again() {
         let json = Bytes::from(JSON);
         let groups = parse(&json).unwrap();
-        assert_eq!(write(&groups).0, json);
+        assert_eq!(write(&groups, "apidiscovery.k8s.io/v2").0, json);
         let facts = facts(&groups);
         let cron_jobs = &facts[&GroupVersionResource::new("batch", "v1", "cronjobs")];
         assert_eq!(cron_jobs.kind, "CronJob");
         assert!(cron_jobs.namespaced);
         assert_eq!(cron_jobs.verbs, ["get", "list"]);
         assert_eq!(facts.len(), 2);
+    }
+
+    #[test]
+    fn releases_before_1_34_write_a_creation_timestamp() {
+        for (plain, with) in [
+            (
+                r#"{"name":"batch"}"#,
+                r#"{"name":"batch","creationTimestamp":null}"#,
+            ),
+            (r#"{"name":"batch"}"#, r#"{"creationTimestamp":null}"#),
+        ] {
+            let json = Bytes::from(JSON.replace(plain, with));
+            let groups = parse(&json).unwrap();
+            assert_eq!(write(&groups, "apidiscovery.k8s.io/v2").0, json);
+        }
     }
 
     #[test]

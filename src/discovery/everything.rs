@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use kubernetes_wire::negotiation::Aggregated;
+
 use super::derived::Derived;
 use super::merged::Merged;
 use super::remote_document::{RemoteDocument, Wanted};
@@ -10,19 +12,12 @@ pub(super) const EVERYTHING: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const WITHOUT_PEERS: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer";
+const BETA: &str = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
 
-/// The choice between the documents of everything, with the APIs of peers or
-/// without.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Peers {
-    Included,
-    Excluded,
-}
-
-/// The documents at one path, with peers and without.
+/// The documents at one path: with peers, without them, and in version v2beta1.
 pub(super) struct Everything {
-    pub(super) documents: [Arc<RemoteDocument>; 2],
-    merged: [DerivedMerged; 2],
+    pub(super) documents: [Arc<RemoteDocument>; 3],
+    merged: [DerivedMerged; 3],
 }
 
 /// The merged document. It is made again when one of these changes: the number
@@ -31,26 +26,31 @@ pub(super) type DerivedMerged = Derived<(u64, u64, u64), Merged>;
 
 impl Everything {
     pub(super) fn new(path: &str) -> Self {
-        let document = |accept| {
+        let document = |accept, content_type| {
             let wanted = Wanted {
                 accept,
-                content_type: EVERYTHING,
+                content_type,
                 own: true,
             };
             RemoteDocument::new(path, wanted)
         };
         Self {
-            documents: [document(EVERYTHING), document(WITHOUT_PEERS)],
+            documents: [
+                document(EVERYTHING, EVERYTHING),
+                document(WITHOUT_PEERS, EVERYTHING),
+                document(BETA, BETA),
+            ],
             merged: Default::default(),
         }
     }
 
-    pub(super) fn of(&self, peers: Peers) -> (&Arc<RemoteDocument>, &DerivedMerged) {
-        let [with, without] = &self.documents;
-        let [merged_with, merged_without] = &self.merged;
-        match peers {
-            Peers::Included => (with, merged_with),
-            Peers::Excluded => (without, merged_without),
+    pub(super) fn of(&self, aggregated: Aggregated) -> (&Arc<RemoteDocument>, &DerivedMerged) {
+        let [v2, without_peers, beta] = &self.documents;
+        let [merged_v2, merged_without_peers, merged_beta] = &self.merged;
+        match aggregated {
+            Aggregated::V2 => (v2, merged_v2),
+            Aggregated::V2WithoutPeers => (without_peers, merged_without_peers),
+            Aggregated::V2Beta1 => (beta, merged_beta),
         }
     }
 }

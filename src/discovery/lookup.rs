@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kubernetes_wire::api::GroupVersion;
+use kubernetes_wire::negotiation::Aggregated;
 
-use super::everything::Peers;
 use super::path::DiscoveryPath;
 use super::remote_document::MAX_AGE;
 use super::version_documents::VersionDocument;
@@ -30,17 +30,30 @@ pub enum Missing {
 }
 
 impl Discovery {
+    /// Tells whether upstream serves its documents of everything as v2beta1.
+    /// `None` if it never said.
+    pub async fn serves_v2beta1(&self, path: &DiscoveryPath) -> Option<bool> {
+        self.interest.note();
+        let everything = match path {
+            DiscoveryPath::Api => &self.api,
+            _ => &self.apis,
+        };
+        let (document, _) = everything.of(Aggregated::V2Beta1);
+        let found = document.get(&self.server, MAX_AGE).await.is_some();
+        document.confirmed().map(|_| found)
+    }
+
     /// Finds the document at a path. `everything` asks for the one of all
     /// groups.
-    pub async fn find(&self, path: &DiscoveryPath, everything: Option<Peers>) -> Found {
+    pub async fn find(&self, path: &DiscoveryPath, everything: Option<Aggregated>) -> Found {
         self.interest.note();
         let found = match (path, everything) {
-            (DiscoveryPath::Api, Some(peers)) => {
-                let merged = self.merged(&self.api, peers).await;
+            (DiscoveryPath::Api, Some(aggregated)) => {
+                let merged = self.merged(&self.api, aggregated).await;
                 merged.map(|m| m.encoded.clone())
             }
-            (DiscoveryPath::Apis, Some(peers)) => {
-                let merged = self.merged(&self.apis, peers).await;
+            (DiscoveryPath::Apis, Some(aggregated)) => {
+                let merged = self.merged(&self.apis, aggregated).await;
                 merged.map(|m| m.encoded.clone())
             }
             (DiscoveryPath::Api, None) => {
@@ -79,7 +92,7 @@ impl Discovery {
     async fn find_version(&self, version: &GroupVersion) -> Found {
         let config = self.hides();
         let everything = self.everything(&version.group);
-        let Some(merged) = self.merged(everything, Peers::Included).await else {
+        let Some(merged) = self.merged(everything, Aggregated::V2).await else {
             return Found::Elsewhere;
         };
         if merged.hidden.contains(version) {

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
+use kubernetes_wire::negotiation::Aggregated;
 use parking_lot::Mutex;
 
 use super::document::{self, Group, ResourceFacts, Version};
@@ -50,6 +51,7 @@ impl Merged {
     /// configuration registers.
     pub(super) fn new(
         upstream: &Document,
+        aggregated: Aggregated,
         mut ours: Vec<(GroupVersion, Version)>,
         priorities: &Priorities,
         config: &RuntimeConfig,
@@ -112,17 +114,19 @@ impl Merged {
         }
         entries.retain(|e| !e.versions.is_empty());
         merge::insert(&mut entries, &ours, priorities, TieBreak::Group);
+        let creation_timestamp = parsed.iter().any(|group| group.creation_timestamp);
         let groups: Vec<Group> = entries
             .into_iter()
             .map(|entry| Group {
                 name: entry.group,
                 versions: entry.versions.into_iter().map(|(_, v)| v).collect(),
+                creation_timestamp,
             })
             .collect();
         if groups == parsed {
             return Self::of(upstream, unchanged(), parsed, hidden);
         }
-        let (json, etag) = document::write(&groups);
+        let (json, etag) = document::write(&groups, aggregated.api_version());
         let encoded = Arc::new(EncodedDocument::new(json, Some(etag)));
         Self::of(upstream, encoded, groups, hidden)
     }

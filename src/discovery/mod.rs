@@ -43,6 +43,7 @@ use derived::Derived;
 use document::Version;
 use everything::Everything;
 use kubernetes_wire::api::{GroupVersion, GroupVersionResource};
+use kubernetes_wire::negotiation::Aggregated;
 use merged::{Merged, MergedGroups};
 use parking_lot::Mutex;
 use polled_backend::PolledBackend;
@@ -57,7 +58,6 @@ use crate::documents::{Interest, Rhythm};
 
 pub use document::ResourceFacts;
 pub use encoded_document::EncodedDocument;
-pub use everything::Peers;
 pub use lookup::{Found, Missing};
 pub use metrics::DiscoveryMetrics;
 pub use path::DiscoveryPath;
@@ -223,8 +223,8 @@ impl Discovery {
     pub async fn run(self: Arc<Self>) {
         let mut known = None;
         loop {
-            let [api, _] = &self.api.documents;
-            let [apis, _] = &self.apis.documents;
+            let [api, ..] = &self.api.documents;
+            let [apis, ..] = &self.apis.documents;
             api.refresh(&self.server);
             apis.refresh(&self.server);
             if self.has_ours() {
@@ -250,7 +250,7 @@ impl Discovery {
 
     /// Brings the gauges up to date.
     pub fn observe(&self) {
-        let [apis, _] = &self.apis.documents;
+        let [apis, ..] = &self.apis.documents;
         if let Some(confirmed) = apis.confirmed() {
             self.server.metrics.age(UPSTREAM, confirmed.elapsed());
         }
@@ -288,26 +288,31 @@ impl Discovery {
     }
 
     /// Returns a document no older than a second, or the last one.
-    async fn merged(&self, everything: &Everything, peers: Peers) -> Option<Arc<Merged>> {
-        let (document, _) = everything.of(peers);
+    async fn merged(&self, everything: &Everything, aggregated: Aggregated) -> Option<Arc<Merged>> {
+        let (document, _) = everything.of(aggregated);
         let document = document.get(&self.server, MAX_AGE).await?;
         if self.api_services.last().is_none() && self.has_ours() {
             self.api_services
                 .get(&self.server, PRIORITIES_MAX_AGE)
                 .await;
         }
-        Some(self.merge(everything, peers, &document))
+        Some(self.merge(everything, aggregated, &document))
     }
 
     /// Returns the last document, whatever its age.
     fn last(&self, everything: &Everything) -> Option<Arc<Merged>> {
-        let (document, _) = everything.of(Peers::Included);
+        let (document, _) = everything.of(Aggregated::V2);
         let document = document.last()?;
-        Some(self.merge(everything, Peers::Included, &document))
+        Some(self.merge(everything, Aggregated::V2, &document))
     }
 
-    fn merge(&self, everything: &Everything, peers: Peers, document: &Document) -> Arc<Merged> {
-        let (_, merged) = everything.of(peers);
+    fn merge(
+        &self,
+        everything: &Everything,
+        aggregated: Aggregated,
+        document: &Document,
+    ) -> Arc<Merged> {
+        let (_, merged) = everything.of(aggregated);
         let api_services = self.api_services.last();
         let number = api_services.as_ref().map_or(0, |d| d.number);
         merged.get((document.number, self.generation(), number), || {
@@ -324,7 +329,8 @@ impl Discovery {
             let local = self.local.lock().clone();
             ours.extend(merged::of_upstream(document, &local));
             let priorities = self.priorities(api_services.as_deref());
-            Merged::new(document, ours, &priorities, &self.hides())
+            let config = self.hides();
+            Merged::new(document, aggregated, ours, &priorities, &config)
         })
     }
 
@@ -341,7 +347,7 @@ impl Discovery {
         let merged = if registered.is_empty() && !config_hides {
             None
         } else {
-            Some(self.merged(&self.apis, Peers::Included).await?)
+            Some(self.merged(&self.apis, Aggregated::V2).await?)
         };
         let api_services = self.api_services.last();
         let key = (

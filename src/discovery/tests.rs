@@ -200,7 +200,7 @@ fn discovery(server: &Scripted) -> Discovery {
 
 async fn text(discovery: &Discovery) -> String {
     match discovery
-        .find(&DiscoveryPath::Apis, Some(Peers::Included))
+        .find(&DiscoveryPath::Apis, Some(Aggregated::V2))
         .await
     {
         Found::Document(rendition) => {
@@ -424,4 +424,15 @@ async fn the_configuration_moves_what_upstream_serves() {
     assert_eq!(moved.len(), as_it_is.len());
     discovery.set_local(Vec::new());
     assert_eq!(text(&discovery).await, as_it_is);
+}
+
+#[tokio::test]
+async fn upstream_tells_whether_it_serves_v2beta1() {
+    // This server answers with v2, whatever is asked.
+    let newer = discovery(&api_server().await);
+    let served = newer.serves_v2beta1(&DiscoveryPath::Apis).await;
+    assert_eq!(served, Some(false));
+    let down = Scripted::start(&[("*/apis", Reply::Code(503))]).await;
+    let down = discovery(&down);
+    assert_eq!(down.serves_v2beta1(&DiscoveryPath::Apis).await, None);
 }

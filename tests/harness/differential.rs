@@ -12,6 +12,7 @@ use super::apifront::oracle;
 use super::client::{Answer, Client};
 use super::eventually;
 use super::expect::{DEBUG, Expect, is_filling};
+use super::forwarded;
 
 /// The headers that mean something to a client. The rest name the request or
 /// the moment.
@@ -146,8 +147,10 @@ impl Differential {
         headers: &[(&str, &str)],
         body: &'static str,
     ) -> String {
+        let accept = headers.iter().find(|(name, _)| *name == "accept");
+        let accept = accept.map_or("", |(_, value)| *value);
         let judge = |front: &Answer| match self.has_a_cache() {
-            true => expected.unmet(front),
+            true => forwarded::unmet(expected, path, accept, front),
             false => String::new(),
         };
         let outcome = self

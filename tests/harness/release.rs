@@ -4,6 +4,8 @@ use std::io::Write;
 use std::ops::RangeInclusive;
 use std::sync::{Once, OnceLock};
 
+use super::client::Client;
+
 /// The environment variable that names the release of kube-apiserver, such as
 /// `1.32`. etcd, kubectl, sample-apiserver and kwok do not depend on it.
 pub const KUBERNETES: &str = "APIFRONT_TEST_KUBERNETES";
@@ -32,7 +34,29 @@ impl Release {
     /// Tells whether the release under test is 1.`minor` or newer. Expectations
     /// that hold only for some releases ask this.
     pub fn at_least(minor: u32) -> bool {
-        Self::under_test().minor >= minor
+        Self::under_test().is_at_least(minor)
+    }
+
+    /// Tells whether this release is 1.`minor` or newer.
+    pub fn is_at_least(self, minor: u32) -> bool {
+        self.minor >= minor
+    }
+
+    /// Tells whether watches may ask for initial events (WatchList, KEP-3157).
+    /// The feature was off again in 1.33.
+    pub fn has_watch_list(self) -> bool {
+        self.minor == 32 || self.is_at_least(34)
+    }
+
+    /// Returns a number of resources that the release under test exceeds: of
+    /// those that can be listed by default, or with all alpha and beta APIs on.
+    pub fn resources(all_apis: bool) -> usize {
+        match (Self::at_least(36), all_apis) {
+            (true, false) => 60,
+            (true, true) => 80,
+            (false, false) => 50,
+            (false, true) => 70,
+        }
     }
 
     /// Tells whether another release than the default is under test.
@@ -69,6 +93,17 @@ impl Release {
     fn is_of(self, git_version: &str) -> bool {
         git_version.starts_with(&format!("v1.{}.", self.minor))
     }
+}
+
+/// Fails unless a server without WatchList refuses the watch at `path`, which
+/// asks for initial events or declines them.
+pub async fn expect_no_watch_list(client: &Client, path: &str) {
+    client.get(path).await.expect_status(
+        422,
+        "Invalid",
+        "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: \
+         sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
+    );
 }
 
 /// Reports what a test leaves out before the release under test, directly to

@@ -9,6 +9,7 @@ use super::apifront::Apifront;
 use super::client::Client;
 use super::cluster::{Cluster, Once, create_namespace, once};
 use super::kubeconfig::{self, Credential};
+use super::release::Release;
 use super::{ports, process};
 
 /// A server that claims to behave as kube-apiserver.
@@ -16,6 +17,8 @@ pub struct Subject {
     pub name: &'static str,
     /// A client that may do everything.
     pub admin: Client,
+    /// The release that the server claims to behave as.
+    pub release: Release,
 }
 
 impl Subject {
@@ -24,6 +27,7 @@ impl Subject {
         Self {
             name: "kube-apiserver",
             admin: Cluster::shared().admin_client(),
+            release: Release::under_test(),
         }
     }
 
@@ -31,6 +35,7 @@ impl Subject {
         Self {
             name: "apifront",
             admin: Apifront::shared().admin_client(),
+            release: Release::under_test(),
         }
     }
 
@@ -39,6 +44,7 @@ impl Subject {
         Self {
             name: "embedded",
             admin: Client::plain(embedded_address()),
+            release: Release::DEFAULT,
         }
     }
 
@@ -54,6 +60,7 @@ impl Subject {
         Self {
             name: "apifront before embedded",
             admin: Client::plain(front.address),
+            release: Release::DEFAULT,
         }
     }
 

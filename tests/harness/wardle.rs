@@ -12,6 +12,7 @@ use super::certificates::Pair;
 use super::client::Client;
 use super::cluster::Cluster;
 use super::process::Process;
+use super::release::Release;
 use super::{binaries, ports};
 
 pub const GROUP: &str = "wardle.example.com";
@@ -52,8 +53,12 @@ impl Wardle {
             ("audit-log-path", file(&folder.join("audit.log"))),
             ("v", "1".into()),
         ]
-        .map(|(flag, value)| format!("--{flag}={value}"))
-        .to_vec();
+        .map(|(flag, value)| format!("--{flag}={value}"));
+        let mut arguments = arguments.to_vec();
+        // It waits for policies in v1, which kube-apiserver has since 1.36.
+        if !Release::at_least(36) {
+            arguments.push("--disable-admission-plugins=MutatingAdmissionPolicy".to_owned());
+        }
         let process = spawn(&folder, &arguments);
         let mut wardle = Self {
             port,

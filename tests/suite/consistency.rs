@@ -8,6 +8,9 @@ use crate::harness::apifront::{Apifront, oracle};
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
+use crate::harness::expect::Expect;
+use crate::harness::forwarded;
+use crate::harness::release::{Release, expect_no_watch_list};
 use crate::harness::watch::Watch;
 
 const WRITES: usize = 60;
@@ -118,11 +121,11 @@ async fn fresh_lists_come_in_pages() {
         found.len() >= 3 && cache.starts_with("hit"),
         "{found:?} {cache}"
     );
-    let (found, cache) = names(&client, &format!("{list}?limit=2")).await;
-    assert!(
-        found.len() == 2 && cache.starts_with("hit"),
-        "{found:?} {cache}"
-    );
+    let path = format!("{list}?limit=2");
+    let answer = client.get(&path).await;
+    assert_eq!(forwarded::unmet(Expect::Hit, &path, "", &answer), "");
+    let found = answer.expect(200)["items"].as_array().map(Vec::len);
+    assert_eq!(found, Some(2));
     front.stop().await;
 }
 
@@ -226,11 +229,11 @@ async fn pages_of_the_most_recent_state() {
         let client = if turn == 2 { &direct } else { &through };
         let answer = client.get(&path).await;
         let page = answer.expect(200);
-        if turn != 2 {
-            assert!(
-                answer.header("x-apifront-cache").starts_with("hit"),
-                "{turn}"
-            );
+        // Before 1.34 a page with a next page comes from upstream, whose version
+        // the cache may reach later.
+        if turn != 2 && Release::at_least(34) {
+            let unmet = forwarded::unmet(Expect::Hit, &path, "", &answer);
+            assert_eq!(unmet, "", "{turn}");
         }
         let items = page["items"].as_array().cloned().unwrap_or_default();
         found.extend(items.iter().map(|i| i["metadata"]["uid"].clone()));
@@ -264,6 +267,9 @@ async fn a_watch_from_the_most_recent_version() {
         .warm(&through, "/api/v1/configmaps?resourceVersion=0")
         .await;
     let options = "watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
+    if !Release::under_test().has_watch_list() {
+        return expect_no_watch_list(&through, &format!("{list}?{options}")).await;
+    }
     for n in 0..10 {
         let name = |what: &str| format!("{what}-{n}");
         direct

@@ -10,6 +10,7 @@ use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::objects::config_map;
+use crate::harness::release::{Release, tell_left_out};
 use crate::harness::watch::Watch;
 
 const CLIENTS: usize = 200;
@@ -99,6 +100,10 @@ async fn a_herd_shares_its_reads() {
         ),
     ] as [(&str, fn(&str, usize) -> String, f64); 4]
     {
+        if what == "pages" && !Release::at_least(34) {
+            tell_left_out("the cost of pages, which need upstream's tokens");
+            continue;
+        }
         let mut cost = f64::INFINITY;
         for _ in 0..TRIES {
             let (before, began) = (reads(&cluster).await, Instant::now());
@@ -129,7 +134,28 @@ async fn a_herd_shares_its_reads() {
         assert!(cost <= most, "{what}: {cost} reads upstream");
     }
 
-    let before = reads(&cluster).await;
+    // 1.32 ends initial events with a bookmark that only it can write.
+    match Release::at_least(34) {
+        true => initial_events_are_shared(&cluster, &clients, &list).await,
+        false => tell_left_out("the cost of initial events, which upstream sends"),
+    }
+
+    // All clients read one object.
+    let path = format!("{list}/cm-0007");
+    let gets = [("verb", "GET"), ("resource", "configmaps")];
+    let before = cluster.metric("apiserver_request_total", &gets).await;
+    let asked = (0..CLIENTS).map(|n| clients[n % CONNECTIONS].get(&path));
+    for answer in futures::future::join_all(asked).await {
+        answer.expect(200);
+    }
+    let cost = cluster.metric("apiserver_request_total", &gets).await - before;
+    println!("{CLIENTS} GETs of one object: {cost} upstream");
+    assert!(cost * 10.0 <= CLIENTS as f64, "{cost} GETs upstream");
+    front.stop().await;
+}
+
+async fn initial_events_are_shared(cluster: &Cluster, clients: &[Client], list: &str) {
+    let before = reads(cluster).await;
     let path = format!("{list}?{WATCH_LIST}");
     let opened = (0..CLIENTS).map(|n| Watch::open(&clients[n % CONNECTIONS], &path));
     let mut watches = futures::future::join_all(opened).await;
@@ -145,28 +171,19 @@ async fn a_herd_shares_its_reads() {
     });
     let begun = futures::future::join_all(begun).await;
     assert!(begun.iter().all(|(events, _)| *events == OBJECTS));
-    let cost = reads(&cluster).await - before;
+    let cost = reads(cluster).await - before;
     println!("{CLIENTS} watches with initial events: {cost} reads upstream");
     assert!(cost <= DIFFERENT_READS, "{cost} reads upstream");
 
     // The watches go on after the initial events.
     let object = config_map("after", json!({}), json!({}));
-    admin.post(&list, &object).await.expect(201);
+    cluster
+        .admin_client()
+        .post(&list, &object)
+        .await
+        .expect(201);
     let next = watches.iter_mut().map(|w| w.take_short(1));
     let next = futures::future::join_all(next).await;
     assert!(next.iter().all(|events| events == &["ADDED after"]));
     drop(watches);
-
-    // All clients read one object.
-    let path = format!("{list}/cm-0007");
-    let gets = [("verb", "GET"), ("resource", "configmaps")];
-    let before = cluster.metric("apiserver_request_total", &gets).await;
-    let asked = (0..CLIENTS).map(|n| clients[n % CONNECTIONS].get(&path));
-    for answer in futures::future::join_all(asked).await {
-        answer.expect(200);
-    }
-    let cost = cluster.metric("apiserver_request_total", &gets).await - before;
-    println!("{CLIENTS} GETs of one object: {cost} upstream");
-    assert!(cost * 10.0 <= CLIENTS as f64, "{cost} GETs upstream");
-    front.stop().await;
 }

@@ -54,6 +54,7 @@ mod review_client;
 mod server_identity;
 mod settings;
 mod shared_connections;
+mod shared_release;
 mod stream_slot;
 #[cfg(test)]
 mod tests;

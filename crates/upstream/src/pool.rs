@@ -14,6 +14,7 @@ use super::{
 };
 use crate::Timeouts;
 use crate::metrics::{UpstreamKind, UpstreamMetrics};
+use crate::shared_release::SharedRelease;
 
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
@@ -55,6 +56,7 @@ pub struct Upstream {
     pub(super) timing: Timeouts,
     outliers: OutlierDetection,
     metrics: UpstreamMetrics,
+    release: SharedRelease,
 }
 
 impl Upstream {
@@ -72,6 +74,7 @@ impl Upstream {
             timing: settings.timing,
             outliers: settings.outliers,
             metrics,
+            release: SharedRelease::default(),
         })
     }
 
@@ -149,9 +152,13 @@ impl Upstream {
         self.get_as(kind, path_and_query, "application/json").await
     }
 
-    /// Asks for the release of Kubernetes. `None` if there is no answer that
-    /// tells.
+    /// Asks for the release of Kubernetes, or returns an answer of this very
+    /// second. `None` if there is no answer that tells.
     pub async fn release(&self) -> Option<Release> {
+        self.release.get(|| self.ask_release()).await
+    }
+
+    async fn ask_release(&self) -> Option<Release> {
         let response = self.get(UpstreamKind::Discovery, "/version").await.ok()?;
         if response.status() != StatusCode::OK {
             return None;

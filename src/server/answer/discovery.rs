@@ -14,7 +14,7 @@ use http::{HeaderMap, Method, StatusCode};
 use kubernetes_wire::api::status::Details;
 use kubernetes_wire::api::{Query, Reason, Status};
 use kubernetes_wire::negotiation::{
-    self, DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, accepts_gzip,
+    self, Aggregated, DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, accepts_gzip,
     negotiate_discovery,
 };
 use kubernetes_wire::request::Deadline;
@@ -23,7 +23,7 @@ use pingora_http::RequestHeader;
 use super::cpu_offload::OffloadUser;
 use super::refusal;
 use super::respond::Answer;
-use crate::discovery::{DiscoveryPath, EncodedDocument, Found, Missing, Peers};
+use crate::discovery::{DiscoveryPath, EncodedDocument, Found, Missing};
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{NotGranted, PendingGrant, Received};
 
@@ -60,30 +60,32 @@ pub(in crate::server) async fn answer(
         };
     }
     let headers = &request.headers;
-    let representation = match negotiate(&path, headers, received.query()) {
-        DiscoveryNegotiation::Accepted(representation) => Some(representation),
-        // The router's errors are left to upstream, for their words.
-        DiscoveryNegotiation::NotAcceptable if !is_routed(&path) => None,
-        DiscoveryNegotiation::NotAcceptable | DiscoveryNegotiation::Unknown => return None,
-    };
+    let mut representation = negotiate(&path, headers, received.query(), true)?;
     // Paths of the router accept only GET; the other paths accept any method.
     if is_routed(&path) && info.method != Method::GET {
         return None;
     }
-    let aggregated = representation.filter(|r| r.aggregated);
-    let by_address = path == DiscoveryPath::Api && aggregated.is_none();
-    if by_address && CLIENT_ADDRESS.iter().any(|name| headers.contains_key(name)) {
+    let aggregated = |r: Option<DiscoveryRepresentation>| r.and_then(|r| r.aggregated);
+    let by_address =
+        path == DiscoveryPath::Api && CLIENT_ADDRESS.iter().any(|name| headers.contains_key(name));
+    if by_address && aggregated(representation).is_none() {
         return None;
     }
     let granted = match refusal::unless_granted(request, grant).await {
         Ok(granted) => granted,
         Err(refused) => return refused,
     };
-    let everything = aggregated.map(|r| match r.without_peers {
-        true => Peers::Excluded,
-        false => Peers::Included,
-    });
     let known = &granted.generation().discovery;
+    // Only upstream tells whether it still serves this version.
+    if aggregated(representation) == Some(Aggregated::V2Beta1)
+        && !known.serves_v2beta1(&path).await?
+    {
+        representation = negotiate(&path, headers, received.query(), false)?;
+        if by_address && aggregated(representation).is_none() {
+            return None;
+        }
+    }
+    let everything = aggregated(representation);
     match known.find(&path, everything).await {
         Found::Document(encoded) => {
             let answer = match representation {
@@ -159,12 +161,25 @@ fn is_routed(path: &DiscoveryPath) -> bool {
     }
 }
 
-fn negotiate(path: &DiscoveryPath, headers: &HeaderMap, query: &Query) -> DiscoveryNegotiation {
+/// Returns the wanted representation, or `Some(None)` if there is no acceptable
+/// one. Returns `None` if upstream must answer.
+fn negotiate(
+    path: &DiscoveryPath,
+    headers: &HeaderMap,
+    query: &Query,
+    v2beta1: bool,
+) -> Option<Option<DiscoveryRepresentation>> {
     let offer = DiscoveryOffer {
         aggregated: matches!(path, DiscoveryPath::Api | DiscoveryPath::Apis),
+        v2beta1,
         routed: is_routed(path),
     };
-    negotiate_discovery(headers, query, offer)
+    match negotiate_discovery(headers, query, offer) {
+        DiscoveryNegotiation::Accepted(representation) => Some(Some(representation)),
+        // The router's errors are left to upstream, for their words.
+        DiscoveryNegotiation::NotAcceptable if !offer.routed => Some(None),
+        DiscoveryNegotiation::NotAcceptable | DiscoveryNegotiation::Unknown => None,
+    }
 }
 
 /// Makes the answer. Returns `None` if the document has no exact form in that
@@ -177,7 +192,10 @@ async fn write(
 ) -> Option<Answer> {
     let content_type = wanted.content_type();
     let etag = encoded.etag().map(HeaderValue::from_str);
-    let etag = etag.transpose().ok()?.filter(|_| wanted.aggregated);
+    let etag = etag
+        .transpose()
+        .ok()?
+        .filter(|_| wanted.aggregated.is_some());
     if let Some(etag) = &etag
         && headers.get(IF_NONE_MATCH) == Some(etag)
     {

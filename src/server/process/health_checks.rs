@@ -9,9 +9,7 @@ use apifront_watch_cache::reflector::Cache;
 use arc_swap::ArcSwap;
 
 use crate::config::LiveConfig;
-use crate::health::{
-    CONFIG, Check, DEGRADED, Health, INFORMER_SYNC, SAVED_STORES, UPSTREAM,
-};
+use crate::health::{CONFIG, Check, DEGRADED, Health, INFORMER_SYNC, SAVED_STORES, UPSTREAM};
 use crate::outage::Outage;
 
 /// Returns the health of a process that starts now, with all its checks.

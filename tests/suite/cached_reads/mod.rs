@@ -207,7 +207,7 @@ async fn served_from_the_cache() {
         let group = resource["group"].as_str().expect("group");
         let json = group.ends_with("example.test")
             || ["apiextensions.k8s.io", "apiregistration.k8s.io"].contains(&group)
-            || forwarded::is_kept_as_json(&list_path(resource));
+            || forwarded::protobuf(&list_path(resource));
         let expected = if json { "json" } else { "protobuf" };
         let encoding = resource["encoding"].as_str();
         if encoding.is_some_and(|encoding| encoding != expected) {

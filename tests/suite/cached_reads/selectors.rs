@@ -2,6 +2,7 @@
 
 use super::{EXCLUDED, FIELD_SELECTOR, INVALID};
 use crate::harness::differential::Differential;
+use crate::harness::release::{Release, tell_left_out};
 
 pub(super) async fn selectors(mut both: Differential) {
     let pods = "/api/v1/pods?resourceVersion=0";
@@ -83,6 +84,10 @@ async fn selectors_of_others(both: &mut Differential) {
         ("/apis/resource.k8s.io/v1/resourceslices", "spec.driver%3Dx"),
         ("/apis/sample.example.test/v1/widgets", "spec.color%3Dred"),
     ] {
+        if path.contains("/resource.k8s.io/v1/") && !Release::at_least(34) {
+            tell_left_out("selectors of resourceslices v1");
+            continue;
+        }
         let path = format!("{path}?resourceVersion=0&fieldSelector={selector}");
         both.get(&path).await;
     }

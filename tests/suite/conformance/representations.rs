@@ -119,6 +119,7 @@ async fn accept_headers_of_watches(subject: Subject) {
 
 async fn accept_headers_of_discovery(subject: Subject) {
     let everything = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let beta = ";g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
     for (path, accept, expected) in [
         ("/api", JSON.to_owned(), JSON.to_owned()),
         ("/api", YAML.to_owned(), YAML.to_owned()),
@@ -144,8 +145,12 @@ async fn accept_headers_of_discovery(subject: Subject) {
         ),
         (
             "/apis",
-            format!("{JSON};g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,{JSON}"),
-            JSON.to_owned(),
+            format!("{JSON}{beta},{JSON}"),
+            // 1.33 serves it no more.
+            match subject.release.is_at_least(33) {
+                true => JSON.to_owned(),
+                false => format!("{JSON}{beta}"),
+            },
         ),
     ] {
         let answer = subject.admin.get_as(path, &accept).await;

@@ -28,14 +28,17 @@ use super::{
 /// before `/api` and before the resource lists of built-in versions.
 const API: DiscoveryOffer = DiscoveryOffer {
     aggregated: true,
+    v2beta1: false,
     routed: true,
 };
 const APIS: DiscoveryOffer = DiscoveryOffer {
     aggregated: true,
+    v2beta1: false,
     routed: false,
 };
 const GROUP: DiscoveryOffer = DiscoveryOffer {
     aggregated: false,
+    v2beta1: false,
     routed: false,
 };
 
@@ -98,7 +101,7 @@ pub fn root(served: &Served) -> Result<Response<Body>, Status> {
 
 pub fn core(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
     let wanted = head.negotiate_discovery(API)?;
-    if wanted.aggregated {
+    if wanted.aggregated.is_some() {
         return aggregated::core(served, head, wanted);
     }
     // In Go's order, versions come before addresses; serde_json would sort
@@ -113,7 +116,7 @@ pub fn core(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
 
 pub fn groups(served: &Served, head: &Head) -> Result<Response<Body>, Status> {
     let wanted = head.negotiate_discovery(APIS)?;
-    if wanted.aggregated {
+    if wanted.aggregated.is_some() {
         return aggregated::groups(served, head, wanted);
     }
     let groups: Vec<String> = served
@@ -173,6 +176,7 @@ pub fn resources(
     }
     head.negotiate_discovery(DiscoveryOffer {
         aggregated: false,
+        v2beta1: false,
         routed: served.is_built_in_group(group),
     })?;
     // The core list has no apiVersion of its own.

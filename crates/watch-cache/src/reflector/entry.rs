@@ -35,8 +35,7 @@ pub struct Entry {
     preloaded: AtomicBool,
     /// The resource's protobuf holds something that the schema does not know.
     json_only: AtomicBool,
-    /// The release of Kubernetes that the last list came from. Only known of
-    /// built-in resources.
+    /// The release of Kubernetes that the last list came from.
     release: Mutex<Option<Release>>,
     /// The store may be saved.
     savable: bool,

@@ -65,7 +65,7 @@ impl ListStrategy {
         upstream: &Upstream,
         memory: &Arc<MemoryPool>,
     ) -> Result<Filled, ListError> {
-        entry.came_from(release(entry, upstream).await);
+        entry.came_from(release(upstream).await);
         match self.attempt(entry, upstream, memory).await {
             // The cache may be able to keep the objects in the other encoding.
             Err(ListError::Object(error)) if entry.judge(&error) => {
@@ -113,12 +113,9 @@ impl ListStrategy {
     }
 }
 
-/// Asks for the release of the server of a built-in resource. Releases write
-/// and print some objects differently.
-pub(super) async fn release(entry: &Entry, upstream: &Upstream) -> Option<Release> {
-    if !source_encoding::is_built_in(&entry.gvr) {
-        return None;
-    }
+/// Asks for the release of the resource's server. Releases write and print some
+/// objects differently, and write different continue tokens.
+pub(super) async fn release(upstream: &Upstream) -> Option<Release> {
     let release = tokio::time::timeout(LEARN_TIMEOUT, upstream.release()).await;
     release.ok().flatten()
 }
@@ -231,7 +228,9 @@ impl<'a> Filling<'a> {
             warnings: all.warnings,
             // Only such a server has shown a bookmark when it was listed.
             initial_events: all.bookmark.is_some(),
+            blueprint: all.bookmark.as_ref().is_some_and(|b| b.had_blueprint()),
             other_release: is_other_release(entry),
+            other_lists: has_other_lists(entry, &self.defined),
         };
         let resource = Resource {
             gvr: entry.gvr.clone(),
@@ -307,6 +306,14 @@ pub(super) fn printer(
 pub(super) fn is_other_release(entry: &Entry) -> bool {
     source_encoding::is_built_in(&entry.gvr)
         && !source_encoding::is_written_alike(&entry.gvr, entry.release())
+}
+
+/// Tells whether upstream's release writes lists otherwise than they are written
+/// here.
+pub(super) fn has_other_lists(entry: &Entry, defined: &DefinitionState) -> bool {
+    let of_kubernetes =
+        source_encoding::is_built_in(&entry.gvr) || !matches!(defined, DefinitionState::Elsewhere);
+    !source_encoding::lists_alike(of_kubernetes, entry.release())
 }
 
 /// Tells whether a list can go into the store that exists. A definition that

@@ -102,7 +102,7 @@ async fn judge(entry: &Entry, upstream: &Upstream, header: Header) -> Result<Jud
     }
     let (server, release, defined, current) = tokio::join!(
         origin::ask(upstream),
-        relist::release(entry, upstream),
+        relist::release(upstream),
         custom_resource_definition::read(upstream, &entry.gvr),
         current_version(entry, upstream),
     );
@@ -209,7 +209,9 @@ impl Judged {
             printer: printer.map(Arc::new),
             warnings: Vec::new(),
             initial_events: header.initial_events,
+            blueprint: header.blueprint,
             other_release: relist::is_other_release(entry),
+            other_lists: relist::has_other_lists(entry, &self.defined),
         });
         store
     }

@@ -51,6 +51,22 @@ pub(super) fn is_written_alike(gvr: &GroupVersionResource, release: Option<Relea
     }
 }
 
+/// Tells whether a release writes the same lists as this cache. Releases before
+/// 1.34 read all later pages from etcd, and begin the key without a slash in
+/// their continue tokens. Their Tables without objects show none at all, where
+/// later ones show the metadata of an object that is annotated like a bookmark.
+///
+/// `of_kubernetes` is true if kube-apiserver itself serves the resource. The
+/// server of another resource may tell a version of its own, such as 1.2, which
+/// says nothing about its lists: these are taken to be like ours.
+pub(super) fn lists_alike(of_kubernetes: bool, release: Option<Release>) -> bool {
+    match release {
+        Some(Release { major: 1, minor }) if (20..34).contains(&minor) => false,
+        Some(Release { major: 1, minor }) if (34..=37).contains(&minor) => true,
+        _ => !of_kubernetes,
+    }
+}
+
 /// Returns the encoding of an answer.
 pub(super) fn encoding(headers: &HeaderMap) -> Encoding {
     let content_type = headers.get(CONTENT_TYPE).map(|v| v.as_bytes());
@@ -95,6 +111,23 @@ mod tests {
             let gvr = GroupVersionResource::new(group, "v1", "x");
             let alike = is_written_alike(&gvr, release.map(Release::from));
             assert_eq!(alike, expected, "{group} {release:?}");
+        }
+    }
+
+    #[test]
+    fn lists_are_those_of_1_34() {
+        for (of_kubernetes, release, expected) in [
+            (true, Some((1, 33)), false),
+            (true, Some((1, 34)), true),
+            (true, Some((1, 37)), true),
+            (true, Some((1, 38)), false),
+            (true, None, false),
+            (false, Some((1, 2)), true),
+            (false, Some((1, 33)), false),
+            (false, None, true),
+        ] {
+            let alike = lists_alike(of_kubernetes, release.map(Release::from));
+            assert_eq!(alike, expected, "{of_kubernetes} {release:?}");
         }
     }
 }

@@ -64,7 +64,7 @@ pub(super) async fn watch(
         return UpstreamWatchEnd::Refused;
     };
     // Another release may write and print the objects of the list differently.
-    let release = relist::release(entry, upstream).await;
+    let release = relist::release(upstream).await;
     if release.is_some() && release != entry.release() {
         return UpstreamWatchEnd::OtherRelease;
     }

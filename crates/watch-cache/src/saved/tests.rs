@@ -72,6 +72,7 @@ fn header() -> Header {
         reads_json: false,
         fields: vec!["metadata.namespace".to_owned()],
         initial_events: true,
+        blueprint: false,
         bookmark: None,
         columns: Columns::Table("{}".to_owned()),
     }

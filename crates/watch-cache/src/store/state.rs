@@ -49,9 +49,15 @@ pub struct Presentation {
     /// Upstream knows initial events of watches (WatchList, KEP-3157): the
     /// feature is off in some releases.
     pub initial_events: bool,
-    /// Upstream's release writes protobuf and continue tokens otherwise than
-    /// they are written here. JSON is kept as upstream wrote it.
+    /// Upstream ends initial events with a bookmark that depends on the watch's
+    /// encoding (see [`BookmarkTemplate::had_blueprint`]).
+    pub blueprint: bool,
+    /// Upstream's release writes protobuf otherwise than it is written here.
+    /// JSON is kept as upstream wrote it.
     pub other_release: bool,
+    /// Upstream's release writes continue tokens, and Tables without objects,
+    /// otherwise than they are written here.
+    pub other_lists: bool,
 }
 
 /// The store's progress, which readers wait on.

@@ -10,41 +10,74 @@ use super::{
 };
 use crate::api::Query;
 
-/// The kind that a client names for the aggregated document. 1.35 removed
-/// v2beta1: a client that asks for it gets the next choice in its header.
+/// The kind that a client names for the aggregated document.
 const AGGREGATED: (&str, &str, &str) = ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2");
+
+/// The same kind in the version that releases before 1.33 also serve. A client
+/// that asks a newer server for it gets the next choice in its header.
+const BETA: (&str, &str, &str) = (AGGREGATED.0, AGGREGATED.1, "v2beta1");
+
+/// The aggregated documents at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aggregated {
+    /// All APIs, with those that only peers of the API server have.
+    V2,
+    /// The APIs of the API server alone.
+    V2WithoutPeers,
+    /// The APIs of the API server alone, in version v2beta1.
+    V2Beta1,
+}
+
+impl Aggregated {
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::V2 | Self::V2WithoutPeers => "apidiscovery.k8s.io/v2",
+            Self::V2Beta1 => "apidiscovery.k8s.io/v2beta1",
+        }
+    }
+}
 
 /// The representations that a discovery path has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiscoveryOffer {
     /// True if the path has an aggregated document.
     pub aggregated: bool,
+    /// True if the path has that document in version v2beta1, too.
+    pub v2beta1: bool,
     /// See [`super::Offer::routed`].
     pub routed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiscoveryRepresentation {
-    pub aggregated: bool,
-    /// Set for the aggregated document if it lists only the APIs of this API
-    /// server, without those of its peers.
-    pub without_peers: bool,
+    /// The aggregated document that is wanted, or `None` for the plain one.
+    pub aggregated: Option<Aggregated>,
     pub media_type: MediaType,
     pub pretty: bool,
 }
 
 impl DiscoveryRepresentation {
     pub fn content_type(self) -> &'static str {
+        use Aggregated::{V2, V2Beta1, V2WithoutPeers};
         match (self.aggregated, self.media_type) {
-            (false, media_type) => media_type.as_str(),
-            (true, MediaType::Json) => {
+            (None, media_type) => media_type.as_str(),
+            (Some(V2 | V2WithoutPeers), MediaType::Json) => {
                 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
             }
-            (true, MediaType::Yaml) => {
+            (Some(V2 | V2WithoutPeers), MediaType::Yaml) => {
                 "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
             }
-            (true, MediaType::Protobuf) => {
+            (Some(V2 | V2WithoutPeers), MediaType::Protobuf) => {
                 "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+            }
+            (Some(V2Beta1), MediaType::Json) => {
+                "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+            }
+            (Some(V2Beta1), MediaType::Yaml) => {
+                "application/yaml;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+            }
+            (Some(V2Beta1), MediaType::Protobuf) => {
+                "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
             }
         }
     }
@@ -66,16 +99,15 @@ pub fn negotiate_discovery(
     let Some(header) = first_accept(headers) else {
         return DiscoveryNegotiation::Unknown;
     };
-    let accepted = |aggregated, without_peers, media_type, pretty| {
+    let accepted = |aggregated, media_type, pretty| {
         DiscoveryNegotiation::Accepted(DiscoveryRepresentation {
             aggregated,
-            without_peers,
             media_type,
             pretty: media_type == MediaType::Json && (pretty || wants_pretty(headers, query)),
         })
     };
     if header.is_empty() {
-        return accepted(false, false, MediaType::Json, false);
+        return accepted(None, MediaType::Json, false);
     }
     if offer.routed && !accept::route_matches(header, &OFFERED.map(MediaType::as_str)) {
         return DiscoveryNegotiation::NotAcceptable;
@@ -83,9 +115,10 @@ pub fn negotiate_discovery(
     let Some(clauses) = accept::parse(header) else {
         return DiscoveryNegotiation::Unknown;
     };
+    let is_served = |kind: (&str, &str, &str)| kind == AGGREGATED || offer.v2beta1 && kind == BETA;
     let allowed = |clause: &Clause<'_>, media_type, transforms: bool| {
         let transform = transform_of(clause);
-        transform.is_none_or(|t| transforms && t == AGGREGATED)
+        transform.is_none_or(|kind| transforms && is_served(kind))
             && clause.param("sv").is_none_or(str::is_empty)
             && stream_allowed(clause, media_type)
     };
@@ -93,13 +126,17 @@ pub fn negotiate_discovery(
     // not, a second search finds the encoding of the plain document.
     if offer.aggregated
         && let Some((clause, media_type)) = first_match(&clauses, |c, m| allowed(c, m, true))
-        && transform_of(clause).is_some()
+        && let Some(kind) = transform_of(clause)
     {
-        let without_peers = clause.param("profile") == Some("nopeer");
-        return accepted(true, without_peers, media_type, media_pretty(clause));
+        let aggregated = match clause.param("profile") {
+            _ if kind == BETA => Aggregated::V2Beta1,
+            Some("nopeer") => Aggregated::V2WithoutPeers,
+            _ => Aggregated::V2,
+        };
+        return accepted(Some(aggregated), media_type, media_pretty(clause));
     }
     match first_match(&clauses, |c, m| allowed(c, m, false)) {
-        Some((clause, media_type)) => accepted(false, false, media_type, media_pretty(clause)),
+        Some((clause, media_type)) => accepted(None, media_type, media_pretty(clause)),
         None => DiscoveryNegotiation::NotAcceptable,
     }
 }
@@ -110,14 +147,37 @@ mod tests {
 
     use super::*;
 
+    const V2: &str = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    const V2BETA1: &str = "g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+
+    fn shown(accept: &str, v2beta1: bool) -> String {
+        let offer = DiscoveryOffer {
+            aggregated: true,
+            v2beta1,
+            routed: false,
+        };
+        let accept = accept.replace("{V2}", V2).replace("{V2BETA1}", V2BETA1);
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, HeaderValue::from_str(&accept).unwrap());
+        match negotiate_discovery(&headers, &Query::default(), offer) {
+            DiscoveryNegotiation::Accepted(r) => {
+                let what = match r.aggregated {
+                    Some(Aggregated::V2) => "all",
+                    Some(Aggregated::V2WithoutPeers) => "nopeer",
+                    Some(Aggregated::V2Beta1) => "beta",
+                    None => "plain",
+                };
+                let pretty = if r.pretty { " pretty" } else { "" };
+                format!("{what} {:?}{pretty}", r.media_type)
+            }
+            DiscoveryNegotiation::NotAcceptable => "406".to_owned(),
+            DiscoveryNegotiation::Unknown => "?".to_owned(),
+        }
+    }
+
     /// The answers of kube-apiserver 1.36 at `/apis`.
     #[test]
     fn the_document_of_everything_is_named_by_its_kind() {
-        const V2: &str = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-        let offer = DiscoveryOffer {
-            aggregated: true,
-            routed: false,
-        };
         for (accept, expected) in [
             ("", "plain Json"),
             ("application/json", "plain Json"),
@@ -136,33 +196,39 @@ mod tests {
             ("application/json;{V2},application/json", "all Json"),
             ("application/json,application/json;{V2}", "plain Json"),
             ("application/cbor;{V2},application/yaml", "plain Yaml"),
+            ("application/json;{V2BETA1}", "406"),
             (
-                "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
-                "406",
-            ),
-            (
-                "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json;{V2}",
+                "application/json;{V2BETA1},application/json;{V2}",
                 "all Json",
             ),
             ("application/json;as=Table;g=meta.k8s.io;v=v1", "406"),
         ] {
-            let accept = accept.replace("{V2}", V2);
-            let mut headers = HeaderMap::new();
-            headers.insert(ACCEPT, HeaderValue::from_str(&accept).unwrap());
-            let shown = match negotiate_discovery(&headers, &Query::default(), offer) {
-                DiscoveryNegotiation::Accepted(r) => {
-                    let what = match (r.aggregated, r.without_peers) {
-                        (true, false) => "all",
-                        (true, true) => "nopeer",
-                        (false, _) => "plain",
-                    };
-                    let pretty = if r.pretty { " pretty" } else { "" };
-                    format!("{what} {:?}{pretty}", r.media_type)
-                }
-                DiscoveryNegotiation::NotAcceptable => "406".to_owned(),
-                DiscoveryNegotiation::Unknown => "?".to_owned(),
-            };
-            assert_eq!(shown, expected, "{accept}");
+            assert_eq!(shown(accept, false), expected, "{accept}");
+        }
+    }
+
+    /// The answers of kube-apiserver 1.32.
+    #[test]
+    fn releases_before_1_33_serve_v2beta1() {
+        for (accept, expected) in [
+            ("application/json;{V2BETA1}", "beta Json"),
+            ("application/yaml;{V2BETA1}", "beta Yaml"),
+            ("application/json;{V2BETA1};profile=nopeer", "beta Json"),
+            (
+                "application/json;{V2BETA1},application/json;{V2}",
+                "beta Json",
+            ),
+            (
+                "application/json;{V2},application/json;{V2BETA1}",
+                "all Json",
+            ),
+            ("application/json;{V2}", "all Json"),
+            (
+                "application/json;g=apidiscovery.k8s.io;v=v1;as=APIGroupDiscoveryList",
+                "406",
+            ),
+        ] {
+            assert_eq!(shown(accept, true), expected, "{accept}");
         }
     }
 }

@@ -15,7 +15,7 @@ pub use accept::{Clause, parse as parse_accept};
 pub use accept_encoding::accepts_gzip;
 pub use content_type::input_media_type;
 pub use discovery::{
-    DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, negotiate_discovery,
+    Aggregated, DiscoveryNegotiation, DiscoveryOffer, DiscoveryRepresentation, negotiate_discovery,
 };
 pub use include_object::IncludeObject;
 

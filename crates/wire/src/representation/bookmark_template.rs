@@ -14,7 +14,12 @@ use super::scan;
 /// (KEP-3157).
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// The most annotations of a bookmark besides that one. Daemon sets have one; a
+/// The annotation with an empty list, which that bookmark also has before
+/// releases 1.32 and 1.33 if the watch asked for initial events. The list is
+/// encoded as the watch is.
+const BLUEPRINT: &str = "kubernetes.io/initial-events-list-blueprint";
+
+/// The most annotations of a bookmark besides these. Daemon sets have one; a
 /// bookmark with more than this limit is not a known bookmark.
 const MAX_ANNOTATIONS: usize = 4;
 
@@ -30,6 +35,9 @@ pub struct BookmarkTemplate {
     /// True if the server writes `"creationTimestamp":null`, as servers before
     /// 1.35 do.
     creation_timestamp: bool,
+    /// True if the bookmark had the annotation with an empty list. The template
+    /// does not have it.
+    blueprint: bool,
 }
 
 impl BookmarkTemplate {
@@ -41,6 +49,7 @@ impl BookmarkTemplate {
         let span = scan::find(object, &["metadata"])?;
         let mut creation_timestamp = false;
         let mut annotations = Vec::new();
+        let mut blueprint = false;
         for member in scan::members(object.get(span.clone())?) {
             let member = member.ok()?;
             match (member.key, member.value) {
@@ -48,7 +57,9 @@ impl BookmarkTemplate {
                 (b"annotations", value) => {
                     for annotation in scan::members(value) {
                         let annotation = annotation.ok()?;
-                        if annotation.key != INITIAL_EVENTS_END.as_bytes() {
+                        if annotation.key == BLUEPRINT.as_bytes() {
+                            blueprint = true;
+                        } else if annotation.key != INITIAL_EVENTS_END.as_bytes() {
                             annotations.push((
                                 Bytes::copy_from_slice(annotation.key),
                                 Bytes::copy_from_slice(annotation.value),
@@ -69,7 +80,14 @@ impl BookmarkTemplate {
             before: Bytes::copy_from_slice(object.get(..span.start)?),
             after: Bytes::copy_from_slice(object.get(span.end..)?),
             creation_timestamp,
+            blueprint,
         })
+    }
+
+    /// Tells whether the server ends initial events that were asked for with a
+    /// bookmark that cannot be made from the template.
+    pub fn had_blueprint(&self) -> bool {
+        self.blueprint
     }
 
     /// Returns the object of a bookmark.
@@ -154,6 +172,18 @@ mod tests {
                 assert_eq!(template.object(387, true), end.as_bytes());
             }
         }
+    }
+
+    /// The end of initial events in kube-apiserver 1.32.
+    #[test]
+    fn the_blueprint_is_of_one_watch_alone() {
+        let end = r#"{"kind":"Secret","apiVersion":"v1","metadata":{"resourceVersion":"387","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true","kubernetes.io/initial-events-list-blueprint":"eyJraW5kIjo"}}}"#;
+        let plain = r#"{"kind":"Secret","apiVersion":"v1","metadata":{"resourceVersion":"387","creationTimestamp":null}}"#;
+        let template = BookmarkTemplate::learn(end.as_bytes()).unwrap();
+        assert_eq!(template.object(387, false), plain.as_bytes());
+        assert!(template.had_blueprint());
+        let other = BookmarkTemplate::learn(plain.as_bytes()).unwrap();
+        assert!(!other.had_blueprint());
     }
 
     #[test]

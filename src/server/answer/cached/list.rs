@@ -145,6 +145,9 @@ fn list(
         (ListVersion::Newest(_), Newest::Object(_)) => return Err(BypassReason::NotProvenFresh),
     };
     let page = read::page(&snapshot, &selection, plan);
+    if !page.meta.continue_token.is_empty() && store.presentation().other_lists {
+        return Err(BypassReason::UnusualRequest);
+    }
     let body = body(store, &page, shape, *gzip, held)?;
     if complete && !page.meta.continue_token.is_empty() {
         // The client will ask for the rest of this very state.

@@ -64,10 +64,12 @@ impl Plan {
             .map_err(|_| BypassReason::FieldSelector)?;
         match self {
             Self::Watch(options, _) => watch::check(options, store),
-            // Releases before 1.34 begin the key in a token without a slash.
-            Self::List(options, plan)
-                if store.presentation().other_release
-                    && (plan.limit > 0 || !options.continue_token.is_empty()) =>
+            // Releases before 1.34 read later pages from etcd, which heeds the
+            // limit that their cache ignores for version 0.
+            Self::List(options, _)
+                if options.resource_version == "0"
+                    && !options.continue_token.is_empty()
+                    && store.presentation().other_lists =>
             {
                 Err(BypassReason::UnusualRequest)
             }

@@ -68,6 +68,9 @@ fn shape(
                 version,
                 include: include.map_err(|_| BypassReason::InvalidOptions)?,
             };
+            if options.include == IncludeObject::None && store.presentation().other_lists {
+                return Err(BypassReason::Representation);
+            }
             let printer = store.presentation().printer.clone();
             let watched = matches!(plan, Plan::Watch(..));
             let printer = printer.filter(|printer| !watched || printer.can_watch());

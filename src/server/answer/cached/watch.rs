@@ -42,7 +42,12 @@ pub(super) fn check(options: &ListOptions, store: &Store) -> Result<(), BypassRe
     if options.allow_watch_bookmarks && store.resource.bookmark.get().is_none() {
         return Err(BypassReason::NoBookmark);
     }
-    if wants_initial_events(options) && !store.presentation().initial_events {
+    let presentation = store.presentation();
+    if wants_initial_events(options) && !presentation.initial_events {
+        return Err(BypassReason::NoBookmark);
+    }
+    let marked = options.allow_watch_bookmarks && options.send_initial_events != Some(false);
+    if marked && presentation.blueprint && wants_initial_events(options) {
         return Err(BypassReason::NoBookmark);
     }
     Ok(())

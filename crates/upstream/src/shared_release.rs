@@ -1,0 +1,72 @@
+//! One answer about upstream's release for all that ask at about the same time:
+//! each resource asks before it is listed or watched.
+
+use std::time::{Duration, Instant};
+
+use kubernetes_wire::api::Release;
+use tokio::sync::Mutex;
+
+/// The longest time for which an answer is shared, from the beginning of its
+/// question on. An API server of another release takes longer to start, so the
+/// server that is asked next is still the one that answered, or none. Behind one
+/// address there may be several servers of different releases: then the next
+/// watch finds out, with a shared answer as without one.
+const SHARED_FOR: Duration = Duration::from_secs(1);
+
+/// The last answer, and the time at which it was asked for.
+#[derive(Debug, Default)]
+pub(crate) struct SharedRelease {
+    last: Mutex<Option<(Instant, Release)>>,
+}
+
+impl SharedRelease {
+    /// Returns the last answer if it is recent, and asks otherwise. Callers at
+    /// the same time wait for one question. A failure is not shared: it would
+    /// last for as long as the watch of its caller.
+    pub(crate) async fn get(&self, ask: impl AsyncFnOnce() -> Option<Release>) -> Option<Release> {
+        let mut last = self.last.lock().await;
+        if let Some((asked, release)) = *last
+            && asked.elapsed() < SHARED_FOR
+        {
+            return Some(release);
+        }
+        *last = None;
+        let asked = Instant::now();
+        let release = ask().await?;
+        *last = Some((asked, release));
+        Some(release)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn questions_at_the_same_time_share_an_answer() {
+        let shared = SharedRelease::default();
+        let asked = AtomicUsize::new(0);
+        let answers = [None, Some((1, 35)), Some((1, 36))];
+        let get = || {
+            shared.get(async || {
+                let number = asked.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                answers.get(number).copied().flatten().map(Release::from)
+            })
+        };
+        let (failed, first, second) = tokio::join!(get(), get(), get());
+        assert_eq!(failed, None);
+        assert_eq!(
+            (first, second),
+            (Some((1, 35).into()), Some((1, 35).into()))
+        );
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+        // An old answer is not shared.
+        if let Some((asked, _)) = &mut *shared.last.lock().await {
+            *asked = asked.checked_sub(SHARED_FOR).unwrap();
+        }
+        assert_eq!(get().await, Some((1, 36).into()));
+    }
+}
