@@ -72,4 +72,4 @@ pub mod store;
 pub mod watch;
 
 pub use resource_pattern::ResourcePattern;
-pub use settings::{Consistency, MemoryLimit, Policy, Settings};
+pub use settings::{Consistency, MemoryLimit, Policy, Settings, ShardedListAndWatch};

@@ -19,9 +19,11 @@ mod object_tree;
 mod publication;
 mod resync;
 mod retained_snapshots;
+mod shard_lines;
 mod snapshot;
 mod state;
 mod topic;
+mod topic_line;
 mod tree_leaf;
 
 pub use earlier_snapshots::Memory;

@@ -144,7 +144,11 @@ fn list(
         }
         (ListVersion::Newest(_), Newest::Object(_)) => return Err(BypassReason::NotProvenFresh),
     };
-    let page = read::page(&snapshot, &selection, plan);
+    let mut page = read::page(&snapshot, &selection, plan);
+    // Only the lists of the API itself name their shard.
+    if !matches!(shape, Shape::Whole(_)) {
+        page.meta.shard_selector.clear();
+    }
     let body = body(store, &page, shape, *gzip, held)?;
     if complete && !page.meta.continue_token.is_empty() {
         // The client will ask for the rest of this very state.
