@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use apifront_watch_cache::{Consistency, MemoryLimit, Persistence, ResourcePattern, Settings};
+use apifront_watch_cache::{
+    Consistency, MemoryLimit, Persistence, ResourcePattern, Settings, ShardedListAndWatch,
+};
 use kubernetes_wire::api::GroupVersionResource;
 
 use super::check::Check;
@@ -36,6 +38,15 @@ pub(super) fn check(raw: &raw::Cache, defaults: Defaults, check: &mut Check) -> 
                 ("Strict", Consistency::Strict),
                 ("Fresh", Consistency::Fresh),
                 ("Bounded", Consistency::Bounded),
+            ],
+        ),
+        sharded_list_and_watch: check.one_of(
+            "cache.shardedListAndWatch",
+            &raw.sharded_list_and_watch,
+            ShardedListAndWatch::Upstream,
+            &[
+                ("Upstream", ShardedListAndWatch::Upstream),
+                ("Always", ShardedListAndWatch::Always),
             ],
         ),
         max_staleness: check.positive_duration(

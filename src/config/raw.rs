@@ -276,6 +276,9 @@ pub struct Cache {
     /// `Strict`, `Fresh` or `Bounded`, for reads without a resourceVersion.
     /// Default `Strict`.
     pub consistency: Option<String>,
+    /// `Upstream` or `Always`, for lists and watches with a `shardSelector`.
+    /// Default `Upstream`.
+    pub sharded_list_and_watch: Option<String>,
     /// Age of the last proof of freshness after which the cache stops
     /// answering. Duration, default `30s`.
     pub max_staleness: Option<String>,

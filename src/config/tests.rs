@@ -184,7 +184,7 @@ fn a_flag_overrides_the_file() {
 fn errors_name_field_value_and_what_is_allowed_all_at_once() {
     let text = minimal_with(
         "cache",
-        "  consistency: Sometimes\n  maxStaleness: 30\n  exclude: [events, Pods]\n  preload: ['*']",
+        "  consistency: Sometimes\n  shardedListAndWatch: Never\n  maxStaleness: 30\n  exclude: [events, Pods]\n  preload: ['*']",
     );
     let errors = load_text(&text, &["--secure-port=70000", "--logging-format=xml"]).unwrap_err();
     assert_eq!(
@@ -194,6 +194,7 @@ fn errors_name_field_value_and_what_is_allowed_all_at_once() {
             r#"--logging-format: "xml": must be one of text, json"#,
             r#"cache.preload[0]: "*": must name one resource, without *"#,
             r#"cache.consistency: "Sometimes": must be one of Strict, Fresh, Bounded"#,
+            r#"cache.shardedListAndWatch: "Never": must be one of Upstream, Always"#,
             r#"cache.maxStaleness: "30": must be a duration like 2m, 10s, 1h30m or 500ms"#,
             r#"cache.exclude[1]: "Pods": must be like pods, deployments.apps, deployments.v1.apps, *.apps or *"#,
         ]
@@ -475,8 +476,8 @@ fn a_document_that_does_not_fit_is_explained_field_by_field() {
         load_text(&text, &[]).unwrap_err(),
         [
             "cache.consistancy: unknown field `consistancy`, expected one of `consistency`, \
-             `maxStaleness`, `idleTimeout`, `selfCheck`, `memoryLimit`, `include`, `exclude`, \
-             `preload`, `directory`, `persistence`",
+             `shardedListAndWatch`, `maxStaleness`, `idleTimeout`, `selfCheck`, `memoryLimit`, \
+             `include`, `exclude`, `preload`, `degraded`, `directory`, `persistence`",
             "serving.securePort: \"many\": invalid type: string \"many\", expected i64",
             "upsteam: unknown field `upsteam`, expected one of `apiVersion`, `kind`, `serving`, \
              `observability`, `logging`, `upstream`, `authentication`, `authorization`, \

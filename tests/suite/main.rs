@@ -73,6 +73,7 @@ mod personal;
 mod reload;
 mod restart;
 mod schema;
+mod sharded;
 mod streams;
 mod tables;
 mod traps;

@@ -75,4 +75,4 @@ pub mod store;
 pub mod watch;
 
 pub use resource_pattern::ResourcePattern;
-pub use settings::{Consistency, MemoryLimit, Persistence, Policy, Settings};
+pub use settings::{Consistency, MemoryLimit, Persistence, Policy, Settings, ShardedListAndWatch};

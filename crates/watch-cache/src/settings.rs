@@ -11,6 +11,7 @@ use crate::ResourcePattern;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     pub consistency: Consistency,
+    pub sharded_list_and_watch: ShardedListAndWatch,
     pub max_staleness: Duration,
     /// The time without a reader after which a resource is dropped. Zero for
     /// never.
@@ -74,6 +75,17 @@ impl Consistency {
             Self::Bounded => "Bounded",
         }
     }
+}
+
+/// The requests with a `shardSelector` (KEP-5866) that are answered from the
+/// cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShardedListAndWatch {
+    /// Those that upstream would answer, too. Others are forwarded.
+    Upstream,
+    /// All of them. None is forwarded: a server that does not know the selector
+    /// would ignore it.
+    Always,
 }
 
 impl Settings {

@@ -67,12 +67,13 @@ async fn a_parameter_that_changes_the_answer_is_not_ignored() {
         ),
         (format!("{list}?{watch}&{half}"), "*/*", hit),
         (format!("{list}?{watch}&{rest}"), PROTOBUF, hit),
+        (format!("{list}?resourceVersion=0&{half}"), TABLE, hit),
+        (format!("{list}?limit=3&{half}"), "*/*", hit),
         (
-            format!("{list}?resourceVersion=0&{half}"),
-            TABLE,
-            "bypass; reason=representation",
+            format!("{list}?fieldSelector=metadata.name=shard-1&{half}"),
+            "*/*",
+            hit,
         ),
-        (format!("{list}?limit=3&{half}"), "*/*", unusual),
         (
             format!("{list}?resourceVersion=0&shardSelector=junk"),
             "*/*",

@@ -29,6 +29,9 @@ pub struct Selection {
     indexed: Option<Filter>,
     /// No selector is set.
     everything: bool,
+    /// No selector but that of the shard is set. Only then the API server tells
+    /// how many objects remain.
+    counted: bool,
     /// The shard selector as the answer repeats it. Empty without one.
     shard: String,
 }
@@ -74,18 +77,21 @@ impl Selection {
                 requirements: vec![requirement.clone()],
             });
         let shard = options.shard_selector;
+        let counted = options.label_selector.is_empty() && fields.is_empty();
         let filter = |labels, fields| {
             Filter::new(&namespace, labels, fields, resource)
                 .map_err(|_| BypassReason::FieldSelector)
         };
         Ok(Self {
             name,
-            everything: options.label_selector.is_empty() && fields.is_empty() && shard.is_none(),
+            everything: counted && shard.is_none(),
+            counted,
             shard: shard.as_ref().map(ToString::to_string).unwrap_or_default(),
             indexed: indexed
                 .map(|fields| filter(LabelSelector::default(), fields))
                 .transpose()?,
-            filter: filter(options.label_selector, options.field_selector)?.of_shard(shard),
+            filter: filter(options.label_selector, options.field_selector)?
+                .of_shard(shard.map(|selector| selector.shard().clone())),
             namespace,
         })
     }
@@ -154,8 +160,11 @@ pub fn page<'s>(snapshot: &'s Snapshot, selection: &Selection, plan: &ListPlan) 
         let relative = key.strip_prefix(&prefix).unwrap_or(key);
         let token = ContinueToken::after(snapshot.resource_version, relative);
         meta.continue_token = token.to_string();
-        meta.remaining_item_count = selection.everything.then(|| {
-            let rest = snapshot.count_from(&selection.filter.scope, &format!("{key}\0"));
+        // The API server takes the limit from the number of candidates, as if
+        // all objects of the page had been in the shard.
+        meta.remaining_item_count = selection.counted.then(|| {
+            let candidates = snapshot.count_from(&selection.filter.scope, &start);
+            let rest = candidates.saturating_sub(limit);
             i64::try_from(rest).unwrap_or(i64::MAX)
         });
     }

@@ -2,7 +2,7 @@
 //! parameter is forwarded: a newer API server may give another answer because
 //! of it, as API servers with sharded lists do for `shardSelector` (KEP-5866).
 
-use kubernetes_wire::api::{Query, ShardSelector};
+use kubernetes_wire::api::{InvalidShard, Query, ShardSelector};
 
 use super::BypassReason;
 
@@ -41,24 +41,15 @@ pub fn check_list(query: &Query) -> Result<(), BypassReason> {
     check(query, &LIST)
 }
 
-/// Returns the shard of a LIST or WATCH. Selectors that only kube-apiserver can
-/// read are forwarded, and so are combinations that it treats specially.
-pub fn shard(query: &Query) -> Result<Option<ShardSelector>, BypassReason> {
-    match query.get(SHARD_SELECTOR) {
-        None | Some("") => Ok(None),
-        Some(_) if COMBINED.iter().any(|other| query.contains(other)) => {
-            Err(BypassReason::UnusualRequest)
-        }
-        Some(text) => match ShardSelector::parse(text) {
-            Some(shard) => Ok(Some(shard)),
-            None => Err(BypassReason::UnusualRequest),
-        },
-    }
+/// Returns the text of the shard selector of a LIST or WATCH, if there is one.
+pub fn shard_selector(query: &Query) -> Option<&str> {
+    query.get(SHARD_SELECTOR).filter(|text| !text.is_empty())
 }
 
-/// Parameters that are forwarded together with a shard: they ask for pages or
-/// for single objects.
-const COMBINED: [&str; 3] = ["limit", "continue", "fieldSelector"];
+/// Returns the shard of a LIST or WATCH.
+pub fn shard(query: &Query) -> Result<Option<ShardSelector>, InvalidShard> {
+    shard_selector(query).map(ShardSelector::parse).transpose()
+}
 
 fn check(query: &Query, known: &[&str]) -> Result<(), BypassReason> {
     let understood = |key: &str| known.contains(&key) || EVERYWHERE.contains(&key);

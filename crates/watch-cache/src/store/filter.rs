@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use kubernetes_wire::api::{FieldSelector, LabelMatcher, LabelSelector, ShardKey, ShardSelector};
+use kubernetes_wire::api::{FieldSelector, LabelMatcher, LabelSelector, Shard};
 
 use super::fields::Selectable;
 use super::{Resource, Scope, StoredObject};
@@ -20,7 +20,7 @@ pub struct Filter {
     pub scope: Scope,
     /// Set when the request can match one name only.
     pub name: Option<String>,
-    shard: Option<ShardSelector>,
+    pub(super) shard: Option<Shard>,
     labels: LabelMatcher,
     pub(super) fields: FieldSelector,
     /// The field that each requirement is about, in the requirements' order. It
@@ -119,7 +119,7 @@ impl Filter {
     }
 
     /// Narrows the filter to the objects of a shard.
-    pub fn of_shard(self, shard: Option<ShardSelector>) -> Self {
+    pub fn of_shard(self, shard: Option<Shard>) -> Self {
         Self { shard, ..self }
     }
 
@@ -128,7 +128,7 @@ impl Filter {
             && self
                 .shard
                 .as_ref()
-                .is_none_or(|shard| shard.matches(hashed(object, shard.key())))
+                .is_none_or(|shard| shard.contains(object.shard_hash(shard.key())))
             && self.labels.matches(&object.labels)
             && self.fields_match(object)
     }
@@ -149,13 +149,6 @@ fn selectable(field: &str, resource: &Resource) -> Result<Selectable, Unsupporte
     found.ok_or_else(|| Unsupported {
         field: field.to_owned(),
     })
-}
-
-fn hashed(object: &StoredObject, key: ShardKey) -> &str {
-    match key {
-        ShardKey::Uid => &object.uid,
-        ShardKey::Namespace => object.key.namespace(),
-    }
 }
 
 fn value(object: &StoredObject, selectable: Selectable) -> &str {

@@ -20,9 +20,11 @@ mod publication;
 mod resync;
 mod retained_snapshots;
 mod saved_state;
+mod shard_lines;
 mod snapshot;
 mod state;
 mod topic;
+mod topic_line;
 mod tree_leaf;
 
 pub use earlier_snapshots::Memory;

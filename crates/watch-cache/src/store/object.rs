@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kubernetes_wire::api::{PartialObject, ResourceVersion};
+use kubernetes_wire::api::{PartialObject, ResourceVersion, ShardHash, ShardKey};
 use kubernetes_wire::representation::resource_version::with_resource_version;
 use kubernetes_wire::representation::{Encoding, Envelope, NotEncodable};
 use parking_lot::Mutex;
@@ -23,6 +23,8 @@ use super::{FieldTable, ObjectKey};
 pub struct StoredObject {
     pub key: ObjectKey,
     pub uid: Box<str>,
+    /// The hash of the UID. Every shard of a list or watch asks for it.
+    uid_hash: ShardHash,
     pub resource_version: u64,
     pub labels: BTreeMap<String, String>,
     /// Values of the resource's [`FieldTable`], in its order.
@@ -237,6 +239,14 @@ impl StoredObject {
         Some(selected.of(Encoding::Json, item))
     }
 
+    /// Returns the hash that decides to which shard the object belongs.
+    pub fn shard_hash(&self, key: ShardKey) -> ShardHash {
+        match key {
+            ShardKey::Uid => self.uid_hash,
+            ShardKey::Namespace => ShardHash::of(self.key.namespace()),
+        }
+    }
+
     /// Returns the bytes that this object holds on to, roughly, without those
     /// that can be made again.
     pub fn size(&self) -> usize {
@@ -274,6 +284,7 @@ impl Selected {
         };
         StoredObject {
             key: self.key,
+            uid_hash: ShardHash::of(&self.uid),
             uid: self.uid,
             resource_version: self.resource_version,
             labels: self.labels,

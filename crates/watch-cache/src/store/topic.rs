@@ -7,15 +7,17 @@
 //! numbers of its events; the events are in the log. A topic exists while it
 //! has subscribers.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
-use tokio::sync::Notify;
+use kubernetes_wire::api::Shard;
+use parking_lot::Mutex;
 use tokio::sync::futures::OwnedNotified;
 
 use super::fields::Selectable;
+use super::shard_lines::{self, ShardLines};
+use super::topic_line::Line;
 use super::{Event, Filter, ObjectKey, Scope};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub enum Topic {
         index: usize,
         value: Box<str>,
     },
+    /// Objects of a shard.
+    Shard(Shard),
 }
 
 impl Topic {
@@ -55,7 +59,11 @@ impl Topic {
             (Some(namespace), None) => fields
                 .find(|(label, _)| *label == "spec.nodeName")
                 .map_or(Self::Namespace(namespace.into()), |(_, field)| field),
-            (None, _) => fields.next().map_or(Self::All, |(_, field)| field),
+            (None, _) => match (fields.next(), &filter.shard) {
+                (Some((_, field)), _) => field,
+                (None, Some(shard)) => Self::Shard(shard.clone()),
+                (None, None) => Self::All,
+            },
         }
     }
 
@@ -70,6 +78,7 @@ impl Topic {
                 let [now, before] = values(event, *index);
                 now == Some(value) || before == Some(value)
             }
+            Self::Shard(shard) => shard_lines::holds(shard, event),
         }
     }
 }
@@ -79,24 +88,6 @@ fn values(event: &Event, index: usize) -> [Option<&str>; 2] {
     let now = event.object.fields.get(index);
     let before = event.previous.as_ref().and_then(|o| o.fields.get(index));
     [now, before].map(|value| value.map(|value| &**value))
-}
-
-/// The events of one topic, since its first subscription.
-#[derive(Debug)]
-pub(super) struct Line {
-    pub(super) events: RwLock<Events>,
-    published: Arc<Notify>,
-}
-
-#[derive(Debug)]
-pub(super) struct Events {
-    /// From this sequence number on, `numbers` has all events of the topic that
-    /// are in the log. Earlier events of the topic are not known.
-    pub(super) since: u64,
-    pub(super) numbers: VecDeque<u64>,
-    /// The number after the topic's last event that has left the log.
-    pub(super) lost: u64,
-    touched: bool,
 }
 
 /// A subscriber's access to its topic, to wait for events and to read them.
@@ -143,22 +134,14 @@ struct Lines {
     objects: LinesByKey<ObjectKey>,
     /// By the field's index. A field without subscribers costs no look-up.
     fields: BTreeMap<usize, LinesByKey<Box<str>>>,
+    shards: ShardLines,
 }
 
 impl Topics {
     /// Subscribes to a topic. `next` is the sequence number of the next event.
     /// The caller sees to it that no event is appended meanwhile.
     pub(super) fn join(self: &Arc<Self>, topic: Topic, next: u64) -> Subscription {
-        let lines = &mut self.0.lock().lines;
-        let line = match &topic {
-            Topic::All => join(&mut lines.all, (), next),
-            Topic::Namespace(namespace) => join(&mut lines.namespaces, namespace.clone(), next),
-            Topic::Object(key) => join(&mut lines.objects, key.clone(), next),
-            Topic::Field { index, value } => {
-                let values = lines.fields.entry(*index).or_default();
-                join(values, value.clone(), next)
-            }
-        };
+        let (topic, line) = self.0.lock().lines.join(topic, next);
         Subscription {
             topics: self.clone(),
             topic,
@@ -180,6 +163,7 @@ impl Topics {
                     }
                 }
             }
+            Topic::Shard(shard) => lines.shards.leave(shard),
         }
     }
 
@@ -240,6 +224,25 @@ impl Topics {
 }
 
 impl Lines {
+    /// Returns the line of a topic, or of a larger one if there are too many
+    /// such topics.
+    fn join(&mut self, topic: Topic, next: u64) -> (Topic, Arc<Line>) {
+        let line = match &topic {
+            Topic::All => join(&mut self.all, (), next),
+            Topic::Namespace(namespace) => join(&mut self.namespaces, namespace.clone(), next),
+            Topic::Object(key) => join(&mut self.objects, key.clone(), next),
+            Topic::Field { index, value } => {
+                let values = self.fields.entry(*index).or_default();
+                join(values, value.clone(), next)
+            }
+            Topic::Shard(shard) => match self.shards.join(shard, next) {
+                Some(line) => line,
+                None => return self.join(Topic::All, next),
+            },
+        };
+        (topic, line)
+    }
+
     /// Calls `each` once for each line that holds the event.
     fn of(&self, event: &Event, mut each: impl FnMut(&Arc<Line>)) {
         let key = &event.object.key;
@@ -260,33 +263,14 @@ impl Lines {
                 }
             }
         }
+        self.shards.of(event, each);
     }
 
     fn iter(&self) -> impl Iterator<Item = &Arc<Line>> {
         let fields = self.fields.values().flat_map(HashMap::values);
         let all = self.all.values().chain(self.namespaces.values());
         let all = all.chain(self.objects.values()).chain(fields);
-        all.map(|(line, _)| line)
-    }
-}
-
-impl Line {
-    fn since(next: u64) -> Self {
-        Self {
-            events: RwLock::new(Events {
-                since: next,
-                numbers: VecDeque::new(),
-                lost: 0,
-                touched: false,
-            }),
-            published: Arc::default(),
-        }
-    }
-
-    fn touch(self: &Arc<Self>, touched: &mut Vec<Arc<Self>>) {
-        if !std::mem::replace(&mut self.events.write().touched, true) {
-            touched.push(self.clone());
-        }
+        all.map(|(line, _)| line).chain(self.shards.iter())
     }
 }
 
@@ -308,7 +292,7 @@ fn leave<K: Eq + Hash>(lines: &mut LinesByKey<K>, key: &K) {
 
 #[cfg(test)]
 mod tests {
-    use kubernetes_wire::api::{FieldSelector, GroupVersionResource, LabelSelector};
+    use kubernetes_wire::api::{FieldSelector, GroupVersionResource, LabelSelector, ShardSelector};
     use kubernetes_wire::representation::{Envelope, Form};
 
     use super::*;
@@ -325,6 +309,32 @@ mod tests {
         };
         let (labels, fields) = (LabelSelector::default(), FieldSelector::parse(fields));
         Topic::of(&Filter::new(namespace, labels, fields.unwrap(), &resource).unwrap())
+    }
+
+    #[test]
+    fn a_shard_is_a_topic_where_no_smaller_one_is() {
+        let gvr = GroupVersionResource::new("", "v1", "pods");
+        let resource = Resource {
+            namespaced: true,
+            fields: field_table(&gvr),
+            gvr,
+            envelope: Envelope::new(Form::Struct, "v1", "Pod", "PodList"),
+            bookmark: Default::default(),
+        };
+        let half = "shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')";
+        let shard = ShardSelector::parse(half).unwrap().shard().clone();
+        for (within, fields, expected) in [
+            ("", "", true),
+            ("", "metadata.name!=x", true),
+            ("a", "", false),
+            ("", "spec.nodeName=n", false),
+            ("", "metadata.namespace=a", false),
+        ] {
+            let (labels, fields) = (LabelSelector::default(), FieldSelector::parse(fields));
+            let filter = Filter::new(within, labels, fields.unwrap(), &resource).unwrap();
+            let topic = Topic::of(&filter.of_shard(Some(shard.clone())));
+            assert_eq!(topic == Topic::Shard(shard.clone()), expected, "{within}");
+        }
     }
 
     #[test]

@@ -1,110 +1,92 @@
 //! `shardSelector`: selects a part of the objects of a list or watch by ranges
 //! of a hash (KEP-5866; k8s.io/apiserver `pkg/sharding`, apimachinery
 //! `pkg/sharding`).
-//!
-//! kube-apiserver reads the selector as a CEL expression. Here only its plain
-//! form is read, which clients and kube-apiserver itself write.
 
 use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-/// The digits of a bound. All of them are always written.
-const DIGITS: usize = 16;
+use super::shard_expression::{self, END};
+pub use super::shard_expression::{InvalidShard, ShardKey, ShardRange};
 
-/// The end of the last range, 2^64.
-const END: &str = "0x10000000000000000";
+/// The hash of an object's value of a [`ShardKey`]: FNV-1a with 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ShardHash(pub u64);
 
-/// The most ranges of one selector. Each range is checked for each object.
-const MOST_RANGES: usize = 64;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShardKey {
-    Uid,
-    Namespace,
-}
-
-impl ShardKey {
-    fn path(self) -> &'static str {
-        match self {
-            Self::Uid => "object.metadata.uid",
-            Self::Namespace => "object.metadata.namespace",
-        }
+impl ShardHash {
+    pub fn of(value: &str) -> Self {
+        Self(value.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        }))
     }
 }
 
-/// Selects objects by the FNV-1a hash (64 bits) of a field of their metadata.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShardSelector {
+/// A share of all objects: those whose hash is in one of some ranges. Texts
+/// that select the same objects give equal shards.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Shard {
     key: ShardKey,
-    ranges: Vec<Range>,
+    /// Ascending ranges with gaps between them.
+    ranges: Arc<[ShardRange]>,
 }
 
+/// Selects a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Range {
-    start: u64,
-    /// The last hash in the range.
-    last: u64,
+pub struct ShardSelector {
+    /// The ranges as they are written.
+    ranges: Vec<ShardRange>,
+    shard: Shard,
+}
+
+impl ShardRange {
+    pub fn hashes(self) -> RangeInclusive<ShardHash> {
+        ShardHash(self.start)..=ShardHash(self.last)
+    }
 }
 
 impl ShardSelector {
-    /// Parses the plain form. Any other text gives `None`, valid or not.
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut key = None;
-        let mut ranges = Vec::new();
-        for call in text.trim_matches(' ').split("||") {
-            let (of, range) = Range::parse(call.trim_matches(' '))?;
-            if *key.get_or_insert(of) != of || ranges.len() == MOST_RANGES {
-                return None;
-            }
-            ranges.push(range);
-        }
-        Some(Self { key: key?, ranges })
+    pub fn parse(text: &str) -> Result<Self, InvalidShard> {
+        let (key, ranges) = shard_expression::parse(text)?;
+        let shard = Shard {
+            key,
+            ranges: merge(ranges.clone()).into(),
+        };
+        Ok(Self { ranges, shard })
     }
 
+    pub fn shard(&self) -> &Shard {
+        &self.shard
+    }
+}
+
+impl Shard {
     pub fn key(&self) -> ShardKey {
         self.key
     }
 
-    /// Tells whether an object is selected. `value` is its value of the
-    /// selector's key.
-    pub fn matches(&self, value: &str) -> bool {
-        let hash = fnv1a(value.as_bytes());
-        let mut ranges = self.ranges.iter();
-        ranges.any(|range| (range.start..=range.last).contains(&hash))
+    /// Returns the hashes, in ascending ranges with gaps between them.
+    pub fn ranges(&self) -> &[ShardRange] {
+        &self.ranges
+    }
+
+    pub fn contains(&self, ShardHash(hash): ShardHash) -> bool {
+        let at = self.ranges.partition_point(|range| range.last < hash);
+        self.ranges.get(at).is_some_and(|range| range.start <= hash)
     }
 }
 
-impl Range {
-    fn parse(call: &str) -> Option<(ShardKey, Self)> {
-        let arguments = call.strip_prefix("shardRange(")?.strip_suffix(')')?;
-        let mut arguments = arguments.split(',').map(|a| a.trim_matches(' '));
-        let [key, start, end] = [arguments.next()?, arguments.next()?, arguments.next()?];
-        let keys = [ShardKey::Uid, ShardKey::Namespace];
-        let key = keys.into_iter().find(|k| k.path() == key)?;
-        let start = bound(start)?;
-        let last = match quoted(end)? {
-            END => u64::MAX,
-            _ => bound(end)?.checked_sub(1)?,
-        };
-        let wrong = arguments.next().is_some() || start > last;
-        (!wrong).then_some((key, Self { start, last }))
+fn merge(mut ranges: Vec<ShardRange>) -> Vec<ShardRange> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut merged: Vec<ShardRange> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.last.saturating_add(1) => {
+                last.last = last.last.max(range.last);
+            }
+            _ => merged.push(range),
+        }
     }
-}
-
-fn quoted(text: &str) -> Option<&str> {
-    text.strip_prefix('\'')?.strip_suffix('\'')
-}
-
-fn bound(text: &str) -> Option<u64> {
-    let digits = quoted(text)?.strip_prefix("0x")?;
-    let plain =
-        digits.len() == DIGITS && !digits.bytes().any(|b| b.is_ascii_uppercase() || b == b'+');
-    u64::from_str_radix(digits, 16).ok().filter(|_| plain)
-}
-
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    merged
 }
 
 /// The selector as kube-apiserver writes it in `shardInfo`.
@@ -112,7 +94,7 @@ impl fmt::Display for ShardSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, range) in self.ranges.iter().enumerate() {
             let or = if n > 0 { " || " } else { "" };
-            let (path, start) = (self.key.path(), range.start);
+            let (path, start) = (self.shard.key.path(), range.start);
             write!(f, "{or}shardRange({path}, '0x{start:016x}', ")?;
             match range.last.checked_add(1) {
                 Some(end) => write!(f, "'0x{end:016x}')")?,
@@ -129,50 +111,175 @@ mod tests {
 
     const HALF: &str =
         "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')";
+    const REST: &str =
+        "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')";
+
+    fn written(text: &str) -> String {
+        ShardSelector::parse(text).unwrap().to_string()
+    }
 
     #[test]
-    fn the_plain_form_is_read_and_written() {
-        let rest = "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')";
-        let both = format!("{HALF} || {rest}");
-        for text in [HALF, rest, &both] {
-            assert_eq!(ShardSelector::parse(text).unwrap().to_string(), text);
+    fn a_selector_is_written_as_kube_apiserver_writes_it() {
+        let both = format!("{HALF} || {REST}");
+        for text in [HALF, REST, &both] {
+            assert_eq!(written(text), text);
         }
-        let tight = both.replace(' ', "");
-        assert_eq!(ShardSelector::parse(&tight).unwrap().to_string(), both);
-        let all = ShardSelector::parse(&both).unwrap();
-        let half = ShardSelector::parse(HALF).unwrap();
+        for other in [
+            both.replace(' ', ""),
+            both.replace('\'', "\""),
+            both.replace(' ', "\n\t "),
+            format!("(({HALF}) || {REST})"),
+            format!(" {HALF} || (({REST}))\n"),
+            both.replace("object.metadata.uid", "object . metadata.uid"),
+        ] {
+            assert_eq!(written(&other), both, "{other}");
+        }
+        let namespace = HALF.replace("uid", "namespace");
+        assert_eq!(written(&namespace), namespace);
+    }
+
+    #[test]
+    fn objects_are_selected_by_their_hash() {
+        let shard = |text: &str| ShardSelector::parse(text).unwrap().shard().clone();
+        let both = shard(&format!("{REST} || {HALF} || {HALF}"));
+        let half = shard(HALF);
+        assert_eq!(both.ranges().len(), 1);
         // The FNV-1a hash of the empty text begins with 0xcb, those of "a" and
         // "b" with 0xaf, that of "foobar" with 0x85, and that of "uid" with
         // 0x4c.
         for value in ["", "a", "foobar", "b", "uid"] {
-            assert!(all.matches(value));
-            let in_half = fnv1a(value.as_bytes()) < 1 << 63;
-            assert_eq!(half.matches(value), in_half, "{value}");
+            let hash = ShardHash::of(value);
+            assert!(both.contains(hash));
+            assert_eq!(half.contains(hash), hash.0 < 1 << 63, "{value}");
         }
-        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+        assert_eq!(ShardHash::of("foobar").0, 0x8594_4171_f739_67e8);
+        let two = "shardRange(object.metadata.uid,'0x0000000000000004','0x0000000000000006')||\
+                   shardRange(object.metadata.uid,'0x0000000000000001','0x0000000000000002')";
+        let two = shard(two);
+        let selected = (0..8).filter(|hash| two.contains(ShardHash(*hash)));
+        assert_eq!(selected.collect::<Vec<_>>(), [1, 4, 5]);
+        assert!(!two.contains(ShardHash(u64::MAX)));
     }
 
     #[test]
-    fn everything_else_is_not() {
-        let namespaced = HALF.replace("uid", "namespace");
-        for text in [
-            "",
-            "junk",
-            "shardRange(object.metadata.uid)",
-            &HALF.replace("uid", "name"),
-            &HALF.replace("'0x8", "'0xG"),
-            &HALF.replace("0x8000000000000000", "0x8"),
-            &HALF.replace("0x8000000000000000", "0x0000000000000000"),
-            &HALF.replace("0x8000000000000000", "0xA000000000000000"),
-            &HALF.replace("0x8000000000000000", "0x20000000000000000"),
-            &HALF.replace('\'', "\""),
-            &format!("({HALF})"),
-            &format!("{HALF} ||"),
-            &format!("{HALF} || {namespaced}"),
-            &format!("{HALF} && {HALF}"),
-            &[HALF; MOST_RANGES + 1].join("||"),
+    fn other_texts_are_refused_in_kube_apiservers_words() {
+        let uid =
+            |start: &str, end: &str| format!("shardRange(object.metadata.uid, {start}, {end})");
+        let zero = "'0x0000000000000000'";
+        for (text, message) in [
+            (
+                String::new(),
+                "empty shard selector is not allowed; omit the parameter for unfiltered lists",
+            ),
+            (
+                "junk".to_owned(),
+                "unexpected expression kind 3; expected shardRange() call or || operator",
+            ),
+            (
+                "'text'".to_owned(),
+                "unexpected expression kind 5; expected shardRange() call or || operator",
+            ),
+            (
+                "a.b".to_owned(),
+                "unexpected expression kind 7; expected shardRange() call or || operator",
+            ),
+            (
+                format!("{HALF} || junk"),
+                "unexpected expression kind 3; expected shardRange() call or || operator",
+            ),
+            (
+                "has(a)".to_owned(),
+                "unsupported function \"has\"; only shardRange() and || are allowed",
+            ),
+            (
+                "shardRange()".to_owned(),
+                "shardRange() requires exactly 3 arguments, got 0",
+            ),
+            (
+                "shardRange(object.metadata.uid)".to_owned(),
+                "shardRange() requires exactly 3 arguments, got 1",
+            ),
+            (
+                "shardRange('uid', '0', '1')".to_owned(),
+                "shardRange() first argument: expected field path (e.g. object.metadata.uid), got expression kind 5",
+            ),
+            (
+                HALF.replace("uid", "name"),
+                "unsupported field path \"object.metadata.name\"; supported: object.metadata.uid, object.metadata.namespace",
+            ),
+            (
+                uid("0", zero),
+                "hexStart must be a string literal, got int64",
+            ),
+            (
+                uid("start", zero),
+                "hexStart must be a string literal (e.g. '0xff'), got expression kind 3",
+            ),
+            (
+                uid(zero, "'8000'"),
+                "hexEnd must have '0x' prefix, got \"8000\"",
+            ),
+            (
+                uid(zero, "'0x'"),
+                "hexEnd: hex value is required after '0x'",
+            ),
+            (
+                uid(zero, "'0x100000000000000000'"),
+                "hexEnd: hex value too long (18 chars, max 17): \"100000000000000000\"",
+            ),
+            (
+                uid(zero, "'0xA000000000000000'"),
+                "hexEnd: invalid hex character \"A\" in \"0xA000000000000000\"",
+            ),
+            (
+                uid(zero, "'0x20000000000000000'"),
+                "hexEnd: 17-digit hex value must be '0x10000000000000000' (2^64), got \"0x20000000000000000\"",
+            ),
+            (
+                uid(zero, "'0x8'"),
+                "hexEnd must be a 0x-prefixed 16-digit hex value, got \"0x8\" (did you mean \"0x0000000000000008\"?)",
+            ),
+            (
+                uid(zero, zero),
+                "shard range start 0x0000000000000000 must be less than end 0x0000000000000000",
+            ),
+            (
+                format!("{HALF} || {}", HALF.replace("uid", "namespace")),
+                "all shard ranges must use the same field, got \"object.metadata.uid\" and \"object.metadata.namespace\"",
+            ),
         ] {
-            assert_eq!(ShardSelector::parse(text), None, "{text}");
+            assert_eq!(
+                ShardSelector::parse(&text),
+                Err(InvalidShard::refused(message)),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_rest_of_cel_is_not_read() {
+        for text in [
+            format!("{HALF} ||"),
+            format!("{HALF} && {HALF}"),
+            format!("{HALF} {HALF}"),
+            format!("!{HALF}"),
+            format!("{HALF} // comment"),
+            HALF.replace("'0x0", "r'0x0"),
+            HALF.replace("'0x0", "'\\x30x0"),
+            HALF.replace("'0x0", "'''0x0"),
+            HALF.replace("uid", "uid()"),
+            HALF.replace("object", "in"),
+            "true".to_owned(),
+            "1.5".to_owned(),
+            "-1".to_owned(),
+            "[1]".to_owned(),
+            "ä".to_owned(),
+            format!("{}{HALF}{}", "(".repeat(40), ")".repeat(40)),
+            format!("{}{HALF}", "(".repeat(100_000)),
+            vec![HALF; 1_001].join("||"),
+        ] {
+            let read = ShardSelector::parse(&text);
+            assert_eq!(read, Err(InvalidShard::Unreadable), "{text:.200}");
         }
     }
 }

@@ -8,6 +8,7 @@ mod overlay_watch;
 mod plan;
 mod served;
 mod shape;
+mod sharded;
 mod watch;
 
 use std::sync::Arc;
@@ -20,7 +21,6 @@ use degraded::Degraded;
 use http::{HeaderMap, HeaderValue, Method};
 use kubernetes_wire::api::{GroupVersionResource, ListOptions, Reason, Status};
 use kubernetes_wire::negotiation::Representation;
-use kubernetes_wire::representation::Form;
 use kubernetes_wire::request::{Deadline, Scope};
 use newest::{Newest, Resource};
 use pingora_http::RequestHeader;
@@ -48,14 +48,16 @@ pub(in crate::server) enum Outcome {
     NotAsked,
 }
 
-/// Answers a read from the cache if possible. The checks go from cheap to
-/// expensive: options, consistency mode, authorization, and only then the cache
-/// itself.
+/// Answers a read from the cache if possible.
 pub(in crate::server) async fn answer(
     request: &RequestHeader,
     grant: &mut PendingGrant<'_>,
 ) -> Outcome {
-    let outcome = answer_or_bypass(request, grant).await;
+    let outcome = read(request, grant).await;
+    let outcome = match sharded::is_kept(grant.identified()) {
+        true => sharded::keep(outcome, request, grant).await,
+        false => outcome,
+    };
     let reason = match outcome {
         Outcome::Bypass(reason) => reason,
         Outcome::NotAsked => BypassReason::UnusualRequest,
@@ -70,7 +72,9 @@ pub(in crate::server) async fn answer(
     Outcome::Answer(answer.out_of(CacheResult::Bypass(reason)))
 }
 
-async fn answer_or_bypass(request: &RequestHeader, grant: &mut PendingGrant<'_>) -> Outcome {
+/// Reads from the cache if possible. The checks go from cheap to expensive:
+/// options, consistency mode, authorization, and only then the cache itself.
+async fn read(request: &RequestHeader, grant: &mut PendingGrant<'_>) -> Outcome {
     let identified = grant.identified();
     let info = identified.info();
     if info.method != Method::GET || !info.is_resource_request || !info.subresource.is_empty() {
@@ -164,6 +168,7 @@ async fn serve(
     let waits = match plan {
         // A forwarded watch would stay at upstream as long as it lasts.
         Plan::Watch(..) => true,
+        Plan::List(..) if plan.is_of_shard() && sharded::is_always_served(granted) => true,
         // Upstream does not know the configured APIServices.
         Plan::Get(_) | Plan::List(..) => overlay::is_for(generation, gvr),
     };
@@ -182,15 +187,11 @@ async fn serve(
     };
     let scope = scope.ok_or(BypassReason::UnusualRequest)?;
     let plan = plan.narrow(&scope, granted.info().is_verb_via_path())?;
-    if plan.is_of_shard() && !serves_shards(granted, &store, &plan).await {
+    if plan.is_of_shard() && !serves_shards(granted).await {
         return Err(BypassReason::UnusualRequest);
     }
     let (representation, shape) = shape::representation(headers, granted.query(), &store, &plan)?;
     plan.check(&store)?;
-    // Only the metadata of whole lists can name the shard.
-    if plan.is_of_shard() && matches!(plan, Plan::List(..)) && !matches!(shape, Shape::Whole(_)) {
-        return Err(BypassReason::Representation);
-    }
     let resource = Resource {
         generation,
         entry: &entry,
@@ -322,16 +323,14 @@ impl Prepared<'_> {
     }
 }
 
-/// Tells whether upstream supports shards, and whether its lists of the
-/// resource name their shard. Backends may be of any release, so shards of
-/// their resources are not served.
-async fn serves_shards(granted: &Granted, store: &Store, plan: &Plan) -> bool {
+/// Tells whether shards are answered here: always, or since upstream would
+/// answer them, too. Backends may be of any release.
+async fn serves_shards(granted: &Granted) -> bool {
     let generation = granted.generation();
-    let lists_say = matches!(plan, Plan::Watch(..)) || store.resource.envelope.form == Form::Struct;
-    lists_say
-        && granted.route().is_none()
-        && generation
-            .shards
-            .are_served(&generation.cache.upstream())
-            .await
+    sharded::is_always_served(granted)
+        || granted.route().is_none()
+            && generation
+                .shards
+                .are_served(&generation.cache.upstream())
+                .await
 }

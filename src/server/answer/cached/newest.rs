@@ -154,6 +154,11 @@ pub(super) async fn newest(
         Plan::List(_, plan) if !plan.start.is_empty() => {
             Question::List(ListQuery::everything(scope.namespace))
         }
+        // Upstream is not asked for shards, and its page would have other
+        // objects.
+        Plan::List(options, plan) if options.shard_selector.is_some() && plan.limit > 0 => {
+            Question::List(ListQuery::everything(scope.namespace))
+        }
         Plan::List(_, plan) => query(plan.limit),
         Plan::Watch(_, WatchPlan::InitialEvents(_)) => query(0),
         Plan::Watch(_, WatchPlan::From(_) | WatchPlan::FromNow(_) | WatchPlan::Unmarked) => {

@@ -65,10 +65,12 @@ impl Plan {
         match self {
             Self::Watch(options, _) => watch::check(options, store),
             // Releases before 1.34 read later pages from etcd, which heeds the
-            // limit that their cache ignores for version 0.
+            // limit that their cache ignores for version 0. No server of such a
+            // release makes the tokens of shards.
             Self::List(options, _)
                 if options.resource_version == "0"
                     && !options.continue_token.is_empty()
+                    && options.shard_selector.is_none()
                     && store.presentation().other_lists =>
             {
                 Err(BypassReason::UnusualRequest)
@@ -124,7 +126,8 @@ pub(super) fn plan(received: &Received) -> Result<Option<Plan>, BypassReason> {
     }
     let options = || {
         parameters::check_list(query)?;
-        let shard_selector = parameters::shard(query)?;
+        let shard_selector = parameters::shard(query);
+        let shard_selector = shard_selector.map_err(|_| BypassReason::UnusualRequest)?;
         let options = ListOptions::from_query(query);
         let options = options.map_err(|_| BypassReason::InvalidOptions)?;
         Ok::<_, BypassReason>(ListOptions {

@@ -83,7 +83,7 @@ fn filter(namespace: &str, options: ListOptions, store: &Store) -> Result<Filter
         options.field_selector,
         &store.resource,
     )
-    .map(|filter| filter.of_shard(options.shard_selector))
+    .map(|filter| filter.of_shard(options.shard_selector.map(|s| s.shard().clone())))
     .map_err(|_| BypassReason::FieldSelector)
 }
 

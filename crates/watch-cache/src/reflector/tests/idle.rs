@@ -2,13 +2,14 @@
 
 use super::fake::Asked;
 use super::*;
-use crate::{Consistency, MemoryLimit, ResourcePattern, Settings};
+use crate::{Consistency, MemoryLimit, ResourcePattern, Settings, ShardedListAndWatch};
 
 const HALF_AN_HOUR: Duration = Duration::from_secs(1800);
 
 fn config() -> Settings {
     Settings {
         consistency: Consistency::Strict,
+        sharded_list_and_watch: ShardedListAndWatch::Upstream,
         max_staleness: Duration::from_secs(30),
         self_check_interval: Duration::ZERO,
         idle_timeout: HALF_AN_HOUR,
