@@ -15,7 +15,7 @@ say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
 
 cd "$tests/.."
 cargo test --workspace --test suite --no-run
-table=$(printf '%-8s %-10s %7s %7s %9s %10s' release version passed failed compared from-cache)
+table=$(printf '%-8s %-10s %7s %7s %9s %7s %10s' release version passed failed compared hits forwarded)
 failed=0
 for release in "$@"; do
   log=$logs/$release.log
@@ -31,7 +31,8 @@ for release in "$@"; do
     /^compared: [0-9]+ answers, / { compared += $2; hits += $4 }
     END {
       if (!ended) failed = "no end"
-      printf "%-8s %-10s %7d %7s %9d %10d\n", release, version, passed, failed, compared, hits
+      printf "%-8s %-10s %7d %7s %9d %7d %10d\n",
+        release, version, passed, failed, compared, hits, compared - hits
     }' "$log")
   { grep '^left out before ' "$log" || true; } | sort -u >&2
   { grep -E '^test .* FAILED$' "$log" || true; } | sort -u >&2
