@@ -150,9 +150,8 @@ async fn watches_that_list_are_compressed() {
                 bodies.push(body);
             }
             // Tables are shorter, and their ages tick.
-            if accept != TABLE {
-                assert!(bodies[0].len() > THRESHOLD && bodies[0] == bodies[1]);
-            }
+            assert!(accept == TABLE || bodies[0].len() > THRESHOLD);
+            assert!(accept != JSON || events(&bodies[0]) == events(&bodies[1]));
         }
     }
 }
@@ -169,7 +168,7 @@ async fn later_events_are_compressed_too() {
         .await;
     create(&admin, &list, "first", 10).await;
     let path = format!(
-        "{list}?watch=1&timeoutSeconds=4&sendInitialEvents=true\
+        "{list}?watch=1&timeoutSeconds=10&sendInitialEvents=true\
          &resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     );
     let ask = |client: Client| {
@@ -197,7 +196,18 @@ async fn later_events_are_compressed_too() {
     let text = String::from_utf8_lossy(&bodies[0]);
     assert_eq!(text.matches(r#""type":"ADDED""#).count(), 3, "{text}");
     assert_eq!(text.matches(r#""type":"DELETED""#).count(), 1, "{text}");
-    assert!(bodies.iter().all(|body| *body == bodies[0]));
+    for body in &bodies {
+        assert_eq!(events(body), events(&bodies[0]));
+    }
+}
+
+/// Returns the lines of a watch without its bookmarks, whose versions depend on
+/// the moment.
+fn events(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let lines = text.lines();
+    let events = lines.filter(|line| !line.contains(r#""type":"BOOKMARK""#));
+    events.map(|line| format!("{line}\n")).collect()
 }
 
 async fn decoded(folder: &Path, program: &str, arguments: &[&str]) -> Bytes {
