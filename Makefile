@@ -15,7 +15,7 @@ TEST_ARGS ?=
 # The releases of Kubernetes for `make test-releases`: all that are known.
 RELEASES ?= $(shell tests/kubernetes/release.sh list)
 
-SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/harness/*.sh tests/*.sh tools/*.sh examples/*/*.sh)
+SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/harness/*.sh tests/*.sh tools/*.sh tools/*/*.sh examples/*/*.sh)
 GO_FOLDERS := $(wildcard tests tools)
 
 .PHONY: help
@@ -62,6 +62,10 @@ schema: ## Writes the schema and the deprecations of built-in kinds anew from th
 	mv crates/wire/src/schema/kubernetes.txt.new crates/wire/src/schema/kubernetes.txt
 	cd tools/schema && go run . deprecations > ../../src/deprecation/kubernetes.txt.new
 	mv src/deprecation/kubernetes.txt.new src/deprecation/kubernetes.txt
+
+.PHONY: schema-drift
+schema-drift: ## Prints how the built-in types differ between releases, as a table (Go)
+	tools/schema/drift.sh
 
 .PHONY: bench
 bench: test-servers ## Runs the benchmarks: ours and the peer's in one run

@@ -135,7 +135,7 @@ pub struct Observability {
     pub audit_webhook_truncate_max_event_size: Option<i64>,
     /// The most bytes of a batch that is not split. Default 10485760.
     pub audit_webhook_truncate_max_batch_size: Option<i64>,
-    /// Show metrics hidden since this version (`1.35`). Default empty.
+    /// Show metrics hidden since this version (`1.36`). Default empty.
     pub show_hidden_metrics_for_version: Option<String>,
 }
 

@@ -361,9 +361,9 @@ fn contradictions_are_refused() {
 fn hidden_metrics_are_shown_for_the_previous_release_alone() {
     for (version, expected) in [
         ("", Ok(false)),
-        ("1.35", Ok(true)),
-        ("1.36", Err(())),
-        ("1.34", Err(())),
+        ("1.36", Ok(true)),
+        ("1.37", Err(())),
+        ("1.35", Err(())),
         ("x", Err(())),
     ] {
         let line = format!("  showHiddenMetricsForVersion: '{version}'");
@@ -371,10 +371,10 @@ fn hidden_metrics_are_shown_for_the_previous_release_alone() {
         let shown = loaded.map(|c| c.observability.show_hidden_metrics);
         assert_eq!(shown.map_err(drop), expected, "{version}");
     }
-    let flag = "--show-hidden-metrics-for-version=1.34";
+    let flag = "--show-hidden-metrics-for-version=1.35";
     let errors = load_text(&minimal_with("logging", "  format: text"), &[flag]).unwrap_err();
     assert!(
-        errors[0].contains("must be omitted or have the value \"1.35\""),
+        errors[0].contains("must be omitted or have the value \"1.36\""),
         "{errors:?}"
     );
 }

@@ -3,7 +3,7 @@
 //! lines:
 //!
 //! ```text
-//! kubernetes v1.36.3                  the release
+//! kubernetes v1.37.1                  the release
 //! v1 endpoints Endpoints deprecated 1.33 removed 1.40 use apps/v1 Deployment
 //! ```
 //!

@@ -3,8 +3,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The discovery document of all groups: `apidiscovery.k8s.io` v2, and v2beta1,
-/// which has the same form.
+/// The discovery document of all groups: `apidiscovery.k8s.io` v2.
 #[derive(Debug, Deserialize)]
 pub(super) struct GroupDiscoveryList {
     pub(super) kind: String,

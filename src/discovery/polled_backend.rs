@@ -33,10 +33,9 @@ pub(super) const LIMITS: Limits = Limits {
     within: WITHIN,
 };
 
-const ACCEPT: &str = concat!(
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,",
-    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
-);
+/// kube-aggregator asks for no older version since 1.37. A backend that has
+/// only such a version is asked for the resources of each group.
+const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// A backend whose documents are requested. The task ends when this is dropped.
 pub(super) struct PolledBackend {
@@ -284,5 +283,5 @@ fn is_everything(content_type: &str) -> bool {
     };
     json && param("as") == "APIGroupDiscoveryList"
         && param("g") == "apidiscovery.k8s.io"
-        && matches!(param("v"), "v2" | "v2beta1")
+        && param("v") == "v2"
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use prometheus::proto::MetricFamily;
 
 /// The release of Kubernetes, as (major, minor), whose metrics these are.
-pub const KUBERNETES: (u32, u32) = (1, 36);
+pub const KUBERNETES: (u32, u32) = (1, 37);
 
 /// The time for which a metric stays unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -41,7 +41,7 @@ const RHYTHM: Rhythm = Rhythm {
 /// A server that takes longer than this for a document that is ready hangs.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// The limits of a document. The merged document of kube-apiserver 1.36 has 2.2
+/// The limits of a document. The merged document of kube-apiserver 1.37 has 2.4
 /// MB; in a cluster with a thousand CustomResourceDefinitions it has some 60
 /// MB. A larger document is an error of its server: the document before it
 /// stays, or the request is forwarded.

@@ -1,4 +1,4 @@
-//! Lists the reads that apifront forwards before other releases than 1.36: of
+//! Lists the reads that apifront forwards before other releases than 1.37: of
 //! kinds that its schema and its printers do not know, or know in another form. An answer that
 //! is forwarded is right, but it costs upstream a request.
 
@@ -11,8 +11,8 @@ use super::differential::unpacked;
 use super::expect::Expect;
 use super::release::Release;
 
-/// Lists of kinds that 1.36 does not have, and the releases that have them.
-const UNKNOWN: [(&str, RangeInclusive<u32>); 27] = [
+/// Lists of kinds that 1.37 does not have, and the releases that have them.
+const UNKNOWN: [(&str, RangeInclusive<u32>); 18] = [
     (
         "/apis/admissionregistration.k8s.io/v1alpha1/validatingadmissionpolicies",
         0..=31,
@@ -30,14 +30,6 @@ const UNKNOWN: [(&str, RangeInclusive<u32>); 27] = [
         0..=33,
     ),
     (
-        "/apis/certificates.k8s.io/v1/clustertrustbundles",
-        37..=u32::MAX,
-    ),
-    (
-        "/apis/certificates.k8s.io/v1/podcertificaterequests",
-        37..=u32::MAX,
-    ),
-    (
         "/apis/certificates.k8s.io/v1alpha1/podcertificaterequests",
         34..=34,
     ),
@@ -50,12 +42,6 @@ const UNKNOWN: [(&str, RangeInclusive<u32>); 27] = [
         "/apis/flowcontrol.apiserver.k8s.io/v1beta3/prioritylevelconfigurations",
         0..=31,
     ),
-    (
-        "/apis/lifecycle.k8s.io/v1alpha1/evictionrequests",
-        37..=u32::MAX,
-    ),
-    ("/apis/lifecycle.k8s.io/v1alpha1/evictions", 37..=u32::MAX),
-    ("/apis/resource.k8s.io/v1/devicetaintrules", 37..=u32::MAX),
     ("/apis/resource.k8s.io/v1alpha3/deviceclasses", 0..=33),
     (
         "/apis/resource.k8s.io/v1alpha3/podschedulingcontexts",
@@ -68,21 +54,11 @@ const UNKNOWN: [(&str, RangeInclusive<u32>); 27] = [
     ),
     ("/apis/resource.k8s.io/v1alpha3/resourceslices", 0..=33),
     ("/apis/scheduling.k8s.io/v1alpha1/workloads", 35..=35),
-    (
-        "/apis/scheduling.k8s.io/v1alpha3/compositepodgroups",
-        37..=u32::MAX,
-    ),
-    ("/apis/scheduling.k8s.io/v1alpha3/podgroups", 37..=u32::MAX),
-    ("/apis/scheduling.k8s.io/v1alpha3/workloads", 37..=u32::MAX),
-    ("/apis/scheduling.k8s.io/v1beta1/podgroups", 37..=u32::MAX),
-    ("/apis/scheduling.k8s.io/v1beta1/workloads", 37..=u32::MAX),
+    ("/apis/scheduling.k8s.io/v1alpha2/podgroups", 36..=36),
+    ("/apis/scheduling.k8s.io/v1alpha2/workloads", 36..=36),
     (
         "/apis/storage.k8s.io/v1alpha1/volumeattributesclasses",
         0..=34,
-    ),
-    (
-        "/apis/storagemigration.k8s.io/v1/storageversionmigrations",
-        37..=u32::MAX,
     ),
     (
         "/apis/storagemigration.k8s.io/v1alpha1/storageversionmigrations",
@@ -90,31 +66,26 @@ const UNKNOWN: [(&str, RangeInclusive<u32>); 27] = [
     ),
 ];
 
-/// Lists of kinds of 1.36 that other releases print in other columns, or in a
+/// Lists of kinds of 1.37 that other releases print in other columns, or in a
 /// way that only they can know.
-const PRINTED_OTHERWISE: [(&str, RangeInclusive<u32>); 5] = [
+const PRINTED_OTHERWISE: [(&str, RangeInclusive<u32>); 3] = [
     ("/api/v1/serviceaccounts", 0..=34),
     ("/api/v1/resourcequotas", 0..=32),
     ("/apis/scheduling.k8s.io/v1/priorityclasses", 0..=31),
-    ("/apis/storage.k8s.io/v1/storageclasses", 37..=u32::MAX),
-    (
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-        37..=u32::MAX,
-    ),
 ];
 
-/// Lists of kinds of which other releases have fields that the schema does not
-/// know in the sample.
-const HAS_NEWER_FIELDS: [(&str, RangeInclusive<u32>); 1] =
-    [("/apis/storage.k8s.io/v1/csinodes", 37..=u32::MAX)];
+/// Lists of kinds of which other releases do not write a field that the schema
+/// has.
+const LACKS_FIELDS: [(&str, RangeInclusive<u32>); 1] =
+    [("/apis/storage.k8s.io/v1/csinodes", 0..=36)];
 
-/// Tells whether 1.36 does not have the kind of a list such as `/api/v1/pods`.
+/// Tells whether 1.37 does not have the kind of a list such as `/api/v1/pods`.
 pub fn unknown(list: &str) -> bool {
     names(&UNKNOWN, list)
 }
 
 /// Tells whether Tables of a list come from upstream before the release under
-/// test, and not before 1.36.
+/// test, and not before 1.37.
 pub fn tables(list: &str) -> bool {
     unknown(list) || names(&PRINTED_OTHERWISE, list)
 }
@@ -123,7 +94,7 @@ pub fn tables(list: &str) -> bool {
 /// under test. The cache keeps the objects as JSON, because the release writes
 /// them otherwise than the schema.
 pub fn protobuf(list: &str) -> bool {
-    unknown(list) || names(&HAS_NEWER_FIELDS, list) || is_written_otherwise(list)
+    unknown(list) || names(&LACKS_FIELDS, list) || is_written_otherwise(list)
 }
 
 /// Tells whether the release under test writes the JSON of a built-in kind
@@ -134,7 +105,7 @@ fn is_written_otherwise(path: &str) -> bool {
 }
 
 /// Returns an empty text if an answer came from where it is `usually` expected
-/// before 1.36, or from upstream where the release under test wants that.
+/// before the reference, or from upstream where the release under test wants that.
 pub fn unmet(usually: Expect, path: &str, accept: &str, answer: &Answer) -> String {
     let protobuf = answer.header("content-type").contains("protobuf");
     let expected = match usually {

@@ -10,7 +10,7 @@ use super::client::Client;
 /// `1.32`. etcd, kubectl, sample-apiserver and kwok do not depend on it.
 pub const KUBERNETES: &str = "APIFRONT_TEST_KUBERNETES";
 
-/// A minor release such as 1.36.
+/// A minor release such as 1.37.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
     minor: u32,
@@ -18,7 +18,7 @@ pub struct Release {
 
 impl Release {
     /// The release that `tests/kubernetes/build.sh` builds.
-    pub const DEFAULT: Release = Release { minor: 36 };
+    pub const DEFAULT: Release = Release { minor: 37 };
 
     /// Returns the release that [`KUBERNETES`] names, or the default.
     pub fn under_test() -> Self {

@@ -85,7 +85,7 @@ fn objects() -> Vec<Value> {
         large_config_maps(),
         manifests::parse(include_str!("sample/objects.yaml")),
         manifests::parse(include_str!("sample/rare.yaml")),
-        vec![signing_request()],
+        vec![signing_request(), trust_bundle()],
     ]
     .concat()
 }
@@ -99,6 +99,9 @@ fn is_served(object: &Value) -> bool {
             "admissionregistration.k8s.io/v1",
             "MutatingAdmissionPolicy" | "MutatingAdmissionPolicyBinding",
         ) => 36,
+        ("resource.k8s.io/v1", "DeviceTaintRule")
+        | ("storagemigration.k8s.io/v1", _)
+        | ("certificates.k8s.io/v1", "ClusterTrustBundle" | "PodCertificateRequest") => 37,
         ("resource.k8s.io/v1", _) | ("storage.k8s.io/v1", "VolumeAttributesClass") => 34,
         ("networking.k8s.io/v1", "IPAddress" | "ServiceCIDR") => 33,
         _ => 0,
@@ -119,6 +122,19 @@ fn large_config_maps() -> Vec<Value> {
         map
     };
     (0..40).map(of_number).collect()
+}
+
+/// A ClusterTrustBundle with the certificate of an authority.
+fn trust_bundle() -> Value {
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::default();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let certificate = params.self_signed(&key).expect("a certificate");
+    json!({
+        "apiVersion": "certificates.k8s.io/v1", "kind": "ClusterTrustBundle",
+        "metadata": { "name": "sample", "labels": { "app": "sample" } },
+        "spec": { "trustBundle": certificate.pem() },
+    })
 }
 
 /// A CertificateSigningRequest with a request that somebody signed.

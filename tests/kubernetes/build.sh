@@ -6,7 +6,7 @@
 # that is found there.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-version=v1.36.3
+version=v1.37.1
 out=${APIFRONT_TEST_BIN:-${XDG_CACHE_HOME:-$HOME/.cache}/apifront/kubernetes/$version}
 mkdir -p "$out"
 
@@ -15,7 +15,7 @@ say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
 # Without the version ldflags kube-apiserver reports v0.0.0-master, which
 # clients cannot parse.
 v=k8s.io/component-base/version
-ldflags="-s -w -X $v.gitVersion=$version -X $v.gitMajor=1 -X $v.gitMinor=36 -X $v.gitTreeState=clean -X k8s.io/client-go/pkg/version.gitVersion=$version"
+ldflags="-s -w -X $v.gitVersion=$version -X $v.gitMajor=1 -X $v.gitMinor=37 -X $v.gitTreeState=clean -X k8s.io/client-go/pkg/version.gitVersion=$version"
 
 build() { # name, module folder, package
   local name=$1 dir=$2 package=$3

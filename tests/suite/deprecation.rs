@@ -130,7 +130,7 @@ async fn listable(direct: &Client) -> Vec<(String, String, String)> {
 }
 
 /// Returns the warning that the built-in table has for a resource at release
-/// 1.36.
+/// 1.37.
 fn judged(version: &str, resource: &str) -> Option<String> {
     let table = include_str!("../../src/deprecation/kubernetes.txt");
     let line = table
@@ -147,7 +147,7 @@ fn judged(version: &str, resource: &str) -> Option<String> {
         .map(|removed| format!(", unavailable in v{removed}+"));
     let removed = removed.unwrap_or_default();
     let kind = words[2];
-    (minor <= 36).then(|| {
+    (minor <= 37).then(|| {
         format!("299 - \"{version} {kind} is deprecated in v1.{minor}+{removed}{replacement}\"")
     })
 }

@@ -8,7 +8,9 @@
 // The format is explained in crates/wire/src/schema/parse.rs, which reads it.
 //
 // With the argument `deprecations` it writes which of those kinds are
-// deprecated since when (src/deprecation/kubernetes.txt).
+// deprecated since when (src/deprecation/kubernetes.txt). With the argument
+// `drift` and the names of such schemas of several releases it writes how they
+// differ (`make schema-drift`).
 package main
 
 import (
@@ -48,6 +50,10 @@ func main() {
 		utilruntime.Must(add(kinds))
 	}
 
+	if len(os.Args) > 1 && os.Args[1] == "drift" {
+		utilruntime.Must(writeDrift(os.Stdout, os.Args[2:]))
+		return
+	}
 	if len(os.Args) > 1 && os.Args[1] == "deprecations" {
 		writeDeprecations(os.Stdout, kinds)
 		return

@@ -1,6 +1,7 @@
 //! gzip of answers, as kube-apiserver compresses them (k8s.io/apiserver
 //! `endpoints/handlers/responsewriters`): GETs and LISTs of more than 128 KiB.
-//! kube-apiserver 1.36 compresses no watches, and neither does apifront.
+//! Watches that begin with a list are compressed by their batches, see
+//! `Watch::compressed`; no other watches are.
 
 use apifront_watch_cache::read::{BypassReason, GzipList};
 use bytes::Bytes;

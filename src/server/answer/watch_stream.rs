@@ -2,7 +2,7 @@
 
 use apifront_watch_cache::watch::Watch;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, TRANSFER_ENCODING, WARNING};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, TRANSFER_ENCODING, VARY, WARNING};
 use http::{HeaderValue, StatusCode, Version};
 use pingora_core::ErrorType::WriteTimedout;
 use pingora_core::Result;
@@ -94,8 +94,12 @@ pub(in crate::server) async fn start(
 ) -> Result<()> {
     ctx.reply.code = 200;
     let http11 = session.req_header().version == Version::HTTP_11;
-    let mut header = ResponseHeader::build(StatusCode::OK, Some(5))?;
+    let mut header = ResponseHeader::build(StatusCode::OK, Some(7))?;
     header.insert_header(CONTENT_TYPE, watch.content_type())?;
+    if watch.is_compressed() {
+        header.insert_header(CONTENT_ENCODING, "gzip")?;
+        header.insert_header(VARY, "Accept-Encoding")?;
+    }
     if http11 {
         header.insert_header(TRANSFER_ENCODING, "chunked")?;
     }

@@ -169,11 +169,12 @@ pub(super) async fn representations_of_everything(mut both: Differential) {
         }
         let by_namespace = format!("{path}&fieldSelector=metadata.namespace%3D{NAMESPACE}");
         let expected = match resource.name.as_str() {
-            "namespaces" | "nodes" | "certificatesigningrequests" | "resourceslices" => {
-                FIELD_SELECTOR
-            }
-            // Their fields are not known in the version that 1.37 has.
-            "clustertrustbundles" | "podcertificaterequests" => FIELD_SELECTOR,
+            "namespaces"
+            | "nodes"
+            | "certificatesigningrequests"
+            | "clustertrustbundles"
+            | "podcertificaterequests"
+            | "resourceslices" => FIELD_SELECTOR,
             _ => resource.expected(),
         };
         both.expect(expected).get(&by_namespace).await;

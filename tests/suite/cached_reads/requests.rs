@@ -38,7 +38,7 @@ pub(super) async fn pages_and_pretty(mut both: Differential) {
         let unknown = format!("{path}&unknown=parameter");
         both.expect(UNUSUAL).get(&unknown).await;
         both.get_as(&path, "application/json;pretty=1").await;
-        for agent in ["curl/8.0", "Wget/1", "Mozilla/5.0 (X11)", "kubectl/v1.36.3"] {
+        for agent in ["curl/8.0", "Wget/1", "Mozilla/5.0 (X11)", "kubectl/v1.37.1"] {
             both.ask(Method::GET, &path, &[("user-agent", agent)], "")
                 .await;
         }

@@ -103,7 +103,7 @@ const PARAMETERS: [&str; 44] = [
     "alone",
 ];
 const AGENTS: [&str; 9] = [
-    "kubectl/v1.36.3 (linux/amd64) kubernetes/0",
+    "kubectl/v1.37.1 (linux/amd64) kubernetes/0",
     "curl/8.5.0",
     "curl",
     "Curl/8",

@@ -41,7 +41,7 @@ const ACCEPTS: [(u32, &str); 14] = [
     (1, "application/cbor, application/json;q=0.5"),
 ];
 const AGENTS: [&str; 4] = [
-    "kubectl/v1.36.3 (linux/amd64) kubernetes/0",
+    "kubectl/v1.37.1 (linux/amd64) kubernetes/0",
     "curl/8.5.0",
     "Mozilla/5.0 (X11; Linux x86_64)",
     "manager/v0.0.0 (linux/amd64) kubernetes/$Format",

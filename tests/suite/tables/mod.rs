@@ -395,7 +395,7 @@ fn is_forwarded_as_table(list: &str) -> bool {
 }
 
 /// Tells whether the objects of a list are made in a version that the release
-/// under test does not have, or are of a kind that 1.36 does not have.
+/// under test does not have, or are of a kind that 1.37 does not have.
 fn is_only_elsewhere(list: &str) -> bool {
     let resource = |path: &str| path.rsplit('/').next().map(str::to_owned);
     let left_out = OBJECTS.iter().any(|objects| {

@@ -43,7 +43,7 @@ const GROUP: DiscoveryOffer = DiscoveryOffer {
 };
 
 /// The imitated version, which is marked as such. Clients parse it.
-pub const GIT_VERSION: &str = "v1.36.3+apifront";
+pub const GIT_VERSION: &str = "v1.37.1+apifront";
 
 pub fn version() -> Result<Response<Body>, Status> {
     // The real server writes the fields in the order of version.Info, and
@@ -51,11 +51,11 @@ pub fn version() -> Result<Response<Body>, Status> {
     let text = format!(
         r#"{{
   "major": "1",
-  "minor": "36",
+  "minor": "37",
   "emulationMajor": "1",
-  "emulationMinor": "36",
+  "emulationMinor": "37",
   "minCompatibilityMajor": "1",
-  "minCompatibilityMinor": "35",
+  "minCompatibilityMinor": "36",
   "gitVersion": "{GIT_VERSION}",
   "gitCommit": "",
   "gitTreeState": "clean",

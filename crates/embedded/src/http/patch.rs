@@ -126,8 +126,8 @@ pub async fn read(call: &Call<'_>, incoming: Incoming) -> Result<Patch, Status> 
     if media_type == "application/apply-patch+yaml" {
         return read_apply(call, &bytes);
     }
-    let value: Value = serde_json::from_slice(&bytes)
-        .map_err(|error| decode_error(go_error::syntax(&bytes, &error)))?;
+    let value: Value =
+        serde_json::from_slice(&bytes).map_err(|_| Status::bad_request("invalid JSON patch"))?;
     if media_type == "application/json-patch+json" {
         if !value.is_array() {
             return Err(decode_error(format!(
@@ -188,7 +188,7 @@ fn read_apply(call: &Call<'_>, bytes: &[u8]) -> Result<Patch, Status> {
     let object: Value = body::yaml(bytes)
         .ok()
         .filter(Value::is_object)
-        .ok_or_else(|| Status::bad_request("error decoding YAML: not an object"))?;
+        .ok_or_else(|| Status::bad_request("error decoding patch: not an object"))?;
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     if text("kind").is_empty() || text("apiVersion").is_empty() {
         let api_version = text("apiVersion");

@@ -193,7 +193,7 @@ fn node(i: usize, now: DateTime<Utc>) -> Value {
             "nodeInfo": {
                 "machineID": format!("{i:032x}"), "systemUUID": format!("{i:032x}"), "bootID": format!("{i:032x}"),
                 "kernelVersion": "6.12.0", "osImage": "Debian GNU/Linux 13", "containerRuntimeVersion": "containerd://2.1.4",
-                "kubeletVersion": "v1.36.3", "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
+                "kubeletVersion": "v1.37.1", "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
             },
         },
     })

@@ -42,6 +42,9 @@ pub(super) fn is_written_alike(gvr: &GroupVersionResource, release: Option<Relea
             // Releases before 1.34 write `"creationTimestamp":null` in the
             // metadata of templates.
             ..34 => false,
+            // Releases before 1.37 do not write the status of a CSI node, which
+            // 1.37 writes even if it is empty.
+            ..37 if gvr.group == "storage.k8s.io" && gvr.resource == "csinodes" => false,
             // 1.34 writes `"devices":null` in a slice without devices.
             34 => gvr.group != "resource.k8s.io",
             35..=37 => true,
@@ -107,8 +110,15 @@ mod tests {
             ("apps", None, false),
             ("resource.k8s.io", Some((1, 34)), false),
             ("resource.k8s.io", Some((1, 35)), true),
+            ("storage.k8s.io", Some((1, 36)), false),
+            ("storage.k8s.io", Some((1, 37)), true),
         ] {
-            let gvr = GroupVersionResource::new(group, "v1", "x");
+            let resource = if group == "storage.k8s.io" {
+                "csinodes"
+            } else {
+                "x"
+            };
+            let gvr = GroupVersionResource::new(group, "v1", resource);
             let alike = is_written_alike(&gvr, release.map(Release::from));
             assert_eq!(alike, expected, "{group} {release:?}");
         }

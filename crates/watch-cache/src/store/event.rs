@@ -18,6 +18,9 @@ pub enum Change {
     Deleted,
 }
 
+/// Frames by encoding and then by event type.
+type Frames = [[OnceLock<Option<Bytes>>; 3]; 2];
+
 /// An entry of the log. It is immutable and shared by all watchers.
 #[derive(Debug)]
 pub struct Event {
@@ -29,8 +32,9 @@ pub struct Event {
     /// The object before the change, `None` when it was added.
     pub previous: Option<Arc<StoredObject>>,
     pub recorded_at: Instant,
-    /// The frames, by encoding and then by event type.
-    frames: [[OnceLock<Option<Bytes>>; 3]; 2],
+    frames: Frames,
+    /// The frames as gzip members. Most events have none.
+    compressed: OnceLock<Box<Frames>>,
     /// The counter to which the log adds the bytes of frames. It is unset until
     /// the event is in a log.
     counted: OnceLock<Arc<AtomicUsize>>,
@@ -53,7 +57,8 @@ impl Event {
             object,
             previous,
             recorded_at,
-            frames: Default::default(),
+            frames: Frames::default(),
+            compressed: OnceLock::new(),
             counted: OnceLock::new(),
         }
     }
@@ -74,13 +79,34 @@ impl Event {
         seen: EventType,
         make: impl FnOnce() -> Option<Bytes>,
     ) -> Option<Bytes> {
+        self.keep(&self.frames, encoding, seen, make)
+    }
+
+    /// Does the same as [`frame`](Self::frame) for the frame as a gzip member.
+    pub fn compressed_frame(
+        &self,
+        encoding: Encoding,
+        seen: EventType,
+        make: impl FnOnce() -> Option<Bytes>,
+    ) -> Option<Bytes> {
+        let frames = self.compressed.get_or_init(Box::default);
+        self.keep(frames, encoding, seen, make)
+    }
+
+    fn keep(
+        &self,
+        frames: &Frames,
+        encoding: Encoding,
+        seen: EventType,
+        make: impl FnOnce() -> Option<Bytes>,
+    ) -> Option<Bytes> {
         let slot = match seen {
             EventType::Added => 0,
             EventType::Modified => 1,
             EventType::Deleted => 2,
             EventType::Bookmark | EventType::Error => return make(),
         };
-        let frames = self.frames.get(encoding as usize);
+        let frames = frames.get(encoding as usize);
         let Some(frame) = frames.and_then(|frames| frames.get(slot)) else {
             return make();
         };
@@ -114,9 +140,11 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         if let Some(bytes) = self.counted.get() {
+            let compressed = self.compressed.get().map(|frames| frames.iter());
             let frames: usize = self
                 .frames
                 .iter()
+                .chain(compressed.into_iter().flatten())
                 .flatten()
                 .filter_map(|f| f.get()?.as_ref())
                 .map(Bytes::len)

@@ -14,6 +14,7 @@ use kubernetes_wire::representation::{
 };
 
 use super::FrameWriter;
+use super::session::compressed;
 use crate::store::{Event, Store, StoredObject};
 
 const JSON: &str = "application/json";
@@ -58,6 +59,12 @@ impl FrameWriter for WholeFrames {
 
     fn shared(&mut self, seen: EventType, event: &Event) -> Option<Bytes> {
         event.frame(self.encoding, seen, || self.event(seen, &event.object))
+    }
+
+    fn shared_compressed(&mut self, seen: EventType, event: &Event) -> Option<Bytes> {
+        event.compressed_frame(self.encoding, seen, || {
+            compressed(&self.shared(seen, event)?)
+        })
     }
 
     fn append(&mut self, seen: EventType, object: &StoredObject, out: &mut BytesMut) -> bool {

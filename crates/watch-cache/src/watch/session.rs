@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use kubernetes_wire::representation::EventType;
+use kubernetes_wire::representation::{EventType, deflate};
 use tokio::time::{Instant, Sleep};
 
 use super::bookmark_timer::BookmarkTimer;
@@ -41,6 +41,11 @@ pub trait FrameWriter: Send {
     /// this encoding share.
     fn shared(&mut self, seen: EventType, event: &Event) -> Option<Bytes> {
         self.event(seen, &event.object)
+    }
+
+    /// Does the same as [`shared`](Self::shared) as a gzip member.
+    fn shared_compressed(&mut self, seen: EventType, event: &Event) -> Option<Bytes> {
+        compressed(&self.shared(seen, event)?)
     }
 
     /// Does the same as [`event`](Self::event) at the end of `out`. Returns
@@ -99,6 +104,8 @@ pub struct Watch {
     initial: Option<Initial>,
     /// The version of the end bookmark that is still to be sent.
     owed_end: Option<u64>,
+    /// Whether batches are gzip members.
+    compresses: bool,
     cursor: Cursor,
     /// The version that the client knows when the watch starts. Events and
     /// bookmarks are above it.
@@ -154,6 +161,16 @@ impl Watch {
         self
     }
 
+    /// Compresses the batches: each consists of whole gzip members.
+    pub fn compressed(mut self) -> Self {
+        self.compresses = true;
+        self
+    }
+
+    pub fn is_compressed(&self) -> bool {
+        self.compresses
+    }
+
     fn new(
         store: Arc<Store>,
         cursor: Cursor,
@@ -169,6 +186,7 @@ impl Watch {
             options,
             initial: None,
             owed_end: None,
+            compresses: false,
             cursor,
             after: version,
             read_to: version,
@@ -222,7 +240,7 @@ impl Watch {
             if self.options.bookmarks && self.bookmarks.take_due(now) {
                 // An event can be read before its progress is published.
                 if let Some(frame) = self.bookmark(seen.resource_version.max(self.read_to)) {
-                    return Ok((frame, 1));
+                    return self.compress(frame).map(|frame| (frame, 1));
                 }
             }
             let timer = self.timer();
@@ -254,14 +272,36 @@ impl Watch {
     }
 
     /// Returns the batch that can be handed out now.
+    ///
+    /// A compressed batch of initial events is one gzip member. Later events
+    /// are members of their own, so that watchers share them.
     fn ready(&mut self) -> Result<Option<(Bytes, usize)>, WatchEnd> {
+        let begins = !self.has_begun();
+        let batch = self.plain(begins)?.finish();
+        match batch {
+            Some((frames, events)) if begins => Ok(Some((self.compress(frames)?, events))),
+            batch => Ok(batch),
+        }
+    }
+
+    /// Compresses a batch if the watch is compressed.
+    fn compress(&self, frames: Bytes) -> Result<Bytes, WatchEnd> {
+        if !self.compresses {
+            return Ok(frames);
+        }
+        compressed(&frames).ok_or(WatchEnd::NotEncodable)
+    }
+
+    /// Returns the next batch, which has initial events if the watch `begins`.
+    /// Other events are compressed already.
+    fn plain(&mut self, begins: bool) -> Result<Batch, WatchEnd> {
         let mut batch = Batch::default();
         if let Some(mut initial) = self.initial.take()
             && let Some(start) = self.begin(&initial, &mut batch)?
         {
             initial.start = start;
             self.initial = Some(initial);
-            return Ok(batch.finish());
+            return Ok(batch);
         }
         if let Some(version) = self.owed_end.take() {
             let frame = self.frames.bookmark(version, true);
@@ -277,12 +317,12 @@ impl Watch {
             }
             for event in events {
                 self.read_to = event.resource_version;
-                if let Some(frame) = self.frame(&event)? {
+                if let Some(frame) = self.frame(&event, self.compresses && !begins)? {
                     batch.push(frame);
                 }
             }
         }
-        Ok(batch.finish())
+        Ok(batch)
     }
 
     /// Adds objects to an empty batch. Returns the key at which to go on, if
@@ -308,7 +348,7 @@ impl Watch {
         Ok(None)
     }
 
-    fn frame(&mut self, event: &Event) -> Result<Option<Bytes>, WatchEnd> {
+    fn frame(&mut self, event: &Event, compresses: bool) -> Result<Option<Bytes>, WatchEnd> {
         if event.resource_version <= self.after {
             return Ok(None);
         }
@@ -319,7 +359,15 @@ impl Watch {
         let frame = match (&event.previous, left) {
             (Some(previous), true) => previous
                 .stamped(event.resource_version, &self.store.resource.envelope)
-                .and_then(|object| self.frames.event(seen, &object)),
+                .and_then(|object| self.frames.event(seen, &object))
+                .and_then(|frame| {
+                    if compresses {
+                        compressed(&frame)
+                    } else {
+                        Some(frame)
+                    }
+                }),
+            _ if compresses => self.frames.shared_compressed(seen, event),
             _ => self.frames.shared(seen, event),
         };
         frame.map(Some).ok_or(WatchEnd::NotEncodable)
@@ -333,6 +381,11 @@ impl Watch {
         }
         self.frames.bookmark(version, false)
     }
+}
+
+/// Returns the frames as a gzip member.
+pub(super) fn compressed(frames: &Bytes) -> Option<Bytes> {
+    deflate::gzip(&[frames]).map(Bytes::from)
 }
 
 /// A batch of frames. A single frame is handed out as it is, shared; several

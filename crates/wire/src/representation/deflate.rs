@@ -6,6 +6,8 @@
 //! can stand anywhere in any member. A list is joined from the blocks of its
 //! leaves, and none of its bytes are compressed again.
 
+use std::cell::RefCell;
+
 use flate2::{Compress, Compression, Crc, FlushCompress};
 
 /// The compression level. kube-apiserver compresses at level 1 of Go's
@@ -124,11 +126,17 @@ fn reserve(out: &mut Vec<u8>) {
     }
 }
 
+thread_local! {
+    /// The tables of this thread's compressor. To allocate them takes longer
+    /// than to compress an event of a watch.
+    static DEFLATER: RefCell<Deflater> = RefCell::default();
+}
+
 /// Compresses the parts into a complete gzip member. The result is `None` if
 /// the compressor fails.
 pub fn gzip<B: AsRef<[u8]>>(parts: &[B]) -> Option<Vec<u8>> {
     let length = parts.iter().map(|part| part.as_ref().len()).sum();
-    let run = Deflater::default().run(parts, length)?;
+    let run = DEFLATER.with(|deflater| deflater.try_borrow_mut().ok()?.run(parts, length))?;
     const AROUND: usize = HEADER.len().saturating_add(LAST.len()).saturating_add(8);
     let mut out = Vec::with_capacity(run.size().saturating_add(AROUND));
     let mut member = Member::begin(|bytes: &[u8]| out.extend_from_slice(bytes));

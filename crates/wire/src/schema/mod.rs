@@ -41,7 +41,7 @@ impl Schema {
         &BUILTIN
     }
 
-    /// Returns the version as API servers write it: `v1.36.3`.
+    /// Returns the version as API servers write it: `v1.37.1`.
     pub fn kubernetes_version(&self) -> &str {
         &self.version
     }

@@ -1,7 +1,7 @@
 //! Reads `kubernetes.txt`. Its lines:
 //!
 //! ```text
-//! kubernetes v1.36.3                    the release
+//! kubernetes v1.37.1                    the release
 //! message core/v1.Pod                   a message; its fields are indented
 //!  typemeta                             JSON may have kind and apiVersion
 //!  1 metadata meta/v1.ObjectMeta omitempty

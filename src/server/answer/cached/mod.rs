@@ -228,10 +228,21 @@ async fn serve(
     match plan {
         Plan::Get(_) => prepared.get(gvr).await,
         Plan::List(options, plan) => prepared.list(options, plan).await,
-        Plan::Watch(options, plan) if overlay::is_for(generation, gvr) => {
-            prepared.watch_overlaid(options, plan).await
+        Plan::Watch(options, plan) => {
+            let compressed =
+                granted.handshake().is_none() && watch::is_compressed(&options, headers);
+            let served = if overlay::is_for(generation, gvr) {
+                prepared.watch_overlaid(options, plan).await
+            } else {
+                prepared.watch(options, plan)
+            };
+            Ok(match served? {
+                Served::Watch(watch, warnings) if compressed => {
+                    Served::Watch(Box::new(watch.compressed()), warnings)
+                }
+                served => served,
+            })
         }
-        Plan::Watch(options, plan) => prepared.watch(options, plan),
     }
 }
 

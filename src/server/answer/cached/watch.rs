@@ -8,7 +8,9 @@ use apifront_watch_cache::store::{Filter, Snapshot, Store};
 use apifront_watch_cache::watch::{
     FrameWriter, PartialMessageFrames, TransformedFrames, Watch, WatchOptions, WholeFrames,
 };
+use http::HeaderMap;
 use kubernetes_wire::api::{ListOptions, Status};
+use kubernetes_wire::negotiation;
 use kubernetes_wire::representation::Encoding;
 use rand::Rng;
 
@@ -59,6 +61,19 @@ pub(super) fn check(options: &ListOptions, store: &Store) -> Result<(), BypassRe
 fn wants_initial_events(options: &ListOptions) -> bool {
     let newest = matches!(options.resource_version.as_str(), "" | "0");
     options.send_initial_events.is_some() || (newest && options.allow_watch_bookmarks)
+}
+
+/// Tells whether a watch is compressed: one that begins with a list and has
+/// bookmarks, for a client that takes gzip. A watch without options for its
+/// beginning begins with a list, too (apimachinery `SetListOptionsDefaults`),
+/// although it does not mark its end.
+pub(super) fn is_compressed(options: &ListOptions, headers: &HeaderMap) -> bool {
+    let newest = matches!(options.resource_version.as_str(), "" | "0");
+    let lists = match options.send_initial_events {
+        Some(sends) => sends,
+        None => newest && options.resource_version_match.is_empty(),
+    };
+    lists && options.allow_watch_bookmarks && negotiation::accepts_gzip(headers)
 }
 
 /// Returns the 410 for a version within a resync. Upstream may still have the

@@ -1,4 +1,4 @@
-//! The built-in resources: names, verbs and hashes as kube-apiserver 1.36
+//! The built-in resources: names, verbs and hashes as kube-apiserver 1.37
 //! publishes them in discovery.
 
 mod table;

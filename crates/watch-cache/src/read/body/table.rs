@@ -40,11 +40,11 @@ pub(super) fn list(
     let rows = RowWriter::new(envelope, options, Utc::now());
     let mut pieces = Pieces::new();
     pieces.push(&printer.list_prefix(&page.meta, options.version, empty));
-    if printer.sorts() {
+    if printer.arranges() {
         let items = page.objects().map(|object| json(object));
-        for item in printer.sort(items.collect::<Result<_, _>>()?)? {
+        for (item, row) in printer.arrange(items.collect::<Result<_, _>>()?)? {
             pieces.next_item();
-            rows.print(printer.cells(), &item, |text| pieces.share_of(&item, text))?;
+            rows.print_row(&row, &item, |text| pieces.share_of(&item, text))?;
         }
         pieces.push(printer.list_suffix(empty));
         return Ok(pieces.finish());

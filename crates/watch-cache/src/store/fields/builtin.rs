@@ -1,6 +1,6 @@
 //! The selectable fields of built-in kinds.
 //!
-//! Source: kube-apiserver 1.36, the field label conversions of
+//! Source: kube-apiserver 1.37, the field label conversions of
 //! `pkg/apis/*/*/conversion.go` (which labels) and the selectable fields of
 //! `pkg/registry/*/*/strategy.go` (which values).
 
@@ -69,6 +69,13 @@ const EVENTS: &[Row] = &[
     ("type", TEXT),
 ];
 
+const RESOURCE_SLICES: &[Row] = &[
+    ("spec.nodeName", TEXT),
+    ("spec.driver", TEXT),
+    // Servers before 1.37 refuse this label.
+    ("spec.pool.name", TEXT),
+];
+
 /// Returns the table for a resource. The table has no own fields if the
 /// resource has none or is not known here.
 pub fn field_table(gvr: &GroupVersionResource) -> FieldTable {
@@ -87,10 +94,10 @@ pub fn field_table(gvr: &GroupVersionResource) -> FieldTable {
         ("events.k8s.io", "v1", "events") => (EVENTS, true),
         ("batch", "v1", "jobs") => (&[("status.successful", At("status.succeeded", "0"))], true),
         ("certificates.k8s.io", "v1", "certificatesigningrequests")
-        | ("certificates.k8s.io", "v1alpha1" | "v1beta1", "clustertrustbundles") => {
+        | ("certificates.k8s.io", "v1" | "v1alpha1" | "v1beta1", "clustertrustbundles") => {
             (&[("spec.signerName", TEXT)], false)
         }
-        ("certificates.k8s.io", "v1alpha1" | "v1beta1", "podcertificaterequests") => (
+        ("certificates.k8s.io", "v1" | "v1alpha1" | "v1beta1", "podcertificaterequests") => (
             &[
                 ("spec.signerName", TEXT),
                 ("spec.podName", TEXT),
@@ -99,7 +106,7 @@ pub fn field_table(gvr: &GroupVersionResource) -> FieldTable {
             false,
         ),
         ("resource.k8s.io", "v1" | "v1beta1" | "v1beta2", "resourceslices") => {
-            (&[("spec.nodeName", TEXT), ("spec.driver", TEXT)], false)
+            (RESOURCE_SLICES, false)
         }
         _ => (&[], true),
     };

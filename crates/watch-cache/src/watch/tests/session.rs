@@ -3,7 +3,10 @@
 use super::super::{Watch, WatchEnd};
 use super::*;
 
+use std::io::Read;
 use std::time::Instant;
+
+use flate2::read::MultiGzDecoder;
 
 fn store_at(version: u64) -> Arc<Store> {
     Arc::new(Store::new(resource(), vec![], version))
@@ -48,6 +51,53 @@ async fn bookmarks_come_each_minute_and_two_seconds_before_the_end() {
     expect(&mut watch, began, 148, ("BOOKMARK", "", 9)).await;
     assert_eq!(next(&mut watch).await, Err(WatchEnd::Timeout));
     assert_eq!(began.elapsed(), lasts);
+}
+
+/// Every batch of a compressed watch is whole gzip members: one for the initial
+/// events, and one that all watchers share for each later event.
+#[tokio::test(start_paused = true)]
+async fn compressed_batches_have_the_same_frames() {
+    let pods: Vec<_> = (1..4)
+        .map(|n| Pod::new("a", &n.to_string(), n).stored())
+        .collect();
+    let store = Arc::new(Store::new(resource(), pods, 5));
+    let lasts = Duration::from_secs(90);
+    let open = || watch_all(&store, store.snapshot(), options(everything(), lasts));
+    let mut watches = [open(), open().compressed(), open().compressed()];
+    let mut read = Vec::new();
+    for round in 0..3 {
+        match round {
+            1 => store
+                .apply(false, Pod::new("a", "9", 9).item(), Instant::now())
+                .unwrap(),
+            2 => store.advance(11, Instant::now()),
+            _ => {}
+        }
+        let mut batches = Vec::new();
+        for watch in &mut watches {
+            batches.push(watch.next().await.unwrap());
+        }
+        let [
+            (plain, events),
+            (first, first_events),
+            (second, second_events),
+        ] = &batches[..]
+        else {
+            panic!("three watches");
+        };
+        assert_eq!([events, events], [first_events, second_events]);
+        assert_eq!(first.as_ptr() == second.as_ptr(), round == 1, "{round}");
+        for compressed in [first, second] {
+            let mut decoded = Vec::new();
+            let mut decoder = MultiGzDecoder::new(&compressed[..]);
+            decoder.read_to_end(&mut decoded).unwrap();
+            assert_eq!(&decoded[..], &plain[..], "{round}");
+        }
+        read.extend(decode(plain));
+    }
+    let kinds: Vec<&str> = read.iter().map(|seen| seen.kind.as_str()).collect();
+    let all = ["ADDED", "ADDED", "ADDED", "BOOKMARK", "ADDED", "BOOKMARK"];
+    assert_eq!(kinds, all);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,13 +1,63 @@
-//! The API server's own resources: the servers of groups, the order in which
-//! requests are served, and storage versions.
+//! The API server's own resources: the servers of groups, custom resource
+//! definitions, the order in which requests are served, and storage versions.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::NotPrintable;
 use super::conditions::Conditions;
 use super::meta::{Object, nullable};
 use super::row::{Cell, Row};
+use super::{NotPrintable, core};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct DefinitionSpec {
+    group: String,
+    scope: String,
+    names: DefinitionNames,
+    #[serde(deserialize_with = "nullable")]
+    versions: Vec<DefinitionVersion>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct DefinitionNames {
+    kind: String,
+    #[serde(deserialize_with = "nullable")]
+    short_names: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct DefinitionVersion {
+    name: String,
+    served: bool,
+    storage: bool,
+}
+
+pub(crate) fn print_custom_resource_definition(object: &[u8]) -> Result<Row, NotPrintable> {
+    let definition: Object<DefinitionSpec, Conditions> = serde_json::from_slice(object)?;
+    let spec = &definition.spec;
+    let served = spec.versions.iter().filter(|version| version.served);
+    let label = |version: &DefinitionVersion| {
+        let storage = if version.storage { "(storage)" } else { "" };
+        format!("{}{storage}", version.name)
+    };
+    let mut versions: Vec<String> = served.map(label).collect();
+    versions.sort_unstable();
+    let mut conditions = definition.status.conditions.iter();
+    let established = conditions.any(|c| c.r#type == "Established" && c.status == "True");
+    Ok(Row::new(vec![
+        Cell::text(&definition.metadata.name),
+        Cell::text(&spec.scope),
+        Cell::text(&versions.join(",")),
+        core::created(object)?,
+        Cell::text(&spec.group),
+        Cell::text(&spec.names.kind),
+        Cell::text(&spec.names.short_names.join(",")),
+        Cell::boolean(established),
+    ]))
+}
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

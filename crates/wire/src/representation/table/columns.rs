@@ -8,18 +8,18 @@ use serde_json::value::RawValue;
 
 use super::{PrintRow, Printer, Quirks, Source};
 use super::{
-    admission, api_machinery, autoscaling, certificates, core, devices, events, jobs, networking,
-    nodes, pods, policy, quotas, scheduling, services, simple, storage, workloads,
+    admission, api_machinery, autoscaling, certificates, core, devices, events, jobs, lifecycle,
+    networking, nodes, pods, policy, quotas, scheduling, services, simple, storage, workloads,
 };
 use crate::api::GroupVersionResource;
 use crate::representation::scan;
 
-/// All resources that kube-apiserver 1.36 can list and watch, including alpha
-/// versions, except horizontal pod autoscalers in version 1 (`autoscaling.rs`).
+/// All resources that kube-apiserver 1.37 can list and watch, including alpha
+/// versions, and those that it no longer has, except horizontal pod autoscalers in version 1 (`autoscaling.rs`).
 /// They are `GroupVersionResource`s in the format of configuration files, with
 /// their printers. `None` stands for a resource for which upstream has no
 /// printer either: it shows Name and Created At.
-const BUILT_IN: [(&str, Option<PrintRow>); 86] = [
+const BUILT_IN: [(&str, Option<PrintRow>); 95] = [
     ("configmaps.v1", Some(core::print_config_map)),
     ("endpoints.v1", Some(services::print_endpoints)),
     ("events.v1", Some(events::print)),
@@ -84,7 +84,10 @@ const BUILT_IN: [(&str, Option<PrintRow>); 86] = [
         "validatingwebhookconfigurations.v1.admissionregistration.k8s.io",
         Some(simple::print_webhook_configuration),
     ),
-    ("customresourcedefinitions.v1.apiextensions.k8s.io", None),
+    (
+        "customresourcedefinitions.v1.apiextensions.k8s.io",
+        Some(api_machinery::print_custom_resource_definition),
+    ),
     (
         "apiservices.v1.apiregistration.k8s.io",
         Some(api_machinery::print_api_service),
@@ -108,12 +111,20 @@ const BUILT_IN: [(&str, Option<PrintRow>); 86] = [
         Some(certificates::print_signing_request),
     ),
     (
+        "clustertrustbundles.v1.certificates.k8s.io",
+        Some(simple::print_cluster_trust_bundle),
+    ),
+    (
         "clustertrustbundles.v1alpha1.certificates.k8s.io",
         Some(simple::print_cluster_trust_bundle),
     ),
     (
         "clustertrustbundles.v1beta1.certificates.k8s.io",
         Some(simple::print_cluster_trust_bundle),
+    ),
+    (
+        "podcertificaterequests.v1.certificates.k8s.io",
+        Some(certificates::print_pod_request),
     ),
     (
         "podcertificaterequests.v1beta1.certificates.k8s.io",
@@ -144,6 +155,14 @@ const BUILT_IN: [(&str, Option<PrintRow>); 86] = [
     (
         "storageversions.v1alpha1.internal.apiserver.k8s.io",
         Some(api_machinery::print_storage_version),
+    ),
+    (
+        "evictionrequests.v1alpha1.lifecycle.k8s.io",
+        Some(lifecycle::print_eviction_request),
+    ),
+    (
+        "evictions.v1alpha1.lifecycle.k8s.io",
+        Some(lifecycle::print_eviction),
     ),
     (
         "ingressclasses.v1.networking.k8s.io",
@@ -204,6 +223,10 @@ const BUILT_IN: [(&str, Option<PrintRow>); 86] = [
         Some(core::print_name_and_age),
     ),
     (
+        "devicetaintrules.v1.resource.k8s.io",
+        Some(devices::print_device_taint_rule),
+    ),
+    (
         "devicetaintrules.v1alpha3.resource.k8s.io",
         Some(devices::print_device_taint_rule),
     ),
@@ -252,7 +275,15 @@ const BUILT_IN: [(&str, Option<PrintRow>); 86] = [
         Some(simple::print_resource_slice),
     ),
     (
-        "podgroups.v1alpha2.scheduling.k8s.io",
+        "compositepodgroups.v1alpha3.scheduling.k8s.io",
+        Some(scheduling::print_composite_pod_group),
+    ),
+    (
+        "podgroups.v1alpha3.scheduling.k8s.io",
+        Some(scheduling::print_pod_group),
+    ),
+    (
+        "podgroups.v1beta1.scheduling.k8s.io",
         Some(scheduling::print_pod_group),
     ),
     (
@@ -260,7 +291,11 @@ const BUILT_IN: [(&str, Option<PrintRow>); 86] = [
         Some(scheduling::print_priority_class),
     ),
     (
-        "workloads.v1alpha2.scheduling.k8s.io",
+        "workloads.v1alpha3.scheduling.k8s.io",
+        Some(core::print_name_and_age),
+    ),
+    (
+        "workloads.v1beta1.scheduling.k8s.io",
         Some(core::print_name_and_age),
     ),
     (
@@ -284,6 +319,10 @@ const BUILT_IN: [(&str, Option<PrintRow>); 86] = [
     (
         "volumeattributesclasses.v1beta1.storage.k8s.io",
         Some(simple::print_volume_attributes_class),
+    ),
+    (
+        "storageversionmigrations.v1.storagemigration.k8s.io",
+        Some(api_machinery::print_storage_version_migration),
     ),
     (
         "storageversionmigrations.v1beta1.storagemigration.k8s.io",
@@ -319,6 +358,8 @@ fn quirks(name: &str) -> Quirks {
             "flowschemas.v1.flowcontrol.apiserver.k8s.io" => Some(api_machinery::precedence),
             _ => None,
         },
+        chosen: (name == "storageclasses.v1.storage.k8s.io").then_some(storage::DEFAULT_CLASS),
+        null_rows: name == "customresourcedefinitions.v1.apiextensions.k8s.io",
         // The aggregator's own converter does not support the option that
         // leaves out the columns.
         repeats_columns: name == "apiservices.v1.apiregistration.k8s.io",

@@ -39,14 +39,19 @@ pub(crate) fn print_name_and_age(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(vec![name(object)?, age(object)?]))
 }
 
-/// Prints Name and Created At. A time that is not set is printed as Go's zero
-/// time.
+/// Prints Name and Created At.
 pub(crate) fn print_default(object: &[u8]) -> Result<Row, NotPrintable> {
+    Ok(Row::new(vec![name(object)?, created(object)?]))
+}
+
+/// Returns the Created At cell. A time that is not set is printed as Go's zero
+/// time.
+pub fn created(object: &[u8]) -> Result<Cell, NotPrintable> {
     let created = match scan::get(object, &["metadata", "creationTimestamp"]) {
         None | Some(b"null") => "0001-01-01T00:00:00Z".into(),
         Some(json) => scan::text(json).ok_or(NotPrintable)?,
     };
-    Ok(Row::new(vec![name(object)?, Cell::text(&created)]))
+    Ok(Cell::text(&created))
 }
 
 pub fn name(object: &[u8]) -> Result<Cell, NotPrintable> {

@@ -25,6 +25,7 @@ mod core;
 mod devices;
 mod events;
 mod jobs;
+mod lifecycle;
 mod networking;
 mod nodes;
 mod pods;

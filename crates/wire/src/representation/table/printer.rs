@@ -1,6 +1,5 @@
 //! Prints the objects of one resource as rows of a Table.
 
-use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -49,11 +48,22 @@ pub struct Printer {
 pub(super) struct Quirks {
     /// The order of the rows, if it differs from that of the objects.
     pub(super) order: Option<Order>,
+    /// The object of a list that is printed otherwise than alone.
+    pub(super) chosen: Option<Chosen>,
     /// True if each event of a watch contains the columns.
     pub(super) repeats_columns: bool,
+    /// True if the rows of an empty list are null.
+    pub(super) null_rows: bool,
 }
 
 pub(super) type Order = fn(&[u8]) -> Result<(i64, String), NotPrintable>;
+
+/// The choice of one object among those of a list, and its printer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chosen {
+    pub(super) choose: fn(&[Bytes]) -> Result<Option<usize>, NotPrintable>,
+    pub(super) print: PrintRow,
+}
 
 /// Makes an object's cells. The names of the columns are separate.
 #[derive(Debug)]
@@ -175,10 +185,14 @@ impl Printer {
         scan::get(table, &["columnDefinitions"]) == Some(self.columns.as_bytes())
     }
 
-    /// Returns this printer with other cells.
+    /// Returns this printer with other cells, which do not depend on the other
+    /// objects of a list.
     pub(super) fn printing(&self, source: Source) -> Self {
         Self {
-            quirks: self.quirks,
+            quirks: Quirks {
+                chosen: None,
+                ..self.quirks
+            },
             ..Self::new(self.columns.clone(), source)
         }
     }
@@ -196,23 +210,29 @@ impl Printer {
         &self.cells
     }
 
-    /// Tells whether the order of the rows differs from that of the objects:
-    /// see [`Printer::sort`].
-    pub fn sorts(&self) -> bool {
-        self.quirks.order.is_some()
+    /// Tells whether the rows of a list, or their order, depend on all of its
+    /// objects: see [`Printer::arrange`].
+    pub fn arranges(&self) -> bool {
+        self.quirks.order.is_some() || self.quirks.chosen.is_some()
     }
 
-    /// Sorts the objects of a list in the order of their rows.
-    pub fn sort(&self, fragments: Vec<Bytes>) -> Result<Vec<Bytes>, NotPrintable> {
-        let Some(order) = self.quirks.order else {
-            return Ok(fragments);
-        };
+    /// Returns the objects of a list in the order of their rows, with them.
+    pub fn arrange(&self, fragments: Vec<Bytes>) -> Result<Vec<(Bytes, Row)>, NotPrintable> {
+        let chosen = self.quirks.chosen.as_ref();
+        let at = chosen
+            .map(|chosen| (chosen.choose)(&fragments))
+            .transpose()?;
         let mut keyed = Vec::with_capacity(fragments.len());
-        for fragment in fragments {
-            keyed.push((order(&fragment)?, fragment));
+        for (i, fragment) in fragments.into_iter().enumerate() {
+            let row = match chosen {
+                Some(chosen) if at == Some(Some(i)) => (chosen.print)(&fragment),
+                _ => self.cells.row(&fragment),
+            }?;
+            let order = self.quirks.order.map(|order| order(&fragment));
+            keyed.push((order.transpose()?, (fragment, row)));
         }
         keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
-        Ok(keyed.into_iter().map(|(_, fragment)| fragment).collect())
+        Ok(keyed.into_iter().map(|(_, arranged)| arranged).collect())
     }
 
     /// Returns false once a watch had to end because one of its objects cannot
@@ -230,15 +250,15 @@ impl Printer {
         options: TableOptions,
         now: DateTime<Utc>,
     ) -> Result<Vec<u8>, NotPrintable> {
-        let fragments = self.sort(fragments.cloned().collect())?;
+        let fragments = self.arrange(fragments.cloned().collect())?;
         let empty = fragments.is_empty();
         let mut out = self.list_prefix(meta, options.version, empty);
         let rows = RowWriter::new(envelope, options, now);
-        for (i, fragment) in fragments.iter().enumerate() {
+        for (i, (fragment, row)) in fragments.iter().enumerate() {
             if i > 0 {
                 out.push(b',');
             }
-            rows.print(&self.cells, fragment, |text| out.extend_from_slice(text))?;
+            rows.print_row(row, fragment, |text| out.extend_from_slice(text))?;
         }
         out.extend_from_slice(self.list_suffix(empty));
         Ok(out)
@@ -297,11 +317,11 @@ impl Printer {
         }
     }
 
-    /// Tells whether the rows are written as null. Upstream's default printer
-    /// leaves the rows of an empty list nil; other printers make an empty
-    /// slice.
+    /// Tells whether the rows are written as null. Upstream's default printer,
+    /// and that of custom resource definitions, leave the rows of an empty list
+    /// nil; other printers make an empty slice.
     fn writes_null(&self, empty: bool) -> bool {
-        empty && matches!(self.cells.0, Source::Default)
+        empty && (self.quirks.null_rows || matches!(self.cells.0, Source::Default))
     }
 
     fn prefix(&self, meta: &str, version: MetaVersion, columns: bool) -> Vec<u8> {
@@ -367,9 +387,20 @@ impl<'a> RowWriter<'a> {
         &self,
         cells: &Cells,
         fragment: &Bytes,
+        out: impl FnMut(&[u8]),
+    ) -> Result<(), NotPrintable> {
+        self.print_row(&cells.row(fragment)?, fragment, out)
+    }
+
+    /// Writes the row of an object.
+    pub fn print_row(
+        &self,
+        row: &Row,
+        fragment: &Bytes,
         mut out: impl FnMut(&[u8]),
     ) -> Result<(), NotPrintable> {
-        let printed = cells.rows(iter::once(Some(fragment.clone())))?;
+        let mut printed = Printed::default();
+        printed.push(row, ends_initial_events(fragment));
         for row in printed.rows() {
             self.write(row, fragment, None, &mut out)?;
         }

@@ -1,26 +1,26 @@
 //! The releases of Kubernetes whose printers are known, and what some of them
-//! print otherwise than 1.36. Equal columns do not mean equal cells.
+//! print otherwise than 1.37. Equal columns do not mean equal cells.
 
 use std::ops::RangeInclusive;
 
-use super::{PrintRow, Printer, Source, columns, jobs, networking, nodes, pods, simple};
+use super::{PrintRow, Printer, Source, columns, jobs, networking, nodes, pods, simple, storage};
 use crate::api::{GroupVersionResource, Release};
 
 /// The minor releases of Kubernetes 1 whose printers
-/// (`pkg/printers/internalversion`) were compared with those of 1.36. Nobody
+/// (`pkg/printers/internalversion`) were compared with those of 1.37. Nobody
 /// knows what another release prints.
 const KNOWN: RangeInclusive<u32> = 31..=37;
 
-/// A resource that some releases print otherwise than 1.36, in the same
-/// columns.
+/// A resource that some releases print otherwise than 1.37.
 struct Difference {
     resource: &'static str,
     minors: RangeInclusive<u32>,
-    /// `None` if only the server can print it.
+    /// The cells in the same columns, or `None` for the columns Name and
+    /// Created At.
     print: Option<PrintRow>,
 }
 
-const DIFFERENCES: [Difference; 6] = [
+const DIFFERENCES: [Difference; 7] = [
     // The error of a container is shown although another one completed since
     // 1.35.
     Difference {
@@ -52,12 +52,17 @@ const DIFFERENCES: [Difference; 6] = [
         minors: 0..=33,
         print: Some(simple::print_volume_attributes_class_before_1_34),
     },
-    // Since 1.37 a list marks only the newest of several default classes, and a
-    // class that is printed alone is not marked. A row then depends on the
-    // other rows.
+    // A list marks only the newest of several default classes since 1.37, and
+    // a class that is printed alone is not marked.
     Difference {
         resource: "storageclasses.v1.storage.k8s.io",
-        minors: 37..=u32::MAX,
+        minors: 0..=36,
+        print: Some(storage::print_storage_class_before_1_37),
+    },
+    // Definitions have a printer since 1.37.
+    Difference {
+        resource: "customresourcedefinitions.v1.apiextensions.k8s.io",
+        minors: 0..=36,
         print: None,
     },
 ];
@@ -71,7 +76,10 @@ pub fn printer(gvr: &GroupVersionResource, release: Release) -> Option<Printer> 
     let name = gvr.to_string();
     let mut differences = DIFFERENCES.iter();
     match differences.find(|d| d.resource == name && d.minors.contains(&release.minor)) {
-        Some(difference) => Some(printer.printing(Source::BuiltIn(difference.print?))),
+        Some(Difference { print: None, .. }) => Some(Printer::default_columns().clone()),
+        Some(Difference {
+            print: Some(print), ..
+        }) => Some(printer.printing(Source::BuiltIn(*print))),
         None => Some(printer.clone()),
     }
 }
@@ -120,6 +128,8 @@ mod tests {
         let ingress_classes = "ingressclasses.v1.networking.k8s.io";
         let attributes_classes = "volumeattributesclasses.v1beta1.storage.k8s.io";
         let storage_classes = "storageclasses.v1.storage.k8s.io";
+        let definitions = "customresourcedefinitions.v1.apiextensions.k8s.io";
+        let definition = json!({ "metadata": { "name": "a" }, "spec": { "scope": "Cluster" } });
         for (gvr, minor, at, object, expected) in [
             ("pods.v1", 34, 2, &pod, Some("Completed")),
             ("pods.v1", 35, 2, &pod, Some("Error")),
@@ -132,7 +142,15 @@ mod tests {
             (attributes_classes, 33, 0, &attributes, Some("a (default)")),
             (attributes_classes, 34, 0, &attributes, Some("a")),
             (storage_classes, 36, 0, &storage, Some("a (default)")),
-            (storage_classes, 37, 0, &storage, None),
+            (storage_classes, 37, 0, &storage, Some("a")),
+            (
+                definitions,
+                36,
+                1,
+                &definition,
+                Some("0001-01-01T00:00:00Z"),
+            ),
+            (definitions, 37, 1, &definition, Some("Cluster")),
             // These releases are not known.
             ("pods.v1", 30, 2, &pod, None),
             ("pods.v1", 38, 2, &pod, None),

@@ -11,14 +11,21 @@ use super::row::{Cell, Row};
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct GroupSpec {
-    pod_group_template_ref: Option<TemplateRef>,
+    workload_ref: Option<WorkloadRef>,
     scheduling_policy: Policy,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct TemplateRef {
-    workload: Option<WorkloadRef>,
+impl GroupSpec {
+    /// Returns the Policy and Workload cells.
+    fn cells(&self) -> [Cell; 2] {
+        let policy = match self.scheduling_policy.gang {
+            Some(_) => "Gang",
+            None => "Basic",
+        };
+        let workload = self.workload_ref.as_ref();
+        let workload = workload.map_or("<none>", |workload| &workload.workload_name);
+        [Cell::text(policy), Cell::text(workload)]
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -35,35 +42,34 @@ struct Policy {
 
 pub(crate) fn print_pod_group(object: &[u8]) -> Result<Row, NotPrintable> {
     let group: Object<GroupSpec, Conditions> = serde_json::from_slice(object)?;
-    let spec = &group.spec;
     // If there are several conditions of a type, the last one counts.
     let condition = |r#type| group.status.last(r#type);
     let status = match (
         condition("DisruptionTarget"),
-        condition("PodGroupScheduled"),
+        condition("PodGroupInitiallyScheduled"),
     ) {
         (Some(disrupted), _) => &disrupted.reason,
         (None, Some(scheduled)) if scheduled.status == "True" => "Scheduled",
         (None, Some(_)) => "Unschedulable",
         (None, None) => "Pending",
     };
-    let workload = match &spec.pod_group_template_ref {
-        None => "<none>",
-        // The API server fails if there is no workload.
-        Some(template) => match &template.workload {
-            Some(workload) => &workload.workload_name,
-            None => return Err(NotPrintable),
-        },
-    };
-    let policy = match spec.scheduling_policy.gang {
-        Some(_) => "Gang",
-        None => "Basic",
-    };
+    let [policy, workload] = group.spec.cells();
     Ok(Row::new(vec![
         Cell::text(&group.metadata.name),
-        Cell::text(policy),
-        Cell::text(workload),
+        policy,
+        workload,
         Cell::text(status),
+        group.metadata.age(),
+    ]))
+}
+
+pub(crate) fn print_composite_pod_group(object: &[u8]) -> Result<Row, NotPrintable> {
+    let group: Object<GroupSpec, IgnoredAny> = serde_json::from_slice(object)?;
+    let [policy, workload] = group.spec.cells();
+    Ok(Row::new(vec![
+        Cell::text(&group.metadata.name),
+        policy,
+        workload,
         group.metadata.age(),
     ]))
 }

@@ -1,11 +1,15 @@
 //! Volumes, claims, storage classes and drivers.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use serde::Deserialize;
 
 use super::NotPrintable;
+use super::age::Moment;
 use super::meta::{Meta, Object, nullable};
+use super::printer::Chosen;
 use super::row::{Cell, Row};
 
 /// The annotation for the storage class. It is older than the field
@@ -152,21 +156,61 @@ struct StorageClass {
     allow_volume_expansion: Option<bool>,
 }
 
+impl StorageClass {
+    fn is_default(&self) -> bool {
+        let annotations = &self.metadata.annotations;
+        let mut names = DEFAULT_CLASS_ANNOTATIONS.iter();
+        names.any(|name| annotations.get(*name).is_some_and(|v| v == "true"))
+    }
+
+    fn row(&self, suffix: &str) -> Row {
+        Row::new(vec![
+            Cell::text(&format!("{}{suffix}", self.metadata.name)),
+            Cell::text(&self.provisioner),
+            Cell::text(self.reclaim_policy.as_deref().unwrap_or("Delete")),
+            Cell::text(self.volume_binding_mode.as_deref().unwrap_or("Immediate")),
+            Cell::boolean(self.allow_volume_expansion.unwrap_or(false)),
+            self.metadata.age(),
+        ])
+    }
+}
+
+/// Prints a class that is not marked as the default, even if it is: a class
+/// that is printed alone, and all of a list but one.
 pub(crate) fn print_storage_class(object: &[u8]) -> Result<Row, NotPrintable> {
     let class: StorageClass = serde_json::from_slice(object)?;
-    let annotations = &class.metadata.annotations;
-    let is_default = DEFAULT_CLASS_ANNOTATIONS
-        .iter()
-        .any(|a| annotations.get(*a).is_some_and(|v| v == "true"));
-    let suffix = if is_default { " (default)" } else { "" };
-    Ok(Row::new(vec![
-        Cell::text(&format!("{}{suffix}", class.metadata.name)),
-        Cell::text(&class.provisioner),
-        Cell::text(class.reclaim_policy.as_deref().unwrap_or("Delete")),
-        Cell::text(class.volume_binding_mode.as_deref().unwrap_or("Immediate")),
-        Cell::boolean(class.allow_volume_expansion.unwrap_or(false)),
-        class.metadata.age(),
-    ]))
+    Ok(class.row(""))
+}
+
+/// Prints a storage class as releases before 1.37 do, which mark all default
+/// classes.
+pub(crate) fn print_storage_class_before_1_37(object: &[u8]) -> Result<Row, NotPrintable> {
+    let class: StorageClass = serde_json::from_slice(object)?;
+    Ok(class.row(if class.is_default() { " (default)" } else { "" }))
+}
+
+/// The class of a list that provisions for claims without a class.
+pub(super) const DEFAULT_CLASS: Chosen = Chosen {
+    choose: default_class,
+    print: |object| {
+        let class: StorageClass = serde_json::from_slice(object)?;
+        Ok(class.row(" (default)"))
+    },
+};
+
+/// Returns the position of the newest default class, or of the one with the
+/// first name if several are equally old.
+fn default_class(objects: &[Bytes]) -> Result<Option<usize>, NotPrintable> {
+    let mut newest: Option<(Reverse<Option<Moment>>, String, usize)> = None;
+    for (at, object) in objects.iter().enumerate() {
+        let class: StorageClass = serde_json::from_slice(object)?;
+        if class.is_default() {
+            let created = Reverse(class.metadata.creation_timestamp);
+            let found = (created, class.metadata.name, at);
+            newest = Some(newest.map_or(found.clone(), |newest| newest.min(found)));
+        }
+    }
+    Ok(newest.map(|(_, _, at)| at))
 }
 
 #[derive(Debug, Default, Deserialize)]
