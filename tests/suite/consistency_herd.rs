@@ -179,7 +179,7 @@ async fn initial_events_are_shared(cluster: &Cluster, clients: &[Client], list: 
     let object = config_map("after", json!({}), json!({}));
     cluster
         .admin_client()
-        .post(&list, &object)
+        .post(list, &object)
         .await
         .expect(201);
     let next = watches.iter_mut().map(|w| w.take_short(1));

@@ -78,7 +78,7 @@ mod tests {
         let text = STANDARD.encode(raw);
         assert_eq!(Key::parse(&raw).unwrap().0, raw);
         assert_eq!(Key::parse(format!("{text}\n").as_bytes()).unwrap().0, raw);
-        for wrong in [&raw[1..], b"", b"secret", text[1..].as_bytes()] {
+        for wrong in [&raw[1..], b"", b"secret", &text.as_bytes()[1..]] {
             assert!(Key::parse(wrong).is_none(), "{wrong:?}");
         }
         assert_eq!(format!("{:?}", Key(raw)), "Key(…)");
