@@ -2,15 +2,22 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
+
 use crate::harness::apifront::Apifront;
 use crate::harness::cluster::Cluster;
+use crate::harness::process;
 
 const DOCUMENT: &str = include_str!("../../docs/metrics.md");
 
 #[tokio::test]
 async fn the_list_of_metrics_is_true() {
     skip_under_oracle!("the metrics are apifront's");
-    let front = Apifront::start(Cluster::shared(), |_| {}).await;
+    let stores = process::temporary_folder("stores").join("stores");
+    let front = Apifront::start(Cluster::shared(), |config| {
+        config["cache"] = json!({ "directory": stores });
+    })
+    .await;
     let client = front.admin_client();
     client
         .get("/api/v1/pods?resourceVersion=0")
