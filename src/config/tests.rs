@@ -67,7 +67,8 @@ fn the_commented_file_names_every_field() {
             let example = line.trim_start().strip_prefix("# ").filter(|rest| {
                 let key = rest.trim_start_matches("- ").trim_start();
                 let word = key.split(':').next().unwrap_or_default();
-                key.contains(": ") && word.chars().all(|c| c.is_ascii_alphanumeric())
+                let ends = key.contains(": ") || key.ends_with(':');
+                ends && word.chars().all(|c| c.is_ascii_alphanumeric())
             });
             match example {
                 Some(example) => format!("{}\n", example.trim_start_matches("- ").trim_start()),
