@@ -173,7 +173,7 @@ async fn a_shard_shows_nothing_that_was_not_granted() {
             format!("/api/v1/namespaces/space-1/configmaps?shardSelector={half}"),
             403,
         ),
-        (format!("/api/v1/configmaps?shardSelector=junk"), 403),
+        ("/api/v1/configmaps?shardSelector=junk".to_owned(), 403),
         (
             format!("/api/v1/configmaps?watch=1&shardSelector={half}"),
             403,
