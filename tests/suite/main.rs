@@ -76,5 +76,6 @@ mod sharded;
 mod streams;
 mod tables;
 mod traps;
+mod tree;
 mod watch_history;
 mod websocket_watch;
