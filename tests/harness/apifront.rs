@@ -15,6 +15,7 @@ use super::client::Client;
 use super::cluster::{Cluster, Once, once, sum_metric};
 use super::eventually;
 use super::expect::DEBUG;
+use super::kubeconfig::{self, Credential};
 use super::ports;
 use super::process::{self, Process};
 
@@ -73,6 +74,19 @@ impl Apifront {
     pub fn quiet() -> &'static Apifront {
         static QUIET: Once<Apifront> = Once::new();
         once(&QUIET, || Apifront::start(Cluster::quiet(), |_| {}))
+    }
+
+    /// Starts an instance whose upstream is this one. Both serve the users of
+    /// `cluster`.
+    pub async fn start_below(&self, cluster: &Cluster, change: impl FnOnce(&mut Value)) -> Self {
+        let who = Credential::Certificate(&cluster.front);
+        let ca = Some(cluster.ca());
+        let upper = kubeconfig::write(&self.folder, "lower", &self.url(), ca, who);
+        Self::start(cluster, |config| {
+            config["upstream"]["kubeconfig"] = json!(upper);
+            change(config);
+        })
+        .await
     }
 
     /// Starts an instance before `cluster` and waits until it is ready.
@@ -157,6 +171,18 @@ impl Apifront {
         let client = Client::plain(front.address);
         front.wait_for("/livez", &client).await;
         front
+    }
+
+    /// Kills the process and starts it again, with the configuration as it is
+    /// written now.
+    pub async fn restart(&mut self) {
+        self.process.kill();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_apifront"));
+        command.arg("--config").arg(&self.config_file);
+        let log = self.folder.join("apifront-again.log");
+        self.process = Process::spawn("apifront", &mut command, &log);
+        let client = self.admin_client();
+        self.wait_ready(&client).await;
     }
 
     async fn wait_ready(&mut self, client: &Client) {

@@ -77,6 +77,7 @@ mod sharded;
 mod streams;
 mod tables;
 mod traps;
+mod tree;
 mod warm_restart;
 mod watch_history;
 mod websocket_watch;

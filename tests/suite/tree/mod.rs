@@ -1,0 +1,67 @@
+//! apifront before apifront: an edge cache before a central one before
+//! kube-apiserver. Two hops have to be as invisible as one.
+
+mod identity;
+mod middle;
+mod reads;
+mod watches;
+
+use serde_json::Value;
+
+use crate::harness::apifront::Apifront;
+use crate::harness::client::Client;
+use crate::harness::cluster::{Cluster, Once, once};
+
+/// A cluster with an apifront before it, and another one before that.
+struct Tree {
+    cluster: Cluster,
+    upper: Apifront,
+    lower: Apifront,
+}
+
+impl Tree {
+    fn shared() -> &'static Self {
+        static SHARED: Once<Tree> = Once::new();
+        once(&SHARED, Self::start)
+    }
+
+    async fn start() -> Self {
+        let cluster = Cluster::start(&[]).await;
+        let upper = Apifront::start(&cluster, |_| {}).await;
+        let lower = upper.start_below(&cluster, |_| {}).await;
+        Self {
+            cluster,
+            upper,
+            lower,
+        }
+    }
+
+    /// Returns the ways to the cluster, the right one first.
+    fn ways(&self) -> [Client; 3] {
+        [
+            self.cluster.admin_client(),
+            self.upper.admin_client(),
+            self.lower.admin_client(),
+        ]
+    }
+}
+
+/// Returns the number of watchers of a resource, as `/debug/cache` tells it.
+async fn watchers(front: &Apifront, resource: &str) -> u64 {
+    let path = format!("/debug/cache?resource={resource}");
+    let document = Client::plain(front.observability)
+        .get(&path)
+        .await
+        .expect(200);
+    document["resources"]
+        .as_array()
+        .and_then(|resources| resources.first())
+        .and_then(|resource| resource["watchers"].as_u64())
+        .unwrap_or(0)
+}
+
+fn version(list: &Value) -> &str {
+    list["metadata"]["resourceVersion"]
+        .as_str()
+        .expect("a version")
+}

@@ -1,0 +1,108 @@
+//! Watches through both.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Tree, version, watchers};
+use crate::harness::eventually;
+use crate::harness::objects::config_map;
+use crate::harness::watch::Watch;
+
+const SOON: Duration = Duration::from_secs(30);
+const WATCHERS: usize = 20;
+const CHANGES: usize = 30;
+
+/// However many watch the lower one: it watches the upper one once, and that
+/// watches kube-apiserver once. Every watcher hears what kube-apiserver says.
+#[tokio::test]
+async fn each_watches_the_next_one_once() {
+    skip_under_oracle!("there are no hops");
+    let tree = Tree::shared();
+    let [direct, _, lower] = tree.ways();
+    let namespace = tree.cluster.namespace("once").await;
+    let path = format!("/api/v1/namespaces/{namespace}/secrets");
+    // kube-apiserver itself watches secrets, too.
+    let labels = [("resource", "secrets"), ("verb", "WATCH")];
+    let open = async || {
+        let open = tree
+            .cluster
+            .metric("apiserver_longrunning_requests", &labels);
+        open.await
+    };
+    let own = open().await;
+    tree.lower.warm(&lower, &path).await;
+    let list = direct.get(&path).await.expect(200);
+    let watch = format!("{path}?watch=1&resourceVersion={}", version(&list));
+    let mut watches = Vec::new();
+    for _ in 0..WATCHERS {
+        watches.push(Watch::open(&lower, &watch).await);
+    }
+    let mut theirs = Watch::open(&direct, &watch).await;
+    for n in 0..CHANGES {
+        let mut object = config_map(&format!("object-{n}"), json!({}), json!({}));
+        object["kind"] = json!("Secret");
+        direct.post(&path, &object).await.expect(201);
+        direct
+            .delete(&format!("{path}/object-{n}"))
+            .await
+            .expect(200);
+    }
+    let lines = |events: Vec<crate::harness::watch::Event>| -> Vec<String> {
+        events.into_iter().map(|event| event.line).collect()
+    };
+    let expected = lines(theirs.take(2 * CHANGES).await);
+    for watch in &mut watches {
+        assert_eq!(lines(watch.take(2 * CHANGES).await), expected);
+    }
+    drop(theirs);
+    assert_eq!(watchers(&tree.lower, "secrets").await, WATCHERS as u64);
+    assert_eq!(watchers(&tree.upper, "secrets").await, 1);
+    eventually("one watch of kube-apiserver", SOON, || async {
+        (open().await - own - 1.0).abs() < 0.5
+    })
+    .await;
+}
+
+/// An informer's first watch: its initial events, the bookmark after them, and
+/// what follows.
+#[tokio::test]
+async fn a_watch_list_comes_through_both() {
+    skip_under_oracle!("there are no hops");
+    let tree = Tree::shared();
+    let [direct, _, lower] = tree.ways();
+    let list = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    tree.lower.warm(&lower, list).await;
+    let watch = format!(
+        "{list}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
+         &allowWatchBookmarks=true"
+    );
+    let mut streams = Vec::new();
+    for client in [&direct, &lower] {
+        let mut stream = Watch::open(client, &watch).await;
+        let mut lines = Vec::new();
+        loop {
+            let event = stream.next().await.expect("an event");
+            if event.kind == "BOOKMARK" {
+                let annotation = &event.object["metadata"]["annotations"];
+                assert_eq!(annotation["k8s.io/initial-events-end"], "true");
+                break;
+            }
+            lines.push(event.line);
+        }
+        // kube-apiserver sends them in no particular order.
+        lines.sort_unstable();
+        streams.push((stream, lines));
+    }
+    assert_eq!(streams[0].1, streams[1].1);
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": { "name": "created-later" },
+    });
+    direct.post(list, &role).await.expect(201);
+    let mut later = Vec::new();
+    for (stream, _) in &mut streams {
+        later.push(stream.take(1).await.remove(0).line);
+    }
+    assert_eq!(later[0], later[1]);
+}
