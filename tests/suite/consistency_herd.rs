@@ -177,11 +177,7 @@ async fn initial_events_are_shared(cluster: &Cluster, clients: &[Client], list: 
 
     // The watches go on after the initial events.
     let object = config_map("after", json!({}), json!({}));
-    cluster
-        .admin_client()
-        .post(&list, &object)
-        .await
-        .expect(201);
+    cluster.admin_client().post(list, &object).await.expect(201);
     let next = watches.iter_mut().map(|w| w.take_short(1));
     let next = futures::future::join_all(next).await;
     assert!(next.iter().all(|events| events == &["ADDED after"]));
