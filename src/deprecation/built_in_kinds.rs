@@ -16,6 +16,9 @@ use kubernetes_wire::api::{GroupVersion, GroupVersionResource, Release};
 
 use super::Lifecycle;
 
+/// The oldest release that agrees with the table, as far as it has the kinds.
+const OLDEST: (u32, u32) = (1, 32);
+
 /// The deprecations of one release, past and planned.
 #[derive(Debug, Default)]
 pub struct BuiltInKinds {
@@ -54,14 +57,15 @@ impl BuiltInKinds {
 
     /// Tells whether a server of this release says that the kind is deprecated.
     /// `None` if the table cannot tell: releases after its own may have decided
-    /// otherwise.
+    /// otherwise, and 1.31 had decided otherwise of alpha kinds.
     pub fn judge(
         &self,
         gvr: &GroupVersionResource,
         release: Option<Release>,
     ) -> Option<(bool, &Lifecycle)> {
         let lifecycle = self.lifecycle(gvr)?;
-        let release = release.filter(|release| Some(*release) <= self.release)?;
+        let oldest = Release::from(OLDEST);
+        let release = release.filter(|r| oldest <= *r && Some(*r) <= self.release)?;
         Some((lifecycle.is_deprecated_in(Some(release)), lifecycle))
     }
 
@@ -131,6 +135,7 @@ mod tests {
         let claims = GroupVersionResource::new("resource.k8s.io", "v1beta2", "resourceclaims");
         let pods = GroupVersionResource::new("", "v1", "pods");
         for (gvr, minor, expected) in [
+            (&endpoints, release(31), None),
             (&endpoints, release(32), Some(false)),
             (&endpoints, release(33), Some(true)),
             (&endpoints, release(36), Some(true)),
