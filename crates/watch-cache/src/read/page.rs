@@ -15,7 +15,7 @@ use kubernetes_wire::api::{
 use kubernetes_wire::representation::ListMeta;
 
 use super::{BypassReason, ListPlan, ListVersion};
-use crate::store::{Filter, Part, Resource, Snapshot, StoredObject};
+use crate::store::{Filter, Part, Snapshot, Store, StoredObject};
 
 /// The selection of a LIST.
 pub struct Selection {
@@ -29,8 +29,8 @@ pub struct Selection {
     indexed: Option<Filter>,
     /// No selector is set.
     everything: bool,
-    /// No selector but that of the shard is set. Only then the API server tells
-    /// how many objects remain.
+    /// The API server tells how many objects remain: no selector is set, or in
+    /// some releases only that of the shard.
     counted: bool,
     /// The shard selector as the answer repeats it. Empty without one.
     shard: String,
@@ -41,8 +41,9 @@ impl Selection {
         namespace: &str,
         options: ListOptions,
         plan: &ListPlan,
-        resource: &Resource,
+        store: &Store,
     ) -> Result<Self, BypassReason> {
+        let resource = &store.resource;
         let fields = &options.field_selector;
         // A selector that narrows a list to a namespace or an object does not
         // narrow later pages (`SelectionPredicate.MatchesSingle`).
@@ -77,14 +78,16 @@ impl Selection {
                 requirements: vec![requirement.clone()],
             });
         let shard = options.shard_selector;
-        let counted = options.label_selector.is_empty() && fields.is_empty();
+        let unselected = options.label_selector.is_empty() && fields.is_empty();
+        let everything = unselected && shard.is_none();
+        let counted = everything || unselected && store.presentation().counts_shards;
         let filter = |labels, fields| {
             Filter::new(&namespace, labels, fields, resource)
                 .map_err(|_| BypassReason::FieldSelector)
         };
         Ok(Self {
             name,
-            everything: counted && shard.is_none(),
+            everything,
             counted,
             shard: shard.as_ref().map(ToString::to_string).unwrap_or_default(),
             indexed: indexed
@@ -229,7 +232,7 @@ mod tests {
     use kubernetes_wire::representation::{Envelope, Form};
 
     use super::*;
-    use crate::store::{Store, field_table};
+    use crate::store::{Resource, field_table};
 
     /// Returns a store of pods at version 9: a/p0 … a/p5 and b/p0. Pods with
     /// odd numbers have the label `odd` and run on the node n1.
@@ -262,7 +265,7 @@ mod tests {
         let store = pods();
         let options = ListOptions::from_query(&Query::parse(query)).unwrap();
         let plan = super::super::list(&options)?;
-        let selection = Selection::new(namespace, options, &plan, &store.resource)?;
+        let selection = Selection::new(namespace, options, &plan, &store)?;
         let snapshot = store.snapshot();
         let page = page(&snapshot, &selection, &plan);
         let keys = page.objects().map(|o| o.key.as_str().to_owned());

@@ -231,6 +231,7 @@ impl<'a> Filling<'a> {
             blueprint: all.bookmark.as_ref().is_some_and(|b| b.had_blueprint()),
             other_release: is_other_release(entry),
             other_lists: has_other_lists(entry, &self.defined),
+            counts_shards: source_encoding::counts_shards(entry.release()),
         };
         let resource = Resource {
             gvr: entry.gvr.clone(),

@@ -23,6 +23,7 @@ use super::freshness_probe;
 use super::memory_pool::{MemoryPool, MemoryReservation};
 use super::origin::{self, Origin};
 use super::relist::{self, Filled};
+use super::source_encoding;
 use super::upstream_watch::{self, UpstreamWatchEnd};
 use super::watch_decoder::Frame;
 use super::watch_list::Opened;
@@ -212,6 +213,7 @@ impl Judged {
             blueprint: header.blueprint,
             other_release: relist::is_other_release(entry),
             other_lists: relist::has_other_lists(entry, &self.defined),
+            counts_shards: source_encoding::counts_shards(entry.release()),
         });
         store
     }

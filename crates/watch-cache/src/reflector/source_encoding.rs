@@ -70,6 +70,12 @@ pub(super) fn lists_alike(of_kubernetes: bool, release: Option<Release>) -> bool
     }
 }
 
+/// Tells whether a release that serves shards says in a page of one how many
+/// objects remain. The first release with shards, 1.36, does.
+pub(super) fn counts_shards(release: Option<Release>) -> bool {
+    release == Some(Release::from((1, 36)))
+}
+
 /// Returns the encoding of an answer.
 pub(super) fn encoding(headers: &HeaderMap) -> Encoding {
     let content_type = headers.get(CONTENT_TYPE).map(|v| v.as_bytes());

@@ -58,6 +58,9 @@ pub struct Presentation {
     /// Upstream's release writes continue tokens, and Tables without objects,
     /// otherwise than they are written here.
     pub other_lists: bool,
+    /// Upstream's release tells how many objects remain after a page of a
+    /// shard, as if it had no selector.
+    pub counts_shards: bool,
 }
 
 /// The store's progress, which readers wait on.

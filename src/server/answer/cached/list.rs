@@ -122,7 +122,7 @@ fn list(
         gzip,
     } = wanted;
     let options = options.clone();
-    let selection = Selection::new(namespace, options, plan, &store.resource)?;
+    let selection = Selection::new(namespace, options, plan, store)?;
     let (snapshot, complete) = match (plan.version, newest) {
         (ListVersion::Exact(version), _) => {
             let snapshot = store.snapshot_at(version);
