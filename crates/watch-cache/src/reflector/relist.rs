@@ -232,6 +232,7 @@ impl<'a> Filling<'a> {
             other_release: is_other_release(entry),
             other_lists: has_other_lists(entry, &self.defined),
             counts_shards: source_encoding::counts_shards(entry.release()),
+            compresses_watches: compresses_watches(entry, &self.defined),
         };
         let resource = Resource {
             gvr: entry.gvr.clone(),
@@ -312,9 +313,17 @@ pub(super) fn is_other_release(entry: &Entry) -> bool {
 /// Tells whether upstream's release writes lists otherwise than they are written
 /// here.
 pub(super) fn has_other_lists(entry: &Entry, defined: &DefinitionState) -> bool {
-    let of_kubernetes =
-        source_encoding::is_built_in(&entry.gvr) || !matches!(defined, DefinitionState::Elsewhere);
-    !source_encoding::lists_alike(of_kubernetes, entry.release())
+    !source_encoding::lists_alike(is_of_kubernetes(entry, defined), entry.release())
+}
+
+/// Tells whether upstream's release compresses watches that begin with a list.
+pub(super) fn compresses_watches(entry: &Entry, defined: &DefinitionState) -> bool {
+    is_of_kubernetes(entry, defined) && source_encoding::compresses_watches(entry.release())
+}
+
+/// Tells whether kube-apiserver itself serves the resource.
+fn is_of_kubernetes(entry: &Entry, defined: &DefinitionState) -> bool {
+    source_encoding::is_built_in(&entry.gvr) || !matches!(defined, DefinitionState::Elsewhere)
 }
 
 /// Tells whether a list can go into the store that exists. A definition that

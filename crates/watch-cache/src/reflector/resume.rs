@@ -214,6 +214,7 @@ impl Judged {
             other_release: relist::is_other_release(entry),
             other_lists: relist::has_other_lists(entry, &self.defined),
             counts_shards: source_encoding::counts_shards(entry.release()),
+            compresses_watches: relist::compresses_watches(entry, &self.defined),
         });
         store
     }

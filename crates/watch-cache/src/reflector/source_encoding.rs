@@ -76,6 +76,12 @@ pub(super) fn counts_shards(release: Option<Release>) -> bool {
     release == Some(Release::from((1, 36)))
 }
 
+/// Tells whether a release of kube-apiserver compresses watches that begin with
+/// a list. 1.37 is the first.
+pub(super) fn compresses_watches(release: Option<Release>) -> bool {
+    release.is_some_and(|release| release >= Release::from((1, 37)))
+}
+
 /// Returns the encoding of an answer.
 pub(super) fn encoding(headers: &HeaderMap) -> Encoding {
     let content_type = headers.get(CONTENT_TYPE).map(|v| v.as_bytes());

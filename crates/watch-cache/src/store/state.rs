@@ -61,6 +61,8 @@ pub struct Presentation {
     /// Upstream's release tells how many objects remain after a page of a
     /// shard, as if it had no selector.
     pub counts_shards: bool,
+    /// Upstream's release compresses watches that begin with a list.
+    pub compresses_watches: bool,
 }
 
 /// The store's progress, which readers wait on.

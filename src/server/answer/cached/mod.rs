@@ -215,6 +215,7 @@ async fn serve(
     let newest = newest::overlaid(newest, generation, &store);
     let mut warnings = deprecation::of_cached(generation, gvr, &entry, &store).await;
     warnings.extend(degraded.and_then(|degraded| degraded.warning(gvr)));
+    let compresses_watches = store.presentation().compresses_watches;
     let prepared = Prepared {
         granted,
         headers,
@@ -229,8 +230,9 @@ async fn serve(
         Plan::Get(_) => prepared.get(gvr).await,
         Plan::List(options, plan) => prepared.list(options, plan).await,
         Plan::Watch(options, plan) => {
-            let compressed =
-                granted.handshake().is_none() && watch::is_compressed(&options, headers);
+            let compressed = compresses_watches
+                && granted.handshake().is_none()
+                && watch::is_compressed(&options, headers);
             let served = if overlay::is_for(generation, gvr) {
                 prepared.watch_overlaid(options, plan).await
             } else {
