@@ -77,25 +77,7 @@ impl Merged {
             }
             left
         };
-        let mut entries: Vec<Entry<Version>> = Vec::new();
-        for group in &parsed {
-            let versions = group.versions.iter().filter_map(|version| {
-                let gv = GroupVersion {
-                    group: group.name.clone(),
-                    version: version.name.clone(),
-                };
-                // A version in `ours` replaces upstream's of the same name,
-                // even if it is hidden.
-                if ours.iter().any(|(of_ours, _)| *of_ours == gv) {
-                    return Some((version.name.clone(), version.clone()));
-                }
-                Some((version.name.clone(), shown(gv, version)?))
-            });
-            entries.push(Entry {
-                group: group.name.clone(),
-                versions: versions.collect(),
-            });
-        }
+        let mut entries = entries(&parsed, &ours, &mut shown);
         ours.retain_mut(|(gv, version)| match shown(gv.clone(), version) {
             Some(left) => {
                 *version = left;
@@ -160,6 +142,33 @@ impl Merged {
         let facts = self.facts.get_or_init(|| document::facts(&self.groups));
         facts.get(resource).cloned()
     }
+}
+
+/// Returns what is shown of upstream's groups. A version in `ours` replaces
+/// upstream's of the same name, even if it is hidden.
+fn entries(
+    upstream: &[Group],
+    ours: &[(GroupVersion, Version)],
+    shown: &mut impl FnMut(GroupVersion, &Version) -> Option<Version>,
+) -> Vec<Entry<Version>> {
+    let mut entries = Vec::new();
+    for group in upstream {
+        let versions = group.versions.iter().filter_map(|version| {
+            let gv = GroupVersion {
+                group: group.name.clone(),
+                version: version.name.clone(),
+            };
+            if ours.iter().any(|(of_ours, _)| *of_ours == gv) {
+                return Some((version.name.clone(), version.clone()));
+            }
+            Some((version.name.clone(), shown(gv, version)?))
+        });
+        entries.push(Entry {
+            group: group.name.clone(),
+            versions: versions.collect(),
+        });
+    }
+    entries
 }
 
 /// Returns the version without its hidden resources, or `None` if nothing is

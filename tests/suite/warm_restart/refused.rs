@@ -334,7 +334,7 @@ async fn another_definition_is_noticed() {
         .expect(200);
     eventually(
         "the new definition is served",
-        Duration::from_secs(20),
+        Duration::from_secs(60),
         || async { !admin.get(&list).await.text().contains("ratio") },
     )
     .await;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apifront_watch_cache::read::{self, BypassReason, ListPlan, Shape, WatchPlan};
+use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::Store;
 use apifront_watch_cache::watch::Watch;
 use degraded::Degraded;
@@ -164,20 +165,7 @@ async fn serve(
     if namespaced.is_none() && cluster_wide.is_none() {
         return Err(BypassReason::UnusualRequest);
     }
-    let selection = generation.config.as_ref();
-    let waits = match plan {
-        // A forwarded watch would stay at upstream as long as it lasts.
-        Plan::Watch(..) => true,
-        Plan::List(..) if plan.is_of_shard() && sharded::is_always_served(granted) => true,
-        // Upstream does not know the configured APIServices.
-        Plan::Get(_) | Plan::List(..) => overlay::is_for(generation, gvr),
-    };
-    let entry = if waits {
-        let found = generation.cache.lookup_within(gvr, selection, WATCH_WAITS);
-        found.await?
-    } else {
-        generation.cache.lookup(gvr, selection)?
-    };
+    let entry = find(granted, gvr, &plan).await?;
     let store = entry.store().ok_or(BypassReason::Filling)?;
     // A path that does not fit the resource's scope is forwarded: upstream
     // refuses it.
@@ -246,6 +234,29 @@ async fn serve(
             })
         }
     }
+}
+
+/// Finds the resource in the cache. A read that should not be forwarded waits
+/// until the resource is there.
+async fn find(
+    granted: &Granted,
+    gvr: &GroupVersionResource,
+    plan: &Plan,
+) -> Result<Arc<Entry>, BypassReason> {
+    let generation = granted.generation();
+    let selection = generation.config.as_ref();
+    let waits = match plan {
+        // A forwarded watch would stay at upstream as long as it lasts.
+        Plan::Watch(..) => true,
+        Plan::List(..) if plan.is_of_shard() && sharded::is_always_served(granted) => true,
+        // Upstream does not know the configured APIServices.
+        Plan::Get(_) | Plan::List(..) => overlay::is_for(generation, gvr),
+    };
+    if !waits {
+        return Ok(generation.cache.lookup(gvr, selection)?);
+    }
+    let found = generation.cache.lookup_within(gvr, selection, WATCH_WAITS);
+    Ok(found.await?)
 }
 
 /// Everything that an answer is made of. No further request goes to upstream.

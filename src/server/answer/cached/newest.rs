@@ -132,6 +132,24 @@ pub(super) async fn newest(
         });
     }
     let patience = generation.config.upstream.timing().request_timeout;
+    let overlaid = overlay::is_for(generation, scope.gvr);
+    if matches!(plan, Plan::Get(_)) && !overlaid {
+        let one = (scope.namespace, scope.name);
+        let object = generation.shared_reads.object(entry, store, one, patience);
+        return Ok(Newest::Object(object.await?));
+    }
+    let question = question(plan, scope, overlaid);
+    let state = generation
+        .shared_reads
+        .state(entry, store, question, patience);
+    Ok(match state.await? {
+        SharedState::Whole { snapshot, complete } => Newest::State { snapshot, complete },
+        SharedState::Page(page) => Newest::Page(page),
+    })
+}
+
+/// Returns what upstream is asked for a read.
+fn question(plan: &Plan, scope: &Scope<'_>, overlaid: bool) -> Question {
     let query = |limit| {
         Question::List(ListQuery {
             namespace: scope.namespace.to_owned(),
@@ -140,15 +158,11 @@ pub(super) async fn newest(
             limit,
         })
     };
-    let overlaid = overlay::is_for(generation, scope.gvr);
-    let question = match plan {
+    match plan {
         // The configured APIServices are added to all of upstream's.
         _ if overlaid => Question::List(ListQuery::everything(scope.namespace)),
-        Plan::Get(_) => {
-            let one = (scope.namespace, scope.name);
-            let object = generation.shared_reads.object(entry, store, one, patience);
-            return Ok(Newest::Object(object.await?));
-        }
+        // The object is in the state that this proves.
+        Plan::Get(_) => Question::Version,
         // A list that continues at the newest state needs the whole state,
         // because a page does not have the objects before its start.
         Plan::List(_, plan) if !plan.start.is_empty() => {
@@ -164,14 +178,7 @@ pub(super) async fn newest(
         Plan::Watch(_, WatchPlan::From(_) | WatchPlan::FromNow(_) | WatchPlan::Unmarked) => {
             Question::Version
         }
-    };
-    let state = generation
-        .shared_reads
-        .state(entry, store, question, patience);
-    Ok(match state.await? {
-        SharedState::Whole { snapshot, complete } => Newest::State { snapshot, complete },
-        SharedState::Page(page) => Newest::Page(page),
-    })
+    }
 }
 
 /// Returns the answer to a client whose shared read failed.
