@@ -148,7 +148,7 @@ struct Restart {
     events: usize,
     lost: usize,
     twice: usize,
-    /// What apifront said of saved stores.
+    /// The lines of the log about saved stores.
     told: String,
 }
 

@@ -1,4 +1,5 @@
-//! What clients of a cluster see of an outage, with degraded mode and without.
+//! Counts the answers that clients of a cluster get in an outage, with degraded
+//! mode and without.
 //!
 //! `APIFRONT_TEST_OUTAGE_SECONDS` says how long the outage lasts. The test
 //! prints a table of all answers (`--nocapture`).
@@ -104,7 +105,8 @@ impl Run {
             };
             let answer = client.try_send(method.clone(), &path, &headers, text).await;
             let code = answer.map_or(0, |answer| answer.status.as_u16());
-            // What begins in one phase and ends in another is of neither.
+            // A request that begins in one phase and ends in another counts for
+            // neither.
             if self.phase() == phase {
                 self.note(front, name, phase, code, asked.elapsed());
             }

@@ -1,5 +1,5 @@
-//! What the cache does not answer never reaches a server that would ignore the
-//! selector.
+//! Requests that the cache does not answer never reach a server that would
+//! ignore the selector.
 
 use std::time::{Duration, Instant};
 

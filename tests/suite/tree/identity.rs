@@ -1,4 +1,5 @@
-//! Who asks, and what of a request and its answer passes through both.
+//! The caller's identity, and headers of requests and answers, on their way
+//! through both instances.
 
 use http::Method;
 use serde_json::json;
@@ -85,8 +86,8 @@ async fn the_caller_is_the_same_over_two_hops() {
     }
 }
 
-/// What a caller claims without a right to is no identity at the second hop
-/// either, and rights are those of the caller.
+/// An identity that a caller only claims is refused by the second hop, too, and
+/// the caller's own rights count.
 #[tokio::test]
 async fn nobody_becomes_somebody_else_between_the_hops() {
     skip_under_oracle!("there are no hops");

@@ -43,7 +43,7 @@ async fn watches_go_on_when_the_middle_one_is_killed() {
     write("before").await;
     tree.upper.process.kill();
     write("meanwhile").await;
-    // What the lower one has, it still answers from memory.
+    // The lower instance still answers from memory.
     let cached = lower.get(&format!("{path}?resourceVersion=0")).await;
     assert_eq!(cached.status, 200, "{}", cached.text());
     tokio::time::sleep(AWAY).await;

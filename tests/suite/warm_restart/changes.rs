@@ -1,4 +1,4 @@
-//! What changed while no apifront ran, and what clients get who come back.
+//! Clients that come back get the changes that were made while no apifront ran.
 
 use std::fs;
 use std::time::Duration;

@@ -19,7 +19,7 @@ const OBJECT: u8 = 0;
 const PUT: u8 = 1;
 const DELETED: u8 = 2;
 
-/// What a file holds besides its header.
+/// The content of a file besides its header.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
     pub(crate) objects: Vec<StoredObject>,

@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(keys(&again(&resumed).snapshot()), ["a@15"]);
     }
 
-    /// Of the changes within a resync only the result is known.
+    /// A resync shows only the result of the changes within it.
     #[test]
     fn history_begins_after_the_last_resync() {
         let store = written();

@@ -23,7 +23,7 @@ pub(super) struct Degraded {
     pub(super) age: Duration,
 }
 
-/// What degraded mode means for a read.
+/// The effect of degraded mode on a read.
 #[derive(Debug)]
 pub(super) enum Mode {
     /// The read is answered as always.

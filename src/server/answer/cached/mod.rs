@@ -64,7 +64,8 @@ pub(in crate::server) async fn answer(
         Outcome::NotAsked => BypassReason::UnusualRequest,
         answered => return answered,
     };
-    // What was known before the outage identifies nobody to upstream.
+    // A caller who was identified by what is remembered cannot be named to
+    // upstream.
     if grant.identified().degraded().is_none() {
         return outcome;
     }
