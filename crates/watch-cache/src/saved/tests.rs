@@ -3,32 +3,21 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 use kubernetes_wire::api::GroupVersionResource;
-use kubernetes_wire::representation::{Envelope, Form};
 use prometheus::Registry;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::store::{Resource, Scope, Store, StoredObject, field_table};
+use crate::store::tests::resource;
+use crate::store::{Resource, Scope, Store, StoredObject};
 
 fn gvr(resource: &str) -> GroupVersionResource {
     GroupVersionResource::new("", "v1", resource)
-}
-
-fn resource() -> Resource {
-    let gvr = gvr("configmaps");
-    Resource {
-        fields: field_table(&gvr),
-        gvr,
-        namespaced: true,
-        envelope: Envelope::new(Form::Struct, "v1", "ConfigMap", "ConfigMapList"),
-        bookmark: OnceLock::new(),
-    }
 }
 
 fn object(name: &str, version: u64, data: &str) -> StoredObject {

@@ -41,4 +41,4 @@ pub use topic::{Subscription, Topic};
 pub use tree_leaf::{CountedValue, Derived, Leaf};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -95,26 +95,13 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::OnceLock;
     use std::time::Duration;
 
     use bytes::Bytes;
-    use kubernetes_wire::api::GroupVersionResource;
-    use kubernetes_wire::representation::{Envelope, Form};
 
     use super::*;
-    use crate::store::{Scope, field_table};
-
-    fn resource() -> Resource {
-        let gvr = GroupVersionResource::new("", "v1", "configmaps");
-        Resource {
-            fields: field_table(&gvr),
-            gvr,
-            namespaced: true,
-            envelope: Envelope::new(Form::Struct, "v1", "ConfigMap", "ConfigMapList"),
-            bookmark: OnceLock::new(),
-        }
-    }
+    use crate::store::Scope;
+    use crate::store::tests::resource;
 
     fn object(name: &str, version: u64) -> StoredObject {
         let item = format!(

@@ -130,7 +130,8 @@ fn json(object: &StoredObject) -> Bytes {
     object.json(&resource().envelope).unwrap()
 }
 
-fn resource() -> Resource {
+/// Returns the resource of ConfigMaps.
+pub(crate) fn resource() -> Resource {
     let gvr = GroupVersionResource::new("", "v1", "configmaps");
     Resource {
         fields: field_table(&gvr),
