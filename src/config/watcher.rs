@@ -15,16 +15,20 @@ use std::time::Duration;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep};
 
 use super::{LiveConfig, Source};
 
 /// The time to wait after a change: writers touch a file several times, and a
 /// key after its certificate.
 const SETTLE: Duration = Duration::from_millis(250);
-/// The time between two looks at the files, for file systems without change
-/// notices. client-go rereads certificates as often.
+/// The time between two looks at the files while the kernel notifies of
+/// changes: some file systems do not. client-go rereads certificates as often.
 const POLL: Duration = Duration::from_secs(60);
+/// The time between two looks at the files while the kernel does not notify,
+/// because all its inotify instances or watches are in use. Nodes with many
+/// pods run out of them.
+const POLL_ALONE: Duration = Duration::from_secs(2);
 
 /// The state of the file to which a path leads: file, inode, size, modification
 /// and change time. `None` while it leads nowhere.
@@ -35,7 +39,7 @@ pub struct Watcher {
     files: Vec<PathBuf>,
     seen: Fingerprint,
     directories: BTreeSet<PathBuf>,
-    /// `None` if the kernel has no watches left. Polling remains.
+    /// `None` if the kernel has no inotify instance left. Polling remains.
     notices: Option<RecommendedWatcher>,
     noticed: Arc<Notify>,
     hangup: Signal,
@@ -55,17 +59,19 @@ impl Watcher {
                 sender.notify_one();
             }
         });
-        let notices = match notices {
-            Ok(notices) => Some(notices),
-            Err(error) => {
-                tracing::warn!(%error, "cannot watch files, polling every {POLL:?}");
-                None
-            }
-        };
-        let mut poll = interval(POLL);
-        // Otherwise the first tick would be due at once.
-        poll.reset();
-        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let notices = notices
+            .inspect_err(|error| {
+                tracing::warn!(%error, "cannot watch files, polling every {POLL_ALONE:?}");
+            })
+            .ok();
+        Self::with(notices, noticed, files)
+    }
+
+    fn with(
+        notices: Option<RecommendedWatcher>,
+        noticed: Arc<Notify>,
+        files: Vec<PathBuf>,
+    ) -> std::io::Result<Self> {
         let mut watcher = Self {
             files: Vec::new(),
             seen: Vec::new(),
@@ -73,7 +79,7 @@ impl Watcher {
             notices,
             noticed,
             hangup: signal(SignalKind::hangup())?,
-            poll,
+            poll: every(POLL),
         };
         watcher.watch(files);
         Ok(watcher)
@@ -81,17 +87,29 @@ impl Watcher {
 
     /// Replaces the files watched.
     pub fn watch(&mut self, files: Vec<PathBuf>) {
-        let wanted: BTreeSet<PathBuf> = files.iter().flat_map(|f| directories_of(f)).collect();
+        let mut wanted: BTreeSet<PathBuf> = files.iter().flat_map(|f| directories_of(f)).collect();
+        let mut unwatched = self.notices.is_none();
         if let Some(notices) = &mut self.notices {
             for gone in self.directories.difference(&wanted) {
                 // The directory may be gone from the disk as well.
                 let _ = notices.unwatch(gone);
             }
-            for new in wanted.difference(&self.directories) {
-                if let Err(error) = notices.watch(new, RecursiveMode::NonRecursive) {
-                    tracing::warn!(directory = %new.display(), %error, "cannot watch, polling");
+            let new: Vec<PathBuf> = wanted.difference(&self.directories).cloned().collect();
+            for new in new {
+                if let Err(error) = notices.watch(&new, RecursiveMode::NonRecursive) {
+                    tracing::warn!(
+                        directory = %new.display(), %error,
+                        "cannot watch the directory, polling every {POLL_ALONE:?}",
+                    );
+                    // It is tried again at the next reload.
+                    wanted.remove(&new);
+                    unwatched = true;
                 }
             }
+        }
+        let period = if unwatched { POLL_ALONE } else { POLL };
+        if self.poll.period() != period {
+            self.poll = every(period);
         }
         self.directories = wanted;
         // A file that is watched already may have changed since it was read.
@@ -150,6 +168,13 @@ impl Watcher {
     }
 }
 
+/// Returns an interval whose first tick is due after one period.
+fn every(period: Duration) -> Interval {
+    let mut interval = interval_at(Instant::now() + period, period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
 /// Returns the directory of the path, and the directory to which its links
 /// lead.
 fn directories_of(file: &Path) -> Vec<PathBuf> {
@@ -193,5 +218,20 @@ mod tests {
         watcher.watch(vec![old, new]);
         let changed = tokio::time::timeout(Duration::from_secs(20), watcher.changed());
         changed.await.expect("a change");
+    }
+
+    /// The bug: a change was noticed after a minute only.
+    #[tokio::test(start_paused = true)]
+    async fn without_notices_files_are_looked_at_every_two_seconds() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "1").unwrap();
+        let mut watcher = Watcher::with(None, Arc::new(Notify::new()), vec![file.clone()]).unwrap();
+        fs::write(&file, "22").unwrap();
+        let changed = tokio::time::timeout(Duration::from_secs(4), watcher.changed());
+        changed.await.expect("a change");
+        // With nothing changed it goes on looking.
+        let quiet = tokio::time::timeout(Duration::from_secs(120), watcher.changed());
+        quiet.await.unwrap_err();
     }
 }

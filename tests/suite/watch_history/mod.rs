@@ -33,8 +33,7 @@ const CONFIG_MAPS: &str = "/api/v1/configmaps?resourceVersion=0";
 const LEAST_WRITES: usize = 150;
 /// The duration of writing between two disturbances.
 const PHASE: Duration = Duration::from_millis(1500);
-/// A change of the file that goes unnoticed is found a minute later.
-const REPLACED_WITHIN: Duration = Duration::from_secs(90);
+const REPLACED_WITHIN: Duration = Duration::from_secs(60);
 const ENDS_WITHIN: Duration = Duration::from_secs(180);
 
 /// Creates, changes, relabels and deletes until told to stop and enough is
