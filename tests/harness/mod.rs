@@ -16,6 +16,7 @@ pub mod certificates;
 pub mod client;
 pub mod cluster;
 pub mod differential;
+pub mod elsewhere;
 pub mod encodings;
 pub mod etcd;
 pub mod expect;

@@ -270,7 +270,11 @@ pub(in crate::server) async fn failed(
                 .too_slow(slow_client::FORWARDED_ANSWER);
             Finished::new(session, ctx).aborted();
         }
-        tracing::warn!(%error, "answer broke off");
+        match error.esource() {
+            // Clients may go at any time, and fill no log by it.
+            ErrorSource::Downstream => tracing::debug!(%error, "client left its answer"),
+            _ => tracing::warn!(%error, "answer broke off"),
+        }
         return no_answer;
     }
     let status = match error.esource() {

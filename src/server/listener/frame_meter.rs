@@ -35,6 +35,16 @@ const SMALL_DATA: usize = 256;
 /// The reads in one turn, of 8 KiB or more each. A connection whose client
 /// sends without a pause lets the other connections have their turn.
 const READS_PER_TURN: u32 = 8;
+/// The tokens that may be spent in one turn, about a tenth of a millisecond.
+const TOKENS_PER_TURN: u64 = 100;
+/// A read with a token for so many bytes is dense: it is frames that ask for
+/// nothing. h2 works on all that was read before it reads again, so less is
+/// read after it.
+const DENSE_BYTES: u64 = 64;
+/// The least cost of a dense read.
+const DENSE_TOKENS: u64 = 16;
+/// The size of a read after a dense one.
+const READ_AFTER_DENSE: usize = 512;
 
 /// The client's preface of HTTP/2 (RFC 9113, 3.4).
 pub(in crate::server) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -128,6 +138,8 @@ pub(in crate::server) struct FrameMeter {
     filled: Instant,
     sent: u64,
     reads_left: u32,
+    spent_this_turn: u64,
+    last_was_dense: bool,
     /// The bytes of the preface or of a payload that are still to come.
     skip: usize,
     /// The bytes of a frame's header that have come.
@@ -148,6 +160,8 @@ impl FrameMeter {
             state,
             sent: 0,
             reads_left: READS_PER_TURN,
+            spent_this_turn: 0,
+            last_was_dense: false,
             skip: PREFACE.len(),
             header: [0; HEADER],
             have: 0,
@@ -165,21 +179,31 @@ impl FrameMeter {
     /// the next turn begins.
     pub(in crate::server) fn take_read(&mut self) -> bool {
         match self.reads_left.checked_sub(1) {
-            Some(left) => {
+            Some(left) if self.spent_this_turn < TOKENS_PER_TURN => {
                 self.reads_left = left;
                 true
             }
-            None => {
-                self.reads_left = READS_PER_TURN;
+            _ => {
+                self.begin_turn();
                 false
             }
         }
     }
 
+    /// Returns the most bytes that the next read may take, if there is a limit.
+    pub(in crate::server) fn read_limit(&self) -> Option<usize> {
+        self.last_was_dense.then_some(READ_AFTER_DENSE)
+    }
+
     /// Begins a new turn. Nothing more has come, so the last turn ended by
     /// itself.
     pub(in crate::server) fn nothing_to_read(&mut self) {
+        self.begin_turn();
+    }
+
+    fn begin_turn(&mut self) {
         self.reads_left = READS_PER_TURN;
+        self.spent_this_turn = 0;
     }
 
     /// Counts bytes that are on their way to the client.
@@ -191,6 +215,7 @@ impl FrameMeter {
     /// only when the time matters.
     pub(in crate::server) fn received(&mut self, mut bytes: &[u8], now: impl Fn() -> Instant) {
         let mut spent = 0;
+        let read = bytes.len() as u64;
         while !bytes.is_empty() {
             if self.skip > 0 {
                 let n = self.skip.min(bytes.len());
@@ -211,6 +236,8 @@ impl FrameMeter {
                 spent = self.frame().saturating_add(spent);
             }
         }
+        self.last_was_dense = spent >= DENSE_TOKENS && spent.saturating_mul(DENSE_BYTES) >= read;
+        self.spent_this_turn = self.spent_this_turn.saturating_add(spent);
         self.spend(spent, &now);
         let in_frame = self.have > 0 || (self.skip > 0 && !self.in_data);
         let unfinished = in_frame || self.in_block;
@@ -377,5 +404,28 @@ mod tests {
         assert!(meter.take_read());
         meter.nothing_to_read();
         assert_eq!(meter.reads_left, READS_PER_TURN);
+    }
+
+    #[test]
+    fn frames_that_ask_for_nothing_shorten_turns_and_reads() {
+        let (mut meter, state) = meter();
+        let mut read = |bytes: &[u8]| {
+            assert!(meter.take_read());
+            meter.received(bytes, || state.started);
+            meter.read_limit()
+        };
+        // Uploads, requests and their window updates.
+        let few = [frame(WINDOW_UPDATE, 0, 4), frame(DATA, 0, 8 << 10)].concat();
+        assert_eq!(read(&few), None);
+        assert_eq!(read(&frame(HEADERS, END_HEADERS, 20).repeat(200)), None);
+        assert_eq!(read(&frame(WINDOW_UPDATE, 0, 4).repeat(10)), None);
+        // A flood.
+        let limit = Some(READ_AFTER_DENSE);
+        assert_eq!(read(&frame(PING, 0, 8).repeat(30)), limit);
+        assert_eq!(read(&frame(PING, 0, 8).repeat(80)), limit);
+        assert!(!meter.take_read());
+        assert!(meter.take_read());
+        meter.received(&few, || state.started);
+        assert_eq!(meter.read_limit(), None);
     }
 }

@@ -22,6 +22,7 @@ use pingora_core::protocols::{Digest, Stream};
 use pingora_core::server::ShutdownWatch;
 use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::deadlines::{Deadlines, Ended};
@@ -37,6 +38,11 @@ const MALFORMED_REQUESTS: usize = 32;
 /// Only streams that are reset soon after they are opened make more handlers
 /// than streams (CVE-2023-44487). Go queues four times as many, too.
 const HANDLERS_PER_STREAM: usize = 4;
+
+/// The requests of one turn. Their handlers wait behind all tasks that are
+/// ready, and those of other connections behind them: a client that sends
+/// hundreds of requests at once gives others a turn after each few.
+const REQUESTS_PER_TURN: usize = 16;
 /// The longest time between two looks at a connection's deadlines. A shorter
 /// deadline is looked at twice before it ends. Twenty thousand connections wake
 /// two thousand times a second.
@@ -121,6 +127,7 @@ where
             Event::Look => connection.check_deadlines(Instant::now()),
         };
         match end {
+            None if connection.ends_turn() => yield_now().await,
             None => {}
             Some(End::Closed(why)) => return why,
             Some(End::Aborted(why)) => return connection.abort(why).await,
@@ -138,6 +145,7 @@ struct Connection {
     look_every: Duration,
     last_used: Instant,
     accepted_since_look: bool,
+    accepted_this_turn: usize,
     any_request: bool,
     malformed: usize,
     /// Why and by when the connection ends, once GOAWAY is sent.
@@ -159,6 +167,7 @@ impl Connection {
             look_every,
             last_used: Instant::now(),
             accepted_since_look: false,
+            accepted_this_turn: 0,
             any_request: false,
             malformed: 0,
             ending: None,
@@ -172,6 +181,7 @@ impl Connection {
     {
         self.any_request = true;
         self.accepted_since_look = true;
+        self.accepted_this_turn = self.accepted_this_turn.saturating_add(1);
         if self.ending.is_some_and(|(_, by)| Instant::now() >= by) {
             // The client knows by GOAWAY that nothing more is served.
             return None;
@@ -181,6 +191,15 @@ impl Connection {
         }
         handlers.start(session);
         None
+    }
+
+    /// Tells whether other tasks are to be polled before this one goes on.
+    fn ends_turn(&mut self) -> bool {
+        let ends = self.accepted_this_turn >= REQUESTS_PER_TURN;
+        if ends {
+            self.accepted_this_turn = 0;
+        }
+        ends
     }
 
     fn count_malformed(&mut self) -> Option<End> {

@@ -12,6 +12,7 @@ use super::neighbour::namespace;
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
+use crate::harness::elsewhere;
 
 const BOUND: Bound = Bound {
     times_quiet: 3,
@@ -31,14 +32,12 @@ impl Flood {
             Arc::new(AtomicBool::new(false)),
             Arc::new(AtomicUsize::new(0)),
         );
+        // Streams of one connection, twenty at a time.
+        let clients: Vec<_> = (0..=at_a_time / 20).map(|_| client.separate()).collect();
         let tasks = (0..at_a_time).map(|n| {
-            let client = if n % 20 == 0 {
-                client.separate()
-            } else {
-                client.clone()
-            };
+            let client = clients[n / 20].clone();
             let (requests, over, asked) = (requests.clone(), over.clone(), asked.clone());
-            tokio::spawn(async move {
+            elsewhere::spawn(async move {
                 for (path, accept) in requests.iter().cycle().skip(n) {
                     if over.load(Ordering::Relaxed) {
                         return;

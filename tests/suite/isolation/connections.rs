@@ -12,9 +12,9 @@ use super::measure::{Bound, ELSEWHERE, Times, assert_unharmed};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::{Client, connect_from};
 use crate::harness::cluster::{Cluster, Once, once};
-use crate::harness::eventually;
 use crate::harness::objects::config_map;
 use crate::harness::ports;
+use crate::harness::{elsewhere, eventually};
 
 const BOUND: Bound = Bound {
     times_quiet: 20,
@@ -257,7 +257,7 @@ async fn one_address_took_all_connections() {
 
     // New connections of somebody else, while the first keeps coming back.
     let address = front.address;
-    let storm = tokio::spawn(async move {
+    let storm = elsewhere::spawn(async move {
         loop {
             let _ = connect_from(ELSEWHERE, address).await;
             tokio::task::yield_now().await;

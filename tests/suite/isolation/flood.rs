@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::harness::eventually;
+use crate::harness::{elsewhere, eventually};
 
 const UNDER_WAY_WITHIN: Duration = Duration::from_secs(30);
 
@@ -34,11 +34,12 @@ impl Flood {
         let mut tasks = JoinSet::new();
         for _ in 0..at_a_time {
             let (stop, sent, ask) = (stop.clone(), sent.clone(), ask.clone());
-            tasks.spawn(async move {
+            let task = async move {
                 while !stop.load(Ordering::Relaxed) {
                     ask(sent.fetch_add(1, Ordering::Relaxed)).await;
                 }
-            });
+            };
+            tasks.spawn_on(task, elsewhere::handle());
         }
         eventually("the flood is under way", UNDER_WAY_WITHIN, || async {
             sent.load(Ordering::Relaxed) >= 2 * at_a_time

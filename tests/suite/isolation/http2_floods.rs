@@ -16,6 +16,7 @@ use super::measure::{Bound, ELSEWHERE, Times, assert_unharmed};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
+use crate::harness::elsewhere;
 
 const BOUND: Bound = Bound {
     times_quiet: 20,
@@ -183,7 +184,7 @@ async fn floods_of_frames_went_on_for_ever() {
             .map(|_| {
                 let (client, flood) = (front.admin_client(), flood.clone());
                 let connections = connections.clone();
-                tokio::spawn(async move {
+                elsewhere::spawn(async move {
                     loop {
                         let _ = run(&client, &flood).await;
                         connections.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,8 @@
 //! How one user fares: the same requests timed in quiet and while others
 //! misbehave.
+//!
+//! `APIFRONT_TEST_SAMPLES=10` asks ten times as often: with few requests the
+//! slowest one of a busy machine is the 99th percentile.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -8,6 +11,7 @@ use std::time::{Duration, Instant};
 use http::Method;
 
 use crate::harness::client::Client;
+use crate::harness::volume;
 
 /// The address that those who misbehave connect from.
 pub const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
@@ -15,6 +19,8 @@ pub const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 /// After this many errors nothing more is asked: each may have taken as long as
 /// a request may.
 const ERRORS_AT_MOST: usize = 2;
+
+const SAMPLES: &str = "APIFRONT_TEST_SAMPLES";
 
 /// The times of requests that were asked one after the other.
 #[derive(Debug)]
@@ -40,6 +46,7 @@ pub struct Bound {
 impl Times {
     /// Times `count` requests. `ask` tells whether the answer was right.
     pub async fn of(count: usize, ask: impl AsyncFn(usize) -> bool) -> Self {
+        let count = count * more();
         Self::until(Duration::ZERO, |asked| asked >= count, ask).await
     }
 
@@ -51,6 +58,7 @@ impl Times {
         count: usize,
     ) -> Self {
         let pause = Duration::from_millis(10);
+        let count = count * more();
         Self::until(
             pause,
             |asked| asked >= count,
@@ -62,7 +70,7 @@ impl Times {
     /// Times reads of `path` for `time`, with a pause between two.
     pub async fn reads_for(client: &Client, path: &str, time: Duration) -> Self {
         let pause = Duration::from_millis(5);
-        let end = Instant::now() + time;
+        let end = Instant::now() + time * more() as u32;
         Self::until(
             pause,
             |_| Instant::now() >= end,
@@ -108,6 +116,11 @@ impl fmt::Display for Times {
     }
 }
 
+/// How many times as many requests as usual are wanted.
+fn more() -> usize {
+    volume::count(SAMPLES, 1)
+}
+
 async fn read(client: &Client, path: &str, headers: &[(&str, &str)]) -> bool {
     let answer = client.try_send(Method::GET, path, headers, "").await;
     answer.is_ok_and(|answer| answer.status == 200)
@@ -118,6 +131,11 @@ async fn read(client: &Client, path: &str, headers: &[(&str, &str)]) -> bool {
 pub fn assert_unharmed(what: &str, quiet: &Times, attacked: &Times, bound: Bound) {
     println!("{what}, quiet: {quiet}");
     println!("{what}, attacked: {attacked}");
+    let ratio = |percent| {
+        let [quiet, attacked] = [quiet, attacked].map(|t| t.percentile(percent).as_secs_f64());
+        attacked / quiet
+    };
+    println!("{what}: p50 {:.1}x, p99 {:.1}x", ratio(50), ratio(99));
     assert_eq!((quiet.errors, attacked.errors), (0, 0), "{what}");
     let asked = attacked.sorted.len();
     assert!(asked > 2, "{what}: hardly anything was asked");

@@ -13,6 +13,7 @@ use super::neighbour::namespace;
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
+use crate::harness::elsewhere;
 
 const BOUND: Bound = Bound {
     times_quiet: 3,
@@ -31,7 +32,7 @@ async fn connect(client: &Client, window: u32) -> SendRequest<Bytes> {
         .handshake(stream)
         .await
         .expect("HTTP/2");
-    tokio::spawn(async move {
+    elsewhere::spawn(async move {
         let _ = connection.await;
     });
     sender.ready().await.expect("ready")

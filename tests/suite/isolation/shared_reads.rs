@@ -10,6 +10,7 @@ use super::measure::{Bound, Times, assert_unharmed};
 use super::neighbour::namespace;
 use crate::harness::apifront::Apifront;
 use crate::harness::cluster::Cluster;
+use crate::harness::elsewhere;
 use crate::harness::eventually;
 
 const SOON: Duration = Duration::from_secs(30);
@@ -51,11 +52,12 @@ async fn odd_callers_delay_and_fail_nobody_else() {
         "?labelSelector=n%20in%20(3%2C4)".to_owned(),
     ];
     let answered = Arc::new(AtomicUsize::new(0));
+    let client = odd.separate();
     let flood: Vec<_> = (0..12)
         .map(|n| {
-            let (client, path) = (odd.clone(), path(&own));
+            let (client, path) = (client.clone(), path(&own));
             let (requests, answered) = (requests.clone(), answered.clone());
-            tokio::spawn(async move {
+            elsewhere::spawn(async move {
                 // One in eight is long.
                 let short = requests.iter().skip(1).cycle();
                 let requests = short.enumerate().map(|(n, short)| match n % 8 {

@@ -16,9 +16,9 @@ use super::measure::{Bound, Times, assert_unharmed};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::{Client, Protocol};
 use crate::harness::cluster::{Cluster, unique};
-use crate::harness::eventually;
 use crate::harness::objects::{cluster_role_binding, config_map};
 use crate::harness::scripted::Scripted;
+use crate::harness::{elsewhere, eventually};
 
 /// Without isolation the attacked requests took more than 20 s.
 pub(super) const BOUND: Bound = Bound {
@@ -60,7 +60,7 @@ impl Unread {
             .handshake(TokioIo::new(stream))
             .await
             .expect("HTTP/2");
-        tokio::spawn(connection);
+        elsewhere::spawn(connection);
         Self {
             sender,
             authority: client.address().to_string(),
@@ -138,7 +138,7 @@ async fn half_sent_bodies_of_one_caller_stop_nobody_else() {
         .handshake(TokioIo::new(stream))
         .await
         .expect("HTTP/2");
-    tokio::spawn(connection);
+    elsewhere::spawn(connection);
     let mut waiting = Vec::new();
     for _ in 0..120 {
         let half = Bytes::from(vec![b' '; 100_000]);

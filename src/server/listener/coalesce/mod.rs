@@ -169,6 +169,23 @@ impl Coalesced {
     }
 }
 
+/// Reads, and takes no more than `limit` bytes if there is one.
+fn read_at_most(
+    inner: Pin<&mut Stream>,
+    cx: &mut Context<'_>,
+    buf: &mut ReadBuf<'_>,
+    limit: Option<usize>,
+) -> Poll<io::Result<()>> {
+    let Some(limit) = limit.filter(|limit| *limit < buf.remaining()) else {
+        return inner.poll_read(cx, buf);
+    };
+    let mut part = ReadBuf::new(buf.initialize_unfilled_to(limit));
+    ready!(inner.poll_read(cx, &mut part))?;
+    let len = part.filled().len();
+    buf.advance(len);
+    Poll::Ready(Ok(()))
+}
+
 impl AsyncRead for Coalesced {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -198,7 +215,11 @@ impl AsyncRead for Coalesced {
         }
         let before = buf.filled().len();
         let this = &mut *self;
-        let read = Pin::new(&mut this.inner).poll_read(cx, buf);
+        let limit = match &this.protocol {
+            Protocol::Http2(meter) => meter.read_limit(),
+            Protocol::Http1 { .. } => None,
+        };
+        let read = read_at_most(Pin::new(&mut this.inner), cx, buf, limit);
         if let Protocol::Http2(meter) = &mut this.protocol {
             match &read {
                 Poll::Pending => meter.nothing_to_read(),
