@@ -15,7 +15,7 @@ use std::time::Duration;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 use super::{LiveConfig, Source};
 
@@ -170,7 +170,9 @@ impl Watcher {
 
 /// Returns an interval whose first tick is due after one period.
 fn every(period: Duration) -> Interval {
-    let mut interval = interval_at(Instant::now() + period, period);
+    let mut interval = interval(period);
+    // Otherwise the first tick would be due at once.
+    interval.reset();
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval
 }

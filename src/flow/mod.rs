@@ -18,6 +18,7 @@
 //!
 //! Upstreams protect themselves.
 
+mod cpu_turns;
 mod forwarded_streams;
 mod group_pools;
 mod pool;
@@ -27,7 +28,6 @@ mod tests;
 mod user_pools;
 
 use std::sync::Arc;
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -35,6 +35,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config;
 use crate::metrics::FlowMetrics;
+use cpu_turns::CpuTurns;
 pub use forwarded_streams::{Exceeded, ForwardedStreams, OpenForwarded};
 use group_pools::GroupPools;
 use kubernetes_wire::api::user::{MASTERS, UserInfo};
@@ -42,6 +43,7 @@ use kubernetes_wire::request::RequestInfo;
 use pool::{Pool, QueuePolicy};
 use user_pools::UserPools;
 
+pub use cpu_turns::CpuTurn;
 pub use pool::Seat;
 pub use response_bytes::{HeldBytes, ResponseBytes};
 
@@ -63,10 +65,6 @@ const PUBLISH_EVERY: Duration = Duration::from_secs(1);
 /// bound of the pool. At that bound the last watch of one user gives way to the
 /// first of another.
 const WAITING_WATCHES: usize = usize::MAX;
-
-/// The time that work may wait for its turn elsewhere: kube-apiserver's
-/// `--request-timeout`. No more work waits than requests are in flight.
-const TURN_WAIT: Duration = Duration::from_secs(60);
 
 /// The kind of a request, which selects its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,8 +140,7 @@ pub struct Flow {
     policy: RwLock<QueuePolicy>,
     forwarded: Arc<ForwardedStreams>,
     answers: ResponseBytes,
-    /// The turns for work elsewhere, one for each core.
-    aside: Arc<Pool>,
+    aside: CpuTurns,
     metrics: FlowMetrics,
 }
 
@@ -155,7 +152,6 @@ impl Flow {
     }
 
     fn unlimited(metrics: FlowMetrics) -> Self {
-        let cores = available_parallelism().map_or(1, usize::from);
         Self {
             read_only: Pool::new(0, metrics.pool("readOnly")),
             mutating: Pool::new(0, metrics.pool("mutating")),
@@ -165,7 +161,7 @@ impl Flow {
             policy: RwLock::new(QueuePolicy::NONE),
             forwarded: ForwardedStreams::new(metrics.forwarded.clone()),
             answers: ResponseBytes::new(metrics.pool("answer")),
-            aside: Pool::new(cores, metrics.pool("aside")),
+            aside: CpuTurns::new(&metrics),
             metrics,
         }
     }
@@ -267,13 +263,10 @@ impl Flow {
 
     /// Waits for a turn to do work elsewhere. Turns go round among the users
     /// who want one. Cancel-safe.
-    pub async fn turn(&self, user: Option<&UserInfo>) -> Result<Seat, Rejected> {
-        let name = user.map_or("", |user| user.name.as_str());
-        let policy = QueuePolicy {
-            queue_length: usize::MAX,
-            wait: TURN_WAIT,
-        };
-        self.aside.seat(name, policy).await
+    pub async fn turn(&self, user: Option<&UserInfo>) -> Result<CpuTurn, Rejected> {
+        self.aside
+            .turn(user.map_or("", |user| user.name.as_str()))
+            .await
     }
 
     /// Counts a client that was given up because it read or sent too slowly.
@@ -297,8 +290,7 @@ impl Flow {
             }
         }
         self.metrics.executing("user", number(self.users.sweep()));
-        self.metrics
-            .executing("aside", number(self.aside.executing().0));
+        self.metrics.executing("aside", number(self.aside.sweep()));
         self.metrics.answer_bytes.set(number(self.answers.sweep()));
         for (name, executing) in self.groups.executing() {
             self.metrics.executing(&name, number(executing));

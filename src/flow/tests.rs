@@ -152,20 +152,25 @@ async fn an_answer_that_waits_holds_bytes_instead_of_a_seat() {
 async fn turns_aside_go_round_among_users() {
     let flow = flow(0, 0, &config(0, &[]));
     let (greedy, other) = (user("greedy", &[]), user("other", &[]));
-    let cores = available_parallelism().map_or(1, usize::from);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut turns: Vec<_> = (0..cores)
         .map(|_| flow.turn(Some(&greedy)).now_or_never().unwrap().unwrap())
         .collect();
     let mut waiting: Vec<_> = (0..100).map(|_| flow.turn(Some(&greedy)).boxed()).collect();
     assert!(waiting.iter_mut().all(|turn| turn.now_or_never().is_none()));
-    let mut late = flow.turn(Some(&other)).boxed();
+    // Another user waits for nobody's end.
+    let others: Vec<_> = (0..cores)
+        .map(|_| flow.turn(Some(&other)).now_or_never().unwrap().unwrap())
+        .collect();
+    // A third waits for one turn of anybody.
+    let third = user("third", &[]);
+    let mut late = flow.turn(Some(&third)).boxed();
     assert!((&mut late).now_or_never().is_none());
-    // One of the others first, as it came first.
     turns.pop();
-    assert!((&mut late).now_or_never().is_none());
-    let taken = waiting.iter_mut().find_map(|turn| turn.now_or_never());
-    drop(taken);
-    assert!((&mut late).now_or_never().is_some());
+    let taken = (&mut late).now_or_never().unwrap().unwrap();
+    assert!(waiting.iter_mut().all(|turn| turn.now_or_never().is_none()));
+    drop((turns, others, taken));
+    assert!(waiting.iter_mut().any(|turn| turn.now_or_never().is_some()));
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ static MACHINE: LazyLock<Runtime> = LazyLock::new(|| {
         .thread_name("elsewhere")
         .on_thread_start(|| {
             // Linux has one priority for each thread. Anybody may lower it.
-            rustix::process::setpriority_process(None, NICE).expect("a lower priority");
+            rustix::process::nice(NICE).expect("a lower priority");
         })
         .enable_all()
         .build()

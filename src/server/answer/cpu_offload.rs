@@ -1,15 +1,16 @@
 //! Runs work that takes the CPU for milliseconds and more, on threads that
 //! serve no other request, and in turns.
 //!
-//! There are as many turns at a time as there are cores. A later request waits
+//! A user has as many turns at a time as there are cores. A later request waits
 //! for its turn without holding a thread. If it wants a compressed list that
-//! another request wanted too, it then finds most of the list compressed. Turns
-//! go round among users, so that a thousand requests of one user delay another
-//! user's request by one turn.
+//! another request wanted too, it then finds most of the list compressed. Twice
+//! as many turns are there for all users, so that another user's request begins
+//! while a thousand requests of one user wait.
 
 use apifront_watch_cache::read::BypassReason;
 use kubernetes_wire::api::UserInfo;
 
+use super::offload_threads;
 use crate::flow::{Flow, HeldBytes, Rejected};
 use crate::server::stage::Identified;
 
@@ -61,7 +62,7 @@ impl<'a> OffloadUser<'a> {
             drop(turn);
             done
         };
-        Ok(tokio::task::spawn_blocking(work).await.ok())
+        Ok(offload_threads::run(work).await)
     }
 
     /// Waits for room for an answer that has about this many bytes of its own.

@@ -14,6 +14,7 @@ pub(super) mod detached;
 pub(super) mod discovery;
 pub(super) mod forward;
 pub(super) mod observability;
+mod offload_threads;
 pub(super) mod openapi;
 pub(super) mod own_endpoints;
 pub(super) mod record_write;
