@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use http::Method;
 
-use super::measure::{Bound, Times, assert_unharmed};
+use super::measure::{Bound, Times, assert_unharmed, is_controlled, print_control};
 use super::neighbour::namespace;
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
@@ -93,17 +93,33 @@ async fn a_flood_of_dear_answers_delays_others_by_a_turn() {
     let object = format!("/api/v1/namespaces/{others}/configmaps/c0001?resourceVersion=0");
     let dear = format!("{}&labelSelector=n%21%3D2", list(&others));
     let gzip = [("accept-encoding", "gzip")];
-    let quiet = (
-        Times::reads(&other, &object, &[], 200).await,
-        Times::reads(&other, &dear, &gzip, 30).await,
-    );
-    let flood = Flood::start(&greedy, requests, 60);
-    let attacked = (
-        Times::reads(&other, &object, &[], 200).await,
-        Times::reads(&other, &dear, &gzip, 30).await,
-    );
+    let times = async || {
+        (
+            Times::reads(&other, &object, &[], 200).await,
+            Times::reads(&other, &dear, &gzip, 30).await,
+        )
+    };
+    let quiet = times().await;
+    let flood = Flood::start(&greedy, requests.clone(), 60);
+    let attacked = times().await;
     let asked = flood.end().await;
     println!("{asked} dear answers meanwhile");
+    if is_controlled() {
+        let another = Apifront::start(cluster, |_| {}).await;
+        let pair = cluster.certificates.client("greedy", &[&own]);
+        let greedy = another.client(Some(&pair));
+        another.warm(&greedy, &list(&own)).await;
+        let flood = Flood::start(&greedy, requests, 60);
+        let apart = times().await;
+        println!("{} dear answers of another", flood.end().await);
+        print_control("GETs beside dear answers", &apart.0, &attacked.0);
+        print_control(
+            "compressed LISTs beside dear answers",
+            &apart.1,
+            &attacked.1,
+        );
+        another.stop().await;
+    }
     assert_unharmed("GETs beside dear answers", &quiet.0, &attacked.0, BOUND);
     assert_unharmed(
         "compressed LISTs beside dear answers",

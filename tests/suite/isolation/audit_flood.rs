@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::flood::Flood;
-use super::measure::{Bound, Times, assert_unharmed};
+use super::measure::{Bound, Times, assert_unharmed, more};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
@@ -161,6 +161,7 @@ async fn a_flood_does_not_drop_the_events_of_others() {
 async fn a_flood_is_no_faster_than_its_audit_and_delays_nobody() {
     skip_under_oracle!("the audit backends are apifront's");
     const READS: usize = 200;
+    let reads = READS * more();
     let folder = temporary_folder("audit-pace");
     let log = folder.join("audit.log");
     let front = start(json!({
@@ -172,7 +173,7 @@ async fn a_flood_is_no_faster_than_its_audit_and_delays_nobody() {
     let reading = async |n: usize| read(&jane, &format!("jane-{n}")).await;
     let quiet = Times::of(READS, reading).await;
     let flood = flood(clients).await;
-    let attacked = Times::of(READS, async |n| reading(READS + n).await).await;
+    let attacked = Times::of(READS, async |n| reading(reads + n).await).await;
     println!("{} reads of the flood", flood.end());
     assert_unharmed("an audited read", &quiet, &attacked, BOUND);
     let plugin = [("plugin", "buffered")];
@@ -182,5 +183,5 @@ async fn a_flood_is_no_faster_than_its_audit_and_delays_nobody() {
     let of_jane = text
         .lines()
         .filter(|line| line.contains(r#""auditID":"jane-"#));
-    assert_eq!((of_jane.count(), lost), (2 * READS, 0.0));
+    assert_eq!((of_jane.count(), lost), (2 * reads, 0.0));
 }

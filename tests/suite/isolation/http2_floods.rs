@@ -12,7 +12,7 @@ use super::frames::{
     self, ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, End, HEADERS, PING, PRIORITY,
     RST_STREAM, SETTINGS, WINDOW_UPDATE, end_within, frame,
 };
-use super::measure::{Bound, ELSEWHERE, Times, assert_unharmed};
+use super::measure::{Bound, ELSEWHERE, Times, assert_unharmed, is_controlled, print_control};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
@@ -160,6 +160,30 @@ async fn run(client: &Client, flood: &Flood) -> anyhow::Result<End> {
     Ok(end)
 }
 
+/// How the victim's reads fare while `front` is attacked.
+async fn attacked(front: &Apifront, flood: &Arc<Flood>, victim: &Client, path: &str) -> Times {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let attackers: Vec<_> = (0..ATTACKERS)
+        .map(|_| {
+            let (client, flood) = (front.admin_client(), flood.clone());
+            let connections = connections.clone();
+            elsewhere::spawn(async move {
+                loop {
+                    let _ = run(&client, &flood).await;
+                    connections.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let times = Times::reads_for(victim, path, LASTS).await;
+    for attacker in attackers {
+        attacker.abort();
+    }
+    let connections = connections.load(Ordering::Relaxed);
+    println!("{}: {connections} connections", flood.what);
+    times
+}
+
 /// Whether each flood is stopped, and who else notices.
 #[tokio::test(flavor = "multi_thread")]
 async fn floods_of_frames_went_on_for_ever() {
@@ -169,6 +193,10 @@ async fn floods_of_frames_went_on_for_ever() {
     let path = "/api/v1/namespaces?resourceVersion=0";
     front.warm(&victim, path).await;
     let quiet = Times::reads_for(&victim, path, LASTS).await;
+    let another = match is_controlled() {
+        true => Some(Apifront::start(Cluster::shared(), |_| {}).await),
+        false => None,
+    };
     let base = front.process.resident_bytes();
     for flood in floods() {
         let flood = Arc::new(flood);
@@ -179,28 +207,12 @@ async fn floods_of_frames_went_on_for_ever() {
         // Who writes on may lose the GOAWAY when the connection is closed.
         let stopped = matches!(end, End::GoAway(ENHANCE_YOUR_CALM) | End::Closed);
         assert!(stopped, "{what}: {end:?}");
-        let connections = Arc::new(AtomicUsize::new(0));
-        let attackers: Vec<_> = (0..ATTACKERS)
-            .map(|_| {
-                let (client, flood) = (front.admin_client(), flood.clone());
-                let connections = connections.clone();
-                elsewhere::spawn(async move {
-                    loop {
-                        let _ = run(&client, &flood).await;
-                        connections.fetch_add(1, Ordering::Relaxed);
-                    }
-                })
-            })
-            .collect();
-        let attacked = Times::reads_for(&victim, path, LASTS).await;
-        for attacker in attackers {
-            attacker.abort();
-        }
-        println!(
-            "{what}: {} connections",
-            connections.load(Ordering::Relaxed)
-        );
+        let attacked = attacked(&front, &flood, &victim, path).await;
         assert_unharmed(what, &quiet, &attacked, BOUND);
+        if let Some(another) = &another {
+            let apart = self::attacked(another, &flood, &victim, path).await;
+            print_control(what, &apart, &attacked);
+        }
         let now = front.process.resident_bytes();
         println!("{what}: {} MiB, {} MiB before", now / MIB, base / MIB);
         assert!(now <= base + GROWTH, "{what}: {} MiB", now / MIB);
@@ -208,6 +220,9 @@ async fn floods_of_frames_went_on_for_ever() {
     // Nor is the log a place to fill.
     let log = front.process.log();
     assert!(log.len() < 1 << 20, "{} bytes of log", log.len());
+    if let Some(another) = another {
+        another.stop().await;
+    }
     front.stop().await;
 }
 

@@ -2,7 +2,8 @@
 //! misbehave.
 //!
 //! `APIFRONT_TEST_SAMPLES=10` asks ten times as often: with few requests the
-//! slowest one of a busy machine is the 99th percentile.
+//! slowest one of a busy machine is the 99th percentile. Some tests then show,
+//! too, what the same misbehaviour at another apifront does.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -103,6 +104,12 @@ impl Times {
         let at = (self.sorted.len() * percent / 100).min(last);
         self.sorted.get(at).copied().unwrap_or_default()
     }
+
+    /// How many times as long as the others these requests took.
+    fn times(&self, others: &Self, percent: usize) -> f64 {
+        let [ours, theirs] = [self, others].map(|t| t.percentile(percent).as_secs_f64());
+        ours / theirs
+    }
 }
 
 impl fmt::Display for Times {
@@ -117,8 +124,22 @@ impl fmt::Display for Times {
 }
 
 /// How many times as many requests as usual are wanted.
-fn more() -> usize {
+pub fn more() -> usize {
     volume::count(SAMPLES, 1)
+}
+
+/// Tells whether to measure, too, how the same requests fare while others
+/// misbehave at another apifront on the same machine. It shows what they do to
+/// the machine alone.
+pub fn is_controlled() -> bool {
+    more() > 1
+}
+
+/// Prints how requests fared while others misbehaved elsewhere.
+pub fn print_control(what: &str, apart: &Times, attacked: &Times) {
+    println!("{what}, at another apifront: {apart}");
+    let (p50, p99) = (attacked.times(apart, 50), attacked.times(apart, 99));
+    println!("{what}: p50 {p50:.1}x, p99 {p99:.1}x of that");
 }
 
 async fn read(client: &Client, path: &str, headers: &[(&str, &str)]) -> bool {
@@ -131,11 +152,8 @@ async fn read(client: &Client, path: &str, headers: &[(&str, &str)]) -> bool {
 pub fn assert_unharmed(what: &str, quiet: &Times, attacked: &Times, bound: Bound) {
     println!("{what}, quiet: {quiet}");
     println!("{what}, attacked: {attacked}");
-    let ratio = |percent| {
-        let [quiet, attacked] = [quiet, attacked].map(|t| t.percentile(percent).as_secs_f64());
-        attacked / quiet
-    };
-    println!("{what}: p50 {:.1}x, p99 {:.1}x", ratio(50), ratio(99));
+    let (p50, p99) = (attacked.times(quiet, 50), attacked.times(quiet, 99));
+    println!("{what}: p50 {p50:.1}x, p99 {p99:.1}x");
     assert_eq!((quiet.errors, attacked.errors), (0, 0), "{what}");
     let asked = attacked.sorted.len();
     assert!(asked > 2, "{what}: hardly anything was asked");

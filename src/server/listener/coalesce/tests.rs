@@ -142,3 +142,39 @@ async fn nothing_is_left_behind() {
     assert!(all.expect("something is stuck").iter().all(|n| *n == whole));
     serving.abort();
 }
+
+/// The bug: a client that read fast had megabytes written to it before any
+/// other task of the thread had its turn.
+#[tokio::test]
+async fn a_turn_of_writing_has_an_end() {
+    const TOTAL: usize = 2 << 20;
+    for protocol in ["HTTP/1", "HTTP/2"] {
+        let (mut client, server) = duplex(2 * TOTAL);
+        let server: Stream = Box::new(server);
+        let mut server = match protocol {
+            "HTTP/1" => Coalesced::http1(server, None),
+            _ => gathering(server),
+        };
+        let piece = vec![7; 32 << 10];
+        let (mut written, mut turns) = (0, 1);
+        poll_fn(|cx| {
+            while written < TOTAL {
+                match Pin::new(&mut server).poll_write(cx, &piece) {
+                    Poll::Ready(n) => written += n.unwrap(),
+                    Poll::Pending => {
+                        turns += 1;
+                        return Poll::Pending;
+                    }
+                }
+            }
+            Poll::Ready(())
+        })
+        .await;
+        server.flush().await.unwrap();
+        server.shutdown().await.unwrap();
+        let mut read = Vec::new();
+        client.read_to_end(&mut read).await.unwrap();
+        assert_eq!(read.len(), written, "{protocol}");
+        assert!(turns >= TOTAL / WRITTEN_PER_TURN - 1, "{protocol}: {turns}");
+    }
+}
