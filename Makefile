@@ -14,6 +14,8 @@ TEST_THREADS ?= 4
 TEST_ARGS ?=
 # The releases of Kubernetes for `make test-releases`: all that are known.
 RELEASES ?= $(shell tests/kubernetes/release.sh list)
+# Their store: etcd, or kine, which k3s has.
+STORAGE ?= etcd
 
 SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/harness/*.sh tests/*.sh tools/*.sh tools/*/*.sh examples/*/*.sh)
 GO_FOLDERS := $(wildcard tests tools)
@@ -35,8 +37,8 @@ test: test-servers ## Runs all tests, those against a real kube-apiserver includ
 	cargo test --workspace --doc
 
 .PHONY: test-releases
-test-releases: test-servers ## Runs suites before kube-apiserver of each of RELEASES (1.31 to 1.37; an hour when cold)
-	TEST_THREADS=$(TEST_THREADS) tests/releases.sh $(RELEASES)
+test-releases: test-servers ## Runs suites before kube-apiserver of each of RELEASES (1.31 to 1.37; an hour when cold), on STORAGE
+	TEST_THREADS=$(TEST_THREADS) STORAGE=$(STORAGE) tests/releases.sh $(RELEASES)
 
 .PHONY: test-servers
 test-servers: ## Builds the real servers that the tests run against (Go; minutes when cold)
@@ -79,4 +81,4 @@ fmt: ## Formats Rust and Go files
 .PHONY: deps
 deps: ## Downloads what the build and the tests need, for work without a network
 	cargo fetch --locked
-	for module in tests/kubernetes tests/kubernetes/releases/* tests/kwok tests/encodings tests/prometheus tools/schema; do (cd $$module && go mod download); done
+	for module in tests/kubernetes tests/kubernetes/releases/* tests/kwok tests/encodings tests/kine tests/prometheus tools/schema; do (cd $$module && go mod download); done

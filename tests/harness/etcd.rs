@@ -1,5 +1,5 @@
-//! Runs etcd with its data in a temporary folder, and reads through etcd's HTTP
-//! gateway what was written.
+//! Runs etcd with its data in a temporary folder, or kine in place of it, and
+//! reads through etcd's HTTP gateway what was written.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,15 +15,24 @@ use serde_json::{Value, json};
 
 use super::client::Client;
 use super::process::Process;
+use super::storage::Storage;
 use super::{binaries, ports};
 
 pub struct Etcd {
     pub client_port: u16,
+    gateway_port: u16,
     process: Process,
 }
 
 impl Etcd {
     pub fn start(folder: &Path) -> Self {
+        match Storage::under_test() {
+            Storage::Etcd => Self::start_etcd(folder),
+            Storage::Kine => Self::start_kine(folder),
+        }
+    }
+
+    fn start_etcd(folder: &Path) -> Self {
         let (client_port, peer_port) = (ports::free(), ports::free());
         let client = format!("http://127.0.0.1:{client_port}");
         let peer = format!("http://127.0.0.1:{peer_port}");
@@ -44,6 +53,31 @@ impl Etcd {
         );
         Self {
             client_port,
+            // etcd serves both at one port.
+            gateway_port: client_port,
+            process,
+        }
+    }
+
+    /// Starts kine with sqlite, as k3s runs it.
+    fn start_kine(folder: &Path) -> Self {
+        let (client_port, gateway_port) = (ports::free(), ports::free());
+        let (kine, gateway) = (ports::loopback(client_port), ports::loopback(gateway_port));
+        let process = Process::spawn(
+            "kine",
+            Command::new(binaries::program("kine"))
+                // kine's default is a sqlite database below its folder.
+                .current_dir(folder)
+                .args([gateway.to_string(), kine.to_string()])
+                .arg(format!("--listen-address={kine}"))
+                .arg("--metrics-bind-address=0")
+                // Without it kine compacts nothing of the last 1,000 revisions.
+                .arg("--compact-min-retain=0"),
+            &folder.join("kine.log"),
+        );
+        Self {
+            client_port,
+            gateway_port,
             process,
         }
     }
@@ -53,7 +87,7 @@ impl Etcd {
     }
 
     fn client(&self) -> Client {
-        Client::plain(ports::loopback(self.client_port))
+        Client::plain(ports::loopback(self.gateway_port))
     }
 
     /// Returns the revision of the last write.

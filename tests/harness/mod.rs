@@ -36,6 +36,7 @@ pub mod release;
 pub mod sample;
 pub mod scripted;
 pub mod slow_link;
+pub mod storage;
 pub mod subject;
 pub mod twins;
 pub mod volume;

@@ -580,9 +580,7 @@ async fn what_nobody_has_any_more() {
             .await;
         version = version_of(&made.expect(201));
     }
-    let etcd = Client::plain(crate::harness::ports::loopback(cluster.etcd.client_port));
-    let compact = json!({ "revision": version.to_string(), "physical": true });
-    etcd.post("/v3/kv/compaction", &compact).await.expect(200);
+    cluster.etcd.compact(version).await;
     // kube-apiserver's cache remembers what etcd has forgotten, so it is
     // started again.
     cluster.apiserver.start_again();
