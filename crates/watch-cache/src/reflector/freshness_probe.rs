@@ -3,11 +3,14 @@
 //! A bookmark's object is an empty object of its kind, in which Go prints the
 //! mandatory empty fields: `"spec":{"containers":null},"status":{}`. A watch
 //! that selects nothing and asks for initial events gets such a bookmark at
-//! once, as their end.
+//! once, as their end. A server that knows no initial events sends one two
+//! seconds before a watch ends, if it knows of a newer version than that which
+//! the watch has reached. It asks etcd for that when it is asked for a
+//! consistent list.
 
 use std::time::Duration;
 
-use apifront_upstream::{BodyLimit, Upstream, UpstreamKind};
+use apifront_upstream::{BodyLimit, ResponseBody, Upstream, UpstreamKind};
 use http::StatusCode;
 use kubernetes_wire::api::{GroupVersionResource, PartialObject, ResourceVersion};
 use kubernetes_wire::representation::{BookmarkTemplate, Encoding};
@@ -17,6 +20,13 @@ use super::watch_decoder::{Frame, WatchDecoder};
 /// The time limit of a probe. A server that sends the bookmark sends it at once
 /// (WatchList, KEP-3157).
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The duration of a watch whose last bookmark is wanted, and the time limit of
+/// that question. kube-apiserver looks once a second which bookmarks are due,
+/// and sends none if the watch lasts two seconds or less (`nextBookmarkTime` in
+/// k8s.io/apiserver `storage/cacher`).
+const SHORT_WATCH: &str = "4";
+const SHORT_WATCH_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// No object can have this name, because names hold no underscore.
 const NOBODY: &str = "_";
@@ -64,20 +74,58 @@ pub(super) async fn probe(
     );
     let ask = async {
         let response = upstream.get(UpstreamKind::Probe, &path).await.ok()?;
-        if response.status() != StatusCode::OK {
-            return None;
-        }
-        let body = response.into_body().into_stream();
-        let mut frames = WatchDecoder::of_bookmarks(body, Encoding::Json);
-        match frames.next().await.ok()?? {
-            Frame::Bookmark(object) => {
-                Some((BookmarkTemplate::learn(&object)?, version_of(&object)?))
-            }
-            Frame::Object { .. } | Frame::Error(_) => None,
-        }
+        first_bookmark(response).await
     };
     tokio::time::timeout(PROBE_TIMEOUT, ask)
         .await
         .ok()
         .flatten()
+}
+
+/// Returns a bookmark object learnt from a server that knows no initial events,
+/// and that was at `version` or beyond. It takes three seconds.
+pub(super) async fn last_bookmark(
+    upstream: &Upstream,
+    gvr: &GroupVersionResource,
+    version: u64,
+) -> Option<BookmarkTemplate> {
+    // The server may have begun at this version, and knows none before. From
+    // version 0, a server where nothing is written sends no bookmark.
+    for from in [version.saturating_sub(1), 0] {
+        let ask = bookmark_after(upstream, gvr, from);
+        let bookmark = tokio::time::timeout(SHORT_WATCH_TIMEOUT, ask).await;
+        if let Ok(Some((template, _))) = bookmark {
+            return Some(template);
+        }
+    }
+    None
+}
+
+async fn bookmark_after(
+    upstream: &Upstream,
+    gvr: &GroupVersionResource,
+    from: u64,
+) -> Option<(BookmarkTemplate, u64)> {
+    let nobody = format!("{}?fieldSelector=metadata.name%3D{NOBODY}", gvr.path());
+    let path = format!(
+        "{nobody}&watch=true&resourceVersion={from}&allowWatchBookmarks=true\
+         &timeoutSeconds={SHORT_WATCH}"
+    );
+    let response = upstream.get(UpstreamKind::Probe, &path).await.ok()?;
+    // The watch is open. The list itself is of no interest.
+    drop(upstream.get(UpstreamKind::Probe, &nobody).await);
+    first_bookmark(response).await
+}
+
+/// Returns the bookmark with which a watch begins, and its version.
+async fn first_bookmark(response: http::Response<ResponseBody>) -> Option<(BookmarkTemplate, u64)> {
+    if response.status() != StatusCode::OK {
+        return None;
+    }
+    let body = response.into_body().into_stream();
+    let mut frames = WatchDecoder::of_bookmarks(body, Encoding::Json);
+    match frames.next().await.ok()?? {
+        Frame::Bookmark(object) => Some((BookmarkTemplate::learn(&object)?, version_of(&object)?)),
+        Frame::Object { .. } | Frame::Error(_) => None,
+    }
 }

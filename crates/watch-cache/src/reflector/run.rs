@@ -36,7 +36,7 @@ use super::memory_pool::{MemoryExhausted, MemoryPool};
 use super::relist::{Filled, ListStrategy};
 use super::resume::{self, NotResumed};
 use super::upstream_watch::{
-    UpstreamWatchEnd, follow, is_forbidden, means_another_definition, watch,
+    UpstreamWatchEnd, follow, is_forbidden, learn_bookmark, means_another_definition, watch,
 };
 use super::watch_list::Opened;
 use crate::metrics::{Metrics, Shed};
@@ -226,8 +226,13 @@ impl Reflection<'_> {
                 None => watch(entry, upstream, definition, memory).await,
             }
         };
+        let learning = async {
+            learn_bookmark(entry, upstream).await;
+            std::future::pending().await
+        };
         let end = tokio::select! {
             end = watched => end,
+            end = learning => end,
             Ok(()) = self.with.replaced.changed() => UpstreamWatchEnd::Replaced,
         };
         tracing::debug!(resource = %entry.gvr, ?end, "watch ended");

@@ -208,6 +208,24 @@ where
     }
 }
 
+/// Learns the bookmark of a server that knows no initial events, and showed none
+/// when it was listed. The next one on the main watch would come after a
+/// minute.
+pub(super) async fn learn_bookmark(entry: &Entry, upstream: &Upstream) {
+    let is_unknown = |store: &Arc<Store>| store.resource.bookmark.get().is_none();
+    let Some(store) = entry.store().filter(is_unknown) else {
+        return;
+    };
+    let version = store.progress().resource_version;
+    // Any other holder of the store is a reader.
+    drop(store);
+    if let Some(template) = freshness_probe::last_bookmark(upstream, &entry.gvr, version).await
+        && let Some(store) = entry.store()
+    {
+        let _ = store.resource.bookmark.set(template);
+    }
+}
+
 /// Notes the end of a watch when dropped. The watch may end by being dropped,
 /// too, when upstream was replaced.
 struct Interrupted<'e>(&'e Entry);

@@ -45,6 +45,8 @@ pub enum Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
     Pages,
+    /// Pages of a server that refuses initial events even to a probe.
+    PagesOnly,
     InitialEvents,
 }
 
@@ -71,6 +73,12 @@ impl Fake {
     /// events. The list that shows how lists are written is always answered.
     pub async fn streaming(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
         Self::with(Lists::InitialEvents, script).await
+    }
+
+    /// Does the same as [`Fake::start`] for a server that knows no initial
+    /// events, and sends a bookmark only before a watch ends.
+    pub async fn old(script: impl FnMut(Asked, usize) -> Reply + Send + 'static) -> Self {
+        Self::with(Lists::PagesOnly, script).await
     }
 
     async fn with(
@@ -158,7 +166,9 @@ fn always(path: &str, lists: Lists) -> Option<Reply> {
         "/apis/example.com/v1" => Some(resources("widgets")),
         _ if path.starts_with("/apis/apiextensions") => Some(Reply::Code(404, "")),
         _ if is_initial_events(path) => match lists {
-            Lists::Pages => Some(Reply::Code(422, "sendInitialEvents is forbidden for watch")),
+            Lists::Pages | Lists::PagesOnly => {
+                Some(Reply::Code(422, "sendInitialEvents is forbidden for watch"))
+            }
             Lists::InitialEvents => None,
         },
         "/api/v1/pods" => None,
@@ -168,7 +178,12 @@ fn always(path: &str, lists: Lists) -> Option<Reply> {
             _ => super::pod_list(1, &[]),
         }),
         _ if path.contains("?limit=1&") => Some(super::widget_list(1, &[])),
-        _ if path.contains("sendInitialEvents") => Some(Reply::Ends(super::bookmark(1))),
+        _ if path.contains("fieldSelector") => match lists {
+            Lists::PagesOnly if path.contains("sendInitialEvents") => {
+                Some(Reply::Code(422, "sendInitialEvents is forbidden for watch"))
+            }
+            _ => Some(Reply::Ends(super::bookmark(1))),
+        },
         _ => None,
     }
 }

@@ -54,6 +54,21 @@ async fn events_and_bookmarks_reach_the_store_however_they_are_cut() {
     assert!(fake.asked(Asked::Watch)[0].contains("resourceVersion=9&"));
 }
 
+/// A watch that ends soon has its last bookmark soon, where the main watch has
+/// its first one after a minute.
+#[tokio::test]
+async fn the_bookmark_of_an_older_server_is_learnt_from_a_short_watch() {
+    let fake = Fake::old(|asked, _| match asked {
+        Asked::List => pod_list(9, &[]),
+        Asked::Watch => Reply::Stays(String::new()),
+    })
+    .await;
+    let cache = cache(&fake);
+    let (_entry, store) = filled(&cache, &pods()).await;
+    until("a bookmark", || store.resource.bookmark.get().map(|_| ())).await;
+    assert!(!store.presentation().initial_events);
+}
+
 #[tokio::test]
 async fn lost_history_becomes_a_difference_and_watchers_stay() {
     // The 410 comes as a status and as an event.
