@@ -372,7 +372,12 @@ fn definitions(name: &str) -> &'static str {
 }
 
 pub fn printer(gvr: &GroupVersionResource) -> Option<&'static Printer> {
-    PRINTERS.get(gvr.to_string().as_str())
+    named(&gvr.to_string())
+}
+
+/// Returns the printer of a resource by its name, such as `pods.v1`.
+pub(super) fn named(name: &str) -> Option<&'static Printer> {
+    PRINTERS.get(name)
 }
 
 pub(crate) fn default_printer() -> &'static Printer {

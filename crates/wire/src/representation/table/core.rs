@@ -34,6 +34,22 @@ pub(crate) fn print_secret(object: &[u8]) -> Result<Row, NotPrintable> {
     ]))
 }
 
+/// Prints a service account as releases before 1.35 do, which count its secrets.
+pub(crate) fn print_service_account_before_1_35(object: &[u8]) -> Result<Row, NotPrintable> {
+    let mut count = 0i64;
+    if let Some(json) = scan::get(object, &["secrets"]).filter(|json| *json != b"null") {
+        for secret in scan::elements(json) {
+            secret.map_err(|_| NotPrintable)?;
+            count = count.saturating_add(1);
+        }
+    }
+    Ok(Row::new(vec![
+        name(object)?,
+        Cell::integer(count),
+        age(object)?,
+    ]))
+}
+
 /// Prints service accounts and other kinds with no further columns.
 pub(crate) fn print_name_and_age(object: &[u8]) -> Result<Row, NotPrintable> {
     Ok(Row::new(vec![name(object)?, age(object)?]))

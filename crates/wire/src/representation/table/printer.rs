@@ -120,9 +120,10 @@ pub struct TableOptions {
 }
 
 impl Printer {
-    /// Returns the printer of a built-in resource, if there is one.
+    /// Returns the printer of a built-in resource, if there is one. Versions
+    /// that only older releases have are printed like those that replaced them.
     pub fn builtin(gvr: &GroupVersionResource) -> Option<&'static Self> {
-        columns::printer(gvr)
+        columns::printer(gvr).or_else(|| releases::replacement(gvr))
     }
 
     /// Returns the printer of a built-in resource as a release of Kubernetes
@@ -183,6 +184,14 @@ impl Printer {
     /// byte.
     pub fn has_columns_of(&self, table: &[u8]) -> bool {
         scan::get(table, &["columnDefinitions"]) == Some(self.columns.as_bytes())
+    }
+
+    /// Returns this printer with other columns.
+    pub(super) fn with_columns(&self, columns: &str) -> Self {
+        Self {
+            columns: columns.to_owned(),
+            ..self.clone()
+        }
     }
 
     /// Returns this printer with other cells, which do not depend on the other

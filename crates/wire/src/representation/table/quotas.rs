@@ -20,6 +20,16 @@ struct Status {
 
 /// Prints a quota. The server sends quantities in their canonical form.
 pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
+    let [name, age, requests, limits] = cells(object)?;
+    Ok(Row::new(vec![name, requests, limits, age]))
+}
+
+/// Prints a quota as releases before 1.33 do, with its age before its limits.
+pub fn print_before_1_33(object: &[u8]) -> Result<Row, NotPrintable> {
+    Ok(Row::new(cells(object)?.into()))
+}
+
+fn cells(object: &[u8]) -> Result<[Cell; 4], NotPrintable> {
     let quota: Object<IgnoredAny, Status> = serde_json::from_slice(object)?;
     let status = &quota.status;
     let texts = |limits: bool| {
@@ -33,10 +43,10 @@ pub fn print(object: &[u8]) -> Result<Row, NotPrintable> {
             .collect();
         Cell::text(&shown.join(", "))
     };
-    Ok(Row::new(vec![
+    Ok([
         Cell::text(&quota.metadata.name),
+        quota.metadata.age(),
         texts(false),
         texts(true),
-        quota.metadata.age(),
-    ]))
+    ])
 }

@@ -3,7 +3,8 @@
 
 use std::ops::RangeInclusive;
 
-use super::{PrintRow, Printer, Source, columns, jobs, networking, nodes, pods, simple, storage};
+use super::{PrintRow, Printer, Source, columns};
+use super::{core, jobs, networking, nodes, pods, quotas, scheduling, simple, storage};
 use crate::api::{GroupVersionResource, Release};
 
 /// The minor releases of Kubernetes 1 whose printers
@@ -18,39 +19,118 @@ struct Difference {
     /// The cells in the same columns, or `None` for the columns Name and
     /// Created At.
     print: Option<PrintRow>,
+    /// The columns if they are others, without descriptions: those of upstream
+    /// are shown, and columns are the same if all else is.
+    columns: Option<&'static str>,
 }
 
-const DIFFERENCES: [Difference; 7] = [
+const SERVICE_ACCOUNT_BEFORE_1_35: &str = r#"[
+{"name":"Name","type":"string","format":"name","priority":0},
+{"name":"Secrets","type":"string","format":"","priority":0},
+{"name":"Age","type":"string","format":"","priority":0}]"#;
+
+const RESOURCE_QUOTA_BEFORE_1_33: &str = r#"[
+{"name":"Name","type":"string","format":"name","priority":0},
+{"name":"Age","type":"string","format":"","priority":0},
+{"name":"Request","type":"string","format":"","priority":0},
+{"name":"Limit","type":"string","format":"","priority":0}]"#;
+
+const PRIORITY_CLASS_BEFORE_1_32: &str = r#"[
+{"name":"Name","type":"string","format":"name","priority":0},
+{"name":"Value","type":"integer","format":"","priority":0},
+{"name":"Global-Default","type":"boolean","format":"","priority":0},
+{"name":"Age","type":"string","format":"","priority":0}]"#;
+
+/// Versions that 1.37 does not have, and the versions that replaced them. A
+/// release prints all versions of a kind alike, because it prints its internal
+/// type. The fields that are printed have the same names in both.
+const REPLACED: [(&str, &str); 12] = [
+    (
+        "validatingadmissionpolicies.v1alpha1.admissionregistration.k8s.io",
+        "validatingadmissionpolicies.v1.admissionregistration.k8s.io",
+    ),
+    (
+        "validatingadmissionpolicies.v1beta1.admissionregistration.k8s.io",
+        "validatingadmissionpolicies.v1.admissionregistration.k8s.io",
+    ),
+    (
+        "validatingadmissionpolicybindings.v1alpha1.admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings.v1.admissionregistration.k8s.io",
+    ),
+    (
+        "validatingadmissionpolicybindings.v1beta1.admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings.v1.admissionregistration.k8s.io",
+    ),
+    (
+        "flowschemas.v1beta3.flowcontrol.apiserver.k8s.io",
+        "flowschemas.v1.flowcontrol.apiserver.k8s.io",
+    ),
+    (
+        "prioritylevelconfigurations.v1beta3.flowcontrol.apiserver.k8s.io",
+        "prioritylevelconfigurations.v1.flowcontrol.apiserver.k8s.io",
+    ),
+    (
+        "deviceclasses.v1alpha3.resource.k8s.io",
+        "deviceclasses.v1beta1.resource.k8s.io",
+    ),
+    (
+        "resourceclaimtemplates.v1alpha3.resource.k8s.io",
+        "resourceclaimtemplates.v1beta1.resource.k8s.io",
+    ),
+    (
+        "resourceslices.v1alpha3.resource.k8s.io",
+        "resourceslices.v1beta1.resource.k8s.io",
+    ),
+    (
+        "volumeattributesclasses.v1alpha1.storage.k8s.io",
+        "volumeattributesclasses.v1beta1.storage.k8s.io",
+    ),
+    (
+        "workloads.v1alpha1.scheduling.k8s.io",
+        "workloads.v1alpha3.scheduling.k8s.io",
+    ),
+    (
+        "workloads.v1alpha2.scheduling.k8s.io",
+        "workloads.v1alpha3.scheduling.k8s.io",
+    ),
+];
+
+const DIFFERENCES: [Difference; 10] = [
     // The error of a container is shown although another one completed since
     // 1.35.
     Difference {
         resource: "pods.v1",
         minors: 0..=34,
         print: Some(pods::print_before_1_35),
+        columns: None,
     },
     // The architecture follows the version of the kernel since 1.36.
     Difference {
         resource: "nodes.v1",
         minors: 0..=35,
         print: Some(nodes::print_before_1_36),
+        columns: None,
     },
     // SuccessCriteriaMet is a status since 1.34.
     Difference {
         resource: "jobs.v1.batch",
         minors: 0..=33,
         print: Some(jobs::print_job_before_1_34),
+        columns: None,
     },
     // The default class is marked since 1.36.
     Difference {
         resource: "ingressclasses.v1.networking.k8s.io",
         minors: 0..=35,
         print: Some(networking::print_ingress_class_before_1_36),
+        columns: None,
     },
     // The default class is not marked since 1.34.
     Difference {
         resource: "volumeattributesclasses.v1beta1.storage.k8s.io",
         minors: 0..=33,
         print: Some(simple::print_volume_attributes_class_before_1_34),
+        columns: None,
     },
     // A list marks only the newest of several default classes since 1.37, and
     // a class that is printed alone is not marked.
@@ -58,30 +138,69 @@ const DIFFERENCES: [Difference; 7] = [
         resource: "storageclasses.v1.storage.k8s.io",
         minors: 0..=36,
         print: Some(storage::print_storage_class_before_1_37),
+        columns: None,
     },
     // Definitions have a printer since 1.37.
     Difference {
         resource: "customresourcedefinitions.v1.apiextensions.k8s.io",
         minors: 0..=36,
         print: None,
+        columns: None,
+    },
+    // Secrets are not counted since 1.35.
+    Difference {
+        resource: "serviceaccounts.v1",
+        minors: 0..=34,
+        print: Some(core::print_service_account_before_1_35),
+        columns: Some(SERVICE_ACCOUNT_BEFORE_1_35),
+    },
+    // The age is the last column since 1.33.
+    Difference {
+        resource: "resourcequotas.v1",
+        minors: 0..=32,
+        print: Some(quotas::print_before_1_33),
+        columns: Some(RESOURCE_QUOTA_BEFORE_1_33),
+    },
+    // The policy is a column since 1.32.
+    Difference {
+        resource: "priorityclasses.v1.scheduling.k8s.io",
+        minors: 0..=31,
+        print: Some(scheduling::print_priority_class_before_1_32),
+        columns: Some(PRIORITY_CLASS_BEFORE_1_32),
     },
 ];
 
+/// Returns the printer of a version that only older releases have.
+pub fn replacement(gvr: &GroupVersionResource) -> Option<&'static Printer> {
+    columns::named(replaced(&gvr.to_string())?)
+}
+
+fn replaced(name: &str) -> Option<&'static str> {
+    let mut replaced = REPLACED.iter();
+    replaced.find(|(old, _)| *old == name).map(|(_, new)| *new)
+}
+
 /// Returns the printer of a built-in resource in a release, if both are known.
 pub fn printer(gvr: &GroupVersionResource, release: Release) -> Option<Printer> {
-    let printer = columns::printer(gvr)?;
+    let name = gvr.to_string();
+    let name = replaced(&name).unwrap_or(&name);
+    let printer = columns::named(name)?;
     if release.major != 1 || !KNOWN.contains(&release.minor) {
         return None;
     }
-    let name = gvr.to_string();
     let mut differences = DIFFERENCES.iter();
-    match differences.find(|d| d.resource == name && d.minors.contains(&release.minor)) {
-        Some(Difference { print: None, .. }) => Some(Printer::default_columns().clone()),
-        Some(Difference {
-            print: Some(print), ..
-        }) => Some(printer.printing(Source::BuiltIn(*print))),
-        None => Some(printer.clone()),
-    }
+    let found = differences.find(|d| d.resource == name && d.minors.contains(&release.minor));
+    let Some(Difference { print, columns, .. }) = found else {
+        return Some(printer.clone());
+    };
+    let Some(print) = print else {
+        return Some(Printer::default_columns().clone());
+    };
+    let printer = printer.printing(Source::BuiltIn(*print));
+    Some(match columns {
+        Some(columns) => printer.with_columns(columns),
+        None => printer,
+    })
 }
 
 #[cfg(test)]
@@ -129,6 +248,12 @@ mod tests {
         let attributes_classes = "volumeattributesclasses.v1beta1.storage.k8s.io";
         let storage_classes = "storageclasses.v1.storage.k8s.io";
         let definitions = "customresourcedefinitions.v1.apiextensions.k8s.io";
+        let quota = json!({
+            "metadata": { "name": "a" },
+            "status": { "hard": { "pods": "2" }, "used": { "pods": "1" } },
+        });
+        let level_v1beta3 = "prioritylevelconfigurations.v1beta3.flowcontrol.apiserver.k8s.io";
+        let level = json!({ "metadata": { "name": "a" }, "spec": { "type": "Exempt" } });
         let definition = json!({ "metadata": { "name": "a" }, "spec": { "scope": "Cluster" } });
         for (gvr, minor, at, object, expected) in [
             ("pods.v1", 34, 2, &pod, Some("Completed")),
@@ -151,12 +276,51 @@ mod tests {
                 Some("0001-01-01T00:00:00Z"),
             ),
             (definitions, 37, 1, &definition, Some("Cluster")),
+            ("resourcequotas.v1", 32, 2, &quota, Some("pods: 1/2")),
+            ("resourcequotas.v1", 33, 1, &quota, Some("pods: 1/2")),
+            (level_v1beta3, 31, 1, &level, Some("Exempt")),
             // These releases are not known.
             ("pods.v1", 30, 2, &pod, None),
             ("pods.v1", 38, 2, &pod, None),
         ] {
             let expected = expected.map(|text| format!("{:?}", super::super::Cell::text(text)));
             assert_eq!(cell(gvr, minor, at, object), expected, "{gvr} 1.{minor}");
+        }
+    }
+
+    /// Columns are compared with those of upstream, without descriptions.
+    #[test]
+    fn columns_are_those_of_the_release() {
+        for (name, minor, cells) in [
+            ("serviceaccounts.v1", 34, 3),
+            ("serviceaccounts.v1", 35, 2),
+            ("resourcequotas.v1", 32, 4),
+            ("priorityclasses.v1.scheduling.k8s.io", 31, 4),
+            ("priorityclasses.v1.scheduling.k8s.io", 32, 5),
+            ("workloads.v1alpha1.scheduling.k8s.io", 35, 2),
+        ] {
+            let printer = printer(&resource(name), Release::from((1, minor))).unwrap();
+            let columns: Vec<serde_json::Value> = serde_json::from_str(&printer.columns).unwrap();
+            let object = br#"{"metadata":{"name":"a"},"secrets":[{"name":"s"}]}"#;
+            let row = printer.cells().row(object).unwrap();
+            assert_eq!(
+                (columns.len(), row.cells.len()),
+                (cells, cells),
+                "{name} {minor}"
+            );
+            let table = format!(r#"{{"columnDefinitions":{}}}"#, printer.columns);
+            assert!(
+                printer.with_columns_of(table.as_bytes()).is_some(),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn versions_that_were_replaced_are_not_those_of_1_37() {
+        for (old, new) in &REPLACED {
+            assert!(columns::named(old).is_none(), "{old}");
+            assert!(columns::named(new).is_some(), "{new}");
         }
     }
 

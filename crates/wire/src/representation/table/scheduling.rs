@@ -83,13 +83,28 @@ struct PriorityClass {
     preemption_policy: Option<String>,
 }
 
+impl PriorityClass {
+    fn cells(&self) -> Vec<Cell> {
+        vec![
+            Cell::text(&self.metadata.name),
+            Cell::integer(self.value),
+            Cell::boolean(self.global_default),
+            self.metadata.age(),
+        ]
+    }
+}
+
 pub(crate) fn print_priority_class(object: &[u8]) -> Result<Row, NotPrintable> {
     let class: PriorityClass = serde_json::from_slice(object)?;
-    Ok(Row::new(vec![
-        Cell::text(&class.metadata.name),
-        Cell::integer(class.value),
-        Cell::boolean(class.global_default),
-        class.metadata.age(),
-        Cell::text(class.preemption_policy.as_deref().unwrap_or_default()),
-    ]))
+    let mut cells = class.cells();
+    cells.push(Cell::text(
+        class.preemption_policy.as_deref().unwrap_or_default(),
+    ));
+    Ok(Row::new(cells))
+}
+
+/// Prints a priority class as releases before 1.32 do, without its policy.
+pub(crate) fn print_priority_class_before_1_32(object: &[u8]) -> Result<Row, NotPrintable> {
+    let class: PriorityClass = serde_json::from_slice(object)?;
+    Ok(Row::new(class.cells()))
 }
