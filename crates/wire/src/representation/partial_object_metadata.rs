@@ -72,6 +72,10 @@ fn conversion_annotations(envelope: &Envelope) -> &'static [&'static str] {
             "autoscaling.alpha.kubernetes.io/current-metrics",
             "autoscaling.alpha.kubernetes.io/metrics",
         ],
+        // Releases before 1.32 serve this version.
+        ("flowcontrol.apiserver.k8s.io/v1beta3", "PriorityLevelConfiguration") => {
+            &["flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"]
+        }
         _ => &[],
     }
 }
