@@ -66,12 +66,23 @@ const UNKNOWN: [(&str, RangeInclusive<u32>); 18] = [
     ),
 ];
 
-/// Lists of kinds of 1.37 that other releases print in other columns, or in a
-/// way that only they can know.
-const PRINTED_OTHERWISE: [(&str, RangeInclusive<u32>); 3] = [
-    ("/api/v1/serviceaccounts", 0..=34),
-    ("/api/v1/resourcequotas", 0..=32),
-    ("/apis/scheduling.k8s.io/v1/priorityclasses", 0..=31),
+/// Those of them of which no newer version is printed alike.
+const NOT_PRINTED: [(&str, RangeInclusive<u32>); 6] = [
+    (
+        "/apis/certificates.k8s.io/v1alpha1/podcertificaterequests",
+        34..=34,
+    ),
+    ("/apis/coordination.k8s.io/v1alpha1/leasecandidates", 0..=31),
+    (
+        "/apis/resource.k8s.io/v1alpha3/podschedulingcontexts",
+        0..=31,
+    ),
+    ("/apis/resource.k8s.io/v1alpha3/resourceclaims", 0..=33),
+    ("/apis/scheduling.k8s.io/v1alpha2/podgroups", 36..=36),
+    (
+        "/apis/storagemigration.k8s.io/v1alpha1/storageversionmigrations",
+        0..=34,
+    ),
 ];
 
 /// Lists of kinds of which other releases do not write a field that the schema
@@ -87,7 +98,7 @@ pub fn unknown(list: &str) -> bool {
 /// Tells whether Tables of a list come from upstream before the release under
 /// test, and not before 1.37.
 pub fn tables(list: &str) -> bool {
-    unknown(list) || names(&PRINTED_OTHERWISE, list)
+    names(&NOT_PRINTED, list)
 }
 
 /// Tells whether the protobuf of a list comes from upstream before the release
@@ -100,8 +111,9 @@ pub fn protobuf(list: &str) -> bool {
 /// Tells whether the release under test writes the JSON of a built-in kind
 /// otherwise than the schema.
 fn is_written_otherwise(path: &str) -> bool {
-    let has_devices = path.starts_with("/apis/resource.k8s.io/");
-    !Release::at_least(34) || has_devices && !Release::at_least(35)
+    let otherwise_at_34 = ["/apis/resource.k8s.io/", "/apis/apiextensions.k8s.io/"];
+    let at_34 = otherwise_at_34.iter().any(|group| path.starts_with(group));
+    !Release::at_least(34) || at_34 && !Release::at_least(35)
 }
 
 /// Returns an empty text if an answer came from where it is `usually` expected

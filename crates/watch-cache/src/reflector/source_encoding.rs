@@ -45,8 +45,13 @@ pub(super) fn is_written_alike(gvr: &GroupVersionResource, release: Option<Relea
             // Releases before 1.37 do not write the status of a CSI node, which
             // 1.37 writes even if it is empty.
             ..37 if gvr.group == "storage.k8s.io" && gvr.resource == "csinodes" => false,
-            // 1.34 writes `"devices":null` in a slice without devices.
-            34 => gvr.group != "resource.k8s.io",
+            // 1.34 writes `"devices":null` in a slice without devices. Its
+            // definitions have no observed generations, which protobuf always
+            // has.
+            34 => !matches!(
+                gvr.group.as_str(),
+                "resource.k8s.io" | "apiextensions.k8s.io"
+            ),
             35..=37 => true,
             38.. => false,
         },
@@ -120,6 +125,8 @@ mod tests {
             ("apps", Some((1, 38)), false),
             ("apps", Some((2, 36)), false),
             ("apps", None, false),
+            ("apiextensions.k8s.io", Some((1, 34)), false),
+            ("apiextensions.k8s.io", Some((1, 35)), true),
             ("resource.k8s.io", Some((1, 34)), false),
             ("resource.k8s.io", Some((1, 35)), true),
             ("storage.k8s.io", Some((1, 36)), false),
