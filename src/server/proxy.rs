@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use apifront_upstream::cdn_loop;
 use apifront_watch_cache::watch::Watch;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -280,6 +281,13 @@ async fn admit(
             return Ok(ControlFlow::Break(answer));
         }
     };
+    // Its answer would have to come from itself.
+    if cdn_loop::has_passed(&session.req_header().headers) {
+        ctx.audit = audit::unasked(session, &received);
+        let request = session.req_header();
+        let answer = refusal::of_loop(request, received.query());
+        return Ok(ControlFlow::Break(answer));
+    }
     // Health must answer even when no API server can tell who is asking.
     if let Some(answer) = own_endpoints::health(ctx.generation(), session.req_header()) {
         ctx.audit = audit::unasked(session, &received);

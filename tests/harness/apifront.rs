@@ -176,13 +176,20 @@ impl Apifront {
     /// Kills the process and starts it again, with the configuration as it is
     /// written now.
     pub async fn restart(&mut self) {
+        self.restart_alive().await;
+        let client = self.admin_client();
+        self.wait_ready(&client).await;
+    }
+
+    /// Does the same as [`Apifront::restart`], and waits for `/livez` only.
+    pub async fn restart_alive(&mut self) {
         self.process.kill();
         let mut command = Command::new(env!("CARGO_BIN_EXE_apifront"));
         command.arg("--config").arg(&self.config_file);
         let log = self.folder.join("apifront-again.log");
         self.process = Process::spawn("apifront", &mut command, &log);
         let client = self.admin_client();
-        self.wait_ready(&client).await;
+        self.wait_for("/livez", &client).await;
     }
 
     async fn wait_ready(&mut self, client: &Client) {

@@ -8,6 +8,7 @@ use arc_swap::ArcSwapOption;
 use kube::client::Body;
 use parking_lot::Mutex;
 
+use super::cdn_loop::{self, CDN_LOOP};
 use super::response_body::{ResponseBody, Silence};
 use super::shared_connections::SharedConnections;
 use super::transport::certificate_only;
@@ -35,6 +36,8 @@ pub struct Endpoint {
     healthy: AtomicBool,
     /// Whether the last attempt to reach the server had an answer, even an error.
     reached: AtomicBool,
+    /// Whether the last check found that requests to the server come back.
+    looping: AtomicBool,
     /// The number of error answers since the last answer that was not an error.
     errors: AtomicU32,
     ejected_until: Mutex<Option<Instant>>,
@@ -85,6 +88,7 @@ impl Endpoint {
             // need not wait.
             healthy: AtomicBool::new(true),
             reached: AtomicBool::new(true),
+            looping: AtomicBool::new(false),
             errors: AtomicU32::new(0),
             ejected_until: Mutex::default(),
             silence: Silence::default(),
@@ -148,6 +152,19 @@ impl Endpoint {
         }
     }
 
+    /// Records whether requests to the server come back. The beginning of that
+    /// is logged, also if the server was not healthy before.
+    pub(super) fn loops(&self, looping: bool) {
+        let before = self.looping.swap(looping, Ordering::Relaxed);
+        if looping && !before {
+            tracing::error!(
+                server = %self.name,
+                "requests to the API server come back: this apifront, or one on the way, \
+                 is its own upstream"
+            );
+        }
+    }
+
     /// Returns the address to connect to. Names are looked up on first use and
     /// again by the health check, so that a request rarely waits for DNS.
     pub async fn address(&self) -> std::io::Result<SocketAddr> {
@@ -182,6 +199,7 @@ impl Endpoint {
         for (name, value) in &own {
             request.headers_mut().append(name, value.clone());
         }
+        request.headers_mut().append(CDN_LOOP, cdn_loop::entry());
         let sent = self.client.send(request).await;
         let response = sent.map_err(|error| UpstreamError::Request {
             server: self.name.clone(),

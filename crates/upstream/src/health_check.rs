@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use kube::client::Body;
 
+use super::cdn_loop::LOOP_DETECTED;
 use super::{Endpoint, Unreachable, Upstream, UpstreamError};
 use crate::metrics::UpstreamKind;
 
@@ -13,6 +14,9 @@ use crate::metrics::UpstreamKind;
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 const RETRY: Duration = Duration::from_secs(1);
+
+/// The reason why a server is not healthy that sends requests back.
+const LOOP: &str = "requests to it come back";
 
 /// Checks the servers of the current upstream, forever.
 pub async fn check_health(upstream: Arc<ArcSwap<Upstream>>) {
@@ -38,7 +42,10 @@ impl Upstream {
     /// Checks every server once.
     pub async fn check_health(&self) {
         let checks = self.endpoints().iter().map(|endpoint| async move {
-            endpoint.checked(self.readiness(endpoint).await);
+            let ready = self.readiness(endpoint).await;
+            let loops = self.loops(endpoint).await;
+            endpoint.loops(loops);
+            endpoint.checked(ready.and(if loops { Err(LOOP.to_owned()) } else { Ok(()) }));
             endpoint.shared_connections.sweep(Instant::now());
         });
         futures::future::join_all(checks).await;
@@ -86,5 +93,17 @@ impl Upstream {
                 Err(format!("/readyz does not answer within {CHECK_TIMEOUT:?}"))
             }
         }
+    }
+
+    /// Tells whether requests to a server come back, to this process or to
+    /// another one. An apifront answers `/readyz` itself, so this asks for what
+    /// each of them forwards. No other answer counts.
+    async fn loops(&self, endpoint: &Endpoint) -> bool {
+        if !endpoint.is_reached() {
+            return false;
+        }
+        let asked = self.get_from(endpoint, UpstreamKind::Health, "/version");
+        let answer = tokio::time::timeout(CHECK_TIMEOUT, asked).await;
+        matches!(answer, Ok(Ok(response)) if response.status() == LOOP_DETECTED)
     }
 }

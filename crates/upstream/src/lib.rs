@@ -36,6 +36,7 @@
     )
 )]
 
+pub mod cdn_loop;
 mod connect;
 mod credentials;
 mod endpoint;

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use apifront_upstream::cdn_loop::{self, CDN_LOOP};
 use apifront_upstream::{Purpose, Unreachable};
 use http::header::{EXPECT, HOST};
 use http::{Method, StatusCode, Version};
@@ -148,8 +149,8 @@ pub(in crate::server) async fn rewrite(
 }
 
 /// Removes the headers in which the caller claims an identity, and adds those
-/// that say who asks, from where, and in which request. Every request to
-/// upstream passes here, whether pingora or `stream.rs` sends it.
+/// that say who asks, from where, in which request, and over which apifronts.
+/// Every request to upstream passes here, whether pingora or `stream.rs` sends it.
 pub(in crate::server) fn introduce(request: &mut RequestHeader, forward: &Forward) -> Result<()> {
     let front_proxy = forward.generation().gate.front_proxy();
     for (name, value) in identity::changes(&request.headers, front_proxy) {
@@ -162,6 +163,7 @@ pub(in crate::server) fn introduce(request: &mut RequestHeader, forward: &Forwar
         request.append_header(name, value)?;
     }
     request.insert_header(AUDIT_ID, forward.audit_id())?;
+    request.append_header(CDN_LOOP, cdn_loop::entry())?;
     if let Some(address) = forward.client() {
         let mut way: Vec<&str> = Vec::new();
         let before = request.headers.get_all(X_FORWARDED_FOR).iter();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use apifront_upstream::cdn_loop;
 use kubernetes_wire::api::Query;
 use pingora_http::RequestHeader;
 
@@ -23,6 +24,11 @@ pub(in crate::server) fn of_caller(
         } => answer.without_sniffing(),
         Refused::Caller(_) | Refused::Later { .. } => answer,
     }
+}
+
+/// Returns the answer to a request that has passed this process before.
+pub(in crate::server) fn of_loop(request: &RequestHeader, query: &Query) -> Answer {
+    Answer::from_status(&cdn_loop::refusal(), &request.headers, query)
 }
 
 /// Asks for the grant of a request. The error is the answer that refuses the

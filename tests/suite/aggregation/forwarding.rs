@@ -21,8 +21,9 @@ const SOON: Duration = Duration::from_secs(20);
 const OF_THE_SERVER: [&str; 4] = ["host", "audit-id", "x-forwarded-host", "traceparent"];
 
 /// Headers of the connection to the backend, in which proxies differ: Go's
-/// client asks for compression by itself, and passes `te: trailers`.
-const OF_THE_CLIENT: [&str; 2] = ["accept-encoding", "te"];
+/// client asks for compression by itself, and passes `te: trailers`. kube-apiserver
+/// does not detect loops.
+const OF_THE_CLIENT: [&str; 3] = ["accept-encoding", "te", "cdn-loop"];
 
 /// The request that arrived at the backend.
 #[derive(Debug, PartialEq, Eq)]

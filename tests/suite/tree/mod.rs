@@ -2,6 +2,7 @@
 //! kube-apiserver. Two hops have to be as invisible as one.
 
 mod identity;
+mod itself;
 mod middle;
 mod reads;
 mod watches;

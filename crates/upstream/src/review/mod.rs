@@ -21,6 +21,8 @@ use kubernetes_wire::api::{Reason, Status};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::cdn_loop::{self, LOOP_DETECTED};
+
 pub use answer_cache::{AnswerCache, Key};
 pub use fair_queue::{FairQueue, QueueFull, QueueLimits};
 pub use single_flight::SingleFlight;
@@ -72,7 +74,7 @@ impl From<QueueFull> for ReviewError {
 
 impl ReviewError {
     /// Returns 429 if the caller asks too much, 503 if trying again may help,
-    /// and 500 if an administrator must act. It never returns 401: clients
+    /// 508 if the question came back, and 500 if an administrator must act. It never returns 401: clients
     /// discard credentials that are refused, and these credentials may be
     /// valid.
     pub fn to_status(&self) -> Status {
@@ -81,6 +83,7 @@ impl ReviewError {
                 return Status::failure(429, Reason::TooManyRequests, self.to_string())
                     .with_retry_after(1);
             }
+            Self::Refused { code, .. } if *code == LOOP_DETECTED => return cdn_loop::refusal(),
             Self::Unavailable(_) | Self::Timeout | Self::NotRemembered => true,
             Self::Refused { code, .. } => matches!(code.as_u16(), 429 | 502 | 503 | 504),
             Self::Malformed(_) => false,
@@ -183,6 +186,7 @@ mod tests {
             (Answers(429, "slow down"), 503, 1),
             (Answers(504, ""), 503, 1),
             (Answers(403, "not you"), 500, 0),
+            (Answers(508, "a loop"), 508, 0),
             (Answers(201, "<html>"), 500, 0),
         ] {
             let error = create::<serde_json::Value, _>(
