@@ -16,6 +16,8 @@ TEST_ARGS ?=
 RELEASES ?= $(shell tests/kubernetes/release.sh list)
 # Their store: etcd, or kine, which k3s has.
 STORAGE ?= etcd
+# The suites for `make test-tree`.
+TREE_SUITES ?= tree:: cached_reads:: chunked:: conformance:: consistency:: custom_resources:: discovery:: streams:: tables:: watch_history::
 
 SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/harness/*.sh tests/*.sh tools/*.sh tools/*/*.sh examples/*/*.sh)
 GO_FOLDERS := $(wildcard tests tools)
@@ -39,6 +41,10 @@ test: test-servers ## Runs all tests, those against a real kube-apiserver includ
 .PHONY: test-releases
 test-releases: test-servers ## Runs suites before kube-apiserver of each of RELEASES (1.31 to 1.37; an hour when cold), on STORAGE
 	TEST_THREADS=$(TEST_THREADS) STORAGE=$(STORAGE) tests/releases.sh $(RELEASES)
+
+.PHONY: test-tree
+test-tree: test-servers ## Runs TREE_SUITES through apifront before apifront (10 minutes)
+	APIFRONT_TEST_HOPS=2 cargo test --workspace --test suite -- --test-threads=$(TEST_THREADS) $(TREE_SUITES)
 
 .PHONY: test-servers
 test-servers: ## Builds the real servers that the tests run against (Go; minutes when cold)

@@ -16,8 +16,8 @@ use super::cluster::{Cluster, Once, once, sum_metric};
 use super::eventually;
 use super::expect::DEBUG;
 use super::kubeconfig::{self, Credential};
-use super::ports;
 use super::process::{self, Process};
+use super::{ports, volume};
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// The time from SIGTERM to exit, if no delay is configured.
@@ -37,6 +37,18 @@ pub const BINARY: &str = "APIFRONT_TEST_BINARY";
 
 fn binary() -> PathBuf {
     std::env::var_os(BINARY).map_or_else(|| env!("CARGO_BIN_EXE_apifront").into(), PathBuf::from)
+}
+
+/// The environment variable with the number of instances between a test and
+/// kube-apiserver. With 2, each instance that has kube-apiserver as its upstream
+/// gets a second one as its upstream instead.
+pub const HOPS: &str = "APIFRONT_TEST_HOPS";
+
+fn hops() -> usize {
+    match oracle() {
+        true => 1,
+        false => volume::count(HOPS, 1),
+    }
 }
 
 /// Reports that `test`, the type name of a closure in it, is not asked of the
@@ -59,6 +71,8 @@ pub struct Apifront {
     pub process: Process,
     ca: PathBuf,
     admin: Option<Pair>,
+    /// The instance between this one and kube-apiserver, which lives as long.
+    upper: Option<Box<Apifront>>,
 }
 
 impl Apifront {
@@ -79,14 +93,37 @@ impl Apifront {
     /// Starts an instance whose upstream is this one. Both serve the users of
     /// `cluster`.
     pub async fn start_below(&self, cluster: &Cluster, change: impl FnOnce(&mut Value)) -> Self {
-        let who = Credential::Certificate(&cluster.front);
-        let ca = Some(cluster.ca());
-        let upper = kubeconfig::write(&self.folder, "lower", &self.url(), ca, who);
+        let upper = self.kubeconfig_for_lower(cluster);
         Self::start(cluster, |config| {
             config["upstream"]["kubeconfig"] = json!(upper);
             change(config);
         })
         .await
+    }
+
+    /// Writes the kubeconfig with which another instance has this one as its
+    /// upstream.
+    fn kubeconfig_for_lower(&self, cluster: &Cluster) -> PathBuf {
+        let who = Credential::Certificate(&cluster.front);
+        kubeconfig::write(&self.folder, "lower", &self.url(), Some(cluster.ca()), who)
+    }
+
+    /// Starts the instances between one with this configuration and
+    /// kube-apiserver, and makes the lowest of them its upstream.
+    async fn start_upper(cluster: &Cluster, config: &mut Value) -> Option<Box<Self>> {
+        if config["upstream"]["kubeconfig"] != json!(cluster.front_kubeconfig) {
+            return None;
+        }
+        let mut upper: Option<Box<Self>> = None;
+        for _ in 1..hops() {
+            let mut its = config_before(cluster);
+            its["upstream"] = config["upstream"].clone();
+            let mut front = Self::start_alone(cluster, &[], &its).await;
+            front.upper = upper;
+            config["upstream"]["kubeconfig"] = json!(front.kubeconfig_for_lower(cluster));
+            upper = Some(Box::new(front));
+        }
+        upper
     }
 
     /// Starts an instance before `cluster` and waits until it is ready.
@@ -100,11 +137,27 @@ impl Apifront {
         flags: &[&str],
         change: impl FnOnce(&mut Value),
     ) -> Self {
-        let folder = process::temporary_folder("front");
         let mut config = config_before(cluster);
         change(&mut config);
+        let upper = Self::start_upper(cluster, &mut config).await;
+        let mut front = Self::start_alone(cluster, flags, &config).await;
+        front.upper = upper;
+        front
+    }
+
+    /// Does the same as [`Apifront::start`], and has kube-apiserver as its
+    /// upstream whatever [`HOPS`] says: what one instance does when that is gone
+    /// is not what one does behind another instance.
+    pub async fn start_directly(cluster: &Cluster, change: impl FnOnce(&mut Value)) -> Self {
+        let mut config = config_before(cluster);
+        change(&mut config);
+        Self::start_alone(cluster, &[], &config).await
+    }
+
+    async fn start_alone(cluster: &Cluster, flags: &[&str], config: &Value) -> Self {
+        let folder = process::temporary_folder("front");
         let config_file = folder.join("config.yaml");
-        write_config(&config_file, &config);
+        write_config(&config_file, config);
         let port = |section: &str, key: &str| {
             let port = config[section][key].as_u64().expect("a port");
             ports::loopback(u16::try_from(port).expect("a port"))
@@ -128,6 +181,7 @@ impl Apifront {
             process,
             ca: cluster.ca().to_owned(),
             admin: Some(cluster.admin.clone()),
+            upper: None,
         };
         let client = front.client(front.admin.as_ref());
         front.wait_ready(&client).await;
@@ -167,6 +221,7 @@ impl Apifront {
             process,
             ca: PathBuf::new(),
             admin: None,
+            upper: None,
         };
         let client = Client::plain(front.address);
         front.wait_for("/livez", &client).await;
@@ -262,6 +317,7 @@ impl Apifront {
             "apifront ended with {status}\n{}",
             self.process.log_tail()
         );
+        drop(self.upper.take());
     }
 }
 
