@@ -16,12 +16,12 @@ use crate::harness::kubectl::Kubectl;
 use crate::harness::kwok::{COUNT_PORT, ECHO_PORT, Kwok, append_line};
 use crate::harness::process;
 
-const SOON: Duration = Duration::from_secs(20);
+pub(super) const SOON: Duration = Duration::from_secs(20);
 /// The number of bytes sent, more than any window or buffer on the way.
 const MUCH: usize = 3 << 20;
 
-#[derive(Clone, Copy)]
-enum Protocol {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Protocol {
     Spdy,
     WebSocket,
 }
@@ -31,18 +31,23 @@ fn direct() -> PathBuf {
 }
 
 fn through_apifront() -> PathBuf {
+    through(Apifront::shared())
+}
+
+/// Returns the kubeconfig of the admin of [`Cluster::shared`] for `front`.
+pub(super) fn through(front: &Apifront) -> PathBuf {
     let cluster = Cluster::shared();
     let folder = process::temporary_folder("streams");
     kubeconfig::write(
         &folder,
         "front",
-        &Apifront::shared().url(),
+        &front.url(),
         Some(cluster.ca()),
         Credential::Certificate(&cluster.admin),
     )
 }
 
-fn kubectl(kubeconfig: &Path, protocol: Protocol) -> Kubectl {
+pub(super) fn kubectl(kubeconfig: &Path, protocol: Protocol) -> Kubectl {
     let websockets = match protocol {
         Protocol::Spdy => "false",
         Protocol::WebSocket => "true",
@@ -53,7 +58,7 @@ fn kubectl(kubeconfig: &Path, protocol: Protocol) -> Kubectl {
 }
 
 /// Starts a pod `p` in a new namespace, and returns the namespace.
-async fn pod() -> String {
+pub(super) async fn pod() -> String {
     let cluster = Cluster::shared();
     let ns = cluster.namespace("streams").await;
     Kwok::shared().run_pod(cluster, &ns, "p").await;
@@ -187,7 +192,7 @@ async fn attach(config: &Path, protocol: Protocol) {
 
 /// Starts `kubectl port-forward`, and returns it with the address on which it
 /// listens.
-async fn forwarded(config: &Path, protocol: Protocol, port: u16) -> (Child, String) {
+pub(super) async fn forwarded(config: &Path, protocol: Protocol, port: u16) -> (Child, String) {
     let ns = pod().await;
     let target = format!(":{port}");
     let mut child = kubectl(config, protocol).start(&["port-forward", "-n", &ns, "p", &target]);

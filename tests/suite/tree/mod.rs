@@ -5,6 +5,7 @@ mod identity;
 mod itself;
 mod middle;
 mod reads;
+mod streams;
 mod watches;
 
 use serde_json::Value;

@@ -1,0 +1,122 @@
+//! exec, attach, port-forward and logs through both, when the middle one fails.
+//! The suite `streams` asks what they do through two that work, if
+//! `APIFRONT_TEST_HOPS` is 2.
+
+use std::time::Duration;
+
+use http::Method;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::Child;
+
+use crate::harness::apifront::Apifront;
+use crate::harness::cluster::Cluster;
+use crate::harness::eventually;
+use crate::harness::kubectl::Kubectl;
+use crate::harness::kwok::{ECHO_PORT, Kwok, append_line};
+use crate::streams::{Protocol, SOON, forwarded, kubectl, pod, through};
+
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+const BACK_WITHIN: Duration = Duration::from_secs(30);
+
+/// A kubectl whose stream is open, and its name.
+type Running = (&'static str, Child);
+
+/// Starts kubectl, and waits until it has printed a line.
+async fn running(kubectl: &Kubectl, name: &'static str, arguments: &[&str], mark: &str) -> Running {
+    let mut child = kubectl.start(arguments);
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let seen = async {
+        loop {
+            append_line(&Kwok::shared().attach_file, mark);
+            let line = tokio::time::timeout(Duration::from_millis(200), lines.next_line()).await;
+            if line.is_ok_and(|line| line.expect("stdout").expect("a line") == mark) {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(SOON, seen).await.expect(name);
+    // kubectl must not end because nobody reads.
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    (name, child)
+}
+
+/// Opens one stream of each kind.
+async fn open(lower: &Apifront, protocol: Protocol) -> Vec<Running> {
+    let config = through(lower);
+    let kubectl = kubectl(&config, protocol);
+    let ns = pod().await;
+    let mark = format!("begun in {ns}");
+    let script = format!("echo {mark}; sleep 600");
+    let exec = ["exec", "-n", &ns, "p", "--", "sh", "-c", &script];
+    let attach = ["attach", "-n", &ns, "p"];
+    append_line(&Kwok::shared().log_file, &mark);
+    let logs = ["logs", "-f", "-n", &ns, "p"];
+    let (forward, _) = forwarded(&config, protocol, ECHO_PORT).await;
+    vec![
+        running(&kubectl, "exec", &exec, &mark).await,
+        running(&kubectl, "attach", &attach, &mark).await,
+        running(&kubectl, "logs", &logs, &mark).await,
+        ("port-forward", forward),
+    ]
+}
+
+/// Clients of the lower one notice the end of the middle one at once, and none
+/// of them hangs. The lower one goes on, and opens streams again when the middle
+/// one is back.
+async fn ends_and_returns(signal: &str, protocol: Protocol) {
+    let cluster = Cluster::shared();
+    let mut upper = Apifront::start(cluster, |_| {}).await;
+    let lower = upper.start_below(cluster, |_| {}).await;
+    let admin = lower.admin_client();
+    let cached = "/api/v1/namespaces?resourceVersion=0";
+    lower.warm(&admin, cached).await;
+    let streams = open(&lower, protocol).await;
+    upper.process.signal(signal);
+    for (name, mut child) in streams {
+        let ended = tokio::time::timeout(ENDS_WITHIN, child.wait()).await;
+        let ended = ended.unwrap_or_else(|_| panic!("{name} hangs after {signal}"));
+        let mut said = String::new();
+        let mut stderr = child.stderr.take().expect("piped");
+        stderr.read_to_string(&mut said).await.expect("stderr");
+        println!(
+            "SIG{signal} {protocol:?} {name}: {}: {}",
+            ended.expect("kubectl"),
+            said.trim()
+        );
+    }
+    upper.process.wait(ENDS_WITHIN).await;
+    // What it has in memory, it still answers. Everything else fails at once.
+    assert_eq!(admin.get(cached).await.status, 200);
+    let ns = pod().await;
+    let kubectl = kubectl(&through(&lower), protocol);
+    let exec = ["exec", "-n", &ns, "p", "--", "echo", "again"];
+    let refused = tokio::time::timeout(ENDS_WITHIN, kubectl.run(&exec)).await;
+    let refused = refused.expect("an answer without the middle one");
+    assert_ne!(refused.code, Some(0), "{}", refused.stdout);
+    let write = admin
+        .send(Method::DELETE, "/api/v1/namespaces/none", &[], "")
+        .await;
+    assert_eq!(write.status, 503, "{}", write.text());
+    upper.restart().await;
+    eventually("streams open again", BACK_WITHIN, || async {
+        kubectl.run(&exec).await.stdout == "again\n"
+    })
+    .await;
+    for (_, mut child) in open(&lower, protocol).await {
+        child.kill().await.expect("kubectl");
+    }
+    lower.stop().await;
+    upper.stop().await;
+}
+
+#[tokio::test]
+async fn streams_end_when_the_middle_one_is_killed() {
+    skip_under_oracle!("there are no hops");
+    ends_and_returns("KILL", Protocol::WebSocket).await;
+}
+
+#[tokio::test]
+async fn streams_end_when_the_middle_one_stops() {
+    skip_under_oracle!("there are no hops");
+    ends_and_returns("TERM", Protocol::Spdy).await;
+}
