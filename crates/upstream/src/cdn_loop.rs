@@ -15,6 +15,13 @@ pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 /// "Loop Detected" (RFC 5842, 7.2).
 pub(crate) const LOOP_DETECTED: u16 = 508;
 
+/// The beginning of all names of apifronts.
+const APIFRONT: &[u8] = b"apifront-";
+
+/// The parameter beside the name in a request that apifront makes for its cache
+/// or for itself, and does not forward.
+const OWN: &str = "role=cache";
+
 /// The process's name. It is random, so that replicas of one apifront and
 /// levels of a tree never have the same one, and need no setting for it.
 static NAME: LazyLock<String> =
@@ -23,9 +30,30 @@ static NAME: LazyLock<String> =
 static ENTRY: LazyLock<HeaderValue> =
     LazyLock::new(|| HeaderValue::from_str(&NAME).unwrap_or(HeaderValue::from_static("apifront")));
 
-/// Returns the value that this process appends to the header.
+static OWN_ENTRY: LazyLock<HeaderValue> = LazyLock::new(|| {
+    HeaderValue::from_str(&format!("{};{OWN}", *NAME)).unwrap_or_else(|_| entry())
+});
+
+/// Returns the value that this process appends to the header of a forwarded
+/// request.
 pub fn entry() -> HeaderValue {
     ENTRY.clone()
+}
+
+/// Returns the value that this process appends to the header of its own
+/// requests.
+pub(crate) fn own_entry() -> HeaderValue {
+    OWN_ENTRY.clone()
+}
+
+/// Tells whether the cache of an apifront asks, directly or over others. A
+/// caller may claim it: nothing but the time of bookmarks may depend on it.
+pub fn is_of_a_cache(headers: &HeaderMap) -> bool {
+    entries(headers).any(|entry| {
+        let mut parts = entry.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let id = parts.next().unwrap_or_default();
+        id.starts_with(APIFRONT) && parts.any(|parameter| parameter == OWN.as_bytes())
+    })
 }
 
 /// Tells whether a request has passed this process before. A caller who sends
@@ -42,16 +70,19 @@ pub fn refusal() -> Status {
     Status::failure(LOOP_DETECTED, Reason::Unknown, message)
 }
 
-/// Tells whether `name` is one of the header's entries. An entry may have
-/// parameters after a semicolon. Commas in quoted parameters divide entries,
-/// too: otherwise an unfinished quotation before a name would hide the name.
+/// Tells whether `name` is one of the header's names.
 fn names(headers: &HeaderMap, name: &str) -> bool {
-    headers
-        .get_all(CDN_LOOP)
-        .iter()
-        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+    entries(headers)
         .filter_map(|entry| entry.split(|byte| *byte == b';').next())
         .any(|id| id.trim_ascii() == name.as_bytes())
+}
+
+/// Returns the header's entries: a name each, and parameters after semicolons.
+/// Commas in quoted parameters divide entries, too: otherwise an unfinished
+/// quotation before a name would hide the name.
+fn entries(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    let values = headers.get_all(CDN_LOOP).into_iter();
+    values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
 }
 
 #[cfg(test)]
@@ -88,5 +119,25 @@ mod tests {
         headers.append(CDN_LOOP, entry());
         assert!(has_passed(&headers));
         assert_eq!(entry().len(), "apifront-".len() + 32);
+    }
+
+    #[test]
+    fn a_cache_is_told_by_the_parameter_of_an_apifront() {
+        let own = own_entry();
+        for (value, expected) in [
+            (own.to_str().unwrap(), true),
+            (entry().to_str().unwrap(), false),
+            ("a, apifront-1; x=y ; role=cache,b", true),
+            ("a;role=cache", false),
+            ("apifront-1;role=caches", false),
+            ("apifront-1, role=cache", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.append(CDN_LOOP, HeaderValue::from_str(value).unwrap());
+            assert_eq!(is_of_a_cache(&headers), expected, "{value}");
+        }
+        let mut headers = HeaderMap::new();
+        headers.append(CDN_LOOP, own);
+        assert!(has_passed(&headers));
     }
 }

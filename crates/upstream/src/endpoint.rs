@@ -199,7 +199,9 @@ impl Endpoint {
         for (name, value) in &own {
             request.headers_mut().append(name, value.clone());
         }
-        request.headers_mut().append(CDN_LOOP, cdn_loop::entry());
+        request
+            .headers_mut()
+            .append(CDN_LOOP, cdn_loop::own_entry());
         let sent = self.client.send(request).await;
         let response = sent.map_err(|error| UpstreamError::Request {
             server: self.name.clone(),

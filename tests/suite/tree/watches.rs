@@ -1,10 +1,11 @@
 //! Watches through both.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use super::{Tree, version, watchers};
+use crate::harness::client::Client;
 use crate::harness::eventually;
 use crate::harness::objects::config_map;
 use crate::harness::watch::Watch;
@@ -12,6 +13,8 @@ use crate::harness::watch::Watch;
 const SOON: Duration = Duration::from_secs(30);
 const WATCHERS: usize = 20;
 const CHANGES: usize = 30;
+/// kube-apiserver sends a bookmark each minute. The rest is for a busy machine.
+const BOOKMARK_WITHIN: Duration = Duration::from_secs(75);
 
 /// However many watch the lower one: it watches the upper one once, and that
 /// watches kube-apiserver once. Every watcher hears what kube-apiserver says.
@@ -105,4 +108,52 @@ async fn a_watch_list_comes_through_both() {
         later.push(stream.take(1).await.remove(0).line);
     }
     assert_eq!(later[0], later[1]);
+}
+
+/// A watcher of a resource in which nothing happens hears each minute how far
+/// the cluster has come, on every way. With each hop, its first bookmark came a
+/// minute later.
+#[tokio::test]
+async fn the_bookmark_of_the_first_minute_comes_through_both() {
+    skip_under_oracle!("there are no hops");
+    let tree = Tree::shared();
+    let [direct, upper, lower] = tree.ways();
+    let path = "/api/v1/podtemplates";
+    tree.lower.warm(&lower, path).await;
+    tree.upper.warm(&upper, path).await;
+    let list = direct.get(path).await.expect(200);
+    let from: u64 = version(&list).parse().expect("a number");
+    let watch = format!("{path}?watch=1&resourceVersion={from}&allowWatchBookmarks=true");
+    // kube-apiserver's watch cache learns versions of other resources from etcd
+    // when a read has to wait for them.
+    let goes_on = async {
+        let maps = "/api/v1/namespaces/default/configmaps";
+        let object = config_map("goes-on", json!({}), json!({}));
+        direct.post(maps, &object).await.expect(201);
+        for n in 0.. {
+            let object = config_map("goes-on", json!({}), json!({ "n": n.to_string() }));
+            let one = format!("{maps}/goes-on");
+            direct.put(&one, &object).await.expect(200);
+            direct.get(path).await.expect(200);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let hear = async |client: &Client| {
+        let began = Instant::now();
+        let mut stream = Watch::open(client, &watch).await;
+        let event = stream.next_within(BOOKMARK_WITHIN).await?;
+        let event = event.expect("an event");
+        assert_eq!(event.kind, "BOOKMARK");
+        let reached: u64 = version(&event.object).parse().expect("a number");
+        Some((began.elapsed().as_secs(), reached > from))
+    };
+    let heard = async { tokio::join!(hear(&direct), hear(&upper), hear(&lower)) };
+    let (theirs, upper, lower) = tokio::select! {
+        heard = heard => heard,
+        () = goes_on => unreachable!("it goes on"),
+    };
+    println!("seconds until the first bookmark: {theirs:?}, {upper:?}, {lower:?}");
+    for heard in [theirs, upper, lower] {
+        assert!(heard.is_some_and(|(_, is_later)| is_later), "{heard:?}");
+    }
 }

@@ -106,12 +106,18 @@ pub struct Watch {
     owed_end: Option<u64>,
     /// Whether batches are gzip members.
     compresses: bool,
+    /// Whether each version that has no event is told at once by a bookmark.
+    at_once: bool,
+    /// Whether a bookmark is due that had nothing to tell yet.
+    owed: bool,
     cursor: Cursor,
     /// The version that the client knows when the watch starts. Events and
     /// bookmarks are above it.
     after: u64,
     /// The version of the last event read from the log.
     read_to: u64,
+    /// The version of the last bookmark.
+    told: u64,
     subscription: Subscription,
     bookmarks: BookmarkTimer,
     /// The timer is reused for each wait: its deadline seldom changes.
@@ -167,6 +173,15 @@ impl Watch {
         self
     }
 
+    /// Tells each version that has no event at once, instead of each minute, if
+    /// the watch has bookmarks. The watcher is a cache itself: it has watchers
+    /// who would otherwise hear of the version a minute later with each cache on
+    /// their way.
+    pub fn with_bookmarks_at_once(mut self) -> Self {
+        self.at_once = true;
+        self
+    }
+
     pub fn is_compressed(&self) -> bool {
         self.compresses
     }
@@ -187,9 +202,12 @@ impl Watch {
             initial: None,
             owed_end: None,
             compresses: false,
+            at_once: false,
+            owed: false,
             cursor,
             after: version,
             read_to: version,
+            told: version,
             timer: None,
         }
     }
@@ -236,19 +254,36 @@ impl Watch {
             if seen.closed {
                 return Err(WatchEnd::Closed);
             }
-            let now = Instant::now();
-            if self.options.bookmarks && self.bookmarks.take_due(now) {
-                // An event can be read before its progress is published.
-                if let Some(frame) = self.bookmark(seen.resource_version.max(self.read_to)) {
-                    return self.compress(frame).map(|frame| (frame, 1));
-                }
+            // An event can be read before its progress is published.
+            if let Some(frame) = self.bookmark(seen.resource_version.max(self.read_to)) {
+                return self.compress(frame).map(|frame| (frame, 1));
             }
+            let newer = self.newer();
             let timer = self.timer();
             tokio::select! {
                 biased;
                 () = published => {}
+                () = newer => {}
                 () = timer => {}
             }
+        }
+    }
+
+    /// Resolves when there is a version for a bookmark that waits for one.
+    fn newer(&self) -> impl Future<Output = ()> + use<> {
+        let known = match self.options.bookmarks {
+            true if self.at_once => Some(self.told.max(self.read_to)),
+            true if self.owed => Some(self.after),
+            _ => None,
+        };
+        let awaited = known.map(|known| (known, self.store.subscribe()));
+        async move {
+            let Some((known, mut progress)) = awaited else {
+                return std::future::pending().await;
+            };
+            let newer = progress.wait_for(|p| p.closed || p.resource_version > known);
+            // An error is the end of the store, which this watch keeps alive.
+            let _ = newer.await;
         }
     }
 
@@ -373,12 +408,21 @@ impl Watch {
         frame.map(Some).ok_or(WatchEnd::NotEncodable)
     }
 
+    /// Returns the bookmark that is to be sent now. One that is due and has
+    /// nothing to tell, because the client knew this version when the watch
+    /// began, is owed until there is a later version. Upstream's own bookmarks
+    /// come each minute, too, and may come just after it was due.
     fn bookmark(&mut self, version: u64) -> Option<Bytes> {
-        // Nothing happened since the watch began: the client knows this
-        // version.
-        if version <= self.after {
+        if !self.options.bookmarks {
             return None;
         }
+        self.owed |= self.bookmarks.take_due(Instant::now());
+        let is_news = self.at_once && version > self.told.max(self.read_to);
+        if version <= self.after || !(self.owed || is_news) {
+            return None;
+        }
+        self.owed = false;
+        self.told = version;
         self.frames.bookmark(version, false)
     }
 }

@@ -228,8 +228,9 @@ async fn serve(
                 prepared.watch(options, plan)
             };
             Ok(match served? {
-                Served::Watch(watch, warnings) if compressed => {
-                    Served::Watch(Box::new(watch.compressed()), warnings)
+                Served::Watch(watch, warnings) => {
+                    let watch = watch::fitted(*watch, compressed, headers);
+                    Served::Watch(Box::new(watch), warnings)
                 }
                 served => served,
             })

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use apifront_upstream::cdn_loop;
 use apifront_watch_cache::read::{BypassReason, Shape};
 use apifront_watch_cache::store::{Filter, Snapshot, Store};
 use apifront_watch_cache::watch::{
@@ -100,6 +101,18 @@ fn filter(namespace: &str, options: ListOptions, store: &Store) -> Result<Filter
     )
     .map(|filter| filter.of_shard(options.shard_selector.map(|s| s.shard().clone())))
     .map_err(|_| BypassReason::FieldSelector)
+}
+
+/// Compresses the watch if that was agreed, and tells the cache of another
+/// apifront each version at once.
+pub(super) fn fitted(mut watch: Watch, compressed: bool, headers: &HeaderMap) -> Watch {
+    if compressed {
+        watch = watch.compressed();
+    }
+    if cdn_loop::is_of_a_cache(headers) {
+        watch = watch.with_bookmarks_at_once();
+    }
+    watch
 }
 
 pub(super) fn watch(

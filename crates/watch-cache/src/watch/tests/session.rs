@@ -23,6 +23,11 @@ async fn next(watch: &mut Watch) -> Result<Vec<Seen>, WatchEnd> {
     Ok(seen)
 }
 
+fn apply(store: &Store, version: u64) {
+    let item = Pod::new("ns", "a", version).item();
+    store.apply(false, item, Instant::now()).unwrap();
+}
+
 /// Asserts one frame and the second at which it comes.
 async fn expect(
     watch: &mut Watch,
@@ -41,16 +46,74 @@ async fn bookmarks_come_each_minute_and_two_seconds_before_the_end() {
     let began = tokio::time::Instant::now();
     let lasts = Duration::from_secs(150);
     let mut watch = watch_from(&store, 5, options(everything(), lasts)).unwrap();
-    // Nothing happened in the first minute, so that there is no bookmark.
+    // Nothing happened in the first minute, so that its bookmark is owed.
     let feed = store.clone();
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_secs(70)).await;
         feed.advance(9, Instant::now());
     });
+    expect(&mut watch, began, 70, ("BOOKMARK", "", 9)).await;
     expect(&mut watch, began, 120, ("BOOKMARK", "", 9)).await;
     expect(&mut watch, began, 148, ("BOOKMARK", "", 9)).await;
     assert_eq!(next(&mut watch).await, Err(WatchEnd::Timeout));
     assert_eq!(began.elapsed(), lasts);
+}
+
+/// A bookmark that is owed comes after the event that ends the wait for it.
+#[tokio::test(start_paused = true)]
+async fn an_owed_bookmark_comes_with_the_next_version() {
+    let store = store_at(5);
+    let began = tokio::time::Instant::now();
+    let mut watch = watch_from(&store, 5, options(everything(), Duration::from_secs(600))).unwrap();
+    let feed = store.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_secs(61)).await;
+        apply(&feed, 7);
+    });
+    expect(&mut watch, began, 61, ("ADDED", "a", 7)).await;
+    expect(&mut watch, began, 61, ("BOOKMARK", "", 7)).await;
+    expect(&mut watch, began, 120, ("BOOKMARK", "", 7)).await;
+}
+
+/// A watcher that is a cache hears of each version once: by its event, or by a
+/// bookmark at once.
+#[tokio::test(start_paused = true)]
+async fn a_cache_hears_of_each_version_at_once() {
+    let store = store_at(5);
+    let began = tokio::time::Instant::now();
+    let open = |bookmarks| {
+        let lasts = Duration::from_secs(600);
+        let options = WatchOptions {
+            bookmarks,
+            ..options(everything(), lasts)
+        };
+        watch_from(&store, 5, options)
+            .unwrap()
+            .with_bookmarks_at_once()
+    };
+    let (mut watch, mut without) = (open(true), open(false));
+    let feed = store.clone();
+    tokio::spawn(async move {
+        for (second, version) in [(1, 9), (3, 12), (3, 14)] {
+            let at = began + Duration::from_secs(second);
+            tokio::time::sleep_until(at).await;
+            feed.advance(version, Instant::now());
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        apply(&feed, 20);
+    });
+    expect(&mut watch, began, 1, ("BOOKMARK", "", 9)).await;
+    // Of two versions at once the last one is enough.
+    expect(&mut watch, began, 3, ("BOOKMARK", "", 14)).await;
+    expect(&mut watch, began, 4, ("ADDED", "a", 20)).await;
+    expect(&mut watch, began, 60, ("BOOKMARK", "", 20)).await;
+    expect(&mut watch, began, 120, ("BOOKMARK", "", 20)).await;
+    assert_eq!(
+        next(&mut without).await.unwrap()[0].brief(),
+        ("ADDED", "a", 20)
+    );
+    store.close();
+    assert_eq!(next(&mut watch).await, Err(WatchEnd::Closed));
 }
 
 /// Every batch of a compressed watch is whole gzip members: one for the initial
