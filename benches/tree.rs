@@ -20,6 +20,7 @@ use hyper::body::Incoming;
 use support::report::{self, Goal, percentile};
 use support::{cores, count, pods, require, usage, watches};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 const PODS: usize = 20;
 const LEVELS: usize = 3;
@@ -129,10 +130,10 @@ impl Asked<'_> {
         let version = pods::version(&self.client).await;
         let path = format!("/api/v1/pods?watch=1&resourceVersion={version}");
         let open = watches::open(&self.client, (0..watchers).map(|_| path.clone())).await;
-        let upstream = open_watches(self.cluster).await;
         let (heard, mut arrivals) = mpsc::channel(watchers);
+        let mut listeners = JoinSet::new();
         for watch in open {
-            tokio::spawn(listen(watch, heard.clone()));
+            listeners.spawn(listen(watch, heard.clone()));
         }
         let cpu = |pid: Option<u32>| pid.map_or(Duration::ZERO, usage::cpu_time);
         let servers = [Some(self.cluster.apiserver.pid()), self.front];
@@ -148,6 +149,9 @@ impl Asked<'_> {
             tokio::time::sleep(PAUSE).await;
         }
         let spent = servers.map(cpu);
+        // By now the watches of the round before have ended everywhere.
+        let upstream = open_watches(self.cluster).await;
+        listeners.shutdown().await;
         let each = |n: usize| (spent[n] - before[n]).as_secs_f64() * 1e3 / updates as f64;
         Round {
             delays,
