@@ -17,7 +17,7 @@ RELEASES ?= $(shell tests/kubernetes/release.sh list)
 # Their store: etcd, or kine, which k3s has.
 STORAGE ?= etcd
 # The suites for `make test-tree`.
-TREE_SUITES ?= tree:: cached_reads:: chunked:: conformance:: consistency:: custom_resources:: discovery:: streams:: tables:: watch_history::
+TREE_SUITES ?= cached_reads:: chunked:: conformance:: consistency:: custom_resources:: discovery:: streams:: tables:: watch_history::
 
 SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/harness/*.sh tests/*.sh tools/*.sh tools/*/*.sh examples/*/*.sh)
 GO_FOLDERS := $(wildcard tests tools)
