@@ -50,6 +50,7 @@ test-tree: test-servers ## Runs TREE_SUITES through apifront before apifront (10
 test-servers: ## Builds the real servers that the tests run against (Go; minutes when cold)
 	tests/kubernetes/build.sh
 	tests/build-program.sh encodings
+	tests/build-program.sh informer
 	tests/build-program.sh prometheus
 
 .PHONY: lint
@@ -87,4 +88,4 @@ fmt: ## Formats Rust and Go files
 .PHONY: deps
 deps: ## Downloads what the build and the tests need, for work without a network
 	cargo fetch --locked
-	for module in tests/kubernetes tests/kubernetes/releases/* tests/kwok tests/encodings tests/kine tests/prometheus tools/schema; do (cd $$module && go mod download); done
+	for module in tests/kubernetes tests/kubernetes/releases/* tests/kwok tests/encodings tests/informer tests/kine tests/prometheus tools/schema; do (cd $$module && go mod download); done

@@ -31,9 +31,15 @@ pub fn oracle() -> bool {
     std::env::var_os(ORACLE).is_some()
 }
 
-/// The environment variable that names another build of apifront to start, so
-/// that a benchmark can be run with two builds in turns.
+/// The environment variable that names another build of apifront to start: so
+/// that a benchmark can be run with two builds in turns, or a suite with a build
+/// whose schema is older.
 pub const BINARY: &str = "APIFRONT_TEST_BINARY";
+
+/// Tells whether another build than this checkout's is started.
+pub fn is_other_build() -> bool {
+    std::env::var_os(BINARY).is_some()
+}
 
 fn binary() -> PathBuf {
     std::env::var_os(BINARY).map_or_else(|| env!("CARGO_BIN_EXE_apifront").into(), PathBuf::from)

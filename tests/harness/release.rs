@@ -48,6 +48,27 @@ impl Release {
         self.minor == 32 || self.is_at_least(34)
     }
 
+    /// Returns the feature gates that switch off what older API servers lack, as
+    /// far as the release lets one, and those that switch it on.
+    pub fn newer_features(self) -> (String, String) {
+        let mut gates = vec!["WatchList"];
+        if !self.is_at_least(34) {
+            gates.push("ConsistentListFromCache");
+        }
+        if self.is_at_least(33) {
+            gates.push("ListFromCacheSnapshot");
+        }
+        if self.minor == 33 {
+            gates.push("StreamingCollectionEncodingToJSON");
+            gates.push("StreamingCollectionEncodingToProtobuf");
+        }
+        let all = |state: &str| {
+            let gates = gates.iter().map(|gate| format!("{gate}={state}"));
+            gates.collect::<Vec<_>>().join(",")
+        };
+        (all("false"), all("true"))
+    }
+
     /// Returns a number of resources that the release under test exceeds: of
     /// those that can be listed by default, or with all alpha and beta APIs on.
     pub fn resources(all_apis: bool) -> usize {

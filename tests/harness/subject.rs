@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use apifront_embedded::EmbeddedServer;
 
-use super::apifront::Apifront;
+use super::apifront::{Apifront, oracle};
 use super::client::Client;
 use super::cluster::{Cluster, Once, create_namespace, once};
 use super::kubeconfig::{self, Credential};
@@ -62,6 +62,12 @@ impl Subject {
             admin: Client::plain(front.address),
             release: Release::DEFAULT,
         }
+    }
+
+    /// Tells whether watches may ask for initial events. apifront gives them
+    /// before every server.
+    pub fn has_watch_list(&self) -> bool {
+        self.release.has_watch_list() || (self.name == "apifront" && !oracle())
     }
 
     pub async fn namespace(&self, purpose: &str) -> String {

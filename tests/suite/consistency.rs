@@ -10,7 +10,7 @@ use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
 use crate::harness::expect::Expect;
 use crate::harness::forwarded;
-use crate::harness::release::{Release, expect_no_watch_list};
+use crate::harness::release::Release;
 use crate::harness::watch::Watch;
 
 const WRITES: usize = 60;
@@ -267,9 +267,6 @@ async fn a_watch_from_the_most_recent_version() {
         .warm(&through, "/api/v1/configmaps?resourceVersion=0")
         .await;
     let options = "watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
-    if !Release::under_test().has_watch_list() {
-        return expect_no_watch_list(&through, &format!("{list}?{options}")).await;
-    }
     for n in 0..10 {
         let name = |what: &str| format!("{what}-{n}");
         direct

@@ -67,6 +67,7 @@ mod malformed;
 mod memory_limit;
 mod metrics;
 mod metrics_policy;
+mod new_for_old;
 mod newer_server;
 mod openapi;
 mod personal;

@@ -13,9 +13,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::cache::Unavailable;
 use super::origin::Origin;
-use super::source_encoding;
 use super::watch_lag::{LateEvent, WatchLag};
+use super::{freshness_probe, source_encoding};
 use crate::store::{MalformedObject, Store};
+
+/// The form of bookmarks is looked for this often while a watch waits for it.
+const BOOKMARK_LOOK: Duration = Duration::from_millis(50);
 
 pub struct Entry {
     pub gvr: GroupVersionResource,
@@ -130,9 +133,26 @@ impl Entry {
     /// Asks upstream for its current version of the resource, which is no older
     /// than etcd's at the time of this call. `None` if upstream cannot tell.
     pub(crate) async fn current_version(&self) -> Option<u64> {
-        super::freshness_probe::probe(&self.upstream(), &self.gvr, true)
+        let upstream = self.upstream();
+        let store = self.store();
+        if store.is_some_and(|store| store.presentation().lacks_initial_events) {
+            return freshness_probe::listed_version(&upstream, &self.gvr).await;
+        }
+        freshness_probe::probe(&upstream, &self.gvr, true)
             .await
             .map(|(_, version)| version)
+    }
+
+    /// Waits until the form of the store's bookmarks is known, for at most
+    /// `wait`. A server without initial events shows it some seconds after it
+    /// was listed.
+    pub async fn bookmark_within(&self, store: &Store, wait: Duration) {
+        let known = async {
+            while store.resource.bookmark.get().is_none() {
+                tokio::time::sleep(BOOKMARK_LOOK).await;
+            }
+        };
+        let _in_time = tokio::time::timeout(wait, known).await;
     }
 
     /// Returns the store, once it is filled.

@@ -71,6 +71,7 @@ pub(super) fn header(entry: &Entry, store: &Store) -> Option<Header> {
         reads_json: entry.reads_json(),
         fields: resource.fields.labels().map(str::to_owned).collect(),
         initial_events: store.presentation().initial_events,
+        lacks_initial_events: store.presentation().lacks_initial_events,
         blueprint: store.presentation().blueprint,
         bookmark,
         columns: origin.columns,

@@ -88,7 +88,7 @@ impl ListStrategy {
         if !self.unsupported && !self.failed {
             match watch_list::open(upstream, &entry.gvr, accept, reading.part()).await {
                 Ok(Some(stream)) => {
-                    let filling = Filling::begin(entry, upstream, reading).await;
+                    let filling = Filling::begin(entry, upstream, reading, false).await;
                     let filled = filling.read_stream(stream).await;
                     self.failed = filled.is_err();
                     // A server that knows no initial events, and ignores the
@@ -106,7 +106,7 @@ impl ListStrategy {
                 }
             }
         }
-        let filling = Filling::begin(entry, upstream, reading).await;
+        let filling = Filling::begin(entry, upstream, reading, self.unsupported).await;
         let filled = filling.read_pages().await?;
         self.failed = false;
         Ok(filled)
@@ -125,6 +125,8 @@ struct Filling<'a> {
     entry: &'a Entry,
     upstream: &'a Upstream,
     reading: MemoryReservation,
+    /// Upstream has refused initial events.
+    lacks_initial_events: bool,
     defined: DefinitionState,
     /// The server, if the store may be saved and the server told.
     server: Option<ServerIdentity>,
@@ -133,12 +135,18 @@ struct Filling<'a> {
 }
 
 impl<'a> Filling<'a> {
-    async fn begin(entry: &'a Entry, upstream: &'a Upstream, reading: MemoryReservation) -> Self {
+    async fn begin(
+        entry: &'a Entry,
+        upstream: &'a Upstream,
+        reading: MemoryReservation,
+        lacks_initial_events: bool,
+    ) -> Self {
         let began = Instant::now();
         Self {
             entry,
             upstream,
             reading,
+            lacks_initial_events,
             // A stream was opened before the definition is read. If the
             // definition changed before, this is the new definition; if it
             // changes later, upstream ends the stream.
@@ -228,6 +236,7 @@ impl<'a> Filling<'a> {
             warnings: all.warnings,
             // Only such a server has shown a bookmark when it was listed.
             initial_events: all.bookmark.is_some(),
+            lacks_initial_events: self.lacks_initial_events && all.bookmark.is_none(),
             blueprint: all.bookmark.as_ref().is_some_and(|b| b.had_blueprint()),
             other_release: is_other_release(entry),
             other_lists: has_other_lists(entry, &self.defined),

@@ -210,6 +210,7 @@ impl Judged {
             printer: printer.map(Arc::new),
             warnings: Vec::new(),
             initial_events: header.initial_events,
+            lacks_initial_events: header.lacks_initial_events,
             blueprint: header.blueprint,
             other_release: relist::is_other_release(entry),
             other_lists: relist::has_other_lists(entry, &self.defined),

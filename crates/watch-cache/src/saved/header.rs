@@ -42,6 +42,8 @@ pub(crate) struct Header {
     /// Labels that upstream accepts in field selectors.
     pub(crate) fields: Vec<String>,
     pub(crate) initial_events: bool,
+    #[serde(default)]
+    pub(crate) lacks_initial_events: bool,
     pub(crate) blueprint: bool,
     /// An empty bookmark's object.
     pub(crate) bookmark: Option<String>,

@@ -61,6 +61,7 @@ fn header() -> Header {
         reads_json: false,
         fields: vec!["metadata.namespace".to_owned()],
         initial_events: true,
+        lacks_initial_events: false,
         blueprint: false,
         bookmark: None,
         columns: Columns::Table("{}".to_owned()),

@@ -49,6 +49,9 @@ pub struct Presentation {
     /// Upstream knows initial events of watches (WatchList, KEP-3157): the
     /// feature is off in some releases.
     pub initial_events: bool,
+    /// Upstream refused initial events when it was listed. They are then sent
+    /// from here.
+    pub lacks_initial_events: bool,
     /// Upstream ends initial events with a bookmark that depends on the watch's
     /// encoding (see [`BookmarkTemplate::had_blueprint`]).
     pub blueprint: bool,

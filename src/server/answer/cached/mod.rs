@@ -39,6 +39,12 @@ use crate::server::stage::{Granted, Identified, NotGranted, PendingGrant};
 /// watch is forwarded. kube-apiserver's cache waits 3 s.
 const WATCH_WAITS: Duration = Duration::from_secs(2);
 
+/// The time that a watch with initial events waits for the form of bookmarks,
+/// where upstream has no initial events. If it were forwarded, it would be
+/// refused, and client-go would not try again. Upstream sends a bookmark within
+/// seconds of the list.
+const BOOKMARK_WAITS: Duration = Duration::from_secs(8);
+
 pub(in crate::server) enum Outcome {
     Answer(Answer),
     /// A watch, with the warnings for its header.
@@ -180,6 +186,12 @@ async fn serve(
         return Err(BypassReason::UnusualRequest);
     }
     let (representation, shape) = shape::representation(headers, granted.query(), &store, &plan)?;
+    if let Plan::Watch(options, _) = &plan
+        && options.allow_watch_bookmarks
+        && watch::is_given(options, &store)
+    {
+        entry.bookmark_within(&store, BOOKMARK_WAITS).await;
+    }
     plan.check(&store)?;
     let resource = Resource {
         generation,

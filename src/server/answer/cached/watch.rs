@@ -46,7 +46,8 @@ pub(super) fn check(options: &ListOptions, store: &Store) -> Result<(), BypassRe
         return Err(BypassReason::NoBookmark);
     }
     let presentation = store.presentation();
-    if wants_initial_events(options) && !presentation.initial_events {
+    let knows = presentation.initial_events || is_given(options, store);
+    if wants_initial_events(options) && !knows {
         return Err(BypassReason::NoBookmark);
     }
     let marked = options.allow_watch_bookmarks && options.send_initial_events != Some(false);
@@ -62,6 +63,13 @@ pub(super) fn check(options: &ListOptions, store: &Store) -> Result<(), BypassRe
 fn wants_initial_events(options: &ListOptions) -> bool {
     let newest = matches!(options.resource_version.as_str(), "" | "0");
     options.send_initial_events.is_some() || (newest && options.allow_watch_bookmarks)
+}
+
+/// Tells whether a watch asks for what upstream lacks and is given here: initial
+/// events, or a beginning at the newest version without them. Upstream would
+/// refuse the option, so that no answer of its own differs from this one.
+pub(super) fn is_given(options: &ListOptions, store: &Store) -> bool {
+    options.send_initial_events.is_some() && store.presentation().lacks_initial_events
 }
 
 /// Tells whether a watch is compressed: one that begins with a list and has

@@ -1,0 +1,143 @@
+//! client-go of the newest release as the client (`tests/informer`): its
+//! informers ask for WatchList, and list if that is refused.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{GROUP, NAMESPACE, World};
+use crate::harness::apifront::Apifront;
+use crate::harness::binaries;
+use crate::harness::objects::{config_map, pod, widget};
+
+/// A line of the program's output.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Said {
+    lists: usize,
+    watches: usize,
+    watch_lists: usize,
+    refused: usize,
+    objects: Vec<String>,
+}
+
+struct Informer {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Informer {
+    fn start(world: &World, server: &str, resource: &str, namespace: &str, until: &str) -> Self {
+        static PROGRAM: OnceLock<std::path::PathBuf> = OnceLock::new();
+        let program = PROGRAM.get_or_init(|| binaries::program("informer"));
+        let admin = &world.cluster.admin;
+        let mut child = Command::new(program)
+            .args(["-server", server, "-resource", resource])
+            .args(["-namespace", namespace, "-until", until])
+            .arg("-ca")
+            .arg(world.cluster.ca())
+            .arg("-cert")
+            .arg(&admin.cert)
+            .arg("-key")
+            .arg(&admin.key)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the informer starts");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        Self { child, lines }
+    }
+
+    async fn next(mut self) -> (Self, Said) {
+        let read = move || {
+            let line = self.lines.next().expect("a line").expect("text");
+            let said = serde_json::from_str(&line).expect("JSON");
+            (self, said)
+        };
+        tokio::task::spawn_blocking(read).await.expect("a line")
+    }
+}
+
+impl Drop for Informer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn keys(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().expect("items");
+    let mut keys: Vec<String> = items
+        .iter()
+        .map(|item| {
+            let meta = &item["metadata"];
+            let text = |key: &str| meta[key].as_str().unwrap_or("").to_owned();
+            format!(
+                "{}/{}@{}",
+                text("namespace"),
+                text("name"),
+                text("resourceVersion")
+            )
+        })
+        .collect();
+    keys.sort();
+    keys
+}
+
+/// An informer that begins before a cold cache syncs by one watch, and hears
+/// later events on it. Before the old server itself it has to list.
+#[tokio::test]
+async fn informers_sync_by_one_watch() {
+    skip_under_oracle!("the upstream lacks the feature");
+    let world = World::shared();
+    let front = Apifront::start(&world.cluster, |_| {}).await;
+    let (old, namespaced) = (world.old(), format!("namespaces/{NAMESPACE}"));
+    let until = "informed";
+    let labels = json!({});
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": { "name": until },
+    });
+    for (resource, list, namespace, object) in [
+        (
+            "v1/configmaps".to_owned(),
+            format!("/api/v1/{namespaced}/configmaps"),
+            NAMESPACE,
+            config_map(until, labels.clone(), json!({})),
+        ),
+        (
+            "v1/pods".to_owned(),
+            format!("/api/v1/{namespaced}/pods"),
+            NAMESPACE,
+            pod(until, labels.clone()),
+        ),
+        ("v1/nodes".to_owned(), "/api/v1/nodes".to_owned(), "", node),
+        (
+            format!("{GROUP}/v1/widgets"),
+            format!("/apis/{GROUP}/v1/{namespaced}/widgets"),
+            NAMESPACE,
+            widget(GROUP, until, "red", 1),
+        ),
+    ] {
+        let key = match namespace {
+            "" => until.to_owned(),
+            namespace => format!("{namespace}/{until}"),
+        };
+        let begin = |server: &str| Informer::start(world, server, &resource, namespace, &key);
+        let (through, synced) = begin(&front.url()).next().await;
+        assert_eq!(synced.objects, keys(&old.get(&list).await.expect(200)));
+        let counts = |said: &Said| (said.watch_lists, said.refused, said.lists, said.watches);
+        assert_eq!(counts(&synced), (1, 0, 0, 0), "{resource}: {synced:?}");
+        let (direct, said) = begin(&world.cluster.server_url()).next().await;
+        assert!(said.refused >= 1 && said.lists >= 1, "{resource}: {said:?}");
+        old.post(&list, &object).await.expect(201);
+        let (_, heard) = through.next().await;
+        assert_eq!(heard.objects, keys(&old.get(&list).await.expect(200)));
+        assert_eq!(counts(&heard), (1, 0, 0, 0), "{resource}: {heard:?}");
+        drop(direct);
+        old.delete(&format!("{list}/{until}")).await;
+        println!("{resource}: through apifront {synced:?}; directly {said:?}");
+    }
+    front.stop().await;
+}
