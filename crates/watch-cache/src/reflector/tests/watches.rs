@@ -66,7 +66,8 @@ async fn the_bookmark_of_an_older_server_is_learnt_from_a_short_watch() {
     let cache = cache(&fake);
     let (_entry, store) = filled(&cache, &pods()).await;
     until("a bookmark", || store.resource.bookmark.get().map(|_| ())).await;
-    assert!(!store.presentation().initial_events);
+    let presentation = store.presentation();
+    assert!(!presentation.initial_events && presentation.lacks_initial_events);
 }
 
 #[tokio::test]
