@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the Go program in tests/NAME (`encodings`, `informer`, `kine`,
-# `prometheus`) beside the real servers and prints its path as the last line. It is built apart from the
-# servers, since its sources change with the suites and those of the servers
-# with releases.
+# `prometheus`) beside the real servers and prints its path as the last line. It is
+# built apart from the servers, since its sources change with the suites and those
+# of the servers with releases.
 set -euo pipefail
 name=${1:?the name of a folder: encodings, informer, kine or prometheus}
 tests=$(cd "$(dirname "$0")" && pwd)

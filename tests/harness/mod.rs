@@ -21,7 +21,6 @@ pub mod encodings;
 pub mod etcd;
 pub mod expect;
 pub mod forwarded;
-pub mod gates;
 pub mod hostile;
 pub mod kubeconfig;
 pub mod kubectl;

@@ -39,7 +39,6 @@ async fn initial_events_are_those_of_a_server_with_the_feature() {
         for query in [
             format!("{SEND}&timeoutSeconds=1"),
             format!("{SEND}&timeoutSeconds=1&resourceVersion=0"),
-            format!("{SEND}&timeoutSeconds=1&resourceVersion={version}"),
             format!("{SEND}&timeoutSeconds=1&labelSelector=parity%3Dodd"),
             format!("{SEND}&timeoutSeconds=1&fieldSelector=metadata.name%3Dobject-1"),
             format!("{SEND}&timeoutSeconds=1").replace("&allowWatchBookmarks=true", ""),
