@@ -67,8 +67,11 @@ async fn idle_http2_connections_lived_for_ever() {
         end_within(&mut used, ENDED_WITHIN).await,
         End::GoAway(NO_ERROR)
     );
-    let idle = front.metric("apifront_connections_closed_total", &[("reason", "idle")]);
-    assert!(idle.await >= 1.0);
+    let idle = || front.metric("apifront_connections_closed_total", &[("reason", "idle")]);
+    eventually("its end is counted", ENDED_WITHIN, || async {
+        idle().await >= 1.0
+    })
+    .await;
 }
 
 /// Its connection has no request that pingora knows of.

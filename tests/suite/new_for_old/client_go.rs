@@ -91,7 +91,7 @@ fn keys(list: &Value) -> Vec<String> {
 #[tokio::test]
 async fn informers_sync_by_one_watch() {
     skip_under_oracle!("the upstream lacks the feature");
-    let world = World::shared();
+    let world = World::alone().await;
     let front = Apifront::start(&world.cluster, |_| {}).await;
     let (old, namespaced) = (world.old(), format!("namespaces/{NAMESPACE}"));
     let until = "informed";
@@ -124,7 +124,7 @@ async fn informers_sync_by_one_watch() {
             "" => until.to_owned(),
             namespace => format!("{namespace}/{until}"),
         };
-        let begin = |server: &str| Informer::start(world, server, &resource, namespace, &key);
+        let begin = |server: &str| Informer::start(&world, server, &resource, namespace, &key);
         let (through, synced) = begin(&front.url()).next().await;
         assert_eq!(synced.objects, keys(&old.get(&list).await.expect(200)));
         let counts = |said: &Said| (said.watch_lists, said.refused, said.lists, said.watches);

@@ -22,7 +22,7 @@ struct Asked {
 /// Writes to the old server, and reads through apifront after each write.
 /// Returns the number of reads that missed the write before them.
 async fn reads_after_writes(mode: &str) -> (usize, Asked) {
-    let world = World::shared();
+    let world = World::alone().await;
     let front = Apifront::start(&world.cluster, |config| {
         config["cache"]["consistency"] = json!(mode);
     })

@@ -10,7 +10,7 @@ use crate::harness::expect::{DEBUG, Expect};
 #[tokio::test]
 async fn aggregated_discovery_comes_from_memory() {
     skip_under_oracle!("the documents would be upstream's");
-    let world = World::shared();
+    let world = World::alone().await;
     let (old, front) = (world.old(), world.front.admin_client());
     let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     for path in ["/api", "/apis"] {

@@ -11,10 +11,12 @@ mod discovery;
 mod lists;
 mod watch_list;
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::harness::apifront::Apifront;
 use crate::harness::apiserver::KubeApiserver;
@@ -40,10 +42,34 @@ struct World {
     front: Apifront,
 }
 
+/// The servers, until it is dropped.
+struct Alone {
+    _turn: MutexGuard<'static, ()>,
+    world: &'static World,
+}
+
+impl Deref for Alone {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        self.world
+    }
+}
+
 impl World {
     fn shared() -> &'static Self {
         static SHARED: Once<World> = Once::new();
         once(&SHARED, Self::start)
+    }
+
+    /// Returns the servers for one test at a time: the tests count objects and
+    /// requests.
+    async fn alone() -> Alone {
+        static TURN: Mutex<()> = Mutex::const_new(());
+        Alone {
+            _turn: TURN.lock().await,
+            world: Self::shared(),
+        }
     }
 
     async fn start() -> Self {

@@ -23,7 +23,7 @@ const TRIES: usize = 6;
 #[tokio::test]
 async fn initial_events_are_those_of_a_server_with_the_feature() {
     skip_under_oracle!("the upstream lacks the feature");
-    let world = World::shared();
+    let world = World::alone().await;
     let (old, newer, front) = (world.old(), world.newer(), world.front.admin_client());
     let mut accepted = vec![JSON, PARTIAL];
     if Release::at_least(34) {
@@ -141,7 +141,7 @@ fn masked(line: &str) -> String {
 #[tokio::test]
 async fn later_events_follow() {
     skip_under_oracle!("the upstream lacks the feature");
-    let world = World::shared();
+    let world = World::alone().await;
     let ns = world.cluster.namespace("later").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");
     let (old, newer, front) = (world.old(), world.newer(), world.front.admin_client());
@@ -189,7 +189,7 @@ fn lines(events: Vec<Event>) -> Vec<String> {
 #[tokio::test]
 async fn the_first_request_for_a_resource_is_not_refused() {
     skip_under_oracle!("the upstream lacks the feature");
-    let world = World::shared();
+    let world = World::alone().await;
     let front = Apifront::start(&world.cluster, |_| {}).await;
     let client = front.admin_client();
     for list in LISTS {
@@ -212,7 +212,7 @@ async fn the_first_request_for_a_resource_is_not_refused() {
 #[tokio::test]
 async fn what_the_cache_does_not_answer_is_refused_as_upstream_refuses_it() {
     skip_under_oracle!("the upstream lacks the feature");
-    let world = World::shared();
+    let world = World::alone().await;
     let (old, front) = (world.old(), world.front.admin_client());
     for path in [
         format!("{}?{SEND}&resourceVersion=999999999", LISTS[0]),

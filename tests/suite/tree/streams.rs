@@ -21,23 +21,36 @@ const BACK_WITHIN: Duration = Duration::from_secs(30);
 /// A kubectl whose stream is open, and its name.
 type Running = (&'static str, Child);
 
-/// Starts kubectl, and waits until it has printed a line.
+/// Starts kubectl, and waits until it has printed a line. It is started again if
+/// it ends before: the kubelet serves other tests, too, and may be busy.
 async fn running(kubectl: &Kubectl, name: &'static str, arguments: &[&str], mark: &str) -> Running {
-    let mut child = kubectl.start(arguments);
-    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let seen = async {
+    let started = async {
         loop {
-            append_line(&Kwok::shared().attach_file, mark);
-            let line = tokio::time::timeout(Duration::from_millis(200), lines.next_line()).await;
-            if line.is_ok_and(|line| line.expect("stdout").expect("a line") == mark) {
-                break;
+            if let Some(child) = printing(kubectl.start(arguments), mark).await {
+                return child;
             }
+            println!("{name} ended before it had printed a line");
         }
     };
-    tokio::time::timeout(SOON, seen).await.expect(name);
+    let child = tokio::time::timeout(SOON, started).await.expect(name);
+    (name, child)
+}
+
+/// Returns a kubectl that has printed a line, or `None` if it ends before.
+async fn printing(mut child: Child, mark: &str) -> Option<Child> {
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    loop {
+        append_line(&Kwok::shared().attach_file, mark);
+        let line = tokio::time::timeout(Duration::from_millis(200), lines.next_line()).await;
+        if let Ok(line) = line
+            && line.expect("stdout")? == mark
+        {
+            break;
+        }
+    }
     // kubectl must not end because nobody reads.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    (name, child)
+    Some(child)
 }
 
 /// Opens one stream of each kind.
