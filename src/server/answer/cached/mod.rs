@@ -216,7 +216,6 @@ async fn serve(
     let newest = newest::overlaid(newest, generation, &store);
     let mut warnings = deprecation::of_cached(generation, gvr, &entry, &store).await;
     warnings.extend(degraded.and_then(|degraded| degraded.warning(gvr)));
-    let compresses_watches = store.presentation().compresses_watches;
     let prepared = Prepared {
         granted,
         headers,
@@ -230,23 +229,7 @@ async fn serve(
     match plan {
         Plan::Get(_) => prepared.get(gvr).await,
         Plan::List(options, plan) => prepared.list(options, plan).await,
-        Plan::Watch(options, plan) => {
-            let compressed = compresses_watches
-                && granted.handshake().is_none()
-                && watch::is_compressed(&options, headers);
-            let served = if overlay::is_for(generation, gvr) {
-                prepared.watch_overlaid(options, plan).await
-            } else {
-                prepared.watch(options, plan)
-            };
-            Ok(match served? {
-                Served::Watch(watch, warnings) => {
-                    let watch = watch::fitted(*watch, compressed, headers);
-                    Served::Watch(Box::new(watch), warnings)
-                }
-                served => served,
-            })
-        }
+        Plan::Watch(options, plan) => prepared.watch_fitted(gvr, options, plan).await,
     }
 }
 
@@ -319,6 +302,31 @@ impl Prepared<'_> {
             Ok(answer) => Ok(Served::Answer(answer.out_of(CacheResult::Hit(version)))),
             Err(unmade) => unmade.served(),
         }
+    }
+
+    /// Makes the watch, compressed if that was agreed.
+    async fn watch_fitted(
+        self,
+        gvr: &GroupVersionResource,
+        options: ListOptions,
+        plan: WatchPlan,
+    ) -> Result<Served, BypassReason> {
+        let (granted, headers) = (self.granted, self.headers);
+        let compressed = self.store.presentation().compresses_watches
+            && granted.handshake().is_none()
+            && watch::is_compressed(&options, headers);
+        let served = if overlay::is_for(granted.generation(), gvr) {
+            self.watch_overlaid(options, plan).await
+        } else {
+            self.watch(options, plan)
+        };
+        Ok(match served? {
+            Served::Watch(watch, warnings) => {
+                let watch = watch::fitted(*watch, compressed, headers);
+                Served::Watch(Box::new(watch), warnings)
+            }
+            served => served,
+        })
     }
 
     async fn watch_overlaid(
