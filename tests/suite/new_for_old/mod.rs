@@ -1,4 +1,4 @@
-//! What clients get before an API server that lacks newer features: WatchList
+//! Clients get newer features before an API server that lacks them: WatchList
 //! (KEP-3157), consistent lists from the cache (KEP-2340), lists at exact
 //! versions from the cache (KEP-4988), streamed lists (KEP-5116) and aggregated
 //! discovery (KEP-3352). The features are switched off as far as the release

@@ -98,7 +98,7 @@ async fn ends_and_returns(signal: &str, protocol: Protocol) {
         );
     }
     upper.process.wait(ENDS_WITHIN).await;
-    // What it has in memory, it still answers. Everything else fails at once.
+    // It still answers what it has in memory. Everything else fails at once.
     assert_eq!(admin.get(cached).await.status, 200);
     let ns = pod().await;
     let kubectl = kubectl(&through(&lower), protocol);

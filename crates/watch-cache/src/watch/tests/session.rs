@@ -103,7 +103,7 @@ async fn a_cache_hears_of_each_version_at_once() {
         apply(&feed, 20);
     });
     expect(&mut watch, began, 1, ("BOOKMARK", "", 9)).await;
-    // Of two versions at once the last one is enough.
+    // If two versions come at once, the last one is enough.
     expect(&mut watch, began, 3, ("BOOKMARK", "", 14)).await;
     expect(&mut watch, began, 4, ("ADDED", "a", 20)).await;
     expect(&mut watch, began, 60, ("BOOKMARK", "", 20)).await;
