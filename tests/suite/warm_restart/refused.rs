@@ -335,7 +335,10 @@ async fn another_definition_is_noticed() {
     eventually(
         "the new definition is served",
         Duration::from_secs(60),
-        || async { !admin.get(&list).await.text().contains("ratio") },
+        || async {
+            let got = admin.get(&list).await;
+            got.status == 200 && got.json()["items"][0]["spec"] == json!({ "color": "red" })
+        },
     )
     .await;
     is_refused(
