@@ -155,11 +155,13 @@ struct Restart {
 impl Restart {
     fn row(&self, name: &str) -> Vec<String> {
         let seconds = |d: Duration| format!("{:.2}", d.as_secs_f64());
+        // A sum of no metric is -0.
+        let whole = |n: f64| format!("{:.0}", n.abs());
         vec![
             name.to_owned(),
-            self.reads.lists.to_string(),
-            self.reads.watches.to_string(),
-            self.forwarded.to_string(),
+            whole(self.reads.lists),
+            whole(self.reads.watches),
+            whole(self.forwarded),
             seconds(self.stop),
             seconds(self.ready),
             seconds(self.first_hit),
@@ -221,18 +223,12 @@ async fn restart(
     let told = log.lines().filter(|line| line.contains("saved store"));
     let told: Vec<&str> = told.collect();
 
+    let right = all_events(&admin, &watchers, began_at).await;
     let (mut lost, mut twice) = (0, 0);
-    let mut right = BTreeMap::new();
     for watcher in &watchers {
-        let folder = &watcher.folder;
-        if !right.contains_key(folder) {
-            let mut direct = Watcher::new(folder.clone(), began_at);
-            let mut watch = direct.open(&admin).await;
-            direct.read(&mut watch).await;
-            right.insert(folder.clone(), direct.lines);
-        }
         let seen: BTreeSet<&String> = watcher.lines.iter().collect();
-        lost += right[folder].iter().filter(|l| !seen.contains(l)).count();
+        let right = &right[&watcher.folder];
+        lost += right.iter().filter(|l| !seen.contains(l)).count();
         twice += watcher.lines.len() - seen.len();
     }
     Restart {
@@ -247,6 +243,23 @@ async fn restart(
         twice,
         told: told.join("\n"),
     }
+}
+
+/// Asks kube-apiserver for the events of each watcher's folder.
+async fn all_events(
+    admin: &Client,
+    watchers: &[Watcher],
+    from: u64,
+) -> BTreeMap<String, Vec<String>> {
+    let folders: BTreeSet<&String> = watchers.iter().map(|w| &w.folder).collect();
+    let mut readers: Vec<Watcher> = folders
+        .into_iter()
+        .map(|folder| Watcher::new(folder.clone(), from))
+        .collect();
+    let mut watches = open_all(admin, &readers).await;
+    read_all(&mut readers, &mut watches).await;
+    let events = readers.into_iter().map(|r| (r.folder, r.lines));
+    events.collect()
 }
 
 fn version(list: &Value) -> u64 {

@@ -1,6 +1,7 @@
 //! Measures the cost of telling 1,000 watchers of a change: for apifront with
 //! one upstream watch, and for kube-apiserver with a watch for each watcher.
-//! TLS, HTTP/2, JSON.
+//! TLS, HTTP/2, JSON. The floor is what the same bytes cost in rustls and the
+//! kernel alone.
 //!
 //! `cargo bench --bench watch_fan_out -- --watchers 1000 --updates 300`
 
@@ -11,11 +12,15 @@ mod support;
 use harness::client::Client;
 use support::report::{self, Goal, median};
 use support::servers::{Server, Servers};
-use support::{argument, count, pods, require, watches};
+use support::{argument, count, floor, pods, require, watches};
 
 /// The number of pods in the cluster, of which one changes.
 const PODS: usize = 20;
 const GOAL: f64 = 6.0;
+/// The most that a delivery may cost, as a multiple of the floor.
+const ABOVE_FLOOR: f64 = 1.5;
+/// The length of the frame header that HTTP/2 adds to a delivery.
+const FRAME_HEADER: usize = 9;
 
 fn main() {
     require(&[("taskset", "util-linux")]);
@@ -47,10 +52,11 @@ async fn watch_fan_out() {
     let their_idle = median(idle.iter().map(|r| r.0.cpu_us));
     let our_idle = median(idle.iter().map(|r| r.1.cpu_us));
     let (x, y) = (per_delivery(&a, their_idle), per_delivery(&b, our_idle));
-    println!(
-        "\n{watchers} watchers of all pods, {updates} updates, events of {:.0} bytes",
-        median(b.iter().map(|r| r.bytes as f64)) / deliveries
-    );
+    let size = median(b.iter().map(|r| r.bytes as f64)) / deliveries;
+    let certificates = &servers.cluster.certificates;
+    let framed = size as usize + FRAME_HEADER;
+    let floor = floor::per_delivery(certificates, watchers, updates, framed);
+    println!("\n{watchers} watchers of all pods, {updates} updates, events of {size:.0} bytes");
     let row = |server: &Server, each: f64, idle: f64| {
         vec![
             server.name.to_owned(),
@@ -66,9 +72,15 @@ async fn watch_fan_out() {
             "CPU ms/update itself",
             "resident MB",
         ],
-        &[row(&direct, x, their_idle), row(&front, y, our_idle)],
+        &[
+            row(&direct, x, their_idle),
+            row(&front, y, our_idle),
+            vec!["floor".to_owned(), format!("{floor:.2}")],
+        ],
     );
     report::compare("kube-apiserver ÷ apifront", x / y, "x", Goal::AtLeast(GOAL));
+    let goal = Goal::AtMost(ABOVE_FLOOR);
+    report::compare("apifront ÷ floor", y / floor, "x", goal);
     servers.apifront.stop().await;
 }
 

@@ -2,6 +2,8 @@
 
 use std::process::{Command, Stdio};
 
+use nix::unistd::Pid;
+
 /// The core of the measured server.
 pub const SERVER: usize = 0;
 /// The core of the clients, and of processes that must not slow the server
@@ -18,9 +20,18 @@ pub fn on<T>(core: usize, start: impl FnOnce() -> T) -> T {
 
 /// Moves a process with all its threads to `core`.
 pub fn pin(pid: u32, core: usize) {
+    taskset(&["--all-tasks"], &pid.to_string(), core);
+}
+
+/// Moves one thread to `core`.
+pub fn pin_thread(thread: Pid, core: usize) {
+    taskset(&[], &thread.to_string(), core);
+}
+
+fn taskset(options: &[&str], id: &str, core: usize) {
     let status = Command::new("taskset")
-        .args(["--all-tasks", "--cpu-list", "--pid"])
-        .args([core.to_string(), pid.to_string()])
+        .args(options)
+        .args(["--cpu-list", "--pid", &core.to_string(), id])
         .stdout(Stdio::null())
         .status()
         .expect("taskset");

@@ -10,6 +10,7 @@
 
 pub mod configmaps;
 pub mod cores;
+pub mod floor;
 pub mod herd;
 pub mod lists;
 pub mod peers;
