@@ -242,6 +242,7 @@ impl<'a> Filling<'a> {
             other_lists: has_other_lists(entry, &self.defined),
             counts_shards: source_encoding::counts_shards(entry.release()),
             compresses_watches: compresses_watches(entry, &self.defined),
+            writes_null_times: writes_null_times(entry, &self.defined),
         };
         let resource = Resource {
             gvr: entry.gvr.clone(),
@@ -328,6 +329,11 @@ pub(super) fn has_other_lists(entry: &Entry, defined: &DefinitionState) -> bool 
 /// Tells whether upstream's release compresses watches that begin with a list.
 pub(super) fn compresses_watches(entry: &Entry, defined: &DefinitionState) -> bool {
     is_of_kubernetes(entry, defined) && source_encoding::compresses_watches(entry.release())
+}
+
+/// Tells whether upstream writes that metadata has no creation time.
+pub(super) fn writes_null_times(entry: &Entry, defined: &DefinitionState) -> bool {
+    is_of_kubernetes(entry, defined) && source_encoding::writes_null_times(entry.release())
 }
 
 /// Tells whether kube-apiserver itself serves the resource.

@@ -216,6 +216,7 @@ impl Judged {
             other_lists: relist::has_other_lists(entry, &self.defined),
             counts_shards: source_encoding::counts_shards(entry.release()),
             compresses_watches: relist::compresses_watches(entry, &self.defined),
+            writes_null_times: relist::writes_null_times(entry, &self.defined),
         });
         store
     }

@@ -81,6 +81,12 @@ pub(super) fn counts_shards(release: Option<Release>) -> bool {
     release == Some(Release::from((1, 36)))
 }
 
+/// Tells whether a release of Kubernetes writes `"creationTimestamp":null` in
+/// metadata without a creation time. 1.34 does not any more.
+pub(super) fn writes_null_times(release: Option<Release>) -> bool {
+    release.is_some_and(|release| release < Release::from((1, 34)))
+}
+
 /// Tells whether a release of kube-apiserver compresses watches that begin with
 /// a list. 1.37 is the first.
 pub(super) fn compresses_watches(release: Option<Release>) -> bool {

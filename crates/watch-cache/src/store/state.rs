@@ -66,6 +66,9 @@ pub struct Presentation {
     pub counts_shards: bool,
     /// Upstream's release compresses watches that begin with a list.
     pub compresses_watches: bool,
+    /// Upstream's release writes `"creationTimestamp":null` in metadata without
+    /// a creation time.
+    pub writes_null_times: bool,
 }
 
 /// The store's progress, which readers wait on.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use chrono::Utc;
-use kubernetes_wire::negotiation::MetaVersion;
+use kubernetes_wire::negotiation::{IncludeObject, MetaVersion};
 use kubernetes_wire::representation::json_envelope::watch_frame;
 use kubernetes_wire::representation::protobuf_envelope::Type;
 use kubernetes_wire::representation::table::{Printer, TableOptions};
@@ -139,6 +139,8 @@ type Transform = dyn FnMut(&Bytes, &Envelope) -> Option<Bytes> + Send;
 pub struct TransformedFrames {
     store: Arc<Store>,
     transform: Box<Transform>,
+    /// Of an object, only the metadata is shown.
+    of_metadata: bool,
 }
 
 impl TransformedFrames {
@@ -155,6 +157,7 @@ impl TransformedFrames {
         Self {
             store,
             transform: Box::new(transform),
+            of_metadata: options.include == IncludeObject::Metadata,
         }
     }
 
@@ -166,6 +169,7 @@ impl TransformedFrames {
         Self {
             store,
             transform: Box::new(transform),
+            of_metadata: true,
         }
     }
 
@@ -186,7 +190,14 @@ impl FrameWriter for TransformedFrames {
     }
 
     fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes> {
-        let item = bookmark_item(&self.store, resource_version, initial_events_end)?;
+        let template = self.store.resource.bookmark.get()?;
+        let before_1_34 = self.store.presentation().writes_null_times;
+        let template = match self.of_metadata && before_1_34 {
+            true => &template.of_metadata_before_1_34(),
+            false => template,
+        };
+        let object = template.object(resource_version, initial_events_end);
+        let item = self.store.resource.envelope.fragment(&object.into())?;
         self.frame(EventType::Bookmark, &item)
     }
 }

@@ -90,6 +90,16 @@ impl BookmarkTemplate {
         self.blueprint
     }
 
+    /// Returns the template of the bookmarks of metadata alone. Metadata is a Go
+    /// struct, and releases before 1.34 write in it that there is no creation
+    /// time, whatever they write in objects in the map form.
+    pub fn of_metadata_before_1_34(&self) -> Self {
+        Self {
+            creation_timestamp: true,
+            ..self.clone()
+        }
+    }
+
     /// Returns the object of a bookmark.
     pub fn object(&self, resource_version: impl Display, initial_events_end: bool) -> Vec<u8> {
         let version = format!("\"resourceVersion\":\"{resource_version}\"");
