@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Runs suites before kube-apiserver of several releases, and prints a table of
-# the results. The arguments are releases such as 1.32; without them it is every
-# release that tests/kubernetes knows. SUITES names the suites, TEST_THREADS the
-# tests at a time, STORAGE what kube-apiserver stores in: etcd, or kine. The logs
-# are in the folder that the last line names.
+# the results. The arguments are releases such as 1.32, or 1.37+all for that
+# release with all feature gates and APIs on; without them it is every release
+# that tests/kubernetes knows, and the newest one with all of them on. SUITES
+# names the suites, TEST_THREADS the tests at a time, STORAGE what kube-apiserver
+# stores in: etcd, or kine. The logs are in the folder that the last line names.
 set -euo pipefail
 tests=$(cd "$(dirname "$0")" && pwd)
-read -ra suites <<< "${SUITES:-cached_reads conformance tables watch_history custom_resources discovery consistency chunked}"
+read -ra suites <<< "${SUITES:-cached_reads new_for_old conformance tables watch_history custom_resources discovery consistency chunked}"
 export APIFRONT_TEST_STORAGE=${STORAGE:-etcd}
 logs=${XDG_CACHE_HOME:-$HOME/.cache}/apifront/releases
 mkdir -p "$logs"
 [ "$#" -gt 0 ] || mapfile -t all < <("$tests/kubernetes/release.sh" list)
-[ "$#" -gt 0 ] || set -- "${all[@]}"
+[ "$#" -gt 0 ] || set -- "${all[@]}" "${all[-1]}+all"
 
 say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
 
@@ -20,14 +21,17 @@ cargo test --workspace --test suite --no-run
 [ "$APIFRONT_TEST_STORAGE" != kine ] || tests/build-program.sh kine > /dev/null
 table=$(printf '%-8s %-10s %-7s %7s %7s %9s %7s %10s' release version store passed failed compared hits forwarded)
 failed=0
-for release in "$@"; do
-  log=$logs/$release.$APIFRONT_TEST_STORAGE.log
-  say "suites before Kubernetes $release on $APIFRONT_TEST_STORAGE"
+for named in "$@"; do
+  release=${named%+all}
+  export APIFRONT_TEST_GATES=
+  [ "$release" = "$named" ] || APIFRONT_TEST_GATES=all
+  log=$logs/$named.$APIFRONT_TEST_STORAGE.log
+  say "suites before Kubernetes $named on $APIFRONT_TEST_STORAGE"
   APIFRONT_TEST_KUBERNETES=$release "$tests/kubernetes/release.sh" > /dev/null
   # A suite that fails must not hide the releases after it.
   APIFRONT_TEST_KUBERNETES=$release cargo test --workspace --test suite -- \
     --test-threads="${TEST_THREADS:-4}" --show-output "${suites[@]}" > "$log" 2>&1 || failed=1
-  table+=$'\n'$(awk -v release="$release" -v store="$APIFRONT_TEST_STORAGE" '
+  table+=$'\n'$(awk -v release="$named" -v store="$APIFRONT_TEST_STORAGE" '
     /^kube-apiserver before which the suites run: / { version = $NF }
     /^test result: / { passed += $4; failed += $6; ended = 1 }
     # Each comparison says how many of its answers came from the cache.

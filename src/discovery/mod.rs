@@ -273,6 +273,21 @@ impl Discovery {
         self.generation.load(Ordering::Relaxed)
     }
 
+    /// Tells whether upstream, too, has what is at the path.
+    pub fn is_upstreams(&self, path: &DiscoveryPath) -> bool {
+        let DiscoveryPath::Group(group) = path else {
+            return true;
+        };
+        let backends = self.backends.lock();
+        let mut registered = backends.iter().flat_map(|b| &b.source.versions);
+        !registered.any(|v| v.group_version.group == *group)
+    }
+
+    /// Tells whether documents differ from upstream's.
+    pub fn changes_documents(&self) -> bool {
+        !self.hides().is_default() || !self.backends.lock().is_empty()
+    }
+
     /// Returns the backend that answers for a version.
     fn owner(&self, version: &GroupVersion) -> Option<Arc<Server>> {
         let backends = self.backends.lock();

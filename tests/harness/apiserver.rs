@@ -9,7 +9,7 @@ use super::certificates::{Certificates, Pair};
 use super::etcd::Etcd;
 use super::process::Process;
 use super::release::Release;
-use super::{binaries, ports};
+use super::{binaries, gates, ports};
 
 /// One line of the token file.
 pub struct TokenUser {
@@ -139,6 +139,7 @@ impl KubeApiserver {
         if Release::at_least(33) {
             arguments.push("--requestheader-uid-headers=X-Remote-Uid".to_owned());
         }
+        arguments.extend(gates::flags());
         arguments.extend_from_slice(extra);
         let process = spawn(folder, &arguments);
         Self {

@@ -21,6 +21,7 @@ pub mod encodings;
 pub mod etcd;
 pub mod expect;
 pub mod forwarded;
+pub mod gates;
 pub mod hostile;
 pub mod kubeconfig;
 pub mod kubectl;

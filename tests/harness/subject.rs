@@ -10,7 +10,7 @@ use super::client::Client;
 use super::cluster::{Cluster, Once, create_namespace, once};
 use super::kubeconfig::{self, Credential};
 use super::release::Release;
-use super::{ports, process};
+use super::{gates, ports, process};
 
 /// A server that claims to behave as kube-apiserver.
 pub struct Subject {
@@ -19,6 +19,8 @@ pub struct Subject {
     pub admin: Client,
     /// The release that the server claims to behave as.
     pub release: Release,
+    /// Whether the server writes CBOR (KEP-4222).
+    pub has_cbor: bool,
 }
 
 impl Subject {
@@ -28,6 +30,7 @@ impl Subject {
             name: "kube-apiserver",
             admin: Cluster::shared().admin_client(),
             release: Release::under_test(),
+            has_cbor: gates::are_all_on(),
         }
     }
 
@@ -36,6 +39,7 @@ impl Subject {
             name: "apifront",
             admin: Apifront::shared().admin_client(),
             release: Release::under_test(),
+            has_cbor: gates::are_all_on(),
         }
     }
 
@@ -45,6 +49,7 @@ impl Subject {
             name: "embedded",
             admin: Client::plain(embedded_address()),
             release: Release::DEFAULT,
+            has_cbor: false,
         }
     }
 
@@ -61,6 +66,7 @@ impl Subject {
             name: "apifront before embedded",
             admin: Client::plain(front.address),
             release: Release::DEFAULT,
+            has_cbor: false,
         }
     }
 

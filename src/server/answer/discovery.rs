@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use http::header::{
-    CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, VARY,
+    ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, VARY,
 };
 use http::{HeaderMap, Method, StatusCode};
 use kubernetes_wire::api::status::Details;
@@ -23,7 +23,7 @@ use pingora_http::RequestHeader;
 use super::cpu_offload::OffloadUser;
 use super::refusal;
 use super::respond::Answer;
-use crate::discovery::{DiscoveryPath, EncodedDocument, Found, Missing};
+use crate::discovery::{Discovery, DiscoveryPath, EncodedDocument, Found, Missing};
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{NotGranted, PendingGrant, Received};
 
@@ -97,6 +97,10 @@ pub(in crate::server) async fn answer(
                         OffloadUser::new(&granted),
                     )
                     .await?
+                }
+                // Upstream lists what it offers, which may include CBOR.
+                None if known.is_upstreams(&path) && !wants_changed_cbor(known, headers) => {
+                    return None;
                 }
                 None => {
                     let status = negotiation::not_acceptable(false);
@@ -180,6 +184,16 @@ fn negotiate(
         DiscoveryNegotiation::NotAcceptable if !offer.routed => Some(None),
         DiscoveryNegotiation::NotAcceptable | DiscoveryNegotiation::Unknown => None,
     }
+}
+
+/// Tells whether upstream might answer with a document in CBOR that shows
+/// other APIs than the documents here.
+fn wants_changed_cbor(known: &Discovery, headers: &HeaderMap) -> bool {
+    let names_cbor = |accept: &HeaderValue| {
+        let accept = accept.as_bytes().to_ascii_lowercase();
+        accept.windows(4).any(|four| four == b"cbor")
+    };
+    known.changes_documents() && headers.get_all(ACCEPT).iter().any(names_cbor)
 }
 
 /// Makes the answer. Returns `None` if the document has no exact form in that

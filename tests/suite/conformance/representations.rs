@@ -19,6 +19,7 @@ conformance!(
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
+const CBOR: &str = "application/cbor";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 async fn one_map(subject: &Subject) -> String {
@@ -31,6 +32,7 @@ async fn one_map(subject: &Subject) -> String {
 
 async fn accept_headers(subject: Subject) {
     let list = one_map(&subject).await;
+    let cbor = if subject.has_cbor { CBOR } else { JSON };
     for (accept, expected) in [
         ("*/*", JSON),
         ("application/*", ""),
@@ -60,7 +62,7 @@ async fn accept_headers(subject: Subject) {
             "application/vnd.kubernetes.protobuf,application/json",
             PROTOBUF,
         ),
-        ("application/cbor,application/json", JSON),
+        ("application/cbor,application/json", cbor),
         ("application/json;q=x,application/yaml;q=0.001", YAML),
     ] {
         for path in [list.clone(), format!("{list}/a")] {

@@ -159,13 +159,16 @@ async fn not_acceptable(subject: Subject) {
     let admin = &subject.admin;
     let list = two_pods(&subject).await;
     let answer = admin.get_as(&list, "text/html").await;
-    answer.expect_status(
-        406,
-        "NotAcceptable",
+    let (cbor, sequence) = match subject.has_cbor {
+        true => (", application/cbor", ", application/cbor-seq"),
+        false => ("", ""),
+    };
+    let message = format!(
         "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
-         application/vnd.kubernetes.protobuf, application/json;stream=watch, \
-         application/vnd.kubernetes.protobuf;stream=watch",
+         application/vnd.kubernetes.protobuf{cbor}, application/json;stream=watch, \
+         application/vnd.kubernetes.protobuf;stream=watch{sequence}"
     );
+    answer.expect_status(406, "NotAcceptable", &message);
     // The answer is indented, since no representation was agreed upon.
     assert!(answer.text().starts_with("{\n  \"kind\": \"Status\",\n"));
     // A list cannot be PartialObjectMetadata, which is a single object.
