@@ -47,18 +47,24 @@ async fn run(
     stopping: &mut Receiver<bool>,
     detached: &mut Detached,
 ) -> Ending {
+    let may_have_stopped = stopping.clone();
     // This future lasts through all batches: a new one for each batch would
     // cost more than the batch.
     let stopped = stopping.wait_for(|stop| *stop);
     tokio::pin!(stopped);
     let end = loop {
+        // A watch that always has something to send is asked for it first, so
+        // that nothing else is polled for each batch.
+        if may_have_stopped.has_changed().unwrap_or(true) && *may_have_stopped.borrow() {
+            break StreamEnd::ShuttingDown;
+        }
         let batch = tokio::select! {
             biased;
+            batch = watch.next() => batch,
             _ = &mut stopped => break StreamEnd::ShuttingDown,
             // Resolves when the client hangs up. The client of a watch sends
             // nothing more.
             _ = session.read_body_or_idle(true) => break StreamEnd::ClientGone,
-            batch = watch.next() => batch,
         };
         match batch {
             Ok((frames, events)) => {

@@ -337,13 +337,13 @@ impl Log {
 
     /// Returns events of a topic from the cursor on, and moves the cursor past
     /// them. The events have about `bytes` together; at least one is returned
-    /// unless there are none.
+    /// unless there are none. Also tells whether these are all.
     pub(super) fn read_topic(
         &self,
         subscription: &Subscription,
         cursor: &mut Cursor,
         bytes: usize,
-    ) -> Result<Vec<Arc<Event>>, Evicted> {
+    ) -> Result<(Vec<Arc<Event>>, bool), Evicted> {
         self.check(cursor)?;
         let known = subscription.line.events.read();
         if cursor.next < known.lost || cursor.next < known.since.min(self.first) {
@@ -362,12 +362,12 @@ impl Log {
             read.push(event.clone());
             left = left.saturating_sub(event.size());
             if left == 0 {
-                return Ok(read);
+                return Ok((read, false));
             }
         }
         cursor.next = self.next();
         self.pass_gaps(cursor);
-        Ok(read)
+        Ok((read, true))
     }
 
     /// Fails if the reader cannot be told what follows.

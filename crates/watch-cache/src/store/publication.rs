@@ -4,9 +4,9 @@
 /// Publishes the log first, then the snapshot, then progress.
 ///
 /// A reader that starts from a snapshot reads on from the snapshot's cursor:
-/// the log must reach that far. A reader that waits for progress reads the log
-/// to its end when progress comes, and waits again: the events that progress
-/// announces must be there.
+/// the log must reach that far. A reader that is told of progress reads the log
+/// to its end if there were publications since it last did: the events that
+/// progress announces must be there and be counted.
 pub(super) fn in_order<C>(
     log: impl FnOnce() -> C,
     snapshot: impl FnOnce(C),
@@ -18,6 +18,7 @@ pub(super) fn in_order<C>(
 
 #[cfg(test)]
 mod tests {
+    use shuttle::sync::atomic::{AtomicU64, Ordering};
     use shuttle::sync::{Arc, Condvar, Mutex};
     use shuttle::thread;
 
@@ -29,10 +30,14 @@ mod tests {
     struct Published {
         /// Versions of events.
         log: Mutex<Vec<u64>>,
+        /// As `Line::publications` counts.
+        publications: AtomicU64,
         /// The snapshot's version, and the index in the log of the next event.
         snapshot: Mutex<(u64, usize)>,
         progress: Mutex<u64>,
-        changed: Condvar,
+        /// The number of times that readers were woken.
+        woken: Mutex<u64>,
+        wake: Condvar,
     }
 
     fn write(to: &Published) {
@@ -40,13 +45,15 @@ mod tests {
             in_order(
                 || {
                     let mut log = to.log.lock().unwrap();
+                    to.publications.fetch_add(1, Ordering::SeqCst);
                     log.push(version);
                     log.len()
                 },
                 |cursor| *to.snapshot.lock().unwrap() = (version, cursor),
                 || {
                     *to.progress.lock().unwrap() = version;
-                    to.changed.notify_all();
+                    *to.woken.lock().unwrap() += 1;
+                    to.wake.notify_all();
                 },
             );
         }
@@ -55,21 +62,31 @@ mod tests {
     /// Reads as `watch::session` does: from a snapshot on to the last event.
     fn watch(from: &Published) {
         let (mut version, mut cursor) = *from.snapshot.lock().unwrap();
+        let mut read_under = None;
         while version < LAST {
             let seen = *from.progress.lock().unwrap();
-            let events = from.log.lock().unwrap()[cursor..].to_vec();
-            for event in events {
-                assert_eq!(event, version + 1, "none twice, none missing");
-                version = event;
-                cursor += 1;
+            let publications = from.publications.load(Ordering::SeqCst);
+            if read_under != Some(publications) {
+                let events = from.log.lock().unwrap()[cursor..].to_vec();
+                for event in events {
+                    assert_eq!(event, version + 1, "none twice, none missing");
+                    version = event;
+                    cursor += 1;
+                }
+                read_under = Some(publications);
             }
             assert!(version >= seen, "progress was told before its event");
             let newest = from.snapshot.lock().unwrap().0;
             assert!(newest >= seen, "progress was told before its state");
-            if version < LAST {
-                // The wait must end for every event that was not read.
-                let told = from.progress.lock().unwrap();
-                drop(from.changed.wait_while(told, |told| *told == seen).unwrap());
+            // The wait must end for every event that was not read.
+            let before = *from.woken.lock().unwrap();
+            if version < LAST && from.publications.load(Ordering::SeqCst) == publications {
+                let woken = from.woken.lock().unwrap();
+                drop(
+                    from.wake
+                        .wait_while(woken, |woken| *woken == before)
+                        .unwrap(),
+                );
             }
         }
     }

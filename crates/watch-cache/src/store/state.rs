@@ -182,13 +182,13 @@ impl Store {
 
     /// Returns events of a topic, oldest first, of about this many bytes
     /// together; at least one is returned unless there are none. The cursor
-    /// moves past them.
+    /// moves past them. Also tells whether these are all.
     pub(crate) fn read_topic(
         &self,
         subscription: &Subscription,
         cursor: &mut Cursor,
         bytes: usize,
-    ) -> Result<Vec<Arc<Event>>, Evicted> {
+    ) -> Result<(Vec<Arc<Event>>, bool), Evicted> {
         self.log.read().read_topic(subscription, cursor, bytes)
     }
 

@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use kubernetes_wire::api::Shard;
 use parking_lot::Mutex;
@@ -103,6 +104,12 @@ impl Subscription {
     /// topic, or what concerns every topic (a resync, or the end of the store).
     pub fn published(&self) -> OwnedNotified {
         self.line.published.clone().notified_owned()
+    }
+
+    /// Returns a number that is another one after each publication. Who read the
+    /// log to its end under a number has nothing to read until it changes.
+    pub fn publications(&self) -> u64 {
+        self.line.publications.load(Ordering::Acquire)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 use tokio::sync::Notify;
@@ -11,6 +12,9 @@ use tokio::sync::Notify;
 pub(super) struct Line {
     pub(super) events: RwLock<Events>,
     pub(super) published: Arc<Notify>,
+    /// Counts what subscribers are woken for. The count grows under the log's
+    /// lock, before progress shows what was published.
+    pub(super) publications: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -34,10 +38,12 @@ impl Line {
                 touched: false,
             }),
             published: Arc::default(),
+            publications: AtomicU64::new(0),
         }
     }
 
     pub(super) fn touch(self: &Arc<Self>, touched: &mut Vec<Arc<Self>>) {
+        self.publications.fetch_add(1, Ordering::Release);
         if !std::mem::replace(&mut self.events.write().touched, true) {
             touched.push(self.clone());
         }

@@ -119,6 +119,8 @@ pub struct Watch {
     /// The version of the last bookmark.
     told: u64,
     subscription: Subscription,
+    /// The number of publications under which the log was read to its end.
+    read_under: Option<u64>,
     bookmarks: BookmarkTimer,
     /// The timer is reused for each wait: its deadline seldom changes.
     timer: Option<Pin<Box<Sleep>>>,
@@ -208,6 +210,7 @@ impl Watch {
             after: version,
             read_to: version,
             told: version,
+            read_under: None,
             timer: None,
         }
     }
@@ -236,27 +239,37 @@ impl Watch {
     /// of events. Cancel-safe: a batch is lost only if it was returned.
     pub async fn next(&mut self) -> Result<(Bytes, usize), WatchEnd> {
         loop {
-            // Events published from here on end the wait below.
-            let published = self.subscription.published();
-            // Progress is read before the log: once the log is read to its end,
-            // the client knows everything up to this version.
-            let seen = self.store.progress();
-            if Instant::now() >= self.bookmarks.deadline() {
+            let now = Instant::now();
+            if now >= self.bookmarks.deadline() {
                 return Err(WatchEnd::Timeout);
             }
-            if let Some(batch) = self.ready()? {
-                return Ok(batch);
+            // Progress is read before publications, and these before the log:
+            // once the log is read to its end, the client knows everything up to
+            // this version.
+            let known = self.options.bookmarks.then(|| self.store.progress());
+            let publications = self.subscription.publications();
+            if self.read_under != Some(publications) {
+                if let Some(batch) = self.ready(publications)? {
+                    return Ok(batch);
+                }
+                if self.initial.is_some() {
+                    tokio::task::yield_now().await;
+                    continue;
+                }
             }
-            if self.initial.is_some() {
-                tokio::task::yield_now().await;
-                continue;
-            }
-            if seen.closed {
+            if self.store.progress().closed {
                 return Err(WatchEnd::Closed);
             }
             // An event can be read before its progress is published.
-            if let Some(frame) = self.bookmark(seen.resource_version.max(self.read_to)) {
+            if let Some(known) = known
+                && let Some(frame) = self.bookmark(known.resource_version.max(self.read_to), now)
+            {
                 return self.compress(frame).map(|frame| (frame, 1));
+            }
+            // What is published from here on ends the wait.
+            let published = self.subscription.published();
+            if self.subscription.publications() != publications {
+                continue;
             }
             let newer = self.newer();
             let timer = self.timer();
@@ -310,9 +323,9 @@ impl Watch {
     ///
     /// A compressed batch of initial events is one gzip member. Later events
     /// are members of their own, so that watchers share them.
-    fn ready(&mut self) -> Result<Option<(Bytes, usize)>, WatchEnd> {
+    fn ready(&mut self, publications: u64) -> Result<Option<(Bytes, usize)>, WatchEnd> {
         let begins = !self.has_begun();
-        let batch = self.plain(begins)?.finish();
+        let batch = self.plain(begins, publications)?.finish();
         match batch {
             Some((frames, events)) if begins => Ok(Some((self.compress(frames)?, events))),
             batch => Ok(batch),
@@ -328,8 +341,9 @@ impl Watch {
     }
 
     /// Returns the next batch, which has initial events if the watch `begins`.
-    /// Other events are compressed already.
-    fn plain(&mut self, begins: bool) -> Result<Batch, WatchEnd> {
+    /// Other events are compressed already. `publications` is their number before
+    /// the log is read.
+    fn plain(&mut self, begins: bool, publications: u64) -> Result<Batch, WatchEnd> {
         let mut batch = Batch::default();
         if let Some(mut initial) = self.initial.take()
             && let Some(start) = self.begin(&initial, &mut batch)?
@@ -343,18 +357,19 @@ impl Watch {
             batch.push(frame.ok_or(WatchEnd::NotEncodable)?);
         }
         while let Some(room) = batch.room(BATCH_BYTES) {
-            let events = self
+            let (events, are_all) = self
                 .store
                 .read_topic(&self.subscription, &mut self.cursor, room)
                 .map_err(|Evicted { .. }| WatchEnd::FellBehind)?;
-            if events.is_empty() {
-                break;
-            }
             for event in events {
                 self.read_to = event.resource_version;
                 if let Some(frame) = self.frame(&event, self.compresses && !begins)? {
                     batch.push(frame);
                 }
+            }
+            if are_all {
+                self.read_under = Some(publications);
+                break;
             }
         }
         Ok(batch)
@@ -412,11 +427,8 @@ impl Watch {
     /// nothing to tell, because the client knew this version when the watch
     /// began, is owed until there is a later version. Upstream's own bookmarks
     /// come each minute, too, and may come just after it was due.
-    fn bookmark(&mut self, version: u64) -> Option<Bytes> {
-        if !self.options.bookmarks {
-            return None;
-        }
-        self.owed |= self.bookmarks.take_due(Instant::now());
+    fn bookmark(&mut self, version: u64, now: Instant) -> Option<Bytes> {
+        self.owed |= self.bookmarks.take_due(now);
         let is_news = self.at_once && version > self.told.max(self.read_to);
         if version <= self.after || !(self.owed || is_news) {
             return None;

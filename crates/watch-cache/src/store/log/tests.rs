@@ -294,7 +294,7 @@ impl Model {
         let kept = self.gaps.iter().find(|gap| gap.1 > self.floor);
         let oldest = kept.map_or(self.resyncs + 1, |gap| gap.2);
         let may = must || unknown || reader.resyncs + 1 < oldest;
-        let Ok(read) = read else {
+        let Ok((read, _)) = read else {
             assert!(may);
             self.readers.remove(index);
             return;
