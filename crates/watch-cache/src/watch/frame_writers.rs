@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use chrono::Utc;
 use kubernetes_wire::negotiation::{IncludeObject, MetaVersion};
-use kubernetes_wire::representation::json_envelope::watch_frame;
+use kubernetes_wire::representation::json_envelope::{Form, watch_frame};
 use kubernetes_wire::representation::protobuf_envelope::Type;
 use kubernetes_wire::representation::table::{Printer, TableOptions};
 use kubernetes_wire::representation::{
@@ -190,15 +190,19 @@ impl FrameWriter for TransformedFrames {
     }
 
     fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes> {
-        let template = self.store.resource.bookmark.get()?;
-        let before_1_34 = self.store.presentation().writes_null_times;
-        let template = match self.of_metadata && before_1_34 {
-            true => &template.of_metadata_before_1_34(),
-            false => template,
-        };
+        let (seen, store) = (EventType::Bookmark, &self.store);
+        if !self.of_metadata || !store.presentation().writes_null_times {
+            let item = bookmark_item(store, resource_version, initial_events_end)?;
+            return self.frame(seen, &item);
+        }
+        let template = store.resource.bookmark.get()?.of_metadata_before_1_34();
         let object = template.object(resource_version, initial_events_end);
-        let item = self.store.resource.envelope.fragment(&object.into())?;
-        self.frame(EventType::Bookmark, &item)
+        let mut envelope = store.resource.envelope.clone();
+        let item = envelope.fragment(&object.into())?;
+        // The metadata stays as the template writes it.
+        envelope.form = Form::Struct;
+        let object = (self.transform)(&item, &envelope)?;
+        Some(watch_frame(seen, &object))
     }
 }
 

@@ -91,10 +91,11 @@ impl BookmarkTemplate {
     }
 
     /// Returns the template of the bookmarks of metadata alone. Metadata is a Go
-    /// struct, and releases before 1.34 write in it that there is no creation
-    /// time, whatever they write in objects in the map form.
+    /// struct whatever the object's form is, and releases before 1.34 write in
+    /// it that there is no creation time.
     pub fn of_metadata_before_1_34(&self) -> Self {
         Self {
+            form: Form::Struct,
             creation_timestamp: true,
             ..self.clone()
         }
