@@ -11,6 +11,8 @@
 use std::time::Duration;
 
 use apifront_upstream::{BodyLimit, ResponseBody, Upstream, UpstreamKind};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use http::StatusCode;
 use kubernetes_wire::api::{GroupVersionResource, PartialObject, ResourceVersion};
 use kubernetes_wire::representation::{BookmarkTemplate, Encoding};
@@ -83,17 +85,26 @@ pub(super) async fn probe(
 }
 
 /// Returns a bookmark object learnt from a server that knows no initial events,
-/// and that was at `version` or beyond. It takes three seconds.
+/// and that had a list of `version` whose newest object was of `newest`. It takes
+/// three seconds.
 pub(super) async fn last_bookmark(
     upstream: &Upstream,
     gvr: &GroupVersionResource,
     version: u64,
+    newest: u64,
 ) -> Option<BookmarkTemplate> {
-    // The server may have begun at this version, and knows none before. From
-    // version 0, a server where nothing is written sends no bookmark.
-    for from in [version.saturating_sub(1), 0] {
-        let ask = bookmark_after(upstream, gvr, from);
-        let bookmark = tokio::time::timeout(SHORT_WATCH_TIMEOUT, ask).await;
+    // A server that does not ask etcd for its progress knows nothing after the
+    // newest object. Another may have begun at the list's version, and knows
+    // none before. From version 0, a server where nothing is written sends no
+    // bookmark.
+    let mut asked: FuturesUnordered<_> = [newest.saturating_sub(1), version.saturating_sub(1), 0]
+        .into_iter()
+        .map(|from| {
+            let ask = bookmark_after(upstream, gvr, from);
+            tokio::time::timeout(SHORT_WATCH_TIMEOUT, ask)
+        })
+        .collect();
+    while let Some(bookmark) = asked.next().await {
         if let Ok(Some((template, _))) = bookmark {
             return Some(template);
         }

@@ -16,7 +16,7 @@ use super::memory_pool::MemoryPool;
 use super::watch_decoder::{Frame, Object, WatchDecoder};
 use super::watch_list::{Opened, lifetime};
 use super::{freshness_probe, list, relist, source_encoding};
-use crate::store::{MalformedObject, Presentation, Store, StoredObject};
+use crate::store::{MalformedObject, Presentation, Scope, Store, StoredObject};
 
 /// A watch that ends this long before its time was ended for a reason.
 const EARLY: Duration = Duration::from_secs(30);
@@ -25,6 +25,9 @@ const EARLY: Duration = Duration::from_secs(30);
 /// bookmarks come each minute. If a server sends none, asking again costs one
 /// request.
 const SILENCE: Duration = Duration::from_secs(150);
+
+/// The number of times that a bookmark is asked for. Each takes three seconds.
+const BOOKMARK_TRIES: usize = 5;
 
 /// The reason why a watch ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -213,16 +216,23 @@ where
 /// minute.
 pub(super) async fn learn_bookmark(entry: &Entry, upstream: &Upstream) {
     let is_unknown = |store: &Arc<Store>| store.resource.bookmark.get().is_none();
-    let Some(store) = entry.store().filter(is_unknown) else {
-        return;
-    };
-    let version = store.progress().resource_version;
-    // Any other holder of the store is a reader.
-    drop(store);
-    if let Some(template) = freshness_probe::last_bookmark(upstream, &entry.gvr, version).await
-        && let Some(store) = entry.store()
-    {
-        let _ = store.resource.bookmark.set(template);
+    for _ in 0..BOOKMARK_TRIES {
+        let Some(store) = entry.store().filter(is_unknown) else {
+            return;
+        };
+        let version = store.progress().resource_version;
+        let snapshot = store.snapshot();
+        let objects = snapshot.iter(&Scope::All);
+        let newest = objects.map(|o| o.resource_version).max();
+        // Any other holder of the store is a reader.
+        drop((store, snapshot));
+        let newest = newest.unwrap_or(version);
+        let learnt = freshness_probe::last_bookmark(upstream, &entry.gvr, version, newest);
+        if let Some(template) = learnt.await
+            && let Some(store) = entry.store()
+        {
+            let _ = store.resource.bookmark.set(template);
+        }
     }
 }
 
