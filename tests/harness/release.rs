@@ -52,7 +52,9 @@ impl Release {
     /// far as the release lets one, and those that switch it on.
     pub fn newer_features(self) -> (String, String) {
         let mut gates = vec!["WatchList"];
-        if !self.is_at_least(34) {
+        // Without this feature nothing makes 1.32 and 1.33 send a bookmark of a
+        // resource that is not written, and WatchList is not given before one.
+        if !self.is_at_least(32) {
             gates.push("ConsistentListFromCache");
         }
         if self.is_at_least(33) {

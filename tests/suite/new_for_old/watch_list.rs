@@ -7,7 +7,7 @@ use super::{JSON, LISTS, SEND, World};
 use crate::harness::client::{Answer, Client};
 use crate::harness::expect::DEBUG;
 use crate::harness::objects::config_map;
-use crate::harness::release::{Release, expect_no_watch_list};
+use crate::harness::release::{Release, expect_no_watch_list, tell_left_out};
 use crate::harness::watch::{Event, Watch};
 use crate::harness::{ages_have_ticked, apifront::Apifront};
 
@@ -36,6 +36,7 @@ async fn initial_events_are_those_of_a_server_with_the_feature() {
     for list in LISTS.into_iter().chain([empty]) {
         let all = newer.get(list).await.expect(200);
         let version = super::version_of(&all);
+        let is_custom = list.contains("widgets");
         for query in [
             format!("{SEND}&timeoutSeconds=1"),
             format!("{SEND}&timeoutSeconds=1&resourceVersion=0"),
@@ -47,10 +48,15 @@ async fn initial_events_are_those_of_a_server_with_the_feature() {
             if version == 0 {
                 continue;
             }
+            if query.contains("metadata.name") && is_custom && !Release::at_least(32) {
+                // 1.31 sends no object, although its list has it.
+                tell_left_out(&path);
+                continue;
+            }
             expect_no_watch_list(&old, &path).await;
             for accept in &accepted {
                 // There is no protobuf of a custom resource.
-                if *accept == PROTOBUF && list.contains("widgets") {
+                if *accept == PROTOBUF && is_custom {
                     continue;
                 }
                 same(&newer, &front, &path, accept).await;

@@ -329,7 +329,7 @@ async fn every_kind_has_objects() {
 async fn json_of_every_kind() {
     let subject = subject().await;
     let outcomes = ask_all(&subject, whole(&subject, JSON), AT_ONCE).await;
-    judge("JSON", outcomes, |_| false);
+    judge("JSON", outcomes, forwarded::entirely);
 }
 
 #[tokio::test]
