@@ -49,6 +49,7 @@ test-tree: test-servers ## Runs TREE_SUITES through apifront before apifront (10
 
 .PHONY: test-servers
 test-servers: ## Builds the real servers that the tests run against (Go; minutes when cold)
+	tests/inotify.sh
 	tests/kubernetes/build.sh
 	tests/build-program.sh encodings
 	tests/build-program.sh informer

@@ -126,7 +126,9 @@ pub fn append_line(file: &Path, line: &str) {
         .append(true)
         .open(file)
         .expect("log file");
-    writeln!(file, "2026-01-01T00:00:00.000000000Z stdout F {line}").expect("log file");
+    // One write, so that no other test's line comes between.
+    let line = format!("2026-01-01T00:00:00.000000000Z stdout F {line}\n");
+    file.write_all(line.as_bytes()).expect("log file");
 }
 
 fn documents(log_file: &Path, attach_file: &Path) -> [Value; 6] {

@@ -26,31 +26,36 @@ type Running = (&'static str, Child);
 async fn running(kubectl: &Kubectl, name: &'static str, arguments: &[&str], mark: &str) -> Running {
     let started = async {
         loop {
-            if let Some(child) = printing(kubectl.start(arguments), mark).await {
-                return child;
+            match printing(kubectl.start(arguments), mark).await {
+                Ok(child) => return child,
+                Err(said) => println!("{name} ended before it had printed a line: {said}"),
             }
-            println!("{name} ended before it had printed a line");
         }
     };
     let child = tokio::time::timeout(SOON, started).await.expect(name);
     (name, child)
 }
 
-/// Returns a kubectl that has printed a line, or `None` if it ends before.
-async fn printing(mut child: Child, mark: &str) -> Option<Child> {
+/// Returns a kubectl that has printed a line, or what it said if it ends before.
+async fn printing(mut child: Child, mark: &str) -> Result<Child, String> {
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
     loop {
         append_line(&Kwok::shared().attach_file, mark);
         let line = tokio::time::timeout(Duration::from_millis(200), lines.next_line()).await;
-        if let Ok(line) = line
-            && line.expect("stdout")? == mark
-        {
-            break;
+        match line.map(|line| line.expect("stdout")) {
+            Ok(Some(line)) if line == mark => break,
+            Ok(None) => {
+                let mut said = String::new();
+                let mut stderr = child.stderr.take().expect("piped");
+                stderr.read_to_string(&mut said).await.expect("stderr");
+                return Err(said);
+            }
+            Ok(Some(_)) | Err(_) => {}
         }
     }
     // kubectl must not end because nobody reads.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    Some(child)
+    Ok(child)
 }
 
 /// Opens one stream of each kind.
