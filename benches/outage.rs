@@ -171,7 +171,7 @@ enum Ask {
     Watch(String),
 }
 
-/// What one client saw.
+/// Records what one client saw.
 #[derive(Default)]
 struct Seen {
     /// The number of answers by their description, before the outage, in it,

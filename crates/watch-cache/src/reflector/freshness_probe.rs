@@ -97,7 +97,10 @@ pub(super) async fn last_bookmark(
     // newest object. Another may have begun at the list's version, and knows
     // none before. From version 0, a server where nothing is written sends no
     // bookmark.
-    let mut asked: FuturesUnordered<_> = [newest.saturating_sub(1), version.saturating_sub(1), 0]
+    let mut versions = vec![newest.saturating_sub(1), version.saturating_sub(1), 0];
+    // Often the newest object is of the list's version.
+    versions.dedup();
+    let mut asked: FuturesUnordered<_> = versions
         .into_iter()
         .map(|from| {
             let ask = bookmark_after(upstream, gvr, from);

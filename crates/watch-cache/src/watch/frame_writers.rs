@@ -139,7 +139,7 @@ type Transform = dyn FnMut(&Bytes, &Envelope) -> Option<Bytes> + Send;
 pub struct TransformedFrames {
     store: Arc<Store>,
     transform: Box<Transform>,
-    /// Of an object, only the metadata is shown.
+    /// Tells that only the metadata of an object is shown.
     of_metadata: bool,
 }
 

@@ -266,7 +266,7 @@ impl Watch {
             {
                 return self.compress(frame).map(|frame| (frame, 1));
             }
-            // What is published from here on ends the wait.
+            // Each publication from here on ends the wait.
             let published = self.subscription.published();
             if self.subscription.publications() != publications {
                 continue;
