@@ -15,9 +15,11 @@ use super::{AuthzSettings, Decision, Verdict};
 /// The most decisions that are kept, as in the API server's webhook authorizer.
 const MAX_DECISIONS: usize = 8192;
 
-/// Decisions about longer attributes are not kept, because callers choose the
-/// attributes: the API server's `maxControlledAttrCacheSize`.
-const MAX_CACHED_ATTRIBUTES_BYTES: usize = 10_000;
+/// Reviews of longer attributes are not kept, because callers choose the
+/// attributes. The API server's webhook authorizer keeps no decision about such
+/// attributes (`maxControlledAttrCacheSize`); here the key of a decision is a
+/// digest, so that long selectors are not reviewed for each request.
+const MAX_KEPT_ATTRIBUTES_BYTES: usize = 10_000;
 
 /// A decision.
 #[derive(Clone)]
@@ -65,14 +67,16 @@ impl AuthzSettings {
     }
 }
 
-/// Returns the key of a decision. `None` if the decision must not be cached.
-pub fn key(user: &UserInfo, attributes: &Attributes) -> Option<Key> {
-    let parts = parts(attributes);
-    if parts.iter().map(|p| p.len()).sum::<usize>() >= MAX_CACHED_ATTRIBUTES_BYTES {
-        return None;
-    }
+/// Tells whether a review of these attributes may be kept.
+pub fn is_kept(attributes: &Attributes) -> bool {
+    let bytes: usize = parts(attributes).iter().map(|part| part.len()).sum();
+    bytes < MAX_KEPT_ATTRIBUTES_BYTES
+}
+
+/// Returns the key of a decision.
+pub fn key(user: &UserInfo, attributes: &Attributes) -> Key {
     let mut digest = Parts::default();
-    digest.strings(&parts);
+    digest.strings(&parts(attributes));
     digest.strings(&[&user.name, &user.uid]);
     digest.strings(&user.groups);
     digest.number(user.extra.len());
@@ -80,7 +84,7 @@ pub fn key(user: &UserInfo, attributes: &Attributes) -> Option<Key> {
         digest.strings(&[key]);
         digest.strings(values);
     }
-    Some(digest.0.finalize().into())
+    digest.0.finalize().into()
 }
 
 fn parts(attributes: &Attributes) -> Vec<&str> {
@@ -214,7 +218,7 @@ mod tests {
         .into_iter()
         .collect();
         assert_eq!(keys.len(), 8);
-        let long = "x".repeat(MAX_CACHED_ATTRIBUTES_BYTES);
-        assert_eq!(key(&UserInfo::default(), &path(&long)), None);
+        let long = "x".repeat(MAX_KEPT_ATTRIBUTES_BYTES);
+        assert!(is_kept(&path("/x")) && !is_kept(&path(&long)));
     }
 }

@@ -83,15 +83,15 @@ impl Authorizer {
         &self,
         user: &UserInfo,
         attributes: &Attributes,
-        key: Option<&Key>,
+        key: &Key,
         bounds: DegradedBounds,
     ) -> Option<Arc<Verdict>> {
         // An outage without this mode goes on with these.
-        if let Some(verdict) = key.and_then(|key| self.held_cut_off(key)) {
+        if let Some(verdict) = self.held_cut_off(key) {
             return Some(verdict);
         }
         match bounds.authorization {
-            DegradedAuthorization::Cached => self.remembered(key?, bounds.max_age),
+            DegradedAuthorization::Cached => self.remembered(key, bounds.max_age),
             DegradedAuthorization::Rbac => {
                 self.saved_verdict(user, attributes, bounds.max_age).await
             }

@@ -248,12 +248,12 @@ impl Authorizer {
             return Ok(self.always.clone());
         }
         let key = cache::key(user, attributes);
-        if let Some(verdict) = key.as_ref().and_then(|key| self.believed(key)) {
+        if let Some(verdict) = self.believed(&key) {
             self.metrics.review_cache(true);
             return Ok(verdict);
         }
         if let Purpose::Degraded(bounds) = purpose {
-            let known = self.decide_degraded(user, attributes, key.as_ref(), bounds);
+            let known = self.decide_degraded(user, attributes, &key, bounds);
             return known.await.ok_or(ReviewError::NotRemembered);
         }
         self.metrics.review_cache(false);
@@ -261,14 +261,12 @@ impl Authorizer {
             user: user.name.as_str().into(),
             body: upstream::body(&review::review(user, attributes))?,
         };
-        let Some(key) = key else {
-            return self.reviewer.ask(&question).await;
-        };
+        let is_kept = purpose == Purpose::NamedRead && cache::is_kept(attributes);
         let longest = self.settings.load().longest();
         let reviewer = self.reviewer.clone();
         let asked = self.in_flight.ask(key, async move {
             reviewer
-                .ask_and_remember(key, question, longest, purpose)
+                .ask_and_remember(key, question, longest, is_kept)
                 .await
         });
         match asked.await {
@@ -327,14 +325,14 @@ impl Reviewer {
         key: Key,
         question: Question,
         longest: Duration,
-        purpose: Purpose,
+        is_kept: bool,
     ) -> Result<Arc<Verdict>, ReviewError> {
         let asked = Instant::now();
         let verdict = self.ask(&question).await?;
         let Question { user, body } = question;
         let remembered = cache::Remembered {
             verdict: verdict.clone(),
-            review: (purpose == Purpose::NamedRead).then_some(body),
+            review: is_kept.then_some(body),
         };
         self.decisions.insert(key, user, remembered, asked, longest);
         Ok(verdict)

@@ -17,9 +17,10 @@ const POLICY: QueuePolicy = QueuePolicy {
     wait: WAIT,
 };
 
-/// One user has as many turns at a time as there are cores, and all users
-/// together have twice as many. So the first work of a user begins while
-/// another user's goes on, and the cores are shared between both.
+/// One user has a turn less at a time than there are cores, so that one core is
+/// left for small requests. All users together have twice as many turns as
+/// there are cores. So the first work of a user begins while another user's
+/// goes on, and the cores are shared between both.
 pub struct CpuTurns {
     users: UserPools,
     all: Arc<Pool>,
@@ -37,7 +38,7 @@ impl CpuTurns {
     pub fn new(metrics: &FlowMetrics) -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
         let users = UserPools::new(metrics.pool("aside"));
-        users.set_limit(cores);
+        users.set_limit(cores.saturating_sub(1).max(1));
         Self {
             users,
             all: Pool::new(cores.saturating_mul(2), metrics.pool("aside")),

@@ -4,9 +4,16 @@
 //! the server, and whoever sends without a pause would slow everybody down by
 //! that alone. So they run on threads with a lower priority, in a runtime of
 //! their own: what is measured beside them is what the server lets them do.
+//!
+//! Where times are compared (`APIFRONT_TEST_SAMPLES`), nothing runs beside the
+//! test. Then they run only while nobody else wants the processor, and whoever
+//! is measured has it at once.
 
+use std::io;
+use std::process::{Command, ExitStatus};
 use std::sync::LazyLock;
 
+use super::volume;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
@@ -18,13 +25,34 @@ static MACHINE: LazyLock<Runtime> = LazyLock::new(|| {
         .worker_threads(2)
         .thread_name("elsewhere")
         .on_thread_start(|| {
-            // Linux has one priority for each thread. Anybody may lower it.
-            rustix::process::nice(NICE).expect("a lower priority");
+            if volume::samples() > 1 {
+                schedule("--idle", "0").expect("chrt");
+            } else {
+                // Linux has one priority for each thread. Anybody may lower it.
+                rustix::process::nice(NICE).expect("a lower priority");
+            }
         })
         .enable_all()
         .build()
         .expect("a runtime")
 });
+
+/// Lets this thread begin at once whenever it can, as if it ran on another
+/// machine than the server. The server's processes do not inherit it.
+pub fn leave() {
+    let left = schedule("--rr", "1").is_ok_and(|status| status.success());
+    if !left {
+        println!("no right to a higher priority: times contain waits for a processor");
+    }
+}
+
+/// Changes how Linux schedules this thread.
+fn schedule(policy: &str, priority: &str) -> io::Result<ExitStatus> {
+    let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
+    Command::new("chrt")
+        .args(["--reset-on-fork", policy, "--pid", priority, &thread])
+        .status()
+}
 
 pub fn handle() -> &'static Handle {
     MACHINE.handle()

@@ -7,6 +7,9 @@ use rand::Rng;
 /// The variable with a seed, a decimal number that replays a run's decisions.
 pub const SEED: &str = "APIFRONT_TEST_SEED";
 
+/// The variable with the factor by which times are taken more often.
+const SAMPLES: &str = "APIFRONT_TEST_SAMPLES";
+
 /// Returns the seed of random decisions, and prints it for use in [`SEED`].
 pub fn seed(test: &str) -> u64 {
     let seed = match read(SEED) {
@@ -20,6 +23,12 @@ pub fn seed(test: &str) -> u64 {
 /// Returns a count that `variable` overrides.
 pub fn count(variable: &str, default: usize) -> usize {
     read(variable).map_or(default, |n| usize::try_from(n).expect("a count"))
+}
+
+/// Returns how many times as many times as usual are wanted. More than one means
+/// that times are compared, and that nothing runs beside the test.
+pub fn samples() -> usize {
+    count(SAMPLES, 1)
 }
 
 fn read(variable: &str) -> Option<u64> {

@@ -1,11 +1,11 @@
 //! Runs work that takes the CPU for milliseconds and more, on threads that
 //! serve no other request, and in turns.
 //!
-//! A user has as many turns at a time as there are cores. A later request waits
+//! A user has a turn less at a time than there are cores. A later request waits
 //! for its turn without holding a thread. If it wants a compressed list that
-//! another request wanted too, it then finds most of the list compressed. Twice
-//! as many turns are there for all users, so that another user's request begins
-//! while a thousand requests of one user wait.
+//! another request wanted too, it then finds most of the list compressed. All
+//! users together have twice as many turns as there are cores, so that another
+//! user's request begins while a thousand requests of one user wait.
 
 use apifront_watch_cache::read::BypassReason;
 use kubernetes_wire::api::UserInfo;

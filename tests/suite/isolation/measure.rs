@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use http::Method;
 
 use crate::harness::client::Client;
-use crate::harness::volume;
+use crate::harness::{elsewhere, volume};
 
 /// The address that those who misbehave connect from.
 pub const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
@@ -20,8 +20,6 @@ pub const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 /// After this many errors nothing more is asked: each may have taken as long as
 /// a request may.
 const ERRORS_AT_MOST: usize = 2;
-
-const SAMPLES: &str = "APIFRONT_TEST_SAMPLES";
 
 /// The times of requests that were asked one after the other.
 #[derive(Debug)]
@@ -86,6 +84,9 @@ impl Times {
         enough: impl Fn(usize) -> bool,
         ask: impl AsyncFn(usize) -> bool,
     ) -> Self {
+        if is_controlled() {
+            elsewhere::leave();
+        }
         let (mut sorted, mut errors) = (Vec::new(), 0);
         while !enough(sorted.len()) && errors <= ERRORS_AT_MOST {
             let began = Instant::now();
@@ -125,7 +126,7 @@ impl fmt::Display for Times {
 
 /// How many times as many requests as usual are wanted.
 pub fn more() -> usize {
-    volume::count(SAMPLES, 1)
+    volume::samples()
 }
 
 /// Tells whether to measure, too, how the same requests fare while others

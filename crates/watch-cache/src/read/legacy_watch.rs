@@ -23,13 +23,11 @@ pub fn options(mut options: ListOptions, name: &str) -> Result<ListOptions, Bypa
         return Ok(options);
     }
     if options.field_selector.is_empty() {
-        options.field_selector = FieldSelector {
-            requirements: vec![FieldRequirement {
-                field: NAME.to_owned(),
-                equal: true,
-                value: name.to_owned(),
-            }],
-        };
+        options.field_selector = FieldSelector::of(FieldRequirement {
+            field: NAME.to_owned(),
+            equal: true,
+            value: name.to_owned(),
+        });
     } else if options.field_selector.required(NAME) != Some(name) {
         return Err(BypassReason::InvalidOptions);
     }

@@ -13,6 +13,8 @@ pub struct FieldRequirement {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     pub requirements: Vec<FieldRequirement>,
+    /// The text that it was parsed from, if it was parsed.
+    text: Option<String>,
 }
 
 impl FieldSelector {
@@ -35,7 +37,23 @@ impl FieldSelector {
                 value: unescape(value)?,
             });
         }
-        Ok(Self { requirements })
+        Ok(Self {
+            requirements,
+            text: Some(text.to_owned()),
+        })
+    }
+
+    /// Tells whether the selector was parsed from this text.
+    pub fn is_from(&self, text: &str) -> bool {
+        self.text.as_deref() == Some(text)
+    }
+
+    /// Returns a selector with this one requirement.
+    pub fn of(requirement: FieldRequirement) -> Self {
+        Self {
+            requirements: vec![requirement],
+            text: None,
+        }
     }
 
     pub fn is_empty(&self) -> bool {

@@ -27,6 +27,8 @@ pub struct LabelRequirement {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     pub requirements: Vec<LabelRequirement>,
+    /// The text that it was parsed from, if it was parsed.
+    text: Option<String>,
 }
 
 impl LabelSelector {
@@ -35,12 +37,20 @@ impl LabelSelector {
     pub fn parse(text: &str) -> Result<Self, String> {
         Parser::new(text)
             .parse()
-            .map(|requirements| Self { requirements })
+            .map(|requirements| Self {
+                requirements,
+                text: Some(text.to_owned()),
+            })
             .map_err(|e| format!("unable to parse requirement: {e}").replace(NO_PREFIX, ""))
     }
 
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
+    }
+
+    /// Tells whether the selector was parsed from this text.
+    pub fn is_from(&self, text: &str) -> bool {
+        self.text.as_deref() == Some(text)
     }
 
     /// Returns the number of requirements and values. It measures the memory

@@ -52,10 +52,15 @@ impl ListOptions {
     }
 
     /// Replaces both selectors, whatever the query says. The error is the same
-    /// as that of [`ListOptions::from_query`].
+    /// as that of [`ListOptions::from_query`]. A selector can have thousands of
+    /// requirements, so one that is there already is not parsed again.
     pub fn select(&mut self, labels: &str, fields: &str) -> Result<(), String> {
-        self.label_selector = LabelSelector::parse(labels)?;
-        self.field_selector = FieldSelector::parse(fields)?;
+        if !self.label_selector.is_from(labels) {
+            self.label_selector = LabelSelector::parse(labels)?;
+        }
+        if !self.field_selector.is_from(fields) {
+            self.field_selector = FieldSelector::parse(fields)?;
+        }
         Ok(())
     }
 

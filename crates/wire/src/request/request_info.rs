@@ -154,7 +154,10 @@ impl RequestInfo {
         if self.name.is_empty() && self.verb == "get" {
             // If the options do not decode, the handler reports the error. Here
             // only the field selector is ignored.
-            let options = ListOptions::from_query(query).ok();
+            let options = query
+                .get("fieldSelector")
+                .filter(|selector| selector.contains("metadata.name"))
+                .and_then(|_| ListOptions::from_query(query).ok());
             self.verb = if self.asks_watch { "watch" } else { "list" }.to_owned();
             let name = options
                 .as_ref()

@@ -20,6 +20,10 @@ use crate::server::answer::cpu_offload::{OffloadRefusal, OffloadUser};
 /// thread that serves other requests. More objects take milliseconds, so they
 /// are left to `cpu_offload.rs`.
 const SELECTED_AT_ONCE: usize = 10_000;
+
+/// A requirement or value of a selector costs as much as this many objects,
+/// because all are grouped by key first.
+const OBJECTS_PER_TERM: usize = 4;
 const WRITTEN_AT_ONCE: usize = 500;
 
 /// The rough size of an object's row or metadata. Those of pods are 2 to 5 KB
@@ -45,7 +49,7 @@ pub(super) struct Wanted {
 /// The cost of making a list, in objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cost {
-    /// Objects that are matched with a selector.
+    /// Objects that are matched with a selector, and the cost of the selector.
     selected: usize,
     /// Objects that are written for this answer alone. All others are
     /// references to stored objects.
@@ -58,12 +62,17 @@ impl Cost {
         let selects = !options.label_selector.is_empty()
             || !options.field_selector.is_empty()
             || options.shard_selector.is_some();
+        let fields = options.field_selector.requirements.len();
+        let terms = options.label_selector.terms().saturating_add(fields);
         let page = match wanted.plan.limit {
             0 => objects,
             limit => limit.min(objects),
         };
         Self {
-            selected: if selects { objects } else { 0 },
+            selected: match selects {
+                true => objects.saturating_add(terms.saturating_mul(OBJECTS_PER_TERM)),
+                false => 0,
+            },
             written: match wanted.shape {
                 Shape::Whole(_) => 0,
                 Shape::Table(..) | Shape::Partial(..) => page,
@@ -95,13 +104,13 @@ pub(super) async fn make(
     let cost = Cost::of(&wanted, objects);
     let mut held = HeldBytes::default();
     if cost.is_small() {
-        return Ok(list(&wanted, store, newest, held)?);
+        return Ok(list(wanted, store, newest, held)?);
     }
     if cost.written > 0 {
         held = by.hold(cost.written.saturating_mul(WRITTEN_BYTES)).await?;
     }
     let store = store.clone();
-    let make = move || list(&wanted, &store, newest, held);
+    let make = move || list(wanted, &store, newest, held);
     let made = by.run(make).await?;
     Ok(made.ok_or(BypassReason::Representation)??)
 }
@@ -109,7 +118,7 @@ pub(super) async fn make(
 /// Makes the body, and returns it with its version. `newest` is known to be
 /// recent enough for the plan.
 fn list(
-    wanted: &Wanted,
+    wanted: Wanted,
     store: &Store,
     newest: Newest,
     held: HeldBytes,
@@ -121,8 +130,8 @@ fn list(
         shape,
         gzip,
     } = wanted;
-    let options = options.clone();
-    let selection = Selection::new(namespace, options, plan, store)?;
+    let (plan, shape) = (&plan, &shape);
+    let selection = Selection::new(&namespace, options, plan, store)?;
     let (snapshot, complete) = match (plan.version, newest) {
         (ListVersion::Exact(version), _) => {
             let snapshot = store.snapshot_at(version);
@@ -139,7 +148,7 @@ fn list(
                     ..ListMeta::default()
                 },
             };
-            let body = body(store, &page, shape, *gzip, held)?;
+            let body = body(store, &page, shape, gzip, held)?;
             return Ok((body, cut.resource_version));
         }
         (ListVersion::Newest(_), Newest::Object(_)) => return Err(BypassReason::NotProvenFresh),
@@ -154,7 +163,7 @@ fn list(
     if !matches!(shape, Shape::Whole(_)) {
         page.meta.shard_selector.clear();
     }
-    let body = body(store, &page, shape, *gzip, held)?;
+    let body = body(store, &page, shape, gzip, held)?;
     if complete && !page.meta.continue_token.is_empty() {
         // The client will ask for the rest of this very state.
         store.retain(&snapshot, Instant::now());
