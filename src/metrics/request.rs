@@ -39,11 +39,17 @@ pub(super) struct Vectors {
     pub watch: WatchVectors,
 }
 
+/// From half a millisecond to the time that a slow reader has.
+const DELIVERY_BUCKETS: [f64; 14] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0,
+];
+
 /// The vectors of watches alone.
 #[derive(Clone)]
 pub(super) struct WatchVectors {
     pub events: IntCounterVec,
     pub event_sizes: HistogramVec,
+    pub delivery: HistogramVec,
     pub list_duration: HistogramVec,
 }
 
@@ -121,6 +127,13 @@ impl WatchVectors {
                 "Watch event size distribution in bytes",
                 &gvr,
                 growing(1024.0, 2.0, 8),
+                registry
+            )?,
+            delivery: register_histogram_vec_with_registry!(
+                "apifront_watch_delivery_seconds",
+                "Time from the arrival of an event from upstream to its write to a watcher.",
+                &gvr,
+                DELIVERY_BUCKETS.to_vec(),
                 registry
             )?,
             list_duration: register_histogram_vec_with_registry!(

@@ -53,12 +53,18 @@ pub struct RequestOutcome {
 pub struct WatchEvents {
     events: IntCounter,
     sizes: Histogram,
+    delivery: Histogram,
 }
 
 impl WatchEvents {
     pub fn sent(&self, bytes: usize) {
         self.events.inc();
         self.sizes.observe(bytes as f64);
+    }
+
+    /// Measures a batch by the time that its oldest event waited.
+    pub fn delivered(&self, waited: Duration) {
+        self.delivery.observe(waited.as_secs_f64());
     }
 }
 
@@ -179,6 +185,7 @@ impl ResourceMetrics {
             WatchEvents {
                 events: self.vectors.watch.events.with_label_values(&gvr),
                 sizes: self.vectors.watch.event_sizes.with_label_values(&gvr),
+                delivery: self.vectors.watch.delivery.with_label_values(&gvr),
             }
         })
     }

@@ -1,12 +1,17 @@
 //! docs/metrics.md lists exactly the metrics of `/metrics`.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::json;
 
 use crate::harness::apifront::Apifront;
 use crate::harness::cluster::Cluster;
-use crate::harness::process;
+use crate::harness::objects::config_map;
+use crate::harness::watch::Watch;
+use crate::harness::{eventually, process};
+
+const SOON: Duration = Duration::from_secs(20);
 
 const DOCUMENT: &str = include_str!("../../docs/metrics.md");
 
@@ -64,6 +69,7 @@ async fn the_list_of_metrics_is_true() {
         "apifront_slow_clients_total",
         "apifront_subject_access_review_cache_total",
         "apifront_token_review_cache_total",
+        "apifront_watch_delivery_seconds",
         "apifront_watch_ends_total",
     ];
     let missing: Vec<_> = documented
@@ -71,5 +77,45 @@ async fn the_list_of_metrics_is_true() {
         .filter(|name| !sleeping.contains(*name))
         .collect();
     assert!(missing.is_empty(), "in docs/metrics.md only: {missing:?}");
+    front.stop().await;
+}
+
+/// Events that come while a watcher is there are measured, repeated history is
+/// not.
+#[tokio::test]
+async fn delivery_is_measured_from_an_events_arrival() {
+    skip_under_oracle!("the metric is apifront's");
+    let cluster = Cluster::shared();
+    let ns = cluster.namespace("delivery").await;
+    let front = Apifront::start(cluster, |_| {}).await;
+    let (client, direct) = (front.admin_client(), cluster.admin_client());
+    let maps = format!("/api/v1/namespaces/{ns}/configmaps");
+    let list = format!("{maps}?resourceVersion=0");
+    front.warm(&client, &list).await;
+    let from = client.get(&list).await.expect(200).json()["metadata"]["resourceVersion"].clone();
+    let path = format!("{maps}?watch=1&resourceVersion={}", from.as_str().unwrap());
+    let mut live = Watch::open(&client, &path).await;
+    let count = async || {
+        let labels = [("resource", "configmaps")];
+        let name = "apifront_watch_delivery_seconds_count";
+        front.metric(name, &labels).await
+    };
+    let object = config_map("a", json!({}), json!({}));
+    direct.post(&maps, &object).await.expect(201);
+    assert_eq!(live.next().await.expect("an event").name(), "a");
+    eventually("the event is measured", SOON, || async {
+        count().await == 1.0
+    })
+    .await;
+    let mut again = Watch::open(&client, &path).await;
+    assert_eq!(again.next().await.expect("an event").name(), "a");
+    direct.delete(&format!("{maps}/a")).await.expect(200);
+    for watch in [&mut live, &mut again] {
+        assert_eq!(watch.next().await.expect("an event").kind, "DELETED");
+    }
+    eventually("both are measured", SOON, || async { count().await == 3.0 }).await;
+    let labels = [("resource", "configmaps"), ("le", "10")];
+    let name = "apifront_watch_delivery_seconds_bucket";
+    assert_eq!(front.metric(name, &labels).await, 3.0);
     front.stop().await;
 }

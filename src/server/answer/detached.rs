@@ -7,6 +7,7 @@
 
 use std::io::Cursor;
 use std::mem;
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -125,6 +126,14 @@ impl Detached {
         if has_begun && mem::take(&mut self.initial) {
             watching.initial_events_sent();
             seats::give_back(&mut self.guards.in_flight);
+        }
+    }
+
+    /// Measures a batch of events that was written, and whose oldest event
+    /// arrived at this moment.
+    pub(in crate::server) fn delivered(&self, arrived: Option<Instant>) {
+        if let (Some(watching), Some(arrived)) = (&self.watching, arrived) {
+            watching.delivered(arrived);
         }
     }
 

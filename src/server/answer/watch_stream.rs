@@ -71,7 +71,7 @@ async fn run(
                 detached.sent(frames.len(), events, watch.has_begun());
                 let write = session.write_response_body(frames, false);
                 match seats::write(write, || detached.release_seats()).await {
-                    Ok(()) => {}
+                    Ok(()) => detached.delivered(watch.arrived()),
                     Err(e) if *e.etype() == WriteTimedout => break StreamEnd::TooSlow,
                     Err(_) => break StreamEnd::ClientGone,
                 }

@@ -108,7 +108,7 @@ async fn run(
                 let written = write(&mut socket, cut, frames);
                 let write = seats::write(written, || detached.release_seats());
                 match timeout(WRITE_TIMEOUT, write).await {
-                    Ok(Ok(())) => {}
+                    Ok(Ok(())) => detached.delivered(watch.arrived()),
                     Ok(Err(_)) => break (StreamEnd::ClientGone, None),
                     Err(_) => break (StreamEnd::TooSlow, None),
                 }

@@ -98,6 +98,13 @@ impl Drop for Watching {
 }
 
 impl Watching {
+    /// Measures a batch whose oldest event arrived at this moment.
+    pub(in crate::server) fn delivered(&self, arrived: Instant) {
+        if let Some(series) = &self.series {
+            series.watch_events().delivered(arrived.elapsed());
+        }
+    }
+
     /// Counts a batch of whole frames.
     pub(in crate::server) fn sent(&self, bytes: usize, events: usize) {
         if let (Some(series), Some(each)) = (&self.series, bytes.checked_div(events)) {

@@ -118,6 +118,11 @@ pub struct Watch {
     read_to: u64,
     /// The version of the last bookmark.
     told: u64,
+    /// The moment at which the watch began.
+    began: std::time::Instant,
+    /// The arrival of the oldest event in the last batch, if it arrived since
+    /// the watch began.
+    arrived: Option<std::time::Instant>,
     subscription: Subscription,
     /// The number of publications under which the log was read to its end.
     read_under: Option<u64>,
@@ -210,9 +215,17 @@ impl Watch {
             after: version,
             read_to: version,
             told: version,
+            began: std::time::Instant::now(),
+            arrived: None,
             read_under: None,
             timer: None,
         }
+    }
+
+    /// Returns the moment at which the oldest event of the last batch arrived
+    /// here. `None` if none of them arrived since the watch began.
+    pub fn arrived(&self) -> Option<std::time::Instant> {
+        self.arrived
     }
 
     /// Returns the version that the client knows when the watch starts, or
@@ -260,6 +273,7 @@ impl Watch {
             if self.store.progress().closed {
                 return Err(WatchEnd::Closed);
             }
+            self.arrived = None;
             // An event can be read before its progress is published.
             if let Some(known) = known
                 && let Some(frame) = self.bookmark(known.resource_version.max(self.read_to), now)
@@ -345,6 +359,7 @@ impl Watch {
     /// the log is read.
     fn plain(&mut self, begins: bool, publications: u64) -> Result<Batch, WatchEnd> {
         let mut batch = Batch::default();
+        self.arrived = None;
         if let Some(mut initial) = self.initial.take()
             && let Some(start) = self.begin(&initial, &mut batch)?
         {
@@ -365,6 +380,9 @@ impl Watch {
                 self.read_to = event.resource_version;
                 if let Some(frame) = self.frame(&event, self.compresses && !begins)? {
                     batch.push(frame);
+                    if event.recorded_at >= self.began {
+                        self.arrived.get_or_insert(event.recorded_at);
+                    }
                 }
             }
             if are_all {

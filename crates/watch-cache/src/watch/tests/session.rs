@@ -412,6 +412,26 @@ async fn large_events_do_not_add_up_in_one_batch() {
     assert_eq!(versions, (6..26).collect::<Vec<_>>());
 }
 
+/// History that is repeated to a watcher says nothing of how long it waited.
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_as_old_as_its_oldest_event_since_the_watch_began() {
+    let store = store_at(5);
+    apply(&store, 6);
+    let mut watch = watch_from(&store, 5, options(everything(), HOUR)).unwrap();
+    next(&mut watch).await.unwrap();
+    assert_eq!(watch.arrived(), None, "it was there before the watch");
+    let first = Instant::now();
+    for (version, arrives) in [(7, first), (8, first + Duration::from_secs(1))] {
+        let item = Pod::new("ns", "a", version).item();
+        store.apply(false, item, arrives).unwrap();
+    }
+    assert_eq!(next(&mut watch).await.unwrap().len(), 2);
+    assert_eq!(watch.arrived(), Some(first));
+    store.advance(9, Instant::now());
+    next(&mut watch).await.unwrap();
+    assert_eq!(watch.arrived(), None, "a bookmark is no event");
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_frame_serves_all_watchers() {
     let store = store_at(5);
