@@ -128,6 +128,11 @@ impl Admitted {
             answer: HeldBytes::default(),
         }
     }
+
+    /// Gives back everything but the seat of the user, which is returned.
+    pub fn into_own_seat(self) -> Option<Seat> {
+        self.seats.0
+    }
 }
 
 /// Requests in flight in this process.

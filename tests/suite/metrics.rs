@@ -92,8 +92,12 @@ async fn delivery_is_measured_from_an_events_arrival() {
     let maps = format!("/api/v1/namespaces/{ns}/configmaps");
     let list = format!("{maps}?resourceVersion=0");
     front.warm(&client, &list).await;
-    let from = client.get(&list).await.expect(200).json()["metadata"]["resourceVersion"].clone();
-    let path = format!("{maps}?watch=1&resourceVersion={}", from.as_str().unwrap());
+    let read = client.get(&list).await.expect(200);
+    let from = read["metadata"]["resourceVersion"].as_str();
+    let path = format!(
+        "{maps}?watch=1&resourceVersion={}",
+        from.expect("a version")
+    );
     let mut live = Watch::open(&client, &path).await;
     let count = async || {
         let labels = [("resource", "configmaps")];

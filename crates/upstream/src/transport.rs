@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use base64::Engine;
@@ -37,6 +38,13 @@ const _: () = assert!(
     H2_STREAMS_PER_CONNECTION as u64 * (H2_STREAM_WINDOW as u64) < H2_CONNECTION_WINDOW as u64
 );
 
+/// After this many requests were given up, new requests go over new
+/// connections. An answer that comes late to a request that was given up counts
+/// as a local reset, sometimes several times, and h2 ends a connection after
+/// 1024 of them, with the requests of all callers on it. pingora has no setting
+/// for that limit.
+const GIVEN_UP_AT_MOST: u64 = 200;
+
 /// The time after which an idle upstream connection is dropped, before the API
 /// server (or a load balancer on the way) drops it during a request.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -59,6 +67,7 @@ pub struct Transport {
     pub tls: Option<Arc<rustls::ClientConfig>>,
     pub server_name: ServerName<'static>,
     template: HttpPeer,
+    given_up: AtomicU64,
 }
 
 impl Transport {
@@ -112,12 +121,22 @@ impl Transport {
             tls,
             server_name,
             template,
+            given_up: AtomicU64::new(0),
         })
+    }
+
+    /// Counts a request that was sent and whose answer nobody reads to its end.
+    pub fn gave_up(&self) {
+        self.given_up.fetch_add(1, Ordering::Relaxed);
     }
 
     pub fn peer(&self, address: SocketAddr, purpose: Purpose) -> HttpPeer {
         let mut peer = self.template.clone();
         peer._address = address.into();
+        // pingora's connections are shared within a group. The connections of
+        // earlier groups end when they have been idle.
+        let generation = self.given_up.load(Ordering::Relaxed) / GIVEN_UP_AT_MOST;
+        peer.group_key = peer.group_key.wrapping_add(generation << 32);
         if purpose == Purpose::LongRunning {
             peer.options.alpn = ALPN::H1;
             peer.group_key ^= 1;

@@ -23,6 +23,7 @@ use crate::server::stage::AUDIT_ID;
 use crate::server::stage::access_log::Finished;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::forwarded::{Authority, Forward};
+use crate::server::stage::seats;
 
 /// kube-apiserver's audit log takes its source addresses from this header.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
@@ -260,6 +261,14 @@ pub(in crate::server) async fn failed(
     ctx: &mut RequestContext,
     error: &Error,
 ) -> FailToProxy {
+    if let Some(forward) = &ctx.forward
+        && let Some(endpoint) = forward.tried.last()
+    {
+        endpoint.forward.gave_up();
+        if error.esource() == &ErrorSource::Downstream {
+            seats::give_back_later(&mut ctx.guards.in_flight);
+        }
+    }
     let no_answer = FailToProxy {
         error_code: 0,
         can_reuse_downstream: false,

@@ -258,7 +258,8 @@ pub(in crate::server) async fn send(
     session.set_write_timeout(Some(WRITE_TIMEOUT));
     session
         .write_response_header(Box::new(header), head_only)
-        .await?;
+        .await
+        .map_err(Error::into_down)?;
     if head_only {
         return Ok(0);
     }
@@ -297,7 +298,7 @@ async fn write(
         if held.is_none() {
             match timeout(seats::PROMPT, &mut write).await {
                 Ok(done) => {
-                    done?;
+                    done.map_err(Error::into_down)?;
                     continue;
                 }
                 // The answer waits for its client from here on.
@@ -310,7 +311,7 @@ async fn write(
         let left = slow_client::allowed(written).saturating_sub(began.elapsed());
         match timeout(left, write).await {
             Ok(Err(e)) if *e.etype() == ErrorType::WriteTimedout => return Ok(Err(SLOW_READER)),
-            Ok(done) => done?,
+            Ok(done) => done.map_err(Error::into_down)?,
             Err(_) => return Ok(Err(SLOW_READER)),
         }
     }

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, TRANSFER_ENCODING, VARY, WARNING};
 use http::{HeaderValue, StatusCode, Version};
 use pingora_core::ErrorType::WriteTimedout;
-use pingora_core::Result;
 use pingora_core::protocols::http::ServerSession;
+use pingora_core::{Error, Result};
 use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
 use tokio::sync::watch::Receiver;
@@ -116,7 +116,8 @@ pub(in crate::server) async fn start(
     session.set_write_timeout(Some(WRITE_TIMEOUT));
     session
         .write_response_header(Box::new(header), false)
-        .await?;
+        .await
+        .map_err(Error::into_down)?;
 
     let mut stopping = ctx.generation().drain.stopping();
     let (mut client, mut detached) = detach(session, ctx);

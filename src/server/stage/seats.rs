@@ -58,6 +58,22 @@ pub(in crate::server) async fn write<T>(write: impl Future<Output = T>, waits: i
     }
 }
 
+/// The time for which a user does without the seat of a request that upstream
+/// began and that was given up. Such requests cost a client nothing, and
+/// upstream works on them for a while: a user with 100 seats can give up 100 a
+/// second.
+const AFTER_GIVING_UP: Duration = Duration::from_secs(1);
+
+/// Gives the user's own seat back in a second, and others at once.
+pub(in crate::server) fn give_back_later(in_flight: &mut Admitted) {
+    if let Some(seat) = std::mem::take(in_flight).into_own_seat() {
+        tokio::spawn(async move {
+            tokio::time::sleep(AFTER_GIVING_UP).await;
+            drop(seat);
+        });
+    }
+}
+
 /// Gives the seat back. The answer is ready, or the initial events of a watch
 /// are sent, or they wait for the client.
 pub(in crate::server) fn give_back(in_flight: &mut Admitted) {

@@ -11,7 +11,9 @@ use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 
+use super::frames::{self, HEADERS, RST_STREAM, frame};
 use super::measure::{Bound, Times, assert_unharmed};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::{Client, Protocol};
@@ -111,6 +113,82 @@ async fn unread_answers_of_one_caller_stop_nobody_else() {
     let attacked = patches(&other, &small, 100).await;
     assert_unharmed("40 unread answers of 950 KB", &quiet, &attacked, BOUND);
     drop(greedy);
+    front.stop().await;
+}
+
+/// Sends a hundred requests and gives them up, again and again.
+async fn give_up(client: Client) -> anyhow::Result<()> {
+    let stream = client.tls_stream(b"h2").await?;
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let read = async move { tokio::io::copy(&mut reader, &mut tokio::io::sink()).await };
+    let write = async move {
+        writer.write_all(&frames::beginning()).await?;
+        let block = frames::get("/api/v1/events?limit=1");
+        let both = frames::END_HEADERS | frames::END_STREAM;
+        for round in 0..50 {
+            let streams = (0..100).map(|n| 2 * (100 * round + n) + 1);
+            let requests = streams
+                .clone()
+                .flat_map(|id| frame(HEADERS, both, id, &block));
+            writer.write_all(&requests.collect::<Vec<_>>()).await?;
+            writer.flush().await?;
+            tokio::time::sleep(Duration::from_millis(3)).await;
+            let resets = streams.flat_map(|id| frame(RST_STREAM, 0, id, &[0, 0, 0, 8]));
+            writer.write_all(&resets.collect::<Vec<_>>()).await?;
+            writer.flush().await?;
+        }
+        std::io::Result::Ok(())
+    };
+    tokio::select! {
+        read = read => { read?; }
+        write = write => write?,
+    }
+    Ok(())
+}
+
+/// An HTTP/2 client that is told too often of streams that it has given up ends
+/// the connection, with the requests of others on it.
+#[tokio::test]
+async fn requests_that_were_given_up_broke_those_of_others() {
+    skip_under_oracle!("it is about apifront's connections to API servers");
+    let cluster = Cluster::shared();
+    let ns = cluster.namespace("given-up").await;
+    let maps = format!("/api/v1/namespaces/{ns}/configmaps");
+    let small = config_map("small", json!({}), json!({}));
+    cluster.admin_client().post(&maps, &small).await.expect(201);
+    let front = Apifront::start(cluster, |_| {}).await;
+    let user = |name: &str| {
+        let pair = cluster.certificates.client(name, &["system:masters"]);
+        front.client(Some(&pair))
+    };
+    let (other, small) = (user("other"), format!("{maps}/small"));
+    patches(&other, &small, 5).await;
+    let quiet = patches(&other, &small, 50).await;
+    let fickle = unique("fickle");
+    let binding = cluster_role_binding(&fickle, "cluster-admin", "Group", &fickle);
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    let admin = cluster.admin_client();
+    admin.post(bindings, &binding).await.expect(201);
+    let attackers: Vec<_> = (0..2)
+        .map(|n| {
+            let pair = cluster
+                .certificates
+                .client(&format!("{fickle}-{n}"), &[&fickle]);
+            let client = front.client(Some(&pair));
+            elsewhere::spawn(async move {
+                loop {
+                    let _ = give_up(client.clone()).await;
+                }
+            })
+        })
+        .collect();
+    let attacked = patches(&other, &small, 300).await;
+    for attacker in attackers {
+        attacker.abort();
+    }
+    assert_unharmed("requests given up", &quiet, &attacked, BOUND);
+    let log = front.process.log();
+    assert!(!log.contains("too_many_internal_resets"));
     front.stop().await;
 }
 
