@@ -37,14 +37,6 @@ const SMALL_DATA: usize = 256;
 const READS_PER_TURN: u32 = 8;
 /// The tokens that may be spent in one turn, about a tenth of a millisecond.
 const TOKENS_PER_TURN: u64 = 100;
-/// A read with a token for so many bytes is dense: it is frames that ask for
-/// nothing. h2 works on all that was read before it reads again, so less is
-/// read after it.
-const DENSE_BYTES: u64 = 64;
-/// The least cost of a dense read.
-const DENSE_TOKENS: u64 = 16;
-/// The size of a read after a dense one.
-const READ_AFTER_DENSE: usize = 512;
 
 /// The client's preface of HTTP/2 (RFC 9113, 3.4).
 pub(in crate::server) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -139,7 +131,6 @@ pub(in crate::server) struct FrameMeter {
     sent: u64,
     reads_left: u32,
     spent_this_turn: u64,
-    last_was_dense: bool,
     /// The bytes of the preface or of a payload that are still to come.
     skip: usize,
     /// The bytes of a frame's header that have come.
@@ -161,7 +152,6 @@ impl FrameMeter {
             sent: 0,
             reads_left: READS_PER_TURN,
             spent_this_turn: 0,
-            last_was_dense: false,
             skip: PREFACE.len(),
             header: [0; HEADER],
             have: 0,
@@ -190,11 +180,6 @@ impl FrameMeter {
         }
     }
 
-    /// Returns the most bytes that the next read may take, if there is a limit.
-    pub(in crate::server) fn read_limit(&self) -> Option<usize> {
-        self.last_was_dense.then_some(READ_AFTER_DENSE)
-    }
-
     /// Begins a new turn. Nothing more has come, so the last turn ended by
     /// itself.
     pub(in crate::server) fn nothing_to_read(&mut self) {
@@ -211,17 +196,27 @@ impl FrameMeter {
         self.sent = self.sent.saturating_add(bytes as u64);
     }
 
-    /// Counts the frames in bytes that came from the client. `now` is called
-    /// only when the time matters.
-    pub(in crate::server) fn received(&mut self, mut bytes: &[u8], now: impl Fn() -> Instant) {
+    /// Counts the frames in bytes that came from the client, and returns the
+    /// number of bytes that belong to this turn. The rest is for later turns,
+    /// because h2 works on all that it gets before it reads again. `now` is
+    /// called only when the time matters.
+    pub(in crate::server) fn received(
+        &mut self,
+        mut bytes: &[u8],
+        now: impl Fn() -> Instant,
+    ) -> usize {
         let mut spent = 0;
-        let read = bytes.len() as u64;
+        let read = bytes.len();
         while !bytes.is_empty() {
             if self.skip > 0 {
                 let n = self.skip.min(bytes.len());
                 self.skip = self.skip.saturating_sub(n);
                 bytes = bytes.get(n..).unwrap_or_default();
                 continue;
+            }
+            let spent_this_turn = self.spent_this_turn.saturating_add(spent);
+            if self.have == 0 && spent > 0 && spent_this_turn >= TOKENS_PER_TURN {
+                break;
             }
             let missing = HEADER.saturating_sub(self.have);
             let n = missing.min(bytes.len());
@@ -236,7 +231,6 @@ impl FrameMeter {
                 spent = self.frame().saturating_add(spent);
             }
         }
-        self.last_was_dense = spent >= DENSE_TOKENS && spent.saturating_mul(DENSE_BYTES) >= read;
         self.spent_this_turn = self.spent_this_turn.saturating_add(spent);
         self.spend(spent, &now);
         let in_frame = self.have > 0 || (self.skip > 0 && !self.in_data);
@@ -249,6 +243,7 @@ impl FrameMeter {
             };
             self.state.unfinished_since.store(since, Ordering::Relaxed);
         }
+        read.saturating_sub(bytes.len())
     }
 
     /// Reads a complete frame header. Returns the cost of the frame.
@@ -407,25 +402,39 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_ask_for_nothing_shorten_turns_and_reads() {
+    fn frames_that_ask_for_nothing_are_spread_over_turns() {
         let (mut meter, state) = meter();
-        let mut read = |bytes: &[u8]| {
+        let mut turn = |bytes: &[u8]| {
             assert!(meter.take_read());
-            meter.received(bytes, || state.started);
-            meter.read_limit()
+            let taken = meter.received(bytes, || state.started);
+            meter.begin_turn();
+            taken
         };
-        // Uploads, requests and their window updates.
-        let few = [frame(WINDOW_UPDATE, 0, 4), frame(DATA, 0, 8 << 10)].concat();
-        assert_eq!(read(&few), None);
-        assert_eq!(read(&frame(HEADERS, END_HEADERS, 20).repeat(200)), None);
-        assert_eq!(read(&frame(WINDOW_UPDATE, 0, 4).repeat(10)), None);
-        // A flood.
-        let limit = Some(READ_AFTER_DENSE);
-        assert_eq!(read(&frame(PING, 0, 8).repeat(30)), limit);
-        assert_eq!(read(&frame(PING, 0, 8).repeat(80)), limit);
+        // Uploads and requests.
+        let window = frame(WINDOW_UPDATE, 0, 4);
+        let uploads = [window.clone(), frame(DATA, 0, 8 << 10)].concat();
+        let requests = frame(HEADERS, END_HEADERS, 20).repeat(200);
+        for all in [uploads, requests] {
+            assert_eq!(turn(&all), all.len());
+        }
+        // Floods.
+        let mut floods = window.repeat(250);
+        for frames in [100, 100, 50] {
+            let taken = turn(&floods);
+            assert_eq!(taken, frames * window.len());
+            floods.drain(..taken);
+        }
+        let settings = frame(SETTINGS, 0, 6);
+        assert_eq!(turn(&settings.repeat(100)), 2 * settings.len());
+    }
+
+    #[test]
+    fn a_turn_ends_after_its_tokens() {
+        let (mut meter, state) = meter();
+        assert!(meter.take_read());
+        let pings = frame(PING, 0, 8).repeat(100);
+        assert_eq!(meter.received(&pings, || state.started), pings.len());
         assert!(!meter.take_read());
         assert!(meter.take_read());
-        meter.received(&few, || state.started);
-        assert_eq!(meter.read_limit(), None);
     }
 }

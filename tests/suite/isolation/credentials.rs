@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::flood::Flood;
-use super::measure::{Bound, Times, assert_unharmed};
+use super::measure::{Bound, Times, assert_unharmed, more};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
@@ -95,7 +95,8 @@ async fn a_flood_of_random_tokens_does_not_delay_good_ones() {
             json!({ "enabled": true, "successTTL": "0s", "failureTTL": "0s" });
     })
     .await;
-    let mut tokens = tokens(cluster, 2 * COUNT + 1).await;
+    let asked = COUNT * more();
+    let mut tokens = tokens(cluster, 2 * asked + 1).await;
     let known = front.client(None).token(&tokens.pop().expect("a token"));
     let elsewhere = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
     let stranger = front.client(None).connecting_from(elsewhere);
@@ -124,7 +125,7 @@ async fn a_flood_of_random_tokens_does_not_delay_good_ones() {
     .await;
     let attacked = (
         Times::of(COUNT, known).await,
-        Times::of(COUNT, async |n| strange(COUNT + n).await).await,
+        Times::of(COUNT, async |n| strange(asked + n).await).await,
     );
     println!("{} random tokens", flood.end());
     assert_unharmed("a token that was good before", &quiet.0, &attacked.0, BOUND);

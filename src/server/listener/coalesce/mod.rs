@@ -27,6 +27,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
+use bytes::{Buf, Bytes};
 use pingora_core::protocols::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -68,6 +69,8 @@ enum Turn {
 pub(in crate::server) struct Coalesced {
     inner: Stream,
     protocol: Protocol,
+    /// The bytes that were read, and that are for later turns.
+    unread: Bytes,
     /// [`SKEW`] bytes and then the bytes to write, or nothing at all.
     buffer: Vec<u8>,
     /// The number of bytes of `buffer` that are written or skew.
@@ -92,6 +95,7 @@ impl Coalesced {
         Self {
             inner,
             protocol,
+            unread: Bytes::new(),
             buffer: Vec::new(),
             sent: 0,
             written_this_turn: 0,
@@ -199,23 +203,6 @@ impl Coalesced {
     }
 }
 
-/// Reads, and takes no more than `limit` bytes if there is one.
-fn read_at_most(
-    inner: Pin<&mut Stream>,
-    cx: &mut Context<'_>,
-    buf: &mut ReadBuf<'_>,
-    limit: Option<usize>,
-) -> Poll<io::Result<()>> {
-    let Some(limit) = limit.filter(|limit| *limit < buf.remaining()) else {
-        return inner.poll_read(cx, buf);
-    };
-    let mut part = ReadBuf::new(buf.initialize_unfilled_to(limit));
-    ready!(inner.poll_read(cx, &mut part))?;
-    let len = part.filled().len();
-    buf.advance(len);
-    Poll::Ready(Ok(()))
-}
-
 impl AsyncRead for Coalesced {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -245,17 +232,28 @@ impl AsyncRead for Coalesced {
         }
         let before = buf.filled().len();
         let this = &mut *self;
-        let limit = match &this.protocol {
-            Protocol::Http2(meter) => meter.read_limit(),
-            Protocol::Http1 { .. } => None,
+        let waited = this.unread.len().min(buf.remaining());
+        let read = match this.unread.get(..waited) {
+            None | Some([]) => Pin::new(&mut this.inner).poll_read(cx, buf),
+            Some(unread) => {
+                buf.put_slice(unread);
+                Poll::Ready(Ok(()))
+            }
         };
-        let read = read_at_most(Pin::new(&mut this.inner), cx, buf, limit);
         if let Protocol::Http2(meter) = &mut this.protocol {
             match &read {
                 Poll::Pending => meter.nothing_to_read(),
                 Poll::Ready(_) => {
                     let bytes = buf.filled().get(before..).unwrap_or_default();
-                    meter.received(bytes, Instant::now);
+                    let taken = meter.received(bytes, Instant::now);
+                    match waited {
+                        0 => {
+                            let rest = bytes.get(taken..).unwrap_or_default();
+                            this.unread = Bytes::copy_from_slice(rest);
+                        }
+                        _ => this.unread.advance(taken),
+                    }
+                    buf.set_filled(before.saturating_add(taken));
                 }
             }
         }

@@ -178,3 +178,32 @@ async fn a_turn_of_writing_has_an_end() {
         assert!(turns >= TOTAL / WRITTEN_PER_TURN - 1, "{protocol}: {turns}");
     }
 }
+
+/// Frames that ask for nothing are read over many turns. Nothing is lost,
+/// repeated or moved.
+#[tokio::test]
+async fn bytes_pass_unchanged_over_many_turns() {
+    const PING: [u8; 17] = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    let mut data = vec![0, 0x10, 0, 0, 0, 0, 0, 0, 1];
+    data.extend((0..4096).map(|n| (n % 251) as u8));
+    let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    for _ in 0..10 {
+        sent.extend(PING.repeat(300));
+        sent.extend(&data);
+    }
+    for size in [1, 7, 100, 8 << 10] {
+        let (mut client, server) = duplex(1 << 20);
+        let mut server = gathering(Box::new(server));
+        client.write_all(&sent).await.unwrap();
+        drop(client);
+        let mut received = Vec::new();
+        let mut part = vec![0; size];
+        loop {
+            match server.read(&mut part).await.unwrap() {
+                0 => break,
+                n => received.extend_from_slice(&part[..n]),
+            }
+        }
+        assert!(received == sent, "with reads of {size} bytes");
+    }
+}
