@@ -151,20 +151,23 @@ async fn an_answer_that_waits_holds_bytes_instead_of_a_seat() {
 #[tokio::test]
 async fn turns_aside_go_round_among_users() {
     let flow = flow(0, 0, &config(0, &[]));
-    let (greedy, other) = (user("greedy", &[]), user("other", &[]));
+    let greedy = user("greedy", &[]);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut turns: Vec<_> = (0..cores)
+    // One user leaves a core to the others.
+    let most = cores.saturating_sub(1).max(1);
+    let mut turns: Vec<_> = (0..most)
         .map(|_| flow.turn(Some(&greedy)).now_or_never().unwrap().unwrap())
         .collect();
     let mut waiting: Vec<_> = (0..100).map(|_| flow.turn(Some(&greedy)).boxed()).collect();
     assert!(waiting.iter_mut().all(|turn| turn.now_or_never().is_none()));
-    // Another user waits for nobody's end.
-    let others: Vec<_> = (0..cores)
-        .map(|_| flow.turn(Some(&other)).now_or_never().unwrap().unwrap())
+    // Other users wait for nobody's end.
+    let others: Vec<_> = (most..2 * cores)
+        .map(|n| user(&format!("other-{n}"), &[]))
+        .map(|other| flow.turn(Some(&other)).now_or_never().unwrap().unwrap())
         .collect();
-    // A third waits for one turn of anybody.
-    let third = user("third", &[]);
-    let mut late = flow.turn(Some(&third)).boxed();
+    // One more waits for one turn of anybody.
+    let last = user("last", &[]);
+    let mut late = flow.turn(Some(&last)).boxed();
     assert!((&mut late).now_or_never().is_none());
     turns.pop();
     let taken = (&mut late).now_or_never().unwrap().unwrap();
