@@ -232,13 +232,13 @@ impl AsyncRead for Coalesced {
         }
         let before = buf.filled().len();
         let this = &mut *self;
-        let waited = this.unread.len().min(buf.remaining());
-        let read = match this.unread.get(..waited) {
-            None | Some([]) => Pin::new(&mut this.inner).poll_read(cx, buf),
-            Some(unread) => {
-                buf.put_slice(unread);
-                Poll::Ready(Ok(()))
-            }
+        let is_new = this.unread.is_empty();
+        let read = if is_new {
+            Pin::new(&mut this.inner).poll_read(cx, buf)
+        } else {
+            let room = this.unread.len().min(buf.remaining());
+            buf.put_slice(this.unread.get(..room).unwrap_or_default());
+            Poll::Ready(Ok(()))
         };
         if let Protocol::Http2(meter) = &mut this.protocol {
             match &read {
@@ -246,12 +246,11 @@ impl AsyncRead for Coalesced {
                 Poll::Ready(_) => {
                     let bytes = buf.filled().get(before..).unwrap_or_default();
                     let taken = meter.received(bytes, Instant::now);
-                    match waited {
-                        0 => {
-                            let rest = bytes.get(taken..).unwrap_or_default();
-                            this.unread = Bytes::copy_from_slice(rest);
-                        }
-                        _ => this.unread.advance(taken),
+                    if is_new {
+                        let rest = bytes.get(taken..).unwrap_or_default();
+                        this.unread = Bytes::copy_from_slice(rest);
+                    } else {
+                        this.unread.advance(taken);
                     }
                     buf.set_filled(before.saturating_add(taken));
                 }
