@@ -9,13 +9,13 @@
 //! test. Then they run only while nobody else wants the processor, and whoever
 //! is measured has it at once.
 
-use std::io;
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 use std::sync::LazyLock;
 
-use super::volume;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
+
+use super::volume;
 
 /// As `nice` counts: a tenth of the weight of other threads.
 const NICE: i32 = 10;
@@ -25,8 +25,8 @@ static MACHINE: LazyLock<Runtime> = LazyLock::new(|| {
         .worker_threads(2)
         .thread_name("elsewhere")
         .on_thread_start(|| {
-            if volume::samples() > 1 {
-                schedule("--idle", "0").expect("chrt");
+            if volume::compares_times() {
+                assert!(schedule("--idle", "0"), "chrt");
             } else {
                 // Linux has one priority for each thread. Anybody may lower it.
                 rustix::process::nice(NICE).expect("a lower priority");
@@ -40,18 +40,18 @@ static MACHINE: LazyLock<Runtime> = LazyLock::new(|| {
 /// Lets this thread begin at once whenever it can, as if it ran on another
 /// machine than the server. The server's processes do not inherit it.
 pub fn leave() {
-    let left = schedule("--rr", "1").is_ok_and(|status| status.success());
-    if !left {
+    if !schedule("--rr", "1") {
         println!("no right to a higher priority: times contain waits for a processor");
     }
 }
 
-/// Changes how Linux schedules this thread.
-fn schedule(policy: &str, priority: &str) -> io::Result<ExitStatus> {
+/// Changes how Linux schedules this thread. Returns false if that fails.
+fn schedule(policy: &str, priority: &str) -> bool {
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
     Command::new("chrt")
         .args(["--reset-on-fork", policy, "--pid", priority, &thread])
         .status()
+        .is_ok_and(|status| status.success())
 }
 
 pub fn handle() -> &'static Handle {

@@ -25,10 +25,14 @@ pub fn count(variable: &str, default: usize) -> usize {
     read(variable).map_or(default, |n| usize::try_from(n).expect("a count"))
 }
 
-/// Returns how many times as many times as usual are wanted. More than one means
-/// that times are compared, and that nothing runs beside the test.
+/// Returns how many times as many times as usual are wanted.
 pub fn samples() -> usize {
     count(SAMPLES, 1)
+}
+
+/// Tells whether times are compared, so that nothing runs beside the test.
+pub fn compares_times() -> bool {
+    samples() > 1
 }
 
 fn read(variable: &str) -> Option<u64> {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::flood::Flood;
-use super::measure::{Bound, Times, assert_unharmed, more};
+use super::measure::{Bound, Times, assert_unharmed};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
@@ -19,6 +19,7 @@ use crate::harness::eventually;
 use crate::harness::kubeconfig::{self, Credential};
 use crate::harness::process::temporary_folder;
 use crate::harness::scripted::Scripted;
+use crate::harness::volume;
 
 const BOUND: Bound = Bound {
     times_quiet: 3,
@@ -161,7 +162,7 @@ async fn a_flood_does_not_drop_the_events_of_others() {
 async fn a_flood_is_no_faster_than_its_audit_and_delays_nobody() {
     skip_under_oracle!("the audit backends are apifront's");
     const READS: usize = 200;
-    let reads = READS * more();
+    let reads = READS * volume::samples();
     let folder = temporary_folder("audit-pace");
     let log = folder.join("audit.log");
     let front = start(json!({

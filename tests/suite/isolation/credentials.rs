@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::flood::Flood;
-use super::measure::{Bound, Times, assert_unharmed, more};
+use super::measure::{Bound, Times, assert_unharmed};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
@@ -15,6 +15,7 @@ use crate::harness::eventually;
 use crate::harness::objects::{config_map, role, role_binding};
 use crate::harness::process::temporary_folder;
 use crate::harness::slow_link::SlowLink;
+use crate::harness::volume;
 
 const BOUND: Bound = Bound {
     times_quiet: 3,
@@ -95,7 +96,7 @@ async fn a_flood_of_random_tokens_does_not_delay_good_ones() {
             json!({ "enabled": true, "successTTL": "0s", "failureTTL": "0s" });
     })
     .await;
-    let asked = COUNT * more();
+    let asked = COUNT * volume::samples();
     let mut tokens = tokens(cluster, 2 * asked + 1).await;
     let known = front.client(None).token(&tokens.pop().expect("a token"));
     let elsewhere = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));

@@ -13,10 +13,10 @@ use super::frames::{
     RST_STREAM, SETTINGS, WINDOW_UPDATE, end_within, frame,
 };
 use super::measure::{Bound, ELSEWHERE, Times, assert_unharmed, is_controlled, print_control};
+use super::neighbour::administrators;
 use crate::harness::apifront::Apifront;
 use crate::harness::client::Client;
-use crate::harness::cluster::{Cluster, unique};
-use crate::harness::objects::cluster_role_binding;
+use crate::harness::cluster::Cluster;
 use crate::harness::{elsewhere, eventually};
 
 const BOUND: Bound = Bound {
@@ -162,16 +162,11 @@ async fn run(client: &Client, flood: &Flood) -> anyhow::Result<End> {
     Ok(end)
 }
 
-/// A user who may do everything, as an administrator may, and whose requests
-/// are bounded like everybody's. Those of `system:masters` are not.
+/// An administrator of that front.
 async fn flooder(front: &Apifront) -> Client {
-    let cluster = Cluster::shared();
-    let user = unique("flooder");
-    let binding = cluster_role_binding(&user, "cluster-admin", "User", &user);
-    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
-    let created = cluster.admin_client().post(bindings, &binding).await;
-    created.expect(201);
-    let client = front.client(Some(&cluster.certificates.client(&user, &[])));
+    let group = administrators("flooders").await;
+    let pair = Cluster::shared().certificates.client("flooder", &[&group]);
+    let client = front.client(Some(&pair));
     eventually("the flooder's right is known", SOON, || async {
         client.get("/api/v1/pods").await.status == 200
     })

@@ -45,7 +45,7 @@ pub struct Bound {
 impl Times {
     /// Times `count` requests. `ask` tells whether the answer was right.
     pub async fn of(count: usize, ask: impl AsyncFn(usize) -> bool) -> Self {
-        let count = count * more();
+        let count = count * volume::samples();
         Self::until(Duration::ZERO, |asked| asked >= count, ask).await
     }
 
@@ -57,7 +57,7 @@ impl Times {
         count: usize,
     ) -> Self {
         let pause = Duration::from_millis(10);
-        let count = count * more();
+        let count = count * volume::samples();
         Self::until(
             pause,
             |asked| asked >= count,
@@ -69,7 +69,7 @@ impl Times {
     /// Times reads of `path` for `time`, with a pause between two.
     pub async fn reads_for(client: &Client, path: &str, time: Duration) -> Self {
         let pause = Duration::from_millis(5);
-        let end = Instant::now() + time * more() as u32;
+        let end = Instant::now() + time * volume::samples() as u32;
         Self::until(
             pause,
             |_| Instant::now() >= end,
@@ -124,16 +124,11 @@ impl fmt::Display for Times {
     }
 }
 
-/// How many times as many requests as usual are wanted.
-pub fn more() -> usize {
-    volume::samples()
-}
-
 /// Tells whether to measure, too, how the same requests fare while others
 /// misbehave at another apifront on the same machine. It shows what they do to
 /// the machine alone.
 pub fn is_controlled() -> bool {
-    more() > 1
+    volume::compares_times()
 }
 
 /// Prints how requests fared while others misbehaved elsewhere.

@@ -3,8 +3,21 @@
 use futures::StreamExt;
 use serde_json::json;
 
-use crate::harness::cluster::Cluster;
+use crate::harness::cluster::{Cluster, unique};
 use crate::harness::objects;
+
+pub const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+
+/// Creates a group, and a binding of the same name. Its members may do
+/// everything, as administrators may. Their requests are bounded like
+/// everybody's; those of `system:masters` are not.
+pub async fn administrators(purpose: &str) -> String {
+    let group = unique(purpose);
+    let binding = objects::cluster_role_binding(&group, "cluster-admin", "Group", &group);
+    let admin = Cluster::shared().admin_client();
+    admin.post(BINDINGS, &binding).await.expect(201);
+    group
+}
 
 /// Creates a namespace with `count` config maps of `size` bytes, which the
 /// group of the same name may read and write.

@@ -15,10 +15,11 @@ use tokio::io::AsyncWriteExt;
 
 use super::frames::{self, HEADERS, RST_STREAM, frame};
 use super::measure::{Bound, Times, assert_unharmed};
+use super::neighbour::{BINDINGS, administrators};
 use crate::harness::apifront::Apifront;
 use crate::harness::client::{Client, Protocol};
-use crate::harness::cluster::{Cluster, unique};
-use crate::harness::objects::{cluster_role_binding, config_map};
+use crate::harness::cluster::Cluster;
+use crate::harness::objects::config_map;
 use crate::harness::scripted::Scripted;
 use crate::harness::{elsewhere, eventually};
 
@@ -29,6 +30,41 @@ pub(super) const BOUND: Bound = Bound {
 };
 /// Long enough to see that a request hangs.
 const HANGS: Duration = Duration::from_secs(20);
+
+/// A user who writes an object through a front, beside others.
+struct Writer {
+    front: Apifront,
+    ns: String,
+    other: Client,
+    /// The path of the object.
+    small: String,
+}
+
+impl Writer {
+    async fn start(purpose: &str) -> Self {
+        let cluster = Cluster::shared();
+        let ns = cluster.namespace(purpose).await;
+        let maps = format!("/api/v1/namespaces/{ns}/configmaps");
+        let object = config_map("small", json!({}), json!({}));
+        let created = cluster.admin_client().post(&maps, &object).await;
+        created.expect(201);
+        let front = Apifront::start(cluster, |_| {}).await;
+        let (other, small) = (master(&front, "other"), format!("{maps}/small"));
+        patches(&other, &small, 5).await;
+        Self {
+            front,
+            ns,
+            other,
+            small,
+        }
+    }
+}
+
+/// A member of `system:masters`, who holds no seats.
+fn master(front: &Apifront, name: &str) -> Client {
+    let certificates = &Cluster::shared().certificates;
+    front.client(Some(&certificates.client(name, &["system:masters"])))
+}
 
 /// Merge patches of one object, one after the other.
 pub(super) async fn patches(client: &Client, path: &str, count: usize) -> Times {
@@ -89,23 +125,18 @@ impl Unread {
 #[tokio::test]
 async fn unread_answers_of_one_caller_stop_nobody_else() {
     skip_under_oracle!("it is about apifront's connections to API servers");
-    let cluster = Cluster::shared();
-    let admin = cluster.admin_client();
-    let ns = cluster.namespace("unread").await;
+    let Writer {
+        front,
+        ns,
+        other,
+        small,
+    } = Writer::start("unread").await;
     let maps = format!("/api/v1/namespaces/{ns}/configmaps");
     let big = config_map("big", json!({}), json!({ "text": "x".repeat(950_000) }));
+    let admin = Cluster::shared().admin_client();
     admin.post(&maps, &big).await.expect(201);
-    let small = config_map("small", json!({}), json!({}));
-    admin.post(&maps, &small).await.expect(201);
-    let front = Apifront::start(cluster, |_| {}).await;
-    let user = |name: &str| {
-        let pair = cluster.certificates.client(name, &["system:masters"]);
-        front.client(Some(&pair))
-    };
-    let (other, small) = (user("other"), format!("{maps}/small"));
-    patches(&other, &small, 5).await;
     let quiet = patches(&other, &small, 100).await;
-    let mut greedy = Unread::connect(&user("greedy"), 1024).await;
+    let mut greedy = Unread::connect(&master(&front, "greedy"), 1024).await;
     // Each connection upstream has room for 100.
     for _ in 0..40 {
         greedy.get(&format!("{maps}/big/")).await;
@@ -151,27 +182,17 @@ async fn give_up(client: Client) -> anyhow::Result<()> {
 #[tokio::test]
 async fn requests_that_were_given_up_broke_those_of_others() {
     skip_under_oracle!("it is about apifront's connections to API servers");
-    let cluster = Cluster::shared();
-    let ns = cluster.namespace("given-up").await;
-    let maps = format!("/api/v1/namespaces/{ns}/configmaps");
-    let small = config_map("small", json!({}), json!({}));
-    cluster.admin_client().post(&maps, &small).await.expect(201);
-    let front = Apifront::start(cluster, |_| {}).await;
-    let user = |name: &str| {
-        let pair = cluster.certificates.client(name, &["system:masters"]);
-        front.client(Some(&pair))
-    };
-    let (other, small) = (user("other"), format!("{maps}/small"));
-    patches(&other, &small, 5).await;
+    let Writer {
+        front,
+        other,
+        small,
+        ..
+    } = Writer::start("given-up").await;
     let quiet = patches(&other, &small, 50).await;
-    let fickle = unique("fickle");
-    let binding = cluster_role_binding(&fickle, "cluster-admin", "Group", &fickle);
-    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
-    let admin = cluster.admin_client();
-    admin.post(bindings, &binding).await.expect(201);
+    let fickle = administrators("fickle").await;
     let attackers: Vec<_> = (0..2)
         .map(|n| {
-            let pair = cluster
+            let pair = Cluster::shared()
                 .certificates
                 .client(&format!("{fickle}-{n}"), &[&fickle]);
             let client = front.client(Some(&pair));
@@ -197,26 +218,21 @@ async fn requests_that_were_given_up_broke_those_of_others() {
 #[tokio::test]
 async fn half_sent_bodies_of_one_caller_stop_nobody_else() {
     skip_under_oracle!("it is about apifront's connections to API servers");
-    let cluster = Cluster::shared();
-    let ns = cluster.namespace("half-sent").await;
-    let maps = format!("/api/v1/namespaces/{ns}/configmaps");
-    let small = config_map("small", json!({}), json!({}));
-    cluster.admin_client().post(&maps, &small).await.expect(201);
-    let front = Apifront::start(cluster, |_| {}).await;
-    let user = |name: &str| {
-        let pair = cluster.certificates.client(name, &["system:masters"]);
-        front.client(Some(&pair))
-    };
-    let (other, small) = (user("other"), format!("{maps}/small"));
-    patches(&other, &small, 5).await;
+    let Writer {
+        front,
+        ns,
+        other,
+        small,
+    } = Writer::start("half-sent").await;
     let quiet = patches(&other, &small, 100).await;
-    let slow = user("slow-writer");
+    let slow = master(&front, "slow-writer");
     let stream = slow.tls_stream(b"h2").await.expect("a connection");
     let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
         .handshake(TokioIo::new(stream))
         .await
         .expect("HTTP/2");
     elsewhere::spawn(connection);
+    let maps = format!("/api/v1/namespaces/{ns}/configmaps");
     let mut waiting = Vec::new();
     for _ in 0..120 {
         let half = Bytes::from(vec![b' '; 100_000]);
@@ -254,21 +270,15 @@ fn sockets(pid: u32) -> usize {
 async fn forwarded_watches_share_few_connections() {
     skip_under_oracle!("it is about apifront's connections to API servers");
     const WATCHES: usize = 600;
-    let cluster = Cluster::shared();
-    let ns = cluster.namespace("watchers").await;
-    let maps = format!("/api/v1/namespaces/{ns}/configmaps");
-    let small = config_map("small", json!({}), json!({}));
-    cluster.admin_client().post(&maps, &small).await.expect(201);
-    let front = Apifront::start(cluster, |_| {}).await;
-    let user = |name: &str| {
-        let pair = cluster.certificates.client(name, &["system:masters"]);
-        front.client(Some(&pair))
-    };
-    let (other, small) = (user("other"), format!("{maps}/small"));
-    patches(&other, &small, 5).await;
+    let Writer {
+        front,
+        ns,
+        other,
+        small,
+    } = Writer::start("watchers").await;
     let quiet = patches(&other, &small, 100).await;
     let before = sockets(front.process.pid());
-    let mut greedy = Unread::connect(&user("greedy"), 65_535).await;
+    let mut greedy = Unread::connect(&master(&front, "greedy"), 65_535).await;
     // Events are not cached.
     let path = format!("/api/v1/namespaces/{ns}/events?watch=1&timeoutSeconds=600");
     for n in 0..WATCHES {
@@ -290,11 +300,7 @@ async fn forwarded_streams_of_one_user_leave_some_for_others() {
     const OPEN: &str = "apifront_forwarded_long_running_requests";
     const REJECTED: &str = "apifront_forwarded_long_running_rejected_total";
     let cluster = Cluster::shared();
-    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
-    let name = unique("streamers");
-    let binding = cluster_role_binding(&name, "cluster-admin", "Group", &name);
-    let admin = cluster.admin_client();
-    admin.post(bindings, &binding).await.expect(201);
+    let name = administrators("streamers").await;
     let front = Apifront::start(cluster, |config| {
         config["flow"] = json!({ "longRunningLimit": 30, "userLongRunningLimit": 20 });
     })
@@ -342,8 +348,9 @@ async fn forwarded_streams_of_one_user_leave_some_for_others() {
     eventually("the others are closed", Duration::from_secs(30), closed).await;
     let more = watches(&meek, 5).await;
     drop((meek_streams, more));
-    admin
-        .delete(&format!("{bindings}/{name}"))
+    cluster
+        .admin_client()
+        .delete(&format!("{BINDINGS}/{name}"))
         .await
         .expect(200);
     front.stop().await;
