@@ -125,7 +125,7 @@ impl Transport {
         })
     }
 
-    /// Counts a request that was sent and whose answer nobody reads to its end.
+    /// Counts a request whose answer was not read to its end.
     pub fn gave_up(&self) {
         self.given_up.fetch_add(1, Ordering::Relaxed);
     }

@@ -251,6 +251,7 @@ impl Watch {
     /// Waits for the next batch of whole frames, and returns it with its number
     /// of events. Cancel-safe: a batch is lost only if it was returned.
     pub async fn next(&mut self) -> Result<(Bytes, usize), WatchEnd> {
+        self.arrived = None;
         loop {
             let now = Instant::now();
             if now >= self.bookmarks.deadline() {
@@ -273,7 +274,6 @@ impl Watch {
             if self.store.progress().closed {
                 return Err(WatchEnd::Closed);
             }
-            self.arrived = None;
             // An event can be read before its progress is published.
             if let Some(known) = known
                 && let Some(frame) = self.bookmark(known.resource_version.max(self.read_to), now)
@@ -359,7 +359,6 @@ impl Watch {
     /// the log is read.
     fn plain(&mut self, begins: bool, publications: u64) -> Result<Batch, WatchEnd> {
         let mut batch = Batch::default();
-        self.arrived = None;
         if let Some(mut initial) = self.initial.take()
             && let Some(start) = self.begin(&initial, &mut batch)?
         {

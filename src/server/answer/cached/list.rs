@@ -20,11 +20,11 @@ use crate::server::answer::cpu_offload::{OffloadRefusal, OffloadUser};
 /// thread that serves other requests. More objects take milliseconds, so they
 /// are left to `cpu_offload.rs`.
 const SELECTED_AT_ONCE: usize = 10_000;
+const WRITTEN_AT_ONCE: usize = 500;
 
 /// A requirement or value of a selector costs as much as this many objects,
 /// because all are grouped by key first.
 const OBJECTS_PER_TERM: usize = 4;
-const WRITTEN_AT_ONCE: usize = 500;
 
 /// The rough size of an object's row or metadata. Those of pods are 2 to 5 KB
 /// with the metadata that Tables have by default.
