@@ -5,6 +5,8 @@ use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use http::Method;
 
@@ -293,11 +295,11 @@ fn compare_with(direct: &Answer, front: &Answer, (d, f): (Bytes, Bytes)) -> Stri
     out
 }
 
-/// Returns the body, unpacked, with the version of a list masked. Two caches
-/// that hold the same objects may name different versions, since each has its
-/// own progress.
+/// Returns the body, unpacked, with the version of a list masked, in its
+/// continue token too. Two caches that hold the same objects may name different
+/// versions, since each has its own progress.
 fn comparable_body(answer: &Answer) -> Bytes {
-    let body = unpacked(answer);
+    let body = mask_token_version(unpacked(answer));
     let content_type = answer.header("content-type");
     if content_type.contains("protobuf") {
         mask_protobuf_version(&body)
@@ -325,6 +327,35 @@ fn unpack(body: &[u8]) -> Bytes {
         Ok(_) => plain.into(),
         Err(error) => format!("not gzip: {error}").into(),
     }
+}
+
+/// Masks the version in a continue token, if the list that has the token names
+/// the same one. A token is the base64 of
+/// `{"v":"meta.k8s.io/v1","rv":504,"start":"…"}`.
+fn mask_token_version(body: Bytes) -> Bytes {
+    const PLAIN: &[u8] = br#"{"v":"meta.k8s.io/v1","rv":"#;
+    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+    let start = URL_SAFE_NO_PAD.encode(PLAIN);
+    let position = |of: &[u8]| body.windows(of.len()).position(|found| found == of);
+    let Some(at) = position(start.as_bytes()) else {
+        return body;
+    };
+    let length = body[at..].iter().take_while(|b| is_base64(b)).count();
+    let Ok(mut token) = URL_SAFE_NO_PAD.decode(&body[at..at + length]) else {
+        return body;
+    };
+    let digits = token[PLAIN.len()..].iter();
+    let digits = digits.take_while(|b| b.is_ascii_digit()).count();
+    let version = PLAIN.len()..PLAIN.len() + digits;
+    let in_text = [b"\"", &token[version.clone()], b"\""].concat();
+    let in_protobuf = [&[0x12, digits as u8], &token[version.clone()]].concat();
+    if position(&in_text).is_none() && position(&in_protobuf).is_none() {
+        return body;
+    }
+    token[version].fill(b'N');
+    let mut out = body.to_vec();
+    out[at..at + length].copy_from_slice(URL_SAFE_NO_PAD.encode(token).as_bytes());
+    out.into()
 }
 
 /// Masks the version in a list, a Table, a bookmark and a "too large" Status.
@@ -413,4 +444,18 @@ pub fn compare_bytes(direct: &[u8], front: &[u8]) -> String {
         excerpt(direct),
         excerpt(front)
     )
+}
+
+#[test]
+fn the_version_of_a_token_is_masked_with_that_of_its_list() {
+    let list = |version: u64, in_token: u64| {
+        let token = format!(r#"{{"v":"meta.k8s.io/v1","rv":{in_token},"start":"a\u0000"}}"#);
+        let token = URL_SAFE_NO_PAD.encode(token);
+        let meta = format!(r#"{{"resourceVersion":"{version}","continue":"{token}"}}"#);
+        let body = Bytes::from(format!(r#"{{"metadata":{meta},"items":[]}}"#));
+        mask_text_version(&mask_token_version(body))
+    };
+    assert_eq!(list(504, 504), list(505, 505));
+    assert_ne!(list(504, 504), list(504, 503));
+    assert_ne!(list(504, 503), list(504, 502));
 }
