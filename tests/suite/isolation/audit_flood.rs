@@ -85,7 +85,7 @@ async fn flood(clients: Vec<Client>) -> Flood {
 }
 
 /// A webhook that stands still for a while: whose events are kept until then?
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_flood_does_not_drop_the_events_of_others() {
     skip_under_oracle!("the audit backends are apifront's");
     const READS: usize = 40;
@@ -158,7 +158,7 @@ async fn a_flood_does_not_drop_the_events_of_others() {
 }
 
 /// Reads from memory are faster than a log: who makes many waits for it.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_flood_is_no_faster_than_its_audit_and_delays_nobody() {
     skip_under_oracle!("the audit backends are apifront's");
     const READS: usize = 200;

@@ -217,7 +217,7 @@ async fn unknown_callers_kept_http2_connections() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn one_address_took_all_connections() {
     const LIMIT: usize = 200;
     skip_under_oracle!("the limits of connections are apifront's");

@@ -86,7 +86,7 @@ async fn reads(client: &Client, path: &str) -> bool {
 }
 
 /// Random tokens waited in one queue with everybody's.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_flood_of_random_tokens_does_not_delay_good_ones() {
     skip_under_oracle!("the reviews are apifront's");
     let cluster = Cluster::shared();
@@ -135,7 +135,7 @@ async fn a_flood_of_random_tokens_does_not_delay_good_ones() {
 }
 
 /// One user's questions waited in one queue with everybody's.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_flood_of_access_reviews_does_not_delay_another_users() {
     skip_under_oracle!("the reviews are apifront's");
     let cluster = Cluster::shared();

@@ -199,7 +199,7 @@ async fn attacked(attacker: &Client, flood: &Arc<Flood>, victim: &Client, path: 
 }
 
 /// Whether each flood is stopped, and who else notices.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn floods_of_frames_went_on_for_ever() {
     skip_under_oracle!("the limits of HTTP/2 are apifront's");
     let front = Apifront::start(Cluster::shared(), |_| {}).await;

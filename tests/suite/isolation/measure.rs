@@ -85,6 +85,9 @@ impl Times {
         ask: impl AsyncFn(usize) -> bool,
     ) -> Self {
         if is_controlled() {
+            // All that the caller does runs on the thread that leaves.
+            let flavor = tokio::runtime::Handle::current().runtime_flavor();
+            assert_eq!(flavor, tokio::runtime::RuntimeFlavor::CurrentThread);
             elsewhere::leave();
         }
         let (mut sorted, mut errors) = (Vec::new(), 0);

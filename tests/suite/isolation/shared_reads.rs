@@ -21,7 +21,7 @@ const BOUND: Bound = Bound {
 
 /// Callers who go away, who ask oddly and who ask much share upstream's reads
 /// with a caller who does none of that.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn odd_callers_delay_and_fail_nobody_else() {
     skip_under_oracle!("the shared reads are apifront's");
     let cluster = Cluster::shared();

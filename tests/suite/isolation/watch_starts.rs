@@ -4,14 +4,21 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::flood::Flood;
+use super::measure::{Bound, Times, assert_unharmed};
 use super::neighbour::namespace;
 use crate::harness::apifront::Apifront;
-use crate::harness::client::Protocol;
+use crate::harness::client::{Client, Protocol};
 use crate::harness::cluster::Cluster;
 use crate::harness::eventually;
+use crate::harness::volume;
 use crate::harness::watch::Watch;
 
 const SOON: Duration = Duration::from_secs(60);
+const BOUND: Bound = Bound {
+    times_quiet: 3,
+    floor: Duration::from_millis(1000),
+};
 
 /// A thousand watches of one user delay another user's first watch by one seat.
 /// (The test of the queue's limit is beside the limit: `flow::pool`.)
@@ -60,5 +67,54 @@ async fn a_flood_of_watches_leaves_room_for_anothers_first() {
         opened.abort();
     }
     drop(watch);
+    front.stop().await;
+}
+
+/// One user begins watches without a pause, and leaves each after its first
+/// event.
+#[tokio::test]
+async fn watches_that_begin_and_end_do_not_delay_anothers_first_event() {
+    skip_under_oracle!("the flow control is apifront's");
+    const AT_A_TIME: usize = 64;
+    const PER_CONNECTION: usize = 500;
+    let cluster = Cluster::shared();
+    let (own, theirs) = tokio::join!(
+        namespace("restless", 20, 2_000),
+        namespace("restless-other", 20, 2_000)
+    );
+    let front = Apifront::start(cluster, |_| {}).await;
+    let client = |ns: &str| front.client(Some(&cluster.certificates.client(ns, &[ns])));
+    let list = |ns: &str| format!("/api/v1/namespaces/{ns}/configmaps?resourceVersion=0");
+    let (restless, other) = (client(&own), client(&theirs));
+    front.warm(&restless, &list(&own)).await;
+    front.warm(&other, &list(&theirs)).await;
+    let begins = |client: Client, path: String| async move {
+        let watch = Watch::try_open(&client, &path).await;
+        match watch {
+            Ok(mut watch) => watch.next().await.is_ok(),
+            Err(_) => false,
+        }
+    };
+    // A client's h2 ends its connection after 1,024 resets.
+    let reads = 50 * volume::samples();
+    let others: Vec<Client> = (0..=2 * reads / PER_CONNECTION)
+        .map(|_| other.separate())
+        .collect();
+    let path = format!("{}&watch=1", list(&theirs));
+    let first_event =
+        async |n: usize| begins(others[n / PER_CONNECTION].clone(), path.clone()).await;
+    let quiet = Times::of(50, first_event).await;
+    let clients: Vec<Client> = (0..4).map(|_| restless.separate()).collect();
+    let path = format!("{}&watch=1", list(&own));
+    let flood = Flood::start(AT_A_TIME, move |n| {
+        let begun = begins(clients[n % clients.len()].clone(), path.clone());
+        async move {
+            begun.await;
+        }
+    })
+    .await;
+    let attacked = Times::of(50, async |n| first_event(reads + n).await).await;
+    println!("{} watches of the flood", flood.end());
+    assert_unharmed("a watch's first event", &quiet, &attacked, BOUND);
     front.stop().await;
 }
