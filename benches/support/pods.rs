@@ -49,13 +49,14 @@ pub fn node(n: usize) -> String {
     format!("node-{n:04}")
 }
 
-/// Gives a label of the `n`th pod a new value.
-pub async fn relabel(admin: &Client, n: usize) {
+/// Gives the label `update` of the `n`th pod a new value, and returns it.
+pub async fn relabel(admin: &Client, n: usize) -> usize {
     static UPDATE: AtomicUsize = AtomicUsize::new(0);
     let update = UPDATE.fetch_add(1, Ordering::Relaxed);
     let patch = json!({ "metadata": { "labels": { "update": update.to_string() } } });
     let answer = admin.patch(&path(n), "merge-patch+json", &patch).await;
     answer.expect(200);
+    update
 }
 
 /// Returns the version that a list made now would have.

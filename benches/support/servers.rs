@@ -69,6 +69,14 @@ impl Servers {
         Self { cluster, apifront }
     }
 
+    /// Does the same as [`Servers::start`], with all processes on all cores.
+    pub async fn start_anywhere(fill: impl AsyncFnOnce(&Client)) -> Self {
+        let cluster = Cluster::start(&[]).await;
+        fill(&cluster.admin_client()).await;
+        let apifront = Apifront::start(&cluster, |_| {}).await;
+        Self { cluster, apifront }
+    }
+
     pub fn direct(&self) -> Server {
         Server {
             name: "kube-apiserver",

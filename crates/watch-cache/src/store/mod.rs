@@ -26,6 +26,7 @@ mod state;
 mod topic;
 mod topic_line;
 mod tree_leaf;
+mod wake_groups;
 
 pub use earlier_snapshots::Memory;
 pub use event::{Change, Event};

@@ -19,6 +19,7 @@ use tokio::sync::futures::OwnedNotified;
 use super::fields::Selectable;
 use super::shard_lines::{self, ShardLines};
 use super::topic_line::Line;
+use super::wake_groups::Member;
 use super::{Event, Filter, ObjectKey, Scope};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,13 +98,14 @@ pub struct Subscription {
     topics: Arc<Topics>,
     pub(super) topic: Topic,
     pub(super) line: Arc<Line>,
+    member: Member,
 }
 
 impl Subscription {
     /// Resolves when something is published after this call: an event of the
     /// topic, or what concerns every topic (a resync, or the end of the store).
     pub fn published(&self) -> OwnedNotified {
-        self.line.published.clone().notified_owned()
+        self.member.woken()
     }
 
     /// Returns a number that is another one after each publication. Who read the
@@ -115,6 +117,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
+        self.line.subscribers.leave(&self.member);
         self.topics.leave(&self.topic);
     }
 }
@@ -151,6 +154,7 @@ impl Topics {
         let (topic, line) = self.0.lock().lines.join(topic, next);
         Subscription {
             topics: self.clone(),
+            member: line.subscribers.join(),
             topic,
             line,
         }
@@ -219,8 +223,12 @@ impl Topics {
                 .for_each(|l| l.events.write().touched = false);
             touched
         };
-        for line in touched {
-            line.published.notify_waiters();
+        // Who watches what few watch does not wait for those who watch what
+        // many do.
+        let (few, many): (Vec<_>, Vec<_>) =
+            touched.iter().partition(|line| line.subscribers.is_small());
+        for line in few.into_iter().chain(many) {
+            line.subscribers.wake();
         }
     }
 

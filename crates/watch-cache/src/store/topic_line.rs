@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
-use tokio::sync::Notify;
+
+use super::wake_groups::WakeGroups;
 
 /// The events of one topic, since its first subscription.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) events: RwLock<Events>,
-    pub(super) published: Arc<Notify>,
+    pub(super) subscribers: Arc<WakeGroups>,
     /// Counts what subscribers are woken for. The count grows under the log's
     /// lock, before progress shows what was published.
     pub(super) publications: AtomicU64,
@@ -37,7 +38,7 @@ impl Line {
                 lost: 0,
                 touched: false,
             }),
-            published: Arc::default(),
+            subscribers: Arc::default(),
             publications: AtomicU64::new(0),
         }
     }

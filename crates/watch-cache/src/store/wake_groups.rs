@@ -1,0 +1,226 @@
+//! Wakes the subscribers of a line, a group at a time.
+//!
+//! A thousand watchers that are woken at once are a thousand tasks in the
+//! runtime's queue, and every other request waits behind all of them. A group
+//! has few enough that nobody notices, and tasks that came meanwhile have their
+//! turn before the next group. Events that come while groups are still being
+//! woken wait for the next round: watchers who are behind get several events at
+//! once, which costs less.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
+
+/// The subscribers of a group. To write an event to as many takes a third of a
+/// millisecond.
+const GROUP: usize = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct WakeGroups(Mutex<Groups>);
+
+#[derive(Debug, Default)]
+struct Groups {
+    /// Each group with the number of its members.
+    groups: Vec<(Arc<Notify>, usize)>,
+    round: Round,
+    /// The number of rounds. Each begins with another group.
+    rounds: usize,
+}
+
+/// Whether groups are being woken, one after another.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Round {
+    #[default]
+    None,
+    UnderWay,
+    /// Something was published since the round began.
+    OneMore,
+}
+
+/// A subscriber's membership in a group. It ends with [`WakeGroups::leave`].
+#[derive(Debug)]
+pub(super) struct Member(Arc<Notify>);
+
+impl Member {
+    /// Resolves at the group's next turn after this call.
+    pub(super) fn woken(&self) -> OwnedNotified {
+        self.0.clone().notified_owned()
+    }
+}
+
+impl WakeGroups {
+    pub(super) fn join(&self) -> Member {
+        let groups = &mut self.0.lock().groups;
+        // Those who come one after the other are of one connection most often,
+        // whose frames are then written together. So the last group comes first.
+        let with_room = groups
+            .iter_mut()
+            .rev()
+            .find(|(_, members)| *members < GROUP);
+        Member(match with_room {
+            Some((group, members)) => {
+                *members = members.saturating_add(1);
+                group.clone()
+            }
+            None => {
+                let group = Arc::<Notify>::default();
+                groups.push((group.clone(), 1));
+                group
+            }
+        })
+    }
+
+    pub(super) fn leave(&self, member: &Member) {
+        let groups = &mut self.0.lock().groups;
+        let of = |(group, _): &(Arc<Notify>, usize)| Arc::ptr_eq(group, &member.0);
+        let Some(at) = groups.iter().position(of) else {
+            return;
+        };
+        if let Some((_, members)) = groups.get_mut(at) {
+            *members = members.saturating_sub(1);
+            if *members == 0 {
+                groups.remove(at);
+            }
+        }
+    }
+
+    /// Tells whether all members are woken at once.
+    pub(super) fn is_small(&self) -> bool {
+        self.0.lock().groups.len() <= 1
+    }
+
+    /// Wakes all members: those of one group at once, those of more groups in
+    /// rounds.
+    pub(super) fn wake(self: &Arc<Self>) {
+        let mut state = self.0.lock();
+        if state.groups.len() > 1
+            && let Ok(runtime) = Handle::try_current()
+        {
+            if std::mem::replace(&mut state.round, Round::OneMore) == Round::None {
+                state.round = Round::UnderWay;
+                runtime.spawn(self.clone().rounds());
+            }
+            return;
+        }
+        for (group, _) in &state.groups {
+            group.notify_waiters();
+        }
+    }
+
+    async fn rounds(self: Arc<Self>) {
+        loop {
+            // Who joins later has read what was published before.
+            let groups: Vec<_> = {
+                let mut state = self.0.lock();
+                state.round = Round::UnderWay;
+                state.rounds = state.rounds.wrapping_add(1);
+                let all = &state.groups;
+                let first = state.rounds.checked_rem(all.len()).unwrap_or(0);
+                let from_first = all.iter().cycle().skip(first).take(all.len());
+                from_first.map(|(group, _)| group.clone()).collect()
+            };
+            for group in groups {
+                group.notify_waiters();
+                tokio::task::yield_now().await;
+            }
+            let mut state = self.0.lock();
+            if state.round == Round::UnderWay {
+                state.round = Round::None;
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups(of: &WakeGroups) -> Vec<usize> {
+        let groups = &of.0.lock().groups;
+        groups.iter().map(|(_, members)| *members).collect()
+    }
+
+    #[test]
+    fn groups_are_filled_and_left() {
+        let line = WakeGroups::default();
+        let mut members: Vec<_> = (0..2 * GROUP + 1).map(|_| line.join()).collect();
+        assert_eq!(groups(&line), [GROUP, GROUP, 1]);
+        line.leave(&members.remove(0));
+        assert_eq!(groups(&line), [GROUP - 1, GROUP, 1]);
+        line.leave(&members.pop().unwrap());
+        assert_eq!(groups(&line), [GROUP - 1, GROUP]);
+        members.push(line.join());
+        assert_eq!(groups(&line), [GROUP, GROUP]);
+        members.iter().for_each(|member| line.leave(member));
+        assert!(groups(&line).is_empty() && line.is_small());
+    }
+
+    #[tokio::test]
+    async fn others_have_their_turn_between_groups() {
+        let line = Arc::new(WakeGroups::default());
+        let order = Arc::new(Mutex::new(Vec::new()));
+        for n in 0..3 * GROUP {
+            let (member, order) = (line.join(), order.clone());
+            tokio::spawn(async move {
+                member.woken().await;
+                order.lock().push(Some(n / GROUP));
+            });
+        }
+        tokio::task::yield_now().await;
+        line.wake();
+        tokio::spawn({
+            let order = order.clone();
+            async move {
+                while order.lock().len() < 3 * GROUP {
+                    order.lock().push(None);
+                    tokio::task::yield_now().await;
+                }
+            }
+        });
+        while line.0.lock().round != Round::None {
+            tokio::task::yield_now().await;
+        }
+        tokio::task::yield_now().await;
+        let order = order.lock();
+        for group in 0..3 {
+            assert_eq!(order.iter().filter(|n| **n == Some(group)).count(), GROUP);
+        }
+        // The first round begins with the second group.
+        let ends = |group| order.iter().rposition(|n| *n == Some(group)).unwrap();
+        assert!(order[ends(1)..ends(2)].contains(&None), "{order:?}");
+        assert!(order[ends(2)..ends(0)].contains(&None), "{order:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_published_in_a_round_is_told_in_the_next() {
+        let line = Arc::new(WakeGroups::default());
+        let members: Vec<_> = (0..2 * GROUP).map(|_| line.join()).collect();
+        let first = members[GROUP].woken();
+        line.wake();
+        first.await;
+        // The second group has had its turn in this round, the first has not.
+        let again = members[GROUP].woken();
+        line.wake();
+        again.await;
+        while line.0.lock().round != Round::None {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(line.0.lock().rounds, 2);
+    }
+
+    #[test]
+    fn without_a_runtime_all_are_woken_at_once() {
+        let line = Arc::new(WakeGroups::default());
+        let members: Vec<_> = (0..2 * GROUP).map(|_| line.join()).collect();
+        let woken: Vec<_> = members.iter().map(|m| Box::pin(m.woken())).collect();
+        line.wake();
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        for mut woken in woken {
+            assert!(woken.as_mut().poll(&mut context).is_ready());
+        }
+    }
+}
