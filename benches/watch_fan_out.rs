@@ -1,7 +1,8 @@
 //! Measures the cost of telling 1,000 watchers of a change: for apifront with
 //! one upstream watch, and for kube-apiserver with a watch for each watcher.
-//! TLS, HTTP/2, JSON. The floor is what the same bytes cost in rustls and the
-//! kernel alone.
+//! First watchers of whole objects, then watchers of their metadata. TLS,
+//! HTTP/2, JSON. The floor is what the same bytes cost in rustls and the kernel
+//! alone.
 //!
 //! `cargo bench --bench watch_fan_out -- --watchers 1000 --updates 300`
 
@@ -16,6 +17,13 @@ use support::{argument, count, floor, pods, require, watches};
 
 /// The number of pods in the cluster, of which one changes.
 const PODS: usize = 20;
+const SHAPES: [(&str, &str); 2] = [
+    ("whole", "application/json"),
+    (
+        "PartialObjectMetadata",
+        "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+    ),
+];
 const GOAL: f64 = 6.0;
 /// The most that a delivery may cost, as a multiple of the floor.
 const ABOVE_FLOOR: f64 = 1.5;
@@ -36,51 +44,9 @@ async fn watch_fan_out() {
         writer: servers.cluster.admin_client(),
         updates,
     };
-    let (direct, front) = (servers.direct(), servers.front());
-    // The cost of the updates without watchers is not part of the delivery's
-    // cost.
-    let _warm_up = bench.round(&direct, 0).await;
-    let (mut a, mut b, mut idle) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..argument("rounds", 2) {
-        idle.push((bench.round(&direct, 0).await, bench.round(&front, 0).await));
-        a.push(bench.round(&direct, watchers).await);
-        b.push(bench.round(&front, watchers).await);
+    for (shape, accept) in SHAPES {
+        bench.shape(&servers, shape, accept, watchers).await;
     }
-    let deliveries = (watchers * updates) as f64;
-    let per_delivery =
-        |rounds: &[Round], idle: f64| (median(rounds.iter().map(|r| r.cpu_us)) - idle) / deliveries;
-    let their_idle = median(idle.iter().map(|r| r.0.cpu_us));
-    let our_idle = median(idle.iter().map(|r| r.1.cpu_us));
-    let (x, y) = (per_delivery(&a, their_idle), per_delivery(&b, our_idle));
-    let size = median(b.iter().map(|r| r.bytes as f64)) / deliveries;
-    let certificates = &servers.cluster.certificates;
-    let framed = size as usize + FRAME_HEADER;
-    let floor = floor::per_delivery(certificates, watchers, updates, framed);
-    println!("\n{watchers} watchers of all pods, {updates} updates, events of {size:.0} bytes");
-    let row = |server: &Server, each: f64, idle: f64| {
-        vec![
-            server.name.to_owned(),
-            format!("{each:.2}"),
-            format!("{:.2}", idle / 1e3 / updates as f64),
-            format!("{:.0}", server.resident_megabytes()),
-        ]
-    };
-    report::table(
-        &[
-            "server",
-            "CPU µs/delivery",
-            "CPU ms/update itself",
-            "resident MB",
-        ],
-        &[
-            row(&direct, x, their_idle),
-            row(&front, y, our_idle),
-            vec!["floor".to_owned(), format!("{floor:.2}")],
-        ],
-    );
-    report::compare("kube-apiserver ÷ apifront", x / y, "x", Goal::AtLeast(GOAL));
-    let goal = Goal::AtMost(ABOVE_FLOOR);
-    report::compare("apifront ÷ floor", y / floor, "x", goal);
     servers.apifront.stop().await;
 }
 
@@ -97,14 +63,70 @@ struct Round {
 }
 
 impl Bench {
+    async fn shape(&mut self, servers: &Servers, shape: &str, accept: &str, watchers: usize) {
+        let updates = self.updates;
+        let (direct, front) = (servers.direct(), servers.front());
+        // The cost of the updates without watchers is not part of the delivery's
+        // cost.
+        let _warm_up = self.round(&direct, accept, 0).await;
+        let (mut a, mut b, mut idle) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..argument("rounds", 2) {
+            idle.push((
+                self.round(&direct, accept, 0).await,
+                self.round(&front, accept, 0).await,
+            ));
+            a.push(self.round(&direct, accept, watchers).await);
+            b.push(self.round(&front, accept, watchers).await);
+        }
+        let deliveries = (watchers * updates) as f64;
+        let per_delivery = |rounds: &[Round], idle: f64| {
+            (median(rounds.iter().map(|r| r.cpu_us)) - idle) / deliveries
+        };
+        let their_idle = median(idle.iter().map(|r| r.0.cpu_us));
+        let our_idle = median(idle.iter().map(|r| r.1.cpu_us));
+        let (x, y) = (per_delivery(&a, their_idle), per_delivery(&b, our_idle));
+        let size = median(b.iter().map(|r| r.bytes as f64)) / deliveries;
+        let certificates = &servers.cluster.certificates;
+        let framed = size as usize + FRAME_HEADER;
+        let floor = floor::per_delivery(certificates, watchers, updates, framed);
+        println!(
+            "\n{watchers} watchers of all pods ({shape}), {updates} updates, events of {size:.0} bytes"
+        );
+        let row = |server: &Server, each: f64, idle: f64| {
+            vec![
+                server.name.to_owned(),
+                format!("{each:.2}"),
+                format!("{:.2}", idle / 1e3 / updates as f64),
+                format!("{:.0}", server.resident_megabytes()),
+            ]
+        };
+        report::table(
+            &[
+                "server",
+                "CPU µs/delivery",
+                "CPU ms/update itself",
+                "resident MB",
+            ],
+            &[
+                row(&direct, x, their_idle),
+                row(&front, y, our_idle),
+                vec!["floor".to_owned(), format!("{floor:.2}")],
+            ],
+        );
+        report::compare("kube-apiserver ÷ apifront", x / y, "x", Goal::AtLeast(GOAL));
+        let goal = Goal::AtMost(ABOVE_FLOOR);
+        report::compare("apifront ÷ floor", y / floor, "x", goal);
+    }
+
     /// Runs one round. Each update is delivered to all watchers before the
     /// next, so that no server profits from sending several events at once or
     /// ends slow watches.
-    async fn round(&mut self, server: &Server, watchers: usize) -> Round {
+    async fn round(&mut self, server: &Server, accept: &str, watchers: usize) -> Round {
         let version = pods::version(&server.client).await;
         let path =
             format!("/api/v1/pods?watch=1&allowWatchBookmarks=false&resourceVersion={version}");
-        let mut open = watches::open(&server.client, (0..watchers).map(|_| path.clone())).await;
+        let client = server.client.separate().with_header("accept", accept);
+        let mut open = watches::open(&client, (0..watchers).map(|_| path.clone())).await;
         let before = server.cpu();
         let mut bytes = 0;
         for _ in 0..self.updates {

@@ -18,8 +18,21 @@ pub enum Change {
     Deleted,
 }
 
-/// Frames by encoding and then by event type.
-type Frames = [[OnceLock<Option<Bytes>>; 3]; 2];
+/// A representation of which all watchers share the frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedFrame {
+    Whole(Encoding),
+    /// PartialObjectMetadata of meta.k8s.io/v1.
+    Metadata(Encoding),
+    MetadataV1Beta1(Encoding),
+}
+
+/// The frames of one representation, by event type.
+type Frames = [OnceLock<Option<Bytes>>; 3];
+
+/// The number of representations that are not often asked for: metadata in two
+/// encodings and two versions, and all six again as gzip members.
+const RARE: usize = 10;
 
 /// An entry of the log. It is immutable and shared by all watchers.
 #[derive(Debug)]
@@ -32,9 +45,10 @@ pub struct Event {
     /// The object before the change, `None` when it was added.
     pub previous: Option<Arc<StoredObject>>,
     pub recorded_at: Instant,
-    frames: Frames,
-    /// The frames as gzip members. Most events have none.
-    compressed: OnceLock<Box<Frames>>,
+    /// The frames of whole objects, by encoding.
+    frames: [Frames; 2],
+    /// The frames of other representations. Most events have none.
+    rare: OnceLock<Box<[OnceLock<Box<Frames>>; RARE]>>,
     /// The counter to which the log adds the bytes of frames. It is unset until
     /// the event is in a log.
     counted: OnceLock<Arc<AtomicUsize>>,
@@ -57,8 +71,8 @@ impl Event {
             object,
             previous,
             recorded_at,
-            frames: Frames::default(),
-            compressed: OnceLock::new(),
+            frames: Default::default(),
+            rare: OnceLock::new(),
             counted: OnceLock::new(),
         }
     }
@@ -70,33 +84,13 @@ impl Event {
         let _ = self.counted.set(bytes.clone());
     }
 
-    /// Returns the frame for every watcher of the encoding that sees the event
-    /// as `seen`. The frame is made once; a failure to make it is remembered,
-    /// too.
+    /// Returns the frame for every watcher of the representation that sees the
+    /// event as `seen`; `compressed`, as a gzip member. The frame is made once;
+    /// a failure to make it is remembered, too.
     pub fn frame(
         &self,
-        encoding: Encoding,
-        seen: EventType,
-        make: impl FnOnce() -> Option<Bytes>,
-    ) -> Option<Bytes> {
-        self.keep(&self.frames, encoding, seen, make)
-    }
-
-    /// Does the same as [`frame`](Self::frame) for the frame as a gzip member.
-    pub fn compressed_frame(
-        &self,
-        encoding: Encoding,
-        seen: EventType,
-        make: impl FnOnce() -> Option<Bytes>,
-    ) -> Option<Bytes> {
-        let frames = self.compressed.get_or_init(Box::default);
-        self.keep(frames, encoding, seen, make)
-    }
-
-    fn keep(
-        &self,
-        frames: &Frames,
-        encoding: Encoding,
+        of: SharedFrame,
+        compressed: bool,
         seen: EventType,
         make: impl FnOnce() -> Option<Bytes>,
     ) -> Option<Bytes> {
@@ -106,7 +100,7 @@ impl Event {
             EventType::Deleted => 2,
             EventType::Bookmark | EventType::Error => return make(),
         };
-        let frames = frames.get(encoding as usize);
+        let frames = self.frames_of(of, compressed);
         let Some(frame) = frames.and_then(|frames| frames.get(slot)) else {
             return make();
         };
@@ -118,6 +112,20 @@ impl Event {
             Some(frame)
         };
         frame.get_or_init(make).clone()
+    }
+
+    fn frames_of(&self, of: SharedFrame, compressed: bool) -> Option<&Frames> {
+        let (first, encoding) = match (of, compressed) {
+            (SharedFrame::Whole(encoding), false) => return self.frames.get(encoding as usize),
+            (SharedFrame::Whole(encoding), true) => (0, encoding),
+            (SharedFrame::Metadata(encoding), false) => (2, encoding),
+            (SharedFrame::Metadata(encoding), true) => (4, encoding),
+            (SharedFrame::MetadataV1Beta1(encoding), false) => (6, encoding),
+            (SharedFrame::MetadataV1Beta1(encoding), true) => (8, encoding),
+        };
+        let rare = (encoding as usize).saturating_add(first);
+        let frames = self.rare.get_or_init(Box::default).get(rare)?;
+        Some(frames.get_or_init(Box::default))
     }
 
     pub fn size(&self) -> usize {
@@ -140,16 +148,55 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         if let Some(bytes) = self.counted.get() {
-            let compressed = self.compressed.get().map(|frames| frames.iter());
+            let rare = self.rare.get().into_iter().flat_map(|rare| rare.iter());
+            let rare = rare.filter_map(|frames| Some(&**frames.get()?));
             let frames: usize = self
                 .frames
                 .iter()
-                .chain(compressed.into_iter().flatten())
+                .chain(rare)
                 .flatten()
                 .filter_map(|f| f.get()?.as_ref())
                 .map(Bytes::len)
                 .sum();
             bytes.fetch_sub(frames, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::tests::object;
+
+    #[test]
+    fn each_representation_has_frames_of_its_own() {
+        let event = Event::new(Change::Added, 1, object(), None, Instant::now());
+        let bytes = Arc::new(AtomicUsize::new(0));
+        event.count_frames(&bytes);
+        let mut kinds = Vec::new();
+        for encoding in [Encoding::Json, Encoding::Protobuf] {
+            kinds.push(SharedFrame::Whole(encoding));
+            kinds.push(SharedFrame::Metadata(encoding));
+            kinds.push(SharedFrame::MetadataV1Beta1(encoding));
+        }
+        let all = || {
+            let kinds = kinds.iter().flat_map(|of| [(*of, false), (*of, true)]);
+            kinds.flat_map(|(of, compressed)| {
+                let seen = [EventType::Added, EventType::Modified, EventType::Deleted];
+                seen.map(|seen| (of, compressed, seen))
+            })
+        };
+        let text = |n: usize| Bytes::from(format!("{n:02}"));
+        for (n, (of, compressed, seen)) in all().enumerate() {
+            let made = event.frame(of, compressed, seen, || Some(text(n)));
+            assert_eq!(made, Some(text(n)), "{of:?} {compressed}");
+        }
+        for (n, (of, compressed, seen)) in all().enumerate() {
+            let kept = event.frame(of, compressed, seen, || unreachable!());
+            assert_eq!(kept, Some(text(n)), "{of:?} {compressed}");
+        }
+        assert_eq!(bytes.load(Ordering::Relaxed), 2 * all().count());
+        drop(event);
+        assert_eq!(bytes.load(Ordering::Relaxed), 0);
     }
 }

@@ -29,7 +29,7 @@ mod tree_leaf;
 mod wake_groups;
 
 pub use earlier_snapshots::Memory;
-pub use event::{Change, Event};
+pub use event::{Change, Event, SharedFrame};
 pub use fields::{FieldTable, field_table};
 pub use filter::{Filter, Unsupported};
 pub use key::ObjectKey;

@@ -142,6 +142,10 @@ pub(crate) fn resource() -> Resource {
     }
 }
 
+pub(crate) fn object() -> Arc<StoredObject> {
+    Arc::new(parse(&item(1, 1, 1, 0)))
+}
+
 fn parse(item: &Bytes) -> StoredObject {
     StoredObject::parse(item.clone(), &resource().fields).unwrap()
 }

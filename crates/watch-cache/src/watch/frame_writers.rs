@@ -1,24 +1,20 @@
-//! Writes events as bytes, in each representation that a watch can have.
+//! Writes events as bytes: whole objects, and Tables.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use chrono::Utc;
-use kubernetes_wire::negotiation::{IncludeObject, MetaVersion};
+use kubernetes_wire::negotiation::IncludeObject;
 use kubernetes_wire::representation::json_envelope::{Form, watch_frame};
-use kubernetes_wire::representation::protobuf_envelope::Type;
 use kubernetes_wire::representation::table::{Printer, TableOptions};
-use kubernetes_wire::representation::{
-    BookmarkTemplate, Encoding, Envelope, EventType, partial_object_metadata,
-    partial_object_metadata_protobuf,
-};
+use kubernetes_wire::representation::{BookmarkTemplate, Encoding, Envelope, EventType};
 
 use super::FrameWriter;
-use super::session::compressed;
-use crate::store::{Event, Store, StoredObject};
+use crate::store::{SharedFrame, Store, StoredObject};
 
-const JSON: &str = "application/json";
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
+pub(super) const JSON: &str = "application/json";
+pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
 /// Frames of whole objects. All watchers of an encoding share a frame.
 pub struct WholeFrames {
@@ -57,14 +53,8 @@ impl FrameWriter for WholeFrames {
         Some(self.envelope().watch_frame(self.encoding, seen, &item))
     }
 
-    fn shared(&mut self, seen: EventType, event: &Event) -> Option<Bytes> {
-        event.frame(self.encoding, seen, || self.event(seen, &event.object))
-    }
-
-    fn shared_compressed(&mut self, seen: EventType, event: &Event) -> Option<Bytes> {
-        event.compressed_frame(self.encoding, seen, || {
-            compressed(&self.shared(seen, event)?)
-        })
+    fn shares(&self) -> Option<SharedFrame> {
+        Some(SharedFrame::Whole(self.encoding))
     }
 
     fn append(&mut self, seen: EventType, object: &StoredObject, out: &mut BytesMut) -> bool {
@@ -88,66 +78,22 @@ impl FrameWriter for WholeFrames {
     }
 }
 
-/// Frames of PartialObjectMetadata in protobuf.
-pub struct PartialMessageFrames {
+/// Makes a list item into a Table of one row.
+type Print = dyn FnMut(&Bytes, &Envelope) -> Option<Bytes> + Send;
+
+/// Frames of Tables, as JSON. No frame is shared, because the ages change, and
+/// because the first one of a watch has the columns.
+pub struct TableFrames {
     store: Arc<Store>,
-    version: MetaVersion,
-    kind: Type,
-}
-
-impl PartialMessageFrames {
-    pub fn new(store: Arc<Store>, version: MetaVersion) -> Self {
-        Self {
-            store,
-            version,
-            kind: Type::new(version.api_version(), "PartialObjectMetadata"),
-        }
-    }
-
-    fn frame(&self, seen: EventType, encoding: Encoding, item: &Bytes) -> Option<Bytes> {
-        let envelope = &self.store.resource.envelope;
-        let message = partial_object_metadata_protobuf::of(encoding, item, envelope, self.version);
-        if message.is_none() {
-            self.store.fail_to_write(Encoding::Protobuf);
-        }
-        Some(self.kind.watch_frame(seen, &message?))
-    }
-}
-
-impl FrameWriter for PartialMessageFrames {
-    fn content_type(&self) -> &'static str {
-        PROTOBUF
-    }
-
-    fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes> {
-        let encoding = object.encoding();
-        let item = object.item(encoding, &self.store.resource.envelope)?;
-        self.frame(seen, encoding, &item)
-    }
-
-    fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes> {
-        let item = bookmark_item(&self.store, resource_version, initial_events_end)?;
-        self.frame(EventType::Bookmark, Encoding::Json, &item)
-    }
-}
-
-/// Makes a list item into the object that the watcher asked for.
-type Transform = dyn FnMut(&Bytes, &Envelope) -> Option<Bytes> + Send;
-
-/// Frames of objects in another shape, as JSON. No frame is shared, because the
-/// ages in Tables change.
-pub struct TransformedFrames {
-    store: Arc<Store>,
-    transform: Box<Transform>,
-    /// Tells that only the metadata of an object is shown.
+    print: Box<Print>,
+    /// Tells that rows show only the metadata of their objects.
     of_metadata: bool,
 }
 
-impl TransformedFrames {
-    /// Makes Tables of one row. Only the first event has the columns.
-    pub fn table(store: Arc<Store>, printer: Arc<Printer>, options: TableOptions) -> Self {
+impl TableFrames {
+    pub fn new(store: Arc<Store>, printer: Arc<Printer>, options: TableOptions) -> Self {
         let mut first = true;
-        let transform = move |item: &Bytes, envelope: &Envelope| {
+        let print = move |item: &Bytes, envelope: &Envelope| {
             let table = printer
                 .event_object(item, envelope, options, first, Utc::now())
                 .ok()?;
@@ -156,60 +102,68 @@ impl TransformedFrames {
         };
         Self {
             store,
-            transform: Box::new(transform),
+            print: Box::new(print),
             of_metadata: options.include == IncludeObject::Metadata,
         }
     }
 
-    /// Makes PartialObjectMetadata.
-    pub fn partial(store: Arc<Store>, version: MetaVersion) -> Self {
-        let transform = move |item: &Bytes, envelope: &Envelope| {
-            partial_object_metadata::object(item, envelope, version)
-        };
-        Self {
-            store,
-            transform: Box::new(transform),
-            of_metadata: true,
-        }
-    }
-
-    fn frame(&mut self, seen: EventType, item: &Bytes) -> Option<Bytes> {
-        let object = (self.transform)(item, &self.store.resource.envelope)?;
-        Some(watch_frame(seen, &object))
+    fn frame(&mut self, seen: EventType, item: &Bytes, envelope: &Envelope) -> Option<Bytes> {
+        Some(watch_frame(seen, &(self.print)(item, envelope)?))
     }
 }
 
-impl FrameWriter for TransformedFrames {
+impl FrameWriter for TableFrames {
     fn content_type(&self) -> &'static str {
         JSON
     }
 
     fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes> {
-        let item = object.json(&self.store.resource.envelope)?;
-        self.frame(seen, &item)
+        let store = self.store.clone();
+        let envelope = &store.resource.envelope;
+        self.frame(seen, &object.json(envelope)?, envelope)
     }
 
     fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes> {
-        let (seen, store) = (EventType::Bookmark, &self.store);
-        if !self.of_metadata || !store.presentation().writes_null_times {
-            let item = bookmark_item(store, resource_version, initial_events_end)?;
-            return self.frame(seen, &item);
+        let (seen, store) = (EventType::Bookmark, self.store.clone());
+        if self.of_metadata {
+            let (item, envelope) =
+                bookmark_of_metadata(&store, resource_version, initial_events_end)?;
+            return self.frame(seen, &item, &envelope);
         }
-        let template = store.resource.bookmark.get()?.of_metadata_before_1_34();
-        let object = template.object(resource_version, initial_events_end);
-        let mut envelope = store.resource.envelope.clone();
-        let item = envelope.fragment(&object.into())?;
-        // The metadata stays as the template writes it.
-        envelope.form = Form::Struct;
-        let object = (self.transform)(&item, &envelope)?;
-        Some(watch_frame(seen, &object))
+        let item = bookmark_item(&store, resource_version, initial_events_end)?;
+        self.frame(seen, &item, &store.resource.envelope)
     }
 }
 
 /// Returns a bookmark's object as JSON, in the form in which objects are
 /// stored.
-fn bookmark_item(store: &Store, version: u64, initial_events_end: bool) -> Option<Bytes> {
+pub(super) fn bookmark_item(
+    store: &Store,
+    version: u64,
+    initial_events_end: bool,
+) -> Option<Bytes> {
     let template: &BookmarkTemplate = store.resource.bookmark.get()?;
     let object = Bytes::from(template.object(version, initial_events_end));
     store.resource.envelope.fragment(&object)
+}
+
+/// Does the same as [`bookmark_item`] for the bookmark of a watch that shows
+/// metadata. Also returns the envelope that the item is read with.
+pub(super) fn bookmark_of_metadata(
+    store: &Store,
+    version: u64,
+    initial_events_end: bool,
+) -> Option<(Bytes, Cow<'_, Envelope>)> {
+    let envelope = &store.resource.envelope;
+    if !store.presentation().writes_null_times {
+        let item = bookmark_item(store, version, initial_events_end)?;
+        return Some((item, Cow::Borrowed(envelope)));
+    }
+    let template = store.resource.bookmark.get()?.of_metadata_before_1_34();
+    let object = template.object(version, initial_events_end);
+    let item = envelope.fragment(&object.into())?;
+    // The metadata stays as the template writes it.
+    let mut envelope = envelope.clone();
+    envelope.form = Form::Struct;
+    Some((item, Cow::Owned(envelope)))
 }

@@ -16,7 +16,8 @@ use tokio::time::{Instant, Sleep};
 use super::bookmark_timer::BookmarkTimer;
 use super::transition;
 use crate::store::{
-    Change, Cursor, Event, Evicted, Filter, Snapshot, Store, StoredObject, Subscription, Topic,
+    Change, Cursor, Event, Evicted, Filter, SharedFrame, Snapshot, Store, StoredObject,
+    Subscription, Topic,
 };
 
 /// Events are handed out in batches of about this size. The size is small
@@ -37,15 +38,10 @@ pub trait FrameWriter: Send {
     /// representation; the watch then ends.
     fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes>;
 
-    /// Does the same as [`event`](Self::event) for a frame that all watchers of
-    /// this encoding share.
-    fn shared(&mut self, seen: EventType, event: &Event) -> Option<Bytes> {
-        self.event(seen, &event.object)
-    }
-
-    /// Does the same as [`shared`](Self::shared) as a gzip member.
-    fn shared_compressed(&mut self, seen: EventType, event: &Event) -> Option<Bytes> {
-        compressed(&self.shared(seen, event)?)
+    /// Returns the representation, if all its watchers share the frames of
+    /// events.
+    fn shares(&self) -> Option<SharedFrame> {
+        None
     }
 
     /// Does the same as [`event`](Self::event) at the end of `out`. Returns
@@ -423,19 +419,25 @@ impl Watch {
             return Ok(None);
         };
         let left = seen == EventType::Deleted && event.change != Change::Deleted;
-        let frame = match (&event.previous, left) {
-            (Some(previous), true) => previous
+        let pack = |frame: Bytes| match compresses {
+            true => compressed(&frame),
+            false => Some(frame),
+        };
+        let frames = &mut *self.frames;
+        let frame = match (&event.previous, left, frames.shares()) {
+            (Some(previous), true, _) => previous
                 .stamped(event.resource_version, &self.store.resource.envelope)
-                .and_then(|object| self.frames.event(seen, &object))
-                .and_then(|frame| {
-                    if compresses {
-                        compressed(&frame)
-                    } else {
-                        Some(frame)
-                    }
-                }),
-            _ if compresses => self.frames.shared_compressed(seen, event),
-            _ => self.frames.shared(seen, event),
+                .and_then(|object| frames.event(seen, &object))
+                .and_then(pack),
+            (_, _, None) => frames.event(seen, &event.object).and_then(pack),
+            (_, _, Some(of)) => {
+                let mut plain =
+                    || event.frame(of, false, seen, || frames.event(seen, &event.object));
+                match compresses {
+                    true => event.frame(of, true, seen, || compressed(&plain()?)),
+                    false => plain(),
+                }
+            }
         };
         frame.map(Some).ok_or(WatchEnd::NotEncodable)
     }

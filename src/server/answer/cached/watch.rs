@@ -7,12 +7,11 @@ use apifront_upstream::cdn_loop;
 use apifront_watch_cache::read::{BypassReason, Shape};
 use apifront_watch_cache::store::{Filter, Snapshot, Store};
 use apifront_watch_cache::watch::{
-    FrameWriter, PartialMessageFrames, TransformedFrames, Watch, WatchOptions, WholeFrames,
+    FrameWriter, MetadataFrames, TableFrames, Watch, WatchOptions, WholeFrames,
 };
 use http::HeaderMap;
 use kubernetes_wire::api::{ListOptions, Status};
 use kubernetes_wire::negotiation;
-use kubernetes_wire::representation::Encoding;
 use rand::Rng;
 
 /// The beginning of a watch.
@@ -146,14 +145,9 @@ pub(super) fn watch(
     let writer = store.clone();
     let frames: Box<dyn FrameWriter> = match shape {
         Shape::Whole(encoding) => Box::new(WholeFrames::new(writer, encoding)),
-        Shape::Table(printer, options) => {
-            Box::new(TransformedFrames::table(writer, printer, options))
-        }
-        Shape::Partial(version, Encoding::Json) => {
-            Box::new(TransformedFrames::partial(writer, version))
-        }
-        Shape::Partial(version, Encoding::Protobuf) => {
-            Box::new(PartialMessageFrames::new(writer, version))
+        Shape::Table(printer, options) => Box::new(TableFrames::new(writer, printer, options)),
+        Shape::Partial(version, encoding) => {
+            Box::new(MetadataFrames::new(writer, encoding, version))
         }
     };
     match start {
