@@ -19,6 +19,8 @@ RELEASES ?=
 STORAGE ?= etcd
 # The suites for `make test-tree`.
 TREE_SUITES ?= cached_reads:: chunked:: conformance:: consistency:: custom_resources:: discovery:: streams:: tables:: watch_history::
+# How long `make soak` lasts.
+MINUTES ?= 30
 
 SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/harness/*.sh tests/*.sh tools/*.sh tools/*/*.sh examples/*/*.sh)
 GO_FOLDERS := $(wildcard tests tools)
@@ -54,6 +56,10 @@ test-servers: ## Builds the real servers that the tests run against (Go; minutes
 	tests/build-program.sh encodings
 	tests/build-program.sh informer
 	tests/build-program.sh prometheus
+
+.PHONY: soak
+soak: test-servers ## Runs for MINUTES (30) while everything around it changes, and fails if anything grew
+	cargo bench --bench soak -- --minutes $(MINUTES)
 
 .PHONY: lint
 lint: ## Checks format, clippy, scripts, Go files and, if installed, dependencies

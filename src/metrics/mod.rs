@@ -39,6 +39,7 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escapi
 pub struct Metrics {
     pub registry: Registry,
     shows_hidden: AtomicBool,
+    tasks: IntGauge,
     pub known: Arc<KnownNames>,
     pub requests: RequestMetrics,
     pub cache: Arc<CacheMetrics>,
@@ -65,6 +66,11 @@ impl Metrics {
         )?;
         build.set(1);
         registry.register(Box::new(build))?;
+        let tasks = IntGauge::new(
+            "apifront_tasks",
+            "Tasks of the runtime: connections, requests, watches and what runs beside them.",
+        )?;
+        registry.register(Box::new(tasks.clone()))?;
         let known = Arc::<KnownNames>::default();
         let names = known.clone();
         let takes_name = Box::new(move |gvr: &_| names.prove(gvr, "").is_some());
@@ -79,6 +85,7 @@ impl Metrics {
             known,
             connections: ConnectionMetrics::register(&registry)?,
             registry,
+            tasks,
             shows_hidden: AtomicBool::new(false),
         })
     }
@@ -101,6 +108,10 @@ impl Metrics {
     /// hidden.
     pub fn encode(&self) -> prometheus::Result<Bytes> {
         let mut out = Vec::with_capacity(64 << 10);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let alive = runtime.metrics().num_alive_tasks();
+            self.tasks.set(i64::try_from(alive).unwrap_or(i64::MAX));
+        }
         let shows_hidden = self.shows_hidden.load(Ordering::Relaxed);
         let families = stability::present(self.registry.gather(), shows_hidden);
         TextEncoder::new().encode(&families, &mut out)?;
