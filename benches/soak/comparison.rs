@@ -10,7 +10,7 @@ use crate::harness::client::Client;
 use crate::harness::cluster::Cluster;
 use crate::harness::differential::Differential;
 use crate::harness::eventually;
-use crate::harness::expect::DEBUG;
+use crate::harness::expect::{DEBUG, is_filling};
 
 const ACCEPTS: [&str; 5] = [
     "application/json",
@@ -36,7 +36,11 @@ pub async fn everything(cluster: &Cluster, front: &Apifront) -> String {
     let lists = lists(&cluster.admin_client()).await;
     for list in &lists {
         // The first request may only tell the cache to list the resource.
-        let _ = client.send(Method::GET, list, &[DEBUG], "").await;
+        eventually("the cache has listed a resource", WITHIN, || async {
+            let answer = client.send(Method::GET, list, &[DEBUG], "").await;
+            !is_filling(&answer)
+        })
+        .await;
         for accept in ACCEPTS {
             let headers = [("accept", accept)];
             let outcome = both.unforeseen(Method::GET, list, &headers).await;

@@ -67,6 +67,9 @@ pub async fn settle(front: &Apifront, before: &Sample, within: Duration) -> Samp
     }
 }
 
+/// Reads one value of a sample.
+type Field = fn(&Sample) -> u64;
+
 #[derive(Debug, Default)]
 pub struct Series(Vec<(Duration, Sample)>);
 
@@ -79,11 +82,11 @@ impl Series {
     pub fn assert_flat(&self, before: &Sample, after: &Sample) {
         let last = &self.0[self.0.len() * 2 / 3..];
         let (first, second) = last.split_at(last.len() / 2);
-        let mean = |part: &[(Duration, Sample)], of: fn(&Sample) -> u64| {
+        let mean = |part: &[(Duration, Sample)], of: Field| {
             part.iter().map(|(_, s)| of(s) as f64).sum::<f64>() / part.len() as f64
         };
         let grown = |of| mean(second, of) / mean(first, of) - 1.0;
-        let kinds: [(&str, fn(&Sample) -> u64); 2] = [
+        let kinds: [(&str, Field); 2] = [
             ("memory", |s| s.resident),
             ("series of metrics", |s| s.series),
         ];
