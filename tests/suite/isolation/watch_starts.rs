@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::flood::Flood;
-use super::measure::{Bound, Times, assert_unharmed};
+use super::measure::{Bound, Times, assert_unharmed, is_controlled, print_control};
 use super::neighbour::namespace;
 use crate::harness::apifront::Apifront;
 use crate::harness::client::{Client, Protocol};
@@ -97,24 +97,38 @@ async fn watches_that_begin_and_end_do_not_delay_anothers_first_event() {
     };
     // A client's h2 ends its connection after 1,024 resets.
     let reads = 50 * volume::samples();
-    let others: Vec<Client> = (0..=2 * reads / PER_CONNECTION)
+    let others: Vec<Client> = (0..=3 * reads / PER_CONNECTION)
         .map(|_| other.separate())
         .collect();
-    let path = format!("{}&watch=1", list(&theirs));
+    let theirs = format!("{}&watch=1", list(&theirs));
     let first_event =
-        async |n: usize| begins(others[n / PER_CONNECTION].clone(), path.clone()).await;
+        async |n: usize| begins(others[n / PER_CONNECTION].clone(), theirs.clone()).await;
     let quiet = Times::of(50, first_event).await;
-    let clients: Vec<Client> = (0..4).map(|_| restless.separate()).collect();
     let path = format!("{}&watch=1", list(&own));
-    let flood = Flood::start(AT_A_TIME, move |n| {
-        let begun = begins(clients[n % clients.len()].clone(), path.clone());
-        async move {
-            begun.await;
-        }
-    })
-    .await;
+    let flood = async |restless: &Client| {
+        let clients: Vec<Client> = (0..4).map(|_| restless.separate()).collect();
+        let path = path.clone();
+        Flood::start(AT_A_TIME, move |n| {
+            let begun = begins(clients[n % clients.len()].clone(), path.clone());
+            async move {
+                begun.await;
+            }
+        })
+        .await
+    };
+    let attack = flood(&restless).await;
     let attacked = Times::of(50, async |n| first_event(reads + n).await).await;
-    println!("{} watches of the flood", flood.end());
+    println!("{} watches of the flood", attack.end());
+    if is_controlled() {
+        let another = Apifront::start(cluster, |_| {}).await;
+        let restless = another.client(Some(&cluster.certificates.client(&own, &[&own])));
+        another.warm(&restless, &list(&own)).await;
+        let attack = flood(&restless).await;
+        let apart = Times::of(50, async |n| first_event(2 * reads + n).await).await;
+        println!("{} watches of the flood at another apifront", attack.end());
+        print_control("a watch's first event", &apart, &attacked);
+        another.stop().await;
+    }
     assert_unharmed("a watch's first event", &quiet, &attacked, BOUND);
     front.stop().await;
 }
