@@ -99,7 +99,7 @@ async fn latency() {
     servers.apifront.stop().await;
 }
 
-/// What one client waits for at one server: the milliseconds of each kind of
+/// The milliseconds that one client waited at one server, for each kind of
 /// request.
 struct Times {
     kinds: Vec<(&'static str, Vec<f64>)>,

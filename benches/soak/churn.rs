@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use crate::harness::apifront::Apifront;
 use crate::harness::certificates::Pair;
 use crate::harness::client::{Client, Protocol};
-use crate::harness::cluster::Cluster;
+use crate::harness::cluster::{Cluster, create_namespace_named};
 use crate::harness::objects::{config_map, widget_definition};
 use crate::harness::watch::Watch;
 
@@ -62,13 +62,7 @@ impl Churn {
     pub async fn new(cluster: &Cluster, front: Arc<Apifront>, seed: u64) -> Arc<Self> {
         let admin = cluster.admin_client();
         for n in 0..NAMESPACES {
-            let namespace = json!({
-                "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace(n) },
-            });
-            admin
-                .post("/api/v1/namespaces", &namespace)
-                .await
-                .expect(201);
+            create_namespace_named(&admin, &namespace(n)).await;
         }
         let certificates = &cluster.certificates;
         let user = |n: usize| certificates.client(&format!("user-{n}"), &["system:masters"]);

@@ -1,4 +1,4 @@
-//! What apifront holds, over time.
+//! Samples what apifront holds, and tells whether it grew.
 
 use std::fmt;
 use std::time::{Duration, Instant};

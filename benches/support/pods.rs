@@ -6,6 +6,7 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 
 use crate::harness::client::Client;
+use crate::harness::cluster::create_namespace_named;
 
 const NAMESPACES: usize = 20;
 /// The number of creations at a time, enough to keep kube-apiserver and etcd
@@ -23,13 +24,7 @@ pub async fn create(admin: &Client, count: usize) {
 /// Does the same as [`create`] on `nodes` nodes in turn.
 pub async fn create_on(admin: &Client, count: usize, nodes: usize) {
     for n in 0..NAMESPACES.min(count) {
-        let namespace = json!({
-            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace(n) },
-        });
-        admin
-            .post("/api/v1/namespaces", &namespace)
-            .await
-            .expect(201);
+        create_namespace_named(admin, &namespace(n)).await;
     }
     futures::stream::iter(0..count)
         .for_each_concurrent(AT_A_TIME, |n| async move {

@@ -177,6 +177,11 @@ fn front_role() -> Value {
 
 pub async fn create_namespace(admin: &Client, purpose: &str) -> String {
     let name = unique(purpose);
+    create_namespace_named(admin, &name).await;
+    name
+}
+
+pub async fn create_namespace_named(admin: &Client, name: &str) {
     let namespace = json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name },
     });
@@ -184,7 +189,6 @@ pub async fn create_namespace(admin: &Client, purpose: &str) -> String {
         .post("/api/v1/namespaces", &namespace)
         .await
         .expect(201);
-    name
 }
 
 /// Returns a name that is used once in this test binary.

@@ -223,11 +223,7 @@ impl Topics {
                 .for_each(|l| l.events.write().touched = false);
             touched
         };
-        // Who watches what few watch does not wait for those who watch what
-        // many do.
-        let (few, many): (Vec<_>, Vec<_>) =
-            touched.iter().partition(|line| line.subscribers.is_small());
-        for line in few.into_iter().chain(many) {
+        for line in touched {
             line.subscribers.wake();
         }
     }

@@ -87,13 +87,9 @@ impl WakeGroups {
         }
     }
 
-    /// Tells whether all members are woken at once.
-    pub(super) fn is_small(&self) -> bool {
-        self.0.lock().groups.len() <= 1
-    }
-
     /// Wakes all members: those of one group at once, those of more groups in
-    /// rounds.
+    /// rounds, which a task of its own makes. So a line with few members does
+    /// not wait for one with many.
     pub(super) fn wake(self: &Arc<Self>) {
         let mut state = self.0.lock();
         if state.groups.len() > 1
@@ -112,7 +108,7 @@ impl WakeGroups {
 
     async fn rounds(self: Arc<Self>) {
         loop {
-            // Who joins later has read what was published before.
+            // A subscriber that joins later has read what was published before.
             let groups: Vec<_> = {
                 let mut state = self.0.lock();
                 state.round = Round::UnderWay;
@@ -156,7 +152,7 @@ mod tests {
         members.push(line.join());
         assert_eq!(groups(&line), [GROUP, GROUP]);
         members.iter().for_each(|member| line.leave(member));
-        assert!(groups(&line).is_empty() && line.is_small());
+        assert!(groups(&line).is_empty());
     }
 
     #[tokio::test]

@@ -13,8 +13,16 @@ use kubernetes_wire::representation::{BookmarkTemplate, Encoding, Envelope, Even
 use super::FrameWriter;
 use crate::store::{SharedFrame, Store, StoredObject};
 
-pub(super) const JSON: &str = "application/json";
-pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
+const JSON: &str = "application/json";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
+
+/// Returns the content type of a watch's frames of objects.
+pub(super) fn content_type(encoding: Encoding) -> &'static str {
+    match encoding {
+        Encoding::Json => JSON,
+        Encoding::Protobuf => PROTOBUF,
+    }
+}
 
 /// Frames of whole objects. All watchers of an encoding share a frame.
 pub struct WholeFrames {
@@ -42,10 +50,7 @@ impl WholeFrames {
 
 impl FrameWriter for WholeFrames {
     fn content_type(&self) -> &'static str {
-        match self.encoding {
-            Encoding::Json => JSON,
-            Encoding::Protobuf => PROTOBUF,
-        }
+        content_type(self.encoding)
     }
 
     fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes> {
@@ -106,10 +111,11 @@ impl TableFrames {
             of_metadata: options.include == IncludeObject::Metadata,
         }
     }
+}
 
-    fn frame(&mut self, seen: EventType, item: &Bytes, envelope: &Envelope) -> Option<Bytes> {
-        Some(watch_frame(seen, &(self.print)(item, envelope)?))
-    }
+/// Returns the frame of a Table of one row.
+fn row(print: &mut Print, seen: EventType, item: &Bytes, envelope: &Envelope) -> Option<Bytes> {
+    Some(watch_frame(seen, &print(item, envelope)?))
 }
 
 impl FrameWriter for TableFrames {
@@ -118,20 +124,19 @@ impl FrameWriter for TableFrames {
     }
 
     fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes> {
-        let store = self.store.clone();
-        let envelope = &store.resource.envelope;
-        self.frame(seen, &object.json(envelope)?, envelope)
+        let envelope = &self.store.resource.envelope;
+        row(&mut self.print, seen, &object.json(envelope)?, envelope)
     }
 
     fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes> {
-        let (seen, store) = (EventType::Bookmark, self.store.clone());
+        let (seen, store) = (EventType::Bookmark, &self.store);
         if self.of_metadata {
             let (item, envelope) =
-                bookmark_of_metadata(&store, resource_version, initial_events_end)?;
-            return self.frame(seen, &item, &envelope);
+                bookmark_of_metadata(store, resource_version, initial_events_end)?;
+            return row(&mut self.print, seen, &item, &envelope);
         }
-        let item = bookmark_item(&store, resource_version, initial_events_end)?;
-        self.frame(seen, &item, &store.resource.envelope)
+        let item = bookmark_item(store, resource_version, initial_events_end)?;
+        row(&mut self.print, seen, &item, &store.resource.envelope)
     }
 }
 

@@ -11,7 +11,7 @@ use kubernetes_wire::representation::{
 };
 
 use super::FrameWriter;
-use super::frame_writers::{JSON, PROTOBUF, bookmark_item, bookmark_of_metadata};
+use super::frame_writers::{bookmark_item, bookmark_of_metadata, content_type};
 use crate::store::{SharedFrame, Store, StoredObject};
 
 /// Frames of PartialObjectMetadata. All watchers of an encoding and a version
@@ -50,10 +50,7 @@ impl MetadataFrames {
 
 impl FrameWriter for MetadataFrames {
     fn content_type(&self) -> &'static str {
-        match self.encoding {
-            Encoding::Json => JSON,
-            Encoding::Protobuf => PROTOBUF,
-        }
+        content_type(self.encoding)
     }
 
     fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes> {
