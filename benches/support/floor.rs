@@ -17,27 +17,26 @@ use rustls::{
 };
 
 use super::cores;
-use super::watches::STREAMS;
 use crate::harness::certificates::Certificates;
 
 /// The bytes that are given to rustls at a time, as much as it takes.
 const PIECE: usize = 64 << 10;
 
-/// Writes `updates` times `size` bytes for each of `watchers`, on as many
-/// connections as they would have, each after all of the one before have
-/// arrived. Returns the CPU time of the writer for each delivery, in
+/// Writes `updates` times `size` bytes for each of `watchers`, of whom `streams`
+/// share a connection, each update after all of the one before have arrived. Returns the CPU time of the writer for each delivery, in
 /// microseconds.
 pub fn per_delivery(
     certificates: &Certificates,
     watchers: usize,
+    streams: usize,
     updates: usize,
     size: usize,
 ) -> f64 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let on_each: Vec<usize> = (0..watchers)
-        .step_by(STREAMS)
-        .map(|first| (watchers - first).min(STREAMS) * size)
+        .step_by(streams)
+        .map(|first| (watchers - first).min(streams) * size)
         .collect();
     let server = Arc::new(server_config(certificates));
     let client = Arc::new(client_config(certificates));

@@ -62,10 +62,31 @@ impl WatchEvents {
         self.sizes.observe(bytes as f64);
     }
 
+    /// Does the same as [`sent`](Self::sent) for so many events of one size.
+    pub fn sent_to_many(&self, bytes: usize, number: u64) {
+        self.events.inc_by(number);
+        observe_often(&self.sizes, bytes as f64, number);
+    }
+
+    /// Does the same as [`delivered`](Self::delivered) for so many batches.
+    pub fn delivered_to_many(&self, waited: Duration, number: u64) {
+        observe_often(&self.delivery, waited.as_secs_f64(), number);
+    }
+
     /// Measures a batch by the time that its oldest event waited.
     pub fn delivered(&self, waited: Duration) {
         self.delivery.observe(waited.as_secs_f64());
     }
+}
+
+/// Observes a value so many times. The threads that share the histogram are
+/// disturbed once.
+fn observe_often(histogram: &Histogram, value: f64, number: u64) {
+    let local = histogram.local();
+    for _ in 0..number {
+        local.observe(value);
+    }
+    local.flush();
 }
 
 /// Counts a long-running request until dropped.

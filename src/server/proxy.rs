@@ -75,7 +75,7 @@ impl ProxyHttp for Proxy {
         let cache = match cached::answer(request, &mut grant).await {
             Outcome::Answer(answer) => return self.finish(session, ctx, answer).await,
             Outcome::Watch(watch, warnings) => {
-                start_watch(session, ctx, &identified, *watch, &warnings).await?;
+                start_watch(session, ctx, &identified, watch, &warnings).await?;
                 return Ok(true);
             }
             Outcome::Bypass(reason) => CacheResult::Bypass(reason),
@@ -334,13 +334,13 @@ async fn start_watch(
     session: &mut Session,
     ctx: &mut RequestContext,
     identified: &Identified,
-    watch: Watch,
+    watch: Box<Watch>,
     warnings: &[HeaderValue],
 ) -> Result<()> {
     ctx.reply.cache = CacheResult::Hit(watch.version());
     deprecation::note(ctx, StatusCode::OK, warnings);
     match identified.handshake() {
-        Some(handshake) => websocket_watch::start(session, ctx, watch, handshake).await,
+        Some(handshake) => websocket_watch::start(session, ctx, *watch, handshake).await,
         None => watch_stream::start(session, ctx, watch, warnings).await,
     }
 }

@@ -9,6 +9,7 @@ use std::io::Cursor;
 use std::mem;
 use std::time::Instant;
 
+use apifront_watch_cache::watch::Tally;
 use bytes::Bytes;
 use http::HeaderMap;
 use pingora_core::protocols::Stream;
@@ -123,9 +124,30 @@ impl Detached {
             return;
         };
         watching.sent(bytes, events);
-        if has_begun && mem::take(&mut self.initial) {
-            watching.initial_events_sent();
-            seats::give_back(&mut self.guards.in_flight);
+        if has_begun {
+            self.begun();
+        }
+    }
+
+    /// Notes that all initial events have been sent, even if there were none.
+    pub(in crate::server) fn begun(&mut self) {
+        if mem::take(&mut self.initial) {
+            if let Some(watching) = &self.watching {
+                watching.initial_events_sent();
+            }
+            self.release_seats();
+        }
+    }
+
+    /// Counts bytes of events that are counted with those of other watches.
+    pub(in crate::server) fn sent_in_group(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// Counts the events that a group of watches was sent, this one among them.
+    pub(in crate::server) fn count(&self, tally: &Tally) {
+        if let Some(watching) = &self.watching {
+            watching.count(tally);
         }
     }
 

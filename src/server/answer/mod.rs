@@ -22,6 +22,7 @@ pub(super) mod refusal;
 pub(super) mod respond;
 pub(super) mod stream;
 pub(super) mod upgrade;
+mod watch_client;
 pub(super) mod watch_frames;
 pub(super) mod watch_stream;
 pub(super) mod websocket_watch;

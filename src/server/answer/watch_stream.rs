@@ -1,11 +1,14 @@
-//! Writes a watch to its client, in a task of its own.
+//! Writes a watch to its client: in a task of its own while there is something to
+//! write, and else from the group of watches that it joins.
 
-use apifront_watch_cache::watch::Watch;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use apifront_watch_cache::watch::{Given, Step, Tally, Watch, WatchClient, WatchGroups};
 use bytes::Bytes;
+use h2::Reason;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, TRANSFER_ENCODING, VARY, WARNING};
 use http::{HeaderValue, StatusCode, Version};
-use pingora_core::ErrorType::WriteTimedout;
-use pingora_core::protocols::http::ServerSession;
 use pingora_core::{Error, Result};
 use pingora_http::ResponseHeader;
 use pingora_proxy::Session;
@@ -13,6 +16,7 @@ use tokio::sync::watch::Receiver;
 
 use super::detached::{Detached, Ending, detach};
 use super::respond::common_headers;
+use super::watch_client::Client;
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::seats;
@@ -39,55 +43,137 @@ impl StreamEnd {
     }
 }
 
-/// Writes batches until the watch, the client or apifront ends. Then ends the
-/// stream in order, if the client is still there.
-async fn run(
-    session: &mut ServerSession,
-    watch: &mut Watch,
-    stopping: &mut Receiver<bool>,
-    detached: &mut Detached,
-) -> Ending {
-    let may_have_stopped = stopping.clone();
-    // This future lasts through all batches: a new one for each batch would
-    // cost more than the batch.
-    let stopped = stopping.wait_for(|stop| *stop);
-    tokio::pin!(stopped);
-    let end = loop {
-        // A watch that always has something to send is asked for it first, so
-        // that nothing else is polled for each batch.
-        if may_have_stopped.has_changed().unwrap_or(true) && *may_have_stopped.borrow() {
-            break StreamEnd::ShuttingDown;
-        }
-        let batch = tokio::select! {
-            biased;
-            batch = watch.next() => batch,
-            _ = &mut stopped => break StreamEnd::ShuttingDown,
-            // Resolves when the client hangs up. The client of a watch sends
-            // nothing more.
-            _ = session.read_body_or_idle(true) => break StreamEnd::ClientGone,
-        };
-        match batch {
-            Ok((frames, events)) => {
-                detached.sent(frames.len(), events, watch.has_begun());
-                let write = session.write_response_body(frames, false);
-                match seats::write(write, || detached.release_seats()).await {
-                    Ok(()) => detached.delivered(watch.arrived()),
-                    Err(e) if *e.etype() == WriteTimedout => break StreamEnd::TooSlow,
-                    Err(_) => break StreamEnd::ClientGone,
-                }
+/// A watch that is being written to its client.
+struct Stream {
+    watch: Box<Watch>,
+    side: Box<Side>,
+}
+
+/// The client's side of a watch.
+struct Side {
+    client: Client,
+    detached: Detached,
+    stopping: Receiver<bool>,
+    groups: Arc<WatchGroups>,
+}
+
+impl Stream {
+    /// Writes batches until the watch, the client or apifront ends. A watch of
+    /// HTTP/2 with nothing to write leaves this task.
+    async fn run(mut self) {
+        let may_have_stopped = self.side.stopping.clone();
+        let mut stopping = may_have_stopped.clone();
+        // This future lasts through all batches: a new one for each batch would
+        // cost more than the batch.
+        let stopped = stopping.wait_for(|stop| *stop);
+        tokio::pin!(stopped);
+        let end = loop {
+            // A watch that always has something to send is asked for it first,
+            // so that nothing else is polled for each batch.
+            if may_have_stopped.has_changed().unwrap_or(true) && *may_have_stopped.borrow() {
+                break StreamEnd::ShuttingDown;
             }
-            Err(end) => break StreamEnd::Watch(end),
-        }
-    };
-    if matches!(end, StreamEnd::ClientGone | StreamEnd::TooSlow) {
-        return Ending::broken(end.as_str());
+            match self.watch.step() {
+                Ok(Step::Batch(frames, events)) => {
+                    if let Err(end) = self.write(frames, events).await {
+                        break end;
+                    }
+                }
+                Ok(Step::Again) => tokio::task::yield_now().await,
+                Ok(Step::Idle) => {
+                    let Self { watch, side } = &mut self;
+                    side.detached.begun();
+                    if matches!(side.client, Client::Http2(_)) && watch.waits_for_events() {
+                        return self.join_group();
+                    }
+                    tokio::select! {
+                        biased;
+                        () = watch.changed() => {}
+                        _ = &mut stopped => break StreamEnd::ShuttingDown,
+                        () = side.client.gone() => break StreamEnd::ClientGone,
+                    }
+                }
+                Err(end) => break StreamEnd::Watch(end),
+            }
+        };
+        drop(self.watch);
+        self.side.finish(end).await;
     }
-    match session.write_response_body(Bytes::new(), true).await {
-        Ok(()) => Ending {
-            why: end.as_str(),
-            in_order: true,
-        },
-        Err(_) => Ending::broken(StreamEnd::ClientGone.as_str()),
+
+    async fn write(&mut self, frames: Bytes, events: usize) -> Result<(), StreamEnd> {
+        let Self { watch, side } = self;
+        let Side {
+            client, detached, ..
+        } = &mut **side;
+        detached.sent(frames.len(), events, watch.has_begun());
+        match client.write_at_once(std::slice::from_ref(&frames)) {
+            Some(written) => written.map_err(|_| StreamEnd::ClientGone)?,
+            None => seats::write(client.write(frames), || detached.release_seats()).await?,
+        }
+        detached.delivered(watch.arrived());
+        Ok(())
+    }
+
+    fn join_group(self) {
+        let Self { watch, side } = self;
+        let (groups, stopping) = (side.groups.clone(), side.stopping.clone());
+        groups.join(watch, side, &stopping);
+    }
+}
+
+impl Side {
+    /// Ends the stream, in order if the client is still there.
+    async fn finish(mut self, end: StreamEnd) {
+        let is_there = !matches!(end, StreamEnd::ClientGone | StreamEnd::TooSlow);
+        let ending = match is_there {
+            true => match self.client.finish().await {
+                Ok(()) => Ending {
+                    why: end.as_str(),
+                    in_order: true,
+                },
+                Err(()) => Ending::broken(StreamEnd::ClientGone.as_str()),
+            },
+            false => Ending::broken(end.as_str()),
+        };
+        match self.client {
+            Client::Http1(session) => self.detached.end_with(*session, ending).await,
+            Client::Http2(mut stream) => {
+                if !ending.in_order {
+                    stream.send_reset(Reason::INTERNAL_ERROR);
+                }
+                self.detached.end(ending.why);
+            }
+        }
+    }
+}
+
+impl WatchClient for Side {
+    fn give(&mut self, frames: &[Bytes]) -> Given {
+        match self.client.write_at_once(frames) {
+            Some(Ok(())) => {
+                self.detached
+                    .sent_in_group(frames.iter().map(Bytes::len).sum());
+                Given::All
+            }
+            Some(Err(_)) => Given::Gone,
+            None => Given::NoRoom,
+        }
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.client.poll_gone(cx)
+    }
+
+    fn count(&self, tally: &Tally) {
+        self.detached.count(tally);
+    }
+
+    fn go_on(self: Box<Self>, watch: Box<Watch>) {
+        tokio::spawn(Stream { watch, side: self }.run());
+    }
+
+    fn end(self: Box<Self>) {
+        self.detached.end(StreamEnd::ClientGone.as_str());
     }
 }
 
@@ -95,7 +181,7 @@ async fn run(
 pub(in crate::server) async fn start(
     session: &mut Session,
     ctx: &mut RequestContext,
-    mut watch: Watch,
+    watch: Box<Watch>,
     warnings: &[HeaderValue],
 ) -> Result<()> {
     ctx.reply.code = 200;
@@ -119,13 +205,16 @@ pub(in crate::server) async fn start(
         .await
         .map_err(Error::into_down)?;
 
-    let mut stopping = ctx.generation().drain.stopping();
-    let (mut client, mut detached) = detach(session, ctx);
+    let generation = ctx.generation();
+    let (stopping, groups) = (generation.drain.stopping(), generation.watch_groups.clone());
+    let (client, mut detached) = detach(session, ctx);
     detached.watches(ctx.reply.code, watch.has_begun());
-    tokio::spawn(async move {
-        let ending = run(&mut client, &mut watch, &mut stopping, &mut detached).await;
-        drop(watch);
-        detached.end_with(client, ending).await;
+    let side = Box::new(Side {
+        client: Client::new(client),
+        detached,
+        stopping,
+        groups,
     });
+    side.go_on(watch);
     Ok(())
 }

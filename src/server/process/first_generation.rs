@@ -151,6 +151,7 @@ impl ProcessParts<'_> {
             drain: Arc::new(Drain::default()),
             outage,
             self_checks: SelfChecks::default(),
+            watch_groups: Arc::default(),
             started: Instant::now(),
         })
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use apifront_upstream::UpstreamKind;
 use apifront_watch_cache::metrics::{CacheResult as CountedResult, CachedResource};
+use apifront_watch_cache::watch::Tally;
 use http::header::CONTENT_TYPE;
 use http::{Method, Uri};
 use kubernetes_wire::api::GroupVersionResource;
@@ -102,6 +103,17 @@ impl Watching {
     pub(in crate::server) fn delivered(&self, arrived: Instant) {
         if let Some(series) = &self.series {
             series.watch_events().delivered(arrived.elapsed());
+        }
+    }
+
+    /// Counts what the watches of a group were sent.
+    pub(in crate::server) fn count(&self, tally: &Tally) {
+        if let Some(series) = &self.series {
+            let events = series.watch_events();
+            for (bytes, number) in &tally.frames {
+                events.sent_to_many(*bytes, *number);
+            }
+            events.delivered_to_many(tally.waited, tally.clients);
         }
     }
 

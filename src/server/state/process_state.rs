@@ -6,6 +6,7 @@ use std::time::Instant;
 use apifront_watch_cache::read::{OwnWrites, Shards, SharedReads};
 use apifront_watch_cache::reflector::Cache;
 use apifront_watch_cache::self_check::SelfChecks;
+use apifront_watch_cache::watch::WatchGroups;
 use arc_swap::ArcSwap;
 
 use super::drain::Drain;
@@ -39,5 +40,7 @@ pub struct ProcessState {
     pub drain: Arc<Drain>,
     pub outage: Arc<Outage>,
     pub self_checks: SelfChecks,
+    /// The watches that wait for events.
+    pub watch_groups: Arc<WatchGroups>,
     pub started: Instant,
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use kubernetes_wire::representation::{Encoding, EventType};
 
 use super::StoredObject;
+use super::table_frames::{TableFrames, TableShape};
 
 /// The change of the object as a whole. A watcher with a selector may see
 /// another change: see `watch::transition`.
@@ -49,6 +50,7 @@ pub struct Event {
     frames: [Frames; 2],
     /// The frames of other representations. Most events have none.
     rare: OnceLock<Box<[OnceLock<Box<Frames>>; RARE]>>,
+    tables: OnceLock<Box<TableFrames>>,
     /// The counter to which the log adds the bytes of frames. It is unset until
     /// the event is in a log.
     counted: OnceLock<Arc<AtomicUsize>>,
@@ -73,6 +75,7 @@ impl Event {
             recorded_at,
             frames: Default::default(),
             rare: OnceLock::new(),
+            tables: OnceLock::new(),
             counted: OnceLock::new(),
         }
     }
@@ -112,6 +115,18 @@ impl Event {
             Some(frame)
         };
         frame.get_or_init(make).clone()
+    }
+
+    /// Returns the frame for every watcher of the same Table. It is made once in
+    /// a second.
+    pub fn table_frame(
+        &self,
+        shape: TableShape,
+        make: impl FnOnce() -> Option<Bytes>,
+    ) -> Option<Bytes> {
+        let counted = self.counted.get().map(|bytes| &**bytes);
+        let tables = self.tables.get_or_init(Box::default);
+        tables.get(shape, counted, make)
     }
 
     fn frames_of(&self, of: SharedFrame, compressed: bool) -> Option<&Frames> {
@@ -158,7 +173,8 @@ impl Drop for Event {
                 .filter_map(|f| f.get()?.as_ref())
                 .map(Bytes::len)
                 .sum();
-            bytes.fetch_sub(frames, Ordering::Relaxed);
+            let tables = self.tables.get().map_or(0, |tables| tables.bytes());
+            bytes.fetch_sub(frames.saturating_add(tables), Ordering::Relaxed);
         }
     }
 }

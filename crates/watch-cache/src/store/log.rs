@@ -47,8 +47,16 @@ impl Cursor {
         self.next == other.next
     }
 
-    pub(super) fn is_before(self, other: Self) -> bool {
+    pub(crate) fn is_before(self, other: Self) -> bool {
         self.next < other.next
+    }
+
+    /// Returns the later place of the two, for this one's reader.
+    pub(crate) fn advanced_to(self, other: Self) -> Self {
+        Self {
+            next: self.next.max(other.next),
+            ..self
+        }
     }
 
     /// Returns the same place for a reader that knows everything up to
@@ -368,6 +376,22 @@ impl Log {
         cursor.next = self.next();
         self.pass_gaps(cursor);
         Ok((read, true))
+    }
+
+    /// Does the same as [`read_topic`](Self::read_topic) for readers that share
+    /// a cursor. Fails also at a gap, because what follows for each of them
+    /// depends on the version that it knows.
+    pub(super) fn read_topic_for_all(
+        &self,
+        subscription: &Subscription,
+        cursor: &mut Cursor,
+        bytes: usize,
+    ) -> Result<(Vec<Arc<Event>>, bool), Evicted> {
+        let mut gaps = self.gaps.back().into_iter().chain(&self.forgotten);
+        match gaps.find(|gap| gap.first >= cursor.next) {
+            Some(gap) => Err(Evicted::within(gap)),
+            None => self.read_topic(subscription, cursor, bytes),
+        }
     }
 
     /// Fails if the reader cannot be told what follows.

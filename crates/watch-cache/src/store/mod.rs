@@ -23,6 +23,7 @@ mod saved_state;
 mod shard_lines;
 mod snapshot;
 mod state;
+mod table_frames;
 mod topic;
 mod topic_line;
 mod tree_leaf;
@@ -38,8 +39,10 @@ pub use object::{MalformedObject, StoredObject};
 pub(crate) use saved_state::{SavedEvent, SavedState};
 pub use snapshot::{Part, Scope, Snapshot};
 pub use state::{Presentation, Progress, Resource, Store};
+pub use table_frames::TableShape;
 pub use topic::{Subscription, Topic};
 pub use tree_leaf::{CountedValue, Derived, Leaf};
+pub(crate) use wake_groups::GROUP as WATCHES_PER_GROUP;
 
 #[cfg(test)]
 pub(crate) mod tests;

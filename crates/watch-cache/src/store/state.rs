@@ -192,6 +192,18 @@ impl Store {
         self.log.read().read_topic(subscription, cursor, bytes)
     }
 
+    /// Does the same as [`Store::read_topic`] for readers that share a cursor.
+    /// Fails also where each of them must read on its own.
+    pub(crate) fn read_topic_for_all(
+        &self,
+        subscription: &Subscription,
+        cursor: &mut Cursor,
+        bytes: usize,
+    ) -> Result<(Vec<Arc<Event>>, bool), Evicted> {
+        let log = self.log.read();
+        log.read_topic_for_all(subscription, cursor, bytes)
+    }
+
     /// Returns a receiver that wakes its holder after every publication.
     pub fn subscribe(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()

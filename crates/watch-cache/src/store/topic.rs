@@ -98,14 +98,45 @@ pub struct Subscription {
     topics: Arc<Topics>,
     pub(super) topic: Topic,
     pub(super) line: Arc<Line>,
-    member: Member,
+    /// The subscriber's place among those that are woken. `None` before it waits
+    /// for the first time, and while it rests.
+    member: Option<Member>,
+    /// Whether the subscriber is woken as a group of its own.
+    is_group: bool,
 }
 
 impl Subscription {
     /// Resolves when something is published after this call: an event of the
     /// topic, or what concerns every topic (a resync, or the end of the store).
-    pub fn published(&self) -> OwnedNotified {
-        self.member.woken()
+    pub fn published(&mut self) -> OwnedNotified {
+        let subscribers = &self.line.subscribers;
+        let join = || match self.is_group {
+            true => subscribers.join_alone(),
+            false => subscribers.join(),
+        };
+        self.member.get_or_insert_with(join).woken()
+    }
+
+    /// Leaves those that are woken until it waits again.
+    pub(crate) fn rest(&mut self) {
+        if let Some(member) = self.member.take() {
+            self.line.subscribers.leave(&member);
+        }
+    }
+
+    /// Returns a subscription to the same topic whose holder writes to as many
+    /// clients as a group of subscribers has.
+    pub(crate) fn for_group(&self) -> Self {
+        // The line exists, so that it does not begin at this number.
+        let mut subscription = self.topics.join(self.topic.clone(), 0);
+        subscription.is_group = true;
+        subscription
+    }
+
+    /// Returns a number that all subscriptions of the topic share, and no other
+    /// while one of them lives.
+    pub(crate) fn line_id(&self) -> usize {
+        Arc::as_ptr(&self.line).addr()
     }
 
     /// Returns a number that is another one after each publication. Who read the
@@ -117,7 +148,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.line.subscribers.leave(&self.member);
+        self.rest();
         self.topics.leave(&self.topic);
     }
 }
@@ -154,9 +185,10 @@ impl Topics {
         let (topic, line) = self.0.lock().lines.join(topic, next);
         Subscription {
             topics: self.clone(),
-            member: line.subscribers.join(),
             topic,
             line,
+            member: None,
+            is_group: false,
         }
     }
 

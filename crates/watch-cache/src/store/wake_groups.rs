@@ -16,18 +16,25 @@ use tokio::sync::futures::OwnedNotified;
 
 /// The subscribers of a group. To write an event to as many takes a third of a
 /// millisecond.
-const GROUP: usize = 64;
+pub(crate) const GROUP: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct WakeGroups(Mutex<Groups>);
 
 #[derive(Debug, Default)]
 struct Groups {
-    /// Each group with the number of its members.
-    groups: Vec<(Arc<Notify>, usize)>,
+    groups: Vec<Group>,
     round: Round,
     /// The number of rounds. Each begins with another group.
     rounds: usize,
+}
+
+#[derive(Debug)]
+struct Group {
+    wake: Arc<Notify>,
+    members: usize,
+    /// Whether others may join.
+    is_open: bool,
 }
 
 /// Whether groups are being woken, one after another.
@@ -59,29 +66,31 @@ impl WakeGroups {
         let with_room = groups
             .iter_mut()
             .rev()
-            .find(|(_, members)| *members < GROUP);
-        Member(match with_room {
-            Some((group, members)) => {
-                *members = members.saturating_add(1);
-                group.clone()
+            .find(|group| group.is_open && group.members < GROUP);
+        match with_room {
+            Some(group) => {
+                group.members = group.members.saturating_add(1);
+                Member(group.wake.clone())
             }
-            None => {
-                let group = Arc::<Notify>::default();
-                groups.push((group.clone(), 1));
-                group
-            }
-        })
+            None => begin(groups, true),
+        }
+    }
+
+    /// Joins as a group of its own: this subscriber writes to as many clients as
+    /// a group has.
+    pub(super) fn join_alone(&self) -> Member {
+        begin(&mut self.0.lock().groups, false)
     }
 
     pub(super) fn leave(&self, member: &Member) {
         let groups = &mut self.0.lock().groups;
-        let of = |(group, _): &(Arc<Notify>, usize)| Arc::ptr_eq(group, &member.0);
+        let of = |group: &Group| Arc::ptr_eq(&group.wake, &member.0);
         let Some(at) = groups.iter().position(of) else {
             return;
         };
-        if let Some((_, members)) = groups.get_mut(at) {
-            *members = members.saturating_sub(1);
-            if *members == 0 {
+        if let Some(group) = groups.get_mut(at) {
+            group.members = group.members.saturating_sub(1);
+            if group.members == 0 {
                 groups.remove(at);
             }
         }
@@ -101,8 +110,8 @@ impl WakeGroups {
             }
             return;
         }
-        for (group, _) in &state.groups {
-            group.notify_waiters();
+        for group in &state.groups {
+            group.wake.notify_waiters();
         }
     }
 
@@ -116,7 +125,7 @@ impl WakeGroups {
                 let all = &state.groups;
                 let first = state.rounds.checked_rem(all.len()).unwrap_or(0);
                 let from_first = all.iter().cycle().skip(first).take(all.len());
-                from_first.map(|(group, _)| group.clone()).collect()
+                from_first.map(|group| group.wake.clone()).collect()
             };
             for group in groups {
                 group.notify_waiters();
@@ -131,13 +140,23 @@ impl WakeGroups {
     }
 }
 
+fn begin(groups: &mut Vec<Group>, is_open: bool) -> Member {
+    let wake = Arc::<Notify>::default();
+    groups.push(Group {
+        wake: wake.clone(),
+        members: 1,
+        is_open,
+    });
+    Member(wake)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn groups(of: &WakeGroups) -> Vec<usize> {
         let groups = &of.0.lock().groups;
-        groups.iter().map(|(_, members)| *members).collect()
+        groups.iter().map(|group| group.members).collect()
     }
 
     #[test]
@@ -151,6 +170,11 @@ mod tests {
         assert_eq!(groups(&line), [GROUP - 1, GROUP]);
         members.push(line.join());
         assert_eq!(groups(&line), [GROUP, GROUP]);
+        let alone = line.join_alone();
+        members.push(line.join());
+        assert_eq!(groups(&line), [GROUP, GROUP, 1, 1]);
+        line.leave(&alone);
+        assert_eq!(groups(&line), [GROUP, GROUP, 1]);
         members.iter().for_each(|member| line.leave(member));
         assert!(groups(&line).is_empty());
     }

@@ -1,17 +1,63 @@
-//! Writes events as bytes: whole objects, and Tables.
+//! What a watch writes its events with: whole objects, and Tables.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use kubernetes_wire::negotiation::IncludeObject;
 use kubernetes_wire::representation::json_envelope::{Form, watch_frame};
 use kubernetes_wire::representation::table::{Printer, TableOptions};
 use kubernetes_wire::representation::{BookmarkTemplate, Encoding, Envelope, EventType};
 
-use super::FrameWriter;
-use crate::store::{SharedFrame, Store, StoredObject};
+use super::batch::{compressed, packed};
+use crate::store::{Event, SharedFrame, Store, StoredObject, TableShape};
+
+/// Writes events as bytes, for one watcher.
+pub trait FrameWriter: Send {
+    /// Returns a whole frame. `None` if the object cannot be written in this
+    /// representation; the watch then ends.
+    fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes>;
+
+    /// Returns the representation, if all its watchers share the frames of
+    /// events for ever.
+    fn shares(&self) -> Option<SharedFrame> {
+        None
+    }
+
+    /// Tells whether the next frame is another one than it would be later.
+    fn is_first(&self) -> bool {
+        false
+    }
+
+    /// Returns the frame of an event as it is in the log, which all watchers of
+    /// the representation share if they can; `compresses`, as a gzip member.
+    fn logged(&mut self, event: &Event, seen: EventType, compresses: bool) -> Option<Bytes> {
+        let Some(of) = self.shares() else {
+            let frame = self.event(seen, &event.object)?;
+            return packed(frame, compresses);
+        };
+        let mut plain = || event.frame(of, false, seen, || self.event(seen, &event.object));
+        match compresses {
+            true => event.frame(of, true, seen, || compressed(&plain()?)),
+            false => plain(),
+        }
+    }
+
+    /// Does the same as [`event`](Self::event) at the end of `out`. Returns
+    /// false if the object cannot be written.
+    fn append(&mut self, seen: EventType, object: &StoredObject, out: &mut BytesMut) -> bool {
+        let frame = self.event(seen, object);
+        out.extend_from_slice(frame.as_deref().unwrap_or_default());
+        frame.is_some()
+    }
+
+    fn content_type(&self) -> &'static str;
+
+    /// Returns a bookmark. `None` if bookmarks of this resource cannot be
+    /// written.
+    fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes>;
+}
 
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
@@ -83,39 +129,44 @@ impl FrameWriter for WholeFrames {
     }
 }
 
-/// Makes a list item into a Table of one row.
-type Print = dyn FnMut(&Bytes, &Envelope) -> Option<Bytes> + Send;
-
-/// Frames of Tables, as JSON. No frame is shared, because the ages change, and
-/// because the first one of a watch has the columns.
+/// Frames of Tables, as JSON. The watchers of an event share a frame for a
+/// second, because the ages change. The first one of a watch has the columns.
 pub struct TableFrames {
     store: Arc<Store>,
-    print: Box<Print>,
-    /// Tells that rows show only the metadata of their objects.
-    of_metadata: bool,
+    printer: Arc<Printer>,
+    options: TableOptions,
+    first: bool,
 }
 
 impl TableFrames {
     pub fn new(store: Arc<Store>, printer: Arc<Printer>, options: TableOptions) -> Self {
-        let mut first = true;
-        let print = move |item: &Bytes, envelope: &Envelope| {
-            let table = printer
-                .event_object(item, envelope, options, first, Utc::now())
-                .ok()?;
-            first = false;
-            Some(table.into())
-        };
         Self {
             store,
-            print: Box::new(print),
-            of_metadata: options.include == IncludeObject::Metadata,
+            printer,
+            options,
+            first: true,
         }
     }
-}
 
-/// Returns the frame of a Table of one row.
-fn row(print: &mut Print, seen: EventType, item: &Bytes, envelope: &Envelope) -> Option<Bytes> {
-    Some(watch_frame(seen, &print(item, envelope)?))
+    /// Returns the frame of a Table of one row.
+    fn row(
+        &self,
+        seen: EventType,
+        item: &Bytes,
+        envelope: &Envelope,
+        now: DateTime<Utc>,
+    ) -> Option<Bytes> {
+        let table = self
+            .printer
+            .event_object(item, envelope, self.options, self.first, now);
+        Some(watch_frame(seen, &table.ok()?))
+    }
+
+    /// Notes that the watch has the columns, if it got this frame.
+    fn sent(&mut self, frame: Option<Bytes>) -> Option<Bytes> {
+        self.first &= frame.is_none();
+        frame
+    }
 }
 
 impl FrameWriter for TableFrames {
@@ -123,20 +174,45 @@ impl FrameWriter for TableFrames {
         JSON
     }
 
+    fn is_first(&self) -> bool {
+        self.first
+    }
+
     fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes> {
         let envelope = &self.store.resource.envelope;
-        row(&mut self.print, seen, &object.json(envelope)?, envelope)
+        let frame = self.row(seen, &object.json(envelope)?, envelope, Utc::now());
+        self.sent(frame)
+    }
+
+    fn logged(&mut self, event: &Event, seen: EventType, compresses: bool) -> Option<Bytes> {
+        let now = Utc::now();
+        let shape = TableShape {
+            printer: self.printer.clone(),
+            options: self.options,
+            first: self.first,
+            compressed: compresses,
+            seen,
+            second: now.timestamp(),
+        };
+        let frame = event.table_frame(shape, || {
+            let envelope = &self.store.resource.envelope;
+            let item = event.object.json(envelope)?;
+            packed(self.row(seen, &item, envelope, now)?, compresses)
+        });
+        self.sent(frame)
     }
 
     fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes> {
-        let (seen, store) = (EventType::Bookmark, &self.store);
-        if self.of_metadata {
-            let (item, envelope) =
-                bookmark_of_metadata(store, resource_version, initial_events_end)?;
-            return row(&mut self.print, seen, &item, &envelope);
-        }
-        let item = bookmark_item(store, resource_version, initial_events_end)?;
-        row(&mut self.print, seen, &item, &store.resource.envelope)
+        let (store, version) = (&self.store, resource_version);
+        let (item, envelope) = match self.options.include {
+            IncludeObject::Metadata => bookmark_of_metadata(store, version, initial_events_end)?,
+            _ => {
+                let item = bookmark_item(store, version, initial_events_end)?;
+                (item, Cow::Borrowed(&store.resource.envelope))
+            }
+        };
+        let frame = self.row(EventType::Bookmark, &item, &envelope, Utc::now());
+        self.sent(frame)
     }
 }
 

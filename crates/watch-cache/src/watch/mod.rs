@@ -1,14 +1,18 @@
 //! WATCH from the store: a cursor over the log, turned into frames.
 
+mod batch;
 mod bookmark_timer;
 mod frame_writers;
+mod groups;
+mod in_group;
 mod metadata_frames;
 mod session;
 #[cfg(test)]
 mod tests;
 mod transition;
 
-pub use frame_writers::{TableFrames, WholeFrames};
+pub use frame_writers::{FrameWriter, TableFrames, WholeFrames};
+pub use groups::{Given, Tally, WatchClient, WatchGroups};
 pub use metadata_frames::MetadataFrames;
-pub use session::{FrameWriter, Watch, WatchEnd, WatchOptions};
+pub use session::{Step, Watch, WatchEnd, WatchOptions};
 pub use transition::transition;

@@ -9,16 +9,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use kubernetes_wire::representation::{EventType, deflate};
+use bytes::Bytes;
+use kubernetes_wire::representation::EventType;
 use tokio::time::{Instant, Sleep};
 
+use super::batch::{Batch, compressed, packed};
 use super::bookmark_timer::BookmarkTimer;
-use super::transition;
-use crate::store::{
-    Change, Cursor, Event, Evicted, Filter, SharedFrame, Snapshot, Store, StoredObject,
-    Subscription, Topic,
-};
+use super::{FrameWriter, transition};
+use crate::store::{Change, Cursor, Event, Evicted, Filter, Snapshot, Store, Subscription, Topic};
 
 /// Events are handed out in batches of about this size. The size is small
 /// enough that other tasks get their turn, and large enough for efficient
@@ -31,33 +29,6 @@ const INITIAL_BATCH_BYTES: usize = 128 << 10;
 /// The number of objects that are looked at before other tasks get their turn.
 /// A selector that matches none of them takes about a millisecond.
 const INITIAL_OBJECTS: usize = 10_000;
-
-/// Writes events as bytes, for one watcher.
-pub trait FrameWriter: Send {
-    /// Returns a whole frame. `None` if the object cannot be written in this
-    /// representation; the watch then ends.
-    fn event(&mut self, seen: EventType, object: &StoredObject) -> Option<Bytes>;
-
-    /// Returns the representation, if all its watchers share the frames of
-    /// events.
-    fn shares(&self) -> Option<SharedFrame> {
-        None
-    }
-
-    /// Does the same as [`event`](Self::event) at the end of `out`. Returns
-    /// false if the object cannot be written.
-    fn append(&mut self, seen: EventType, object: &StoredObject, out: &mut BytesMut) -> bool {
-        let frame = self.event(seen, object);
-        out.extend_from_slice(frame.as_deref().unwrap_or_default());
-        frame.is_some()
-    }
-
-    fn content_type(&self) -> &'static str;
-
-    /// Returns a bookmark. `None` if bookmarks of this resource cannot be
-    /// written.
-    fn bookmark(&mut self, resource_version: u64, initial_events_end: bool) -> Option<Bytes>;
-}
 
 #[derive(Clone, Debug)]
 pub struct WatchOptions {
@@ -92,26 +63,37 @@ impl WatchEnd {
     }
 }
 
+/// What a watch has to hand out.
+#[derive(Debug)]
+pub enum Step {
+    /// Whole frames, and their number of events.
+    Batch(Bytes, usize),
+    /// Nothing yet: other tasks are to have their turn first.
+    Again,
+    /// Nothing until [`Watch::changed`].
+    Idle,
+}
+
 pub struct Watch {
-    store: Arc<Store>,
-    frames: Box<dyn FrameWriter>,
+    pub(super) store: Arc<Store>,
+    pub(super) frames: Box<dyn FrameWriter>,
     options: WatchOptions,
     /// Initial events not yet handed out.
     initial: Option<Initial>,
     /// The version of the end bookmark that is still to be sent.
     owed_end: Option<u64>,
     /// Whether batches are gzip members.
-    compresses: bool,
+    pub(super) compresses: bool,
     /// Whether each version that has no event is told at once by a bookmark.
-    at_once: bool,
+    pub(super) at_once: bool,
     /// Whether a bookmark is due that had nothing to tell yet.
-    owed: bool,
-    cursor: Cursor,
+    pub(super) owed: bool,
+    pub(super) cursor: Cursor,
     /// The version that the client knows when the watch starts. Events and
     /// bookmarks are above it.
     after: u64,
     /// The version of the last event read from the log.
-    read_to: u64,
+    pub(super) read_to: u64,
     /// The version of the last bookmark.
     told: u64,
     /// The moment at which the watch began.
@@ -119,12 +101,12 @@ pub struct Watch {
     /// The arrival of the oldest event in the last batch, if it arrived since
     /// the watch began.
     arrived: Option<std::time::Instant>,
-    subscription: Subscription,
+    pub(super) subscription: Subscription,
     /// The number of publications under which the log was read to its end.
-    read_under: Option<u64>,
+    pub(super) read_under: Option<u64>,
     bookmarks: BookmarkTimer,
     /// The timer is reused for each wait: its deadline seldom changes.
-    timer: Option<Pin<Box<Sleep>>>,
+    pub(super) timer: Option<Pin<Box<Sleep>>>,
 }
 
 /// The objects of a snapshot from a key on.
@@ -247,48 +229,61 @@ impl Watch {
     /// Waits for the next batch of whole frames, and returns it with its number
     /// of events. Cancel-safe: a batch is lost only if it was returned.
     pub async fn next(&mut self) -> Result<(Bytes, usize), WatchEnd> {
-        self.arrived = None;
         loop {
-            let now = Instant::now();
-            if now >= self.bookmarks.deadline() {
-                return Err(WatchEnd::Timeout);
+            match self.step()? {
+                Step::Batch(frames, events) => return Ok((frames, events)),
+                Step::Again => tokio::task::yield_now().await,
+                Step::Idle => self.changed().await,
             }
-            // Progress is read before publications, and these before the log:
-            // once the log is read to its end, the client knows everything up to
-            // this version.
-            let known = self.options.bookmarks.then(|| self.store.progress());
-            let publications = self.subscription.publications();
-            if self.read_under != Some(publications) {
-                if let Some(batch) = self.ready(publications)? {
-                    return Ok(batch);
-                }
-                if self.initial.is_some() {
-                    tokio::task::yield_now().await;
-                    continue;
-                }
+        }
+    }
+
+    /// Returns what can be handed out without waiting.
+    pub fn step(&mut self) -> Result<Step, WatchEnd> {
+        self.arrived = None;
+        let now = Instant::now();
+        if now >= self.bookmarks.deadline() {
+            return Err(WatchEnd::Timeout);
+        }
+        // Progress is read before publications, and these before the log: once
+        // the log is read to its end, the client knows everything up to this
+        // version.
+        let known = self.options.bookmarks.then(|| self.store.progress());
+        let publications = self.subscription.publications();
+        if self.read_under != Some(publications) {
+            if let Some((frames, events)) = self.ready(publications)? {
+                return Ok(Step::Batch(frames, events));
             }
-            if self.store.progress().closed {
-                return Err(WatchEnd::Closed);
+            if self.initial.is_some() {
+                return Ok(Step::Again);
             }
-            // An event can be read before its progress is published.
-            if let Some(known) = known
-                && let Some(frame) = self.bookmark(known.resource_version.max(self.read_to), now)
-            {
-                return self.compress(frame).map(|frame| (frame, 1));
-            }
-            // Each publication from here on ends the wait.
-            let published = self.subscription.published();
-            if self.subscription.publications() != publications {
-                continue;
-            }
-            let newer = self.newer();
-            let timer = self.timer();
-            tokio::select! {
-                biased;
-                () = published => {}
-                () = newer => {}
-                () = timer => {}
-            }
+        }
+        if self.store.progress().closed {
+            return Err(WatchEnd::Closed);
+        }
+        // An event can be read before its progress is published.
+        if let Some(known) = known
+            && let Some(frame) = self.bookmark(known.resource_version.max(self.read_to), now)
+        {
+            return self.compress(frame).map(|frame| Step::Batch(frame, 1));
+        }
+        Ok(Step::Idle)
+    }
+
+    /// Waits until there may be something to hand out.
+    pub async fn changed(&mut self) {
+        // Each publication from here on ends the wait.
+        let published = self.subscription.published();
+        if self.read_under != Some(self.subscription.publications()) {
+            return;
+        }
+        let newer = self.newer();
+        let timer = self.timer();
+        tokio::select! {
+            biased;
+            () = published => {}
+            () = newer => {}
+            () = timer => {}
         }
     }
 
@@ -310,13 +305,18 @@ impl Watch {
         }
     }
 
-    /// Returns the timer, set to the end of the watch or to the next bookmark.
-    fn timer(&mut self) -> Pin<&mut Sleep> {
-        let wake_at = if self.options.bookmarks {
+    /// Returns the time of the next bookmark, or the end of the watch.
+    pub(super) fn wake_at(&self) -> Instant {
+        if self.options.bookmarks {
             self.bookmarks.next_wake()
         } else {
             self.bookmarks.deadline()
-        };
+        }
+    }
+
+    /// Returns the timer, set to the end of the watch or to the next bookmark.
+    fn timer(&mut self) -> Pin<&mut Sleep> {
+        let wake_at = self.wake_at();
         let timer = self
             .timer
             .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(wake_at)))
@@ -411,7 +411,12 @@ impl Watch {
         Ok(None)
     }
 
-    fn frame(&mut self, event: &Event, compresses: bool) -> Result<Option<Bytes>, WatchEnd> {
+    /// Returns the frame of an event. `None` if the watch does not see it.
+    pub(super) fn frame(
+        &mut self,
+        event: &Event,
+        compresses: bool,
+    ) -> Result<Option<Bytes>, WatchEnd> {
         if event.resource_version <= self.after {
             return Ok(None);
         }
@@ -419,25 +424,13 @@ impl Watch {
             return Ok(None);
         };
         let left = seen == EventType::Deleted && event.change != Change::Deleted;
-        let pack = |frame: Bytes| match compresses {
-            true => compressed(&frame),
-            false => Some(frame),
-        };
         let frames = &mut *self.frames;
-        let frame = match (&event.previous, left, frames.shares()) {
-            (Some(previous), true, _) => previous
+        let frame = match &event.previous {
+            Some(previous) if left => previous
                 .stamped(event.resource_version, &self.store.resource.envelope)
                 .and_then(|object| frames.event(seen, &object))
-                .and_then(pack),
-            (_, _, None) => frames.event(seen, &event.object).and_then(pack),
-            (_, _, Some(of)) => {
-                let mut plain =
-                    || event.frame(of, false, seen, || frames.event(seen, &event.object));
-                match compresses {
-                    true => event.frame(of, true, seen, || compressed(&plain()?)),
-                    false => plain(),
-                }
-            }
+                .and_then(|frame| packed(frame, compresses)),
+            _ => frames.logged(event, seen, compresses),
         };
         frame.map(Some).ok_or(WatchEnd::NotEncodable)
     }
@@ -455,54 +448,5 @@ impl Watch {
         self.owed = false;
         self.told = version;
         self.frames.bookmark(version, false)
-    }
-}
-
-/// Returns the frames as a gzip member.
-pub(super) fn compressed(frames: &Bytes) -> Option<Bytes> {
-    deflate::gzip(&[frames]).map(Bytes::from)
-}
-
-/// A batch of frames. A single frame is handed out as it is, shared; several
-/// frames are joined.
-#[derive(Default)]
-struct Batch {
-    first: Option<Bytes>,
-    joined: BytesMut,
-    events: usize,
-}
-
-impl Batch {
-    fn push(&mut self, frame: Bytes) {
-        if self.events == 0 {
-            self.first = Some(frame);
-            self.events = 1;
-        } else {
-            self.add().extend_from_slice(&frame);
-        }
-    }
-
-    /// Returns the buffer for one more frame.
-    fn add(&mut self) -> &mut BytesMut {
-        self.events = self.events.saturating_add(1);
-        if let Some(first) = self.first.take() {
-            self.joined.extend_from_slice(&first);
-        }
-        &mut self.joined
-    }
-
-    /// Returns the bytes left of `limit`, if there are any.
-    fn room(&self, limit: usize) -> Option<usize> {
-        let taken = self.first.as_ref().map_or(self.joined.len(), Bytes::len);
-        limit.checked_sub(taken).filter(|left| *left > 0)
-    }
-
-    fn finish(self) -> Option<(Bytes, usize)> {
-        let events = self.events;
-        match self.first {
-            Some(first) => Some((first, events)),
-            None if self.joined.is_empty() => None,
-            None => Some((self.joined.freeze(), events)),
-        }
     }
 }

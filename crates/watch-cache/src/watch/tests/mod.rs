@@ -1,5 +1,6 @@
 //! Watches over a store that is fed by hand.
 
+mod groups;
 mod race;
 mod replay;
 mod session;

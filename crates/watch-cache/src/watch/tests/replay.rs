@@ -1,13 +1,18 @@
 //! Random histories and random watchers: a watcher's events add up to the
 //! state.
 
-use super::super::{Watch, WatchEnd};
+use super::super::{Given, Tally, Watch, WatchClient, WatchEnd, WatchGroups};
 use super::*;
 
+use std::mem;
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 use proptest::prelude::*;
+use tokio::runtime::Runtime;
+use tokio::sync::watch::Receiver;
 
 const NAMESPACES: [&str; 4] = ["a", "a-b", "a.b", "a0"];
 const NAMES: [&str; 3] = ["x", "x-y", "x.y"];
@@ -53,6 +58,15 @@ enum Step {
     Take {
         watcher: usize,
     },
+    /// A watcher joins a group, if it has nothing to take.
+    Join {
+        watcher: usize,
+    },
+    /// The client of a watcher in a group has room from now on, or none.
+    Room {
+        watcher: usize,
+        has: bool,
+    },
     /// A watcher's connection breaks; it resumes.
     Resume {
         watcher: usize,
@@ -90,6 +104,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..5usize).prop_map(|back| Step::Restore { back }),
         3 => (how, 0..FILTERS.len()).prop_map(|(how, filter)| Step::Begin { how, filter }),
         6 => (0..8usize).prop_map(|watcher| Step::Take { watcher }),
+        8 => (0..8usize).prop_map(|watcher| Step::Join { watcher }),
+        3 => (0..8usize, any::<bool>())
+            .prop_map(|(watcher, has)| Step::Room { watcher, has }),
         3 => (0..8usize).prop_map(|watcher| Step::Resume { watcher }),
     ]
 }
@@ -128,10 +145,72 @@ struct World {
     floor: u64,
     now: Instant,
     watchers: Vec<Watcher>,
+    groups: Arc<WatchGroups>,
+    stopping: Receiver<bool>,
+    /// Runs the groups' tasks.
+    runtime: Runtime,
+}
+
+/// A watch in its client's hands, or in a group.
+enum Held {
+    Own(Box<Watch>),
+    InGroup(Arc<Mutex<Client>>),
+}
+
+/// What is known of a client whose watch is in a group.
+#[derive(Default)]
+struct Client {
+    has_room: bool,
+    frames: Vec<Bytes>,
+    gone: bool,
+    waker: Option<Waker>,
+    /// The watch, when it goes on by itself.
+    back: Option<Box<Watch>>,
+    ended: bool,
+}
+
+impl WatchClient for Arc<Mutex<Client>> {
+    fn give(&mut self, frames: &[Bytes]) -> Given {
+        let mut client = self.lock();
+        // As h2 does when it gets capacity.
+        if let Some(waker) = client.waker.take() {
+            waker.wake();
+        }
+        if client.gone {
+            return Given::Gone;
+        }
+        if !client.has_room {
+            return Given::NoRoom;
+        }
+        client.frames.extend_from_slice(frames);
+        Given::All
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut client = self.lock();
+        client.waker = Some(cx.waker().clone());
+        match client.gone {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+
+    fn count(&self, tally: &Tally) {
+        let frames: u64 = tally.frames.iter().map(|(_, number)| *number).sum();
+        assert!(0 < tally.clients && tally.clients <= frames);
+    }
+
+    fn go_on(self: Box<Self>, watch: Box<Watch>) {
+        self.lock().back = Some(watch);
+    }
+
+    fn end(self: Box<Self>) {
+        self.lock().ended = true;
+    }
 }
 
 struct Watcher {
-    watch: Watch,
+    watch: Held,
     filter: Selects,
     /// The client's view: versions of objects by key.
     believes: BTreeMap<String, u64>,
@@ -142,7 +221,7 @@ struct Watcher {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(runtime: Runtime) -> Self {
         Self {
             store: Arc::new(Store::new(resource(), vec![], 10)),
             history: vec![(10, State::new())],
@@ -153,6 +232,42 @@ impl World {
             floor: 10,
             now: Instant::now(),
             watchers: vec![],
+            groups: Arc::default(),
+            stopping: tokio::sync::watch::channel(false).1,
+            runtime,
+        }
+    }
+
+    /// Lets the groups' tasks do all that they can.
+    fn settle(&self) {
+        self.runtime.block_on(async {
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+
+    fn in_group(&self, watcher: usize) -> Option<Arc<Mutex<Client>>> {
+        let index = watcher.checked_rem(self.watchers.len())?;
+        match &self.watchers[index].watch {
+            Held::InGroup(client) => Some(client.clone()),
+            Held::Own(_) => None,
+        }
+    }
+
+    fn join(&mut self, index: usize) {
+        while self.take(index) {}
+        let watch = &mut self.watchers[index].watch;
+        let client = Arc::new(Mutex::new(Client {
+            has_room: true,
+            ..Client::default()
+        }));
+        if let Held::Own(own) = &*watch
+            && own.waits_for_events()
+            && let Held::Own(own) = mem::replace(watch, Held::InGroup(client.clone()))
+        {
+            let _entered = self.runtime.enter();
+            self.groups.join(own, Box::new(client), &self.stopping);
         }
     }
 
@@ -247,6 +362,16 @@ impl World {
                 let index = watcher % self.watchers.len();
                 self.take(index);
             }
+            Step::Join { watcher } => {
+                if let Some(index) = watcher.checked_rem(self.watchers.len()) {
+                    self.join(index);
+                }
+            }
+            Step::Room { watcher, has } => {
+                if let Some(client) = self.in_group(watcher) {
+                    client.lock().has_room = has;
+                }
+            }
             Step::Resume { watcher } => {
                 if self.watchers.is_empty() {
                     return;
@@ -276,7 +401,11 @@ impl World {
     fn initial(&self, filter: Selects) -> Watcher {
         let selected = options(super::filter(filter.0, filter.1, filter.2), HOUR);
         Watcher {
-            watch: watch_all(&self.store, self.store.snapshot(), selected),
+            watch: Held::Own(Box::new(watch_all(
+                &self.store,
+                self.store.snapshot(),
+                selected,
+            ))),
             filter,
             believes: BTreeMap::new(),
             version: None,
@@ -300,7 +429,7 @@ impl World {
                 .any(|(seen, listed)| *seen < version && version < *listed);
         assert_eq!(began.is_err(), lost, "from {version}");
         Some(Watcher {
-            watch: began.ok()?,
+            watch: Held::Own(Box::new(began.ok()?)),
             filter,
             believes,
             version: Some(version),
@@ -349,8 +478,15 @@ impl World {
 
     /// Returns false if there was nothing to take.
     fn take(&mut self, index: usize) -> bool {
+        if self.in_group(index).is_some() {
+            return self.take_from_group(index);
+        }
         let watcher = &mut self.watchers[index];
-        match watcher.watch.next().now_or_never() {
+        let Held::Own(watch) = &mut watcher.watch else {
+            unreachable!("not in a group");
+        };
+        let _entered = self.runtime.enter();
+        match watch.next().now_or_never() {
             None => false,
             Some(Ok((bytes, events))) => {
                 let seen = decode(&bytes);
@@ -369,7 +505,41 @@ impl World {
         }
     }
 
+    /// Does the same as [`take`](Self::take) for a watcher in a group.
+    fn take_from_group(&mut self, index: usize) -> bool {
+        self.settle();
+        let watcher = &mut self.watchers[index];
+        let Held::InGroup(client) = &watcher.watch else {
+            return false;
+        };
+        let (frames, back) = {
+            let client = &mut *client.lock();
+            (mem::take(&mut client.frames), client.back.take())
+        };
+        for seen in frames.iter().flat_map(|frame| decode(frame)) {
+            watcher.hear(&seen);
+        }
+        let took = !frames.is_empty() || back.is_some();
+        if let Some(watch) = back {
+            watcher.watch = Held::Own(watch);
+        }
+        took
+    }
+
     fn resume(&mut self, index: usize) {
+        if let Some(client) = self.in_group(index) {
+            let waker = {
+                let client = &mut *client.lock();
+                client.gone = true;
+                client.waker.take()
+            };
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+            self.settle();
+            let client = client.lock();
+            assert!(client.ended || client.back.is_some());
+        }
         let watcher = &self.watchers[index];
         let filter = watcher.filter;
         let resumed = match watcher.version {
@@ -450,8 +620,7 @@ proptest! {
             .start_paused(true)
             .build()
             .unwrap();
-        let _entered = runtime.enter();
-        let mut world = World::new();
+        let mut world = World::new(runtime);
         for step in steps {
             world.run(step);
         }

@@ -1,12 +1,14 @@
 //! Tests when a watch sends frames and when it ends.
 
-use super::super::{Watch, WatchEnd};
+use super::super::{TableFrames, Watch, WatchEnd};
 use super::*;
 
 use std::io::Read;
 use std::time::Instant;
 
 use flate2::read::MultiGzDecoder;
+use kubernetes_wire::negotiation::{IncludeObject, MetaVersion};
+use kubernetes_wire::representation::table::{Printer, TableOptions};
 
 fn store_at(version: u64) -> Arc<Store> {
     Arc::new(Store::new(resource(), vec![], version))
@@ -551,4 +553,40 @@ async fn initial_events_come_in_batches_from_one_snapshot() {
     }
     let end = next(&mut slow).await.err();
     assert_eq!(end, Some(WatchEnd::FellBehind));
+}
+
+#[tokio::test(start_paused = true)]
+async fn watchers_of_tables_share_the_frames_of_a_second() {
+    let store = store_at(1);
+    let printer = Arc::new(Printer::builtin(&resource().gvr).unwrap().clone());
+    let tables = |include| {
+        let table = TableOptions {
+            version: MetaVersion::V1,
+            include,
+        };
+        let frames = TableFrames::new(store.clone(), printer.clone(), table);
+        let options = options(everything(), HOUR);
+        Watch::from_version(store.clone(), 1, options, Box::new(frames)).unwrap()
+    };
+    let mut alike = [
+        tables(IncludeObject::Metadata),
+        tables(IncludeObject::Metadata),
+    ];
+    let mut other = tables(IncludeObject::None);
+    let mut shared = 0;
+    for version in 2..6 {
+        apply(&store, version);
+        let [first, second] = &mut alike;
+        let (first, _) = first.next().await.unwrap();
+        let (second, _) = second.next().await.unwrap();
+        let (other, _) = other.next().await.unwrap();
+        for frame in [&first, &second, &other] {
+            let text = std::str::from_utf8(frame).unwrap();
+            assert_eq!(text.contains("\"name\":\"Name\""), version == 2, "{text}");
+        }
+        assert_ne!(first, other);
+        // A second may end in between.
+        shared += usize::from(first.as_ptr() == second.as_ptr());
+    }
+    assert!(shared >= 3, "{shared}");
 }
