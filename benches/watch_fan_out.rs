@@ -169,7 +169,7 @@ impl Bench {
     /// next, so that no server profits from sending several events at once or
     /// ends slow watches.
     async fn round(&mut self, server: &Server, watchers: usize) -> Round {
-        let version = pods::version(&server.client).await;
+        let version = pods::version(&self.writer).await;
         let path =
             format!("/api/v1/pods?watch=1&allowWatchBookmarks=false&resourceVersion={version}");
         let mut open = watches::open(&server.client, (0..watchers).map(|_| path.clone())).await;

@@ -14,6 +14,7 @@ pub mod floor;
 pub mod herd;
 pub mod lists;
 pub mod peers;
+pub mod plot;
 pub mod pods;
 pub mod report;
 pub mod servers;
