@@ -1,4 +1,4 @@
-//! Plots as SVG: lines over a logarithmic axis.
+//! Plots as SVG: lines between logarithmic axes.
 
 use std::fmt::Write;
 
@@ -11,8 +11,8 @@ const BELOW: f64 = 44.0;
 const RIGHT: f64 = 180.0;
 const ABOVE: f64 = 36.0;
 const COLOURS: [&str; 4] = ["#1f6feb", "#d1242f", "#1a7f37", "#8250df"];
-/// The number of steps of the vertical axis.
-const STEPS: usize = 4;
+/// The marks of the vertical axis, times powers of ten.
+const MARKS: [f64; 3] = [1.0, 2.0, 5.0];
 
 pub struct Line {
     pub name: &'static str,
@@ -30,20 +30,16 @@ pub struct Plot {
 impl Plot {
     pub fn to_svg(&self) -> String {
         let points = || self.lines.iter().flat_map(|line| &line.points);
-        let least = points().map(|p| p.0).fold(f64::INFINITY, f64::min);
-        let most = points().map(|p| p.0).fold(0.0, f64::max);
-        let top = ceiling(points().map(|p| p.1).fold(0.0, f64::max));
-        let x = |value: f64| {
-            let part = (value / least).ln() / (most / least).ln().max(f64::MIN_POSITIVE);
-            LEFT + part * (WIDTH - LEFT - RIGHT)
-        };
-        let y = |value: f64| HEIGHT - BELOW - value / top * (HEIGHT - BELOW - ABOVE);
+        let across = Axis::of(points().map(|p| p.0));
+        let up = Axis::of(points().map(|p| p.1)).whole();
+        let x = |value: f64| LEFT + across.part(value) * (WIDTH - LEFT - RIGHT);
+        let y = |value: f64| HEIGHT - BELOW - up.part(value) * (HEIGHT - BELOW - ABOVE);
         let mut out = format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">
 <rect width="100%" height="100%" fill="#ffffff"/>
-<text x="{LEFT}" y="20" font-size="14" font-weight="bold">{}</text>
+<text x="{LEFT}" y="20" font-size="14" font-weight="bold">{}, {}</text>
 "##,
-            self.title
+            self.title, self.y
         );
         let mut text = |x: f64, y: f64, anchor: &str, text: &str| {
             let _ = writeln!(
@@ -52,9 +48,8 @@ impl Plot {
             );
         };
         let right = WIDTH - RIGHT;
-        for step in 0..=STEPS {
-            let value = top * step as f64 / STEPS as f64;
-            text(LEFT - 6.0, y(value) + 4.0, "end", &number(value));
+        for mark in up.marks() {
+            text(LEFT - 6.0, y(mark) + 4.0, "end", &number(mark));
         }
         let mut marks: Vec<f64> = points().map(|p| p.0).collect();
         marks.sort_by(f64::total_cmp);
@@ -63,9 +58,8 @@ impl Plot {
             text(x(*mark), HEIGHT - BELOW + 18.0, "middle", &number(*mark));
         }
         text((LEFT + right) / 2.0, HEIGHT - 8.0, "middle", self.x);
-        text(LEFT - 6.0, ABOVE - 4.0, "end", self.y);
-        for step in 0..=STEPS {
-            let at = y(top * step as f64 / STEPS as f64);
+        for mark in up.marks() {
+            let at = y(mark);
             let _ = writeln!(
                 out,
                 r##"<path d="M{LEFT} {at:.1}H{right}" stroke="#d0d7de" fill="none"/>"##
@@ -119,27 +113,71 @@ impl Plot {
     }
 }
 
-/// Returns the next greater number with one digit and zeros.
-fn ceiling(value: f64) -> f64 {
-    if value <= 0.0 {
-        return 1.0;
+/// A logarithmic axis between two values. What grows linearly along two of them
+/// is a straight line at 45°.
+struct Axis {
+    least: f64,
+    most: f64,
+}
+
+impl Axis {
+    fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
+        Self {
+            least: values.clone().fold(f64::INFINITY, f64::min),
+            most: values.fold(0.0, f64::max),
+        }
     }
-    let unit = 10f64.powf(value.log10().floor());
-    let steps = [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
-    let step = steps.into_iter().find(|step| step * unit >= value);
-    step.unwrap_or(10.0) * unit
+
+    /// Returns the axis from one mark to another.
+    fn whole(self) -> Self {
+        let power = |value: f64| 10f64.powf(value.log10().floor());
+        let mark = |of: f64, fits: &dyn Fn(f64) -> bool| {
+            let mut marks = MARKS.into_iter().map(|mark| mark * power(of));
+            marks.rfind(|mark| fits(*mark))
+        };
+        let least = mark(self.least, &|mark| mark <= self.least);
+        let most = MARKS.into_iter().chain([10.0]);
+        let most = most
+            .map(|mark| mark * power(self.most))
+            .find(|mark| *mark >= self.most);
+        Self {
+            least: least.unwrap_or(self.least),
+            most: most.unwrap_or(self.most),
+        }
+    }
+
+    fn part(&self, value: f64) -> f64 {
+        let all = (self.most / self.least).ln().max(f64::MIN_POSITIVE);
+        (value / self.least).ln() / all
+    }
+
+    fn marks(&self) -> Vec<f64> {
+        let first = self.least.log10().floor() as i32;
+        let last = self.most.log10().ceil() as i32;
+        (first..=last)
+            .flat_map(|power| MARKS.map(|mark| mark * 10f64.powi(power)))
+            // Powers of ten are not exact.
+            .filter(|mark| *mark >= self.least * 0.999 && *mark <= self.most * 1.001)
+            .collect()
+    }
 }
 
 fn number(value: f64) -> String {
     let digits = match value {
-        v if v >= 10.0 || v == 0.0 => 0,
+        v if v >= 10.0 => 0,
         v if v >= 1.0 => 1,
-        _ => 3,
+        _ => 2,
     };
     let text = format!("{value:.digits$}");
-    if value < 10_000.0 {
-        return text;
+    let text = match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => &text,
+    };
+    match text.len().checked_sub(3) {
+        Some(head) if head > 0 && value >= 1000.0 => {
+            let (head, tail) = text.split_at(head);
+            format!("{head},{tail}")
+        }
+        _ => text.to_owned(),
     }
-    let (head, tail) = text.split_at(text.len() - 3);
-    format!("{head},{tail}")
 }

@@ -208,7 +208,7 @@ async fn label_selectors() {
     .await;
     let found = differences(&WELL_FORMED, "labelSelector", &list, |selector, answer| {
         let ours = LabelSelector::parse(selector).map(|parsed| {
-            let matching = labels.iter().filter(|(_, labels)| parsed.matches(labels));
+            let matching = labels.iter().filter(|(_, labels)| parsed.matches(*labels));
             matching
                 .map(|(name, _)| (*name).to_owned())
                 .collect::<Vec<_>>()

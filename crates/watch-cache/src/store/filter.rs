@@ -155,7 +155,7 @@ fn value(object: &StoredObject, selectable: Selectable) -> &str {
     match selectable {
         Selectable::Name => object.key.name(),
         Selectable::Namespace => object.key.namespace(),
-        Selectable::Column(i) => object.fields.get(i).map_or("", |value| value),
+        Selectable::Column(i) => object.fields.get(i).unwrap_or_default(),
         Selectable::Empty => "",
     }
 }

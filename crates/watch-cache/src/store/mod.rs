@@ -24,6 +24,7 @@ mod shard_lines;
 mod snapshot;
 mod state;
 mod table_frames;
+mod texts;
 mod topic;
 mod topic_line;
 mod tree_leaf;

@@ -1,6 +1,5 @@
 //! One version of one object.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,6 +9,7 @@ use kubernetes_wire::representation::{Encoding, Envelope, NotEncodable};
 use parking_lot::Mutex;
 
 use super::buffer::Buffer;
+use super::texts::{LabelTexts, Texts};
 use super::{FieldTable, ObjectKey};
 
 /// An object as the cache keeps it: the values that selectors test, and its
@@ -26,9 +26,9 @@ pub struct StoredObject {
     /// The hash of the UID. Every shard of a list or watch asks for it.
     uid_hash: ShardHash,
     pub resource_version: u64,
-    pub labels: BTreeMap<String, String>,
+    pub labels: LabelTexts,
     /// Values of the resource's [`FieldTable`], in its order.
-    pub fields: Box<[Box<str>]>,
+    pub fields: Texts,
     /// The encoding of the bytes that came from upstream.
     encoding: Encoding,
     size: usize,
@@ -126,7 +126,7 @@ impl StoredObject {
             key,
             uid: meta.uid.into(),
             resource_version,
-            labels: meta.labels,
+            labels: meta.labels.into(),
             fields: fields.values(json),
         })
     }
@@ -254,28 +254,28 @@ impl StoredObject {
     }
 }
 
+/// The bytes of an object's own parts: the value itself, the places of its texts
+/// in memory, and its place in a tree.
+const OVERHEAD: usize = 320;
+
 /// An object without its bytes.
 struct Selected {
     key: ObjectKey,
     uid: Box<str>,
     resource_version: u64,
-    labels: BTreeMap<String, String>,
-    fields: Box<[Box<str>]>,
+    labels: LabelTexts,
+    fields: Texts,
 }
 
 impl Selected {
     fn of(self, encoding: Encoding, item: Bytes) -> StoredObject {
-        let texts: usize = self
-            .labels
-            .iter()
-            .flat_map(|(k, v)| [k.len(), v.len(), 48])
-            .sum();
         let size = [
             item.len(),
             self.key.as_str().len(),
             self.uid.len(),
-            texts,
-            200,
+            self.labels.size(),
+            self.fields.size(),
+            OVERHEAD,
         ];
         let size = size.iter().sum();
         let source = Placed {
@@ -298,7 +298,7 @@ impl Selected {
 
 #[cfg(test)]
 mod tests {
-    use kubernetes_wire::api::GroupVersionResource;
+    use kubernetes_wire::api::{GroupVersionResource, Labels};
     use proptest::prelude::*;
 
     use super::*;
@@ -315,9 +315,9 @@ mod tests {
         let object = parse(item).unwrap();
         assert_eq!(object.key.as_str(), "n/a");
         assert_eq!((&*object.uid, object.resource_version), ("u", 7));
-        assert_eq!(object.labels["x"], "y");
-        assert!(object.fields.iter().any(|f| &**f == "node"));
-        assert!(object.fields.iter().any(|f| &**f == "Running"));
+        assert_eq!(object.labels.value_of("x"), Some("y"));
+        assert!(object.fields.iter().any(|f| f == "node"));
+        assert!(object.fields.iter().any(|f| f == "Running"));
         assert_eq!(object.items.lock().source.bytes, item);
     }
 

@@ -89,7 +89,7 @@ impl Topic {
 fn values(event: &Event, index: usize) -> [Option<&str>; 2] {
     let now = event.object.fields.get(index);
     let before = event.previous.as_ref().and_then(|o| o.fields.get(index));
-    [now, before].map(|value| value.map(|value| &**value))
+    [now, before]
 }
 
 /// A subscriber's access to its topic, to wait for events and to read them.

@@ -4,9 +4,10 @@
 //! objects takes ten seconds of a thread. If they are grouped by key
 //! beforehand, each of the object's few labels needs one lookup.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::Labels;
 use super::label_selector::{LabelRequirement, LabelSelector, Operator};
 
 /// The most requirements that are checked one by one. For so few, that is
@@ -56,7 +57,7 @@ impl From<LabelSelector> for LabelMatcher {
 }
 
 impl LabelMatcher {
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, labels: &impl Labels) -> bool {
         match self {
             Self::Few(selector) => selector.matches(labels),
             Self::Many(many) => many.matches(labels),
@@ -100,9 +101,9 @@ impl CombinedRequirements {
         }
     }
 
-    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    fn matches(&self, labels: &impl Labels) -> bool {
         let mut found = 0usize;
-        for (key, value) in labels {
+        for (key, value) in labels.pairs() {
             if let Some(key) = self.keys.get(key) {
                 if !key.holds(value) {
                     return false;
@@ -132,6 +133,7 @@ impl Key {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::time::{Duration, Instant};
 
     use proptest::prelude::*;

@@ -1,7 +1,6 @@
 //! Label selectors: `app=web,tier in (a,b),!canary`.
 
-use std::collections::BTreeMap;
-
+use super::Labels;
 use super::label_name::{key_error, value_error};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,14 +59,14 @@ impl LabelSelector {
         self.requirements.iter().map(values).sum()
     }
 
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, labels: &impl Labels) -> bool {
         self.requirements.iter().all(|r| r.matches(labels))
     }
 }
 
 impl LabelRequirement {
-    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let value = labels.get(&self.key);
+    fn matches(&self, labels: &impl Labels) -> bool {
+        let value = labels.value_of(&self.key);
         match self.operator {
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),
@@ -78,13 +77,15 @@ impl LabelRequirement {
         }
     }
 
-    fn has(&self, value: &String) -> bool {
-        self.values.binary_search(value).is_ok()
+    fn has(&self, value: &str) -> bool {
+        let found = self.values.binary_search_by(|own| own.as_str().cmp(value));
+        found.is_ok()
     }
 
-    fn compares(&self, value: Option<&String>, holds: fn(i64, i64) -> bool) -> bool {
-        let number = |text: Option<&String>| text.and_then(|t| t.parse::<i64>().ok());
-        match (number(value), number(self.values.first())) {
+    fn compares(&self, value: Option<&str>, holds: fn(i64, i64) -> bool) -> bool {
+        let number = |text: Option<&str>| text.and_then(|t| t.parse::<i64>().ok());
+        let own = self.values.first().map(String::as_str);
+        match (number(value), number(own)) {
             (Some(a), Some(b)) => holds(a, b),
             _ => false,
         }
@@ -312,6 +313,8 @@ fn check_values(key: &str, operator: &Operator, values: &[String]) -> Result<(),
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {

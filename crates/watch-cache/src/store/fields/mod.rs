@@ -12,6 +12,8 @@ use std::sync::Arc;
 pub use self::builtin::field_table;
 use self::path::Paths;
 
+use super::texts::Texts;
+
 /// The label that is selectable for nearly every resource.
 const NAMESPACE: &str = "metadata.namespace";
 
@@ -159,10 +161,10 @@ impl FieldTable {
     }
 
     /// Returns the values of an object, by column.
-    pub(super) fn values(&self, object: &[u8]) -> Box<[Box<str>]> {
+    pub(super) fn values(&self, object: &[u8]) -> Texts {
         let table = &self.0;
         if table.readers.is_empty() {
-            return Box::default();
+            return Texts::default();
         }
         let found = table.paths.read(object);
         let at = |path: usize| found.get(path).and_then(Option::as_deref);
@@ -174,7 +176,7 @@ impl FieldTable {
                     (None | Some(""), Some(otherwise)) => at(otherwise),
                     (value, _) => value,
                 };
-                value.unwrap_or(reader.absent).into()
+                value.unwrap_or(reader.absent)
             })
             .collect()
     }

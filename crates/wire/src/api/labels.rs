@@ -1,0 +1,21 @@
+//! An object's labels, however they are kept.
+
+use std::collections::BTreeMap;
+
+pub trait Labels {
+    fn value_of(&self, key: &str) -> Option<&str>;
+
+    /// Returns all keys with their values.
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)>;
+}
+
+impl Labels for BTreeMap<String, String> {
+    fn value_of(&self, key: &str) -> Option<&str> {
+        self.get(key).map(String::as_str)
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+}
