@@ -33,6 +33,11 @@ use crate::store::{Cursor, Event, Evicted, Store, Subscription, WATCHES_PER_GROU
 /// The bytes of events that are read at a time.
 const READ_BYTES: usize = 64 << 10;
 
+/// The time that a group takes before the other tasks have their turn. Most
+/// frames are made already, and 64 clients take a tenth of this. A frame that
+/// only one watch sees is made for it.
+const TURN: Duration = Duration::from_micros(500);
+
 /// The client of a watch in a group.
 pub trait WatchClient: Send {
     /// Gives all frames to the client if it has room for them, or none.
@@ -333,7 +338,7 @@ impl GroupTask {
             self.admit(known);
             let (start, events, are_all) = read.map_err(|Evicted { .. }| Dissolved)?;
             if !events.is_empty() {
-                self.give(start, &events);
+                self.give(start, &events).await;
             }
             if are_all {
                 return Ok(());
@@ -381,11 +386,17 @@ impl GroupTask {
         }
     }
 
-    fn give(&mut self, start: Position, events: &[Arc<Event>]) {
+    async fn give(&mut self, start: Position, events: &[Arc<Event>]) {
         let mut tally = Tally::default();
         let mut frames = mem::take(&mut self.frames);
+        let mut began = Instant::now();
         let mut at = 0;
         while let Some(member) = self.members.get_mut(at) {
+            if began.elapsed() > TURN {
+                tokio::task::yield_now().await;
+                began = Instant::now();
+                continue;
+            }
             match member.give(events, &mut frames) {
                 Given::All => {
                     if !frames.is_empty() {

@@ -29,6 +29,7 @@ struct Heard {
     given: AtomicUsize,
     counted: AtomicUsize,
     no_room: AtomicBool,
+    slow: AtomicBool,
     gone: AtomicBool,
     waker: Mutex<Option<Waker>>,
     end: Mutex<Option<Option<WatchEnd>>>,
@@ -91,6 +92,9 @@ impl WatchClient for Client {
         }
         if heard.no_room.load(Ordering::SeqCst) {
             return Given::NoRoom;
+        }
+        if heard.slow.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
         }
         frames.iter().for_each(|frame| heard.hear(frame));
         heard.given.fetch_add(1, Ordering::SeqCst);
@@ -257,6 +261,25 @@ async fn a_resync_is_told_to_each_by_what_it_knows() {
     assert!(clients[0].is_at(2));
     assert_eq!(clients[1].end(), Some(Some(WatchEnd::FellBehind)));
     assert_eq!(cluster.groups.sizes(), [1]);
+}
+
+#[tokio::test]
+async fn others_have_their_turn_while_frames_take_long() {
+    let cluster = Cluster::new();
+    let clients: Vec<_> = (0..GROUP).map(|_| cluster.watch(HOUR)).collect();
+    settle().await;
+    assert_eq!(cluster.groups.sizes(), [GROUP]);
+    for heard in &clients {
+        heard.slow.store(true, Ordering::SeqCst);
+    }
+    cluster.publish(2);
+    let told = || clients.iter().filter(|heard| heard.is_at(2)).count();
+    let mut turns = 0;
+    while told() < GROUP {
+        tokio::task::yield_now().await;
+        turns += 1;
+    }
+    assert!(turns >= GROUP / 2, "{turns} turns");
 }
 
 /// Watches join, are given events, run out of room and come back, on several
