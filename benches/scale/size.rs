@@ -17,7 +17,7 @@ const OF_NAMESPACES: usize = 200;
 const WARM_UP: Duration = Duration::from_secs(3);
 const MEGABYTE: f64 = (1 << 20) as f64;
 
-/// What was measured at one size.
+/// The measurements of one size.
 pub struct Size {
     pub objects: usize,
     /// From the start until the cache answers.

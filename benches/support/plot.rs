@@ -21,7 +21,7 @@ pub struct Line {
 
 pub struct Plot {
     pub title: &'static str,
-    /// What is counted along the axes.
+    /// The units of the axes.
     pub x: &'static str,
     pub y: &'static str,
     pub lines: Vec<Line>,

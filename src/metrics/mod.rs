@@ -68,7 +68,7 @@ impl Metrics {
         registry.register(Box::new(build))?;
         let tasks = IntGauge::new(
             "apifront_tasks",
-            "Tasks of the runtime: connections, requests, watches and what runs beside them.",
+            "Tasks of the runtime: connections, requests, groups of waiting watches, other watches, and what runs beside them.",
         )?;
         registry.register(Box::new(tasks.clone()))?;
         let known = Arc::<KnownNames>::default();

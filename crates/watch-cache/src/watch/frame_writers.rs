@@ -1,4 +1,4 @@
-//! What a watch writes its events with: whole objects, and Tables.
+//! Writers of a watch's events: as whole objects, and as Tables.
 
 use std::borrow::Cow;
 use std::sync::Arc;

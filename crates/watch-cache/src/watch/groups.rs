@@ -133,19 +133,15 @@ impl Wake for ClientWake {
 }
 
 impl WatchGroups {
-    /// Takes a watch that has nothing to hand out, until it has something that
-    /// its client cannot simply be given. Then the client goes on with it. All
-    /// of them do when `stopping` turns true.
+    /// Takes a watch that [waits for events](Watch::waits_for_events), until it
+    /// has something that its client cannot simply be given. Then the client
+    /// goes on with it. All of them do when `stopping` turns true.
     pub fn join(
         self: &Arc<Self>,
         mut watch: Box<Watch>,
         client: Box<dyn WatchClient>,
         stopping: &Receiver<bool>,
     ) {
-        if !watch.waits_for_events() {
-            client.go_on(watch);
-            return;
-        }
         watch.rest();
         let mut all = self.0.lock();
         let groups = all.entry(watch.line_id()).or_default();

@@ -63,7 +63,7 @@ impl WatchEnd {
     }
 }
 
-/// What a watch has to hand out.
+/// The next thing that a watch hands out.
 #[derive(Debug)]
 pub enum Step {
     /// Whole frames, and their number of events.

@@ -157,7 +157,7 @@ enum Held {
     InGroup(Arc<Mutex<Client>>),
 }
 
-/// What is known of a client whose watch is in a group.
+/// A client whose watch is in a group.
 #[derive(Default)]
 struct Client {
     has_room: bool,
