@@ -1,6 +1,6 @@
 //! Measures what apifront adds to a request that it only passes on: a small GET
-//! over plain HTTP, compared with nginx and haproxy as proxies before the same
-//! upstream.
+//! over plain HTTP, compared with nginx, haproxy and pingora alone as proxies
+//! before the same upstream.
 //!
 //! `cargo bench --bench pass_through -- --rounds 5 --seconds 2`
 
@@ -16,7 +16,7 @@ use harness::process::temporary_folder;
 use support::peers::Peer;
 use support::report::{self, Goal, least, median};
 use support::wrk::{Round, Wrk};
-use support::{argument, cores, require, seconds};
+use support::{argument, bare_pingora, cores, require, seconds};
 
 /// The length of the upstream's answer.
 const ANSWER_BYTES: usize = 1024;
@@ -36,7 +36,12 @@ struct Subject {
     rounds: Vec<Round>,
 }
 
+/// The same allocator as the program's, for pingora alone.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
+    bare_pingora::serve_if_asked();
     require(&[
         ("nginx", "nginx"),
         ("haproxy", "haproxy"),
@@ -65,6 +70,7 @@ async fn pass_through(connections: usize) {
     let upstream = Peer::nginx_file(beside, &folder, None).await;
     let nginx = Peer::nginx_proxy(cores::SERVER, upstream.address).await;
     let haproxy = Peer::haproxy(cores::SERVER, upstream.address).await;
+    let pingora = Peer::bare_pingora(cores::SERVER, upstream.address).await;
     let server = format!("http://{}", upstream.address);
     let config = kubeconfig::write(&folder, "upstream", &server, None, Credential::None);
     cores::pin(std::process::id(), cores::SERVER);
@@ -81,6 +87,7 @@ async fn pass_through(connections: usize) {
         subject("direct", upstream.address, upstream.process.pid()),
         subject("nginx", nginx.address, nginx.process.pid()),
         subject("haproxy", haproxy.address, haproxy.process.pid()),
+        subject("pingora", pingora.address, pingora.process.pid()),
         subject("apifront", apifront.address, apifront.process.pid()),
     ];
     let wrk = Wrk::new(&folder, seconds("seconds", 2), PATH);
@@ -97,8 +104,8 @@ async fn pass_through(connections: usize) {
     apifront.stop().await;
 }
 
-fn print(connections: usize, subjects: &[Subject; 4]) {
-    let [direct, nginx, _, apifront] = subjects;
+fn print(connections: usize, subjects: &[Subject; 5]) {
+    let [direct, nginx, _, pingora, apifront] = subjects;
     println!("\npass-through, {ANSWER_BYTES} byte answer, {connections} connection(s)");
     let heads = [
         "server",
@@ -130,11 +137,16 @@ fn print(connections: usize, subjects: &[Subject; 4]) {
         let added = apifront.of(|r| r.p50_us) - direct.of(|r| r.p50_us);
         let over_nginx = apifront.of(|r| r.p50_us) - nginx.of(|r| r.p50_us);
         report::compare("added at p50", added, " µs", Goal::AtMost(ADDED_GOAL_US));
-        println!("of which more than nginx: {over_nginx:.2} µs");
+        let over_pingora = apifront.of(|r| r.p50_us) - pingora.of(|r| r.p50_us);
+        println!(
+            "of which more than nginx: {over_nginx:.2} µs, than pingora: {over_pingora:.2} µs"
+        );
     } else {
         let per_cpu = nginx.of(|r| r.cpu_us) / apifront.of(|r| r.cpu_us);
         let goal = Goal::AtLeast(RATE_GOAL);
         report::compare("requests per CPU second ÷ nginx", per_cpu, "x", goal);
+        let own = apifront.of(|r| r.cpu_us) - pingora.of(|r| r.cpu_us);
+        println!("of apifront's CPU more than pingora's: {own:.2} µs a request");
     }
 }
 

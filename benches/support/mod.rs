@@ -8,6 +8,7 @@
 // Several targets include this module, and each uses a part of it.
 #![allow(dead_code)]
 
+pub mod bare_pingora;
 pub mod configmaps;
 pub mod cores;
 pub mod floor;

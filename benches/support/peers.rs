@@ -1,11 +1,11 @@
-//! Starts nginx and haproxy as a fair comparison needs them: one process on one
+//! Starts nginx, haproxy and pingora as a fair comparison needs them: one process on one
 //! core, connections kept alive on both sides, no logs.
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use super::cores;
+use super::{bare_pingora, cores};
 use crate::harness::certificates::Pair;
 use crate::harness::process::{Process, temporary_folder};
 use crate::harness::{eventually, ports};
@@ -47,6 +47,14 @@ impl Peer {
              proxy_http_version 1.1; proxy_set_header Connection \"\"; }} }}"
         );
         nginx(core, port, &site).await
+    }
+
+    /// Starts pingora as a proxy before `upstream`.
+    pub async fn bare_pingora(core: usize, upstream: SocketAddr) -> Self {
+        let port = ports::free();
+        let folder = temporary_folder("pingora");
+        let mut command = bare_pingora::command(port, upstream);
+        start("pingora", core, port, &mut command, &folder).await
     }
 
     /// Starts haproxy before `upstream`.

@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 use super::learn_deprecations;
 use super::reload::Reloader;
 use crate::config::LiveConfig;
+use crate::server::answer::make_ahead;
 use crate::server::state::generation::Generation;
 
 /// Starts all of them. Dropping the result ends them.
@@ -28,6 +29,7 @@ pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
     tasks.spawn(self_check(current.clone()));
     tasks.spawn(learn_deprecations::run(current.clone()));
     tasks.spawn(save(current.clone()));
+    tasks.spawn(make_ahead::run(process.cache.clone()));
     tasks.spawn(evict(current));
     tasks.spawn(process.openapi.clone().run());
     tasks.spawn(reloader.reload_forever(live));

@@ -1,6 +1,7 @@
 //! A restarted apifront begins with the stores that were saved before it
 //! stopped. It answers as kube-apiserver does, or it lists.
 
+mod ahead;
 mod changes;
 mod refused;
 mod rollout;

@@ -1,11 +1,15 @@
 //! Metrics of the cache's memory, and of the steps that keep it within the
 //! limit.
 
-use prometheus::{IntCounterVec, IntGauge, Registry, register_int_counter_vec_with_registry};
+use prometheus::{
+    IntCounter, IntCounterVec, IntGauge, Registry, register_int_counter_vec_with_registry,
+};
 
 /// The memory that can be given up, from cheap to expensive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shed {
+    /// Encodings that nobody asked for in some minutes, whatever the limit.
+    Unused,
     /// Encodings that are made again when they are needed.
     Derived,
     /// Events that only resuming watchers need.
@@ -19,7 +23,8 @@ pub enum Shed {
 }
 
 impl Shed {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
+        Self::Unused,
         Self::Derived,
         Self::History,
         Self::Retained,
@@ -29,6 +34,7 @@ impl Shed {
 
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Unused => "unused",
             Self::Derived => "derived",
             Self::History => "history",
             Self::Retained => "retained",
@@ -40,6 +46,8 @@ impl Shed {
 
 pub struct MemoryMetrics {
     shed: IntCounterVec,
+    /// Forms of resources that were made before a list asked for them.
+    pub made_ahead: IntCounter,
     /// Bytes that are being read and are in no store yet.
     pub reading: IntGauge,
     limit: IntGauge,
@@ -49,7 +57,7 @@ impl MemoryMetrics {
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let shed = register_int_counter_vec_with_registry!(
             "apifront_cache_shed_total",
-            "Resources that gave up memory to keep within the limit, by what they gave up.",
+            "Resources that gave up memory, by what they gave up.",
             &["what"],
             registry
         )?;
@@ -62,8 +70,14 @@ impl MemoryMetrics {
             registry.register(Box::new(gauge.clone()))?;
             prometheus::Result::Ok(gauge)
         };
+        let made_ahead = IntCounter::new(
+            "apifront_cache_made_ahead_total",
+            "Forms of a resource's objects that were made before a list asked for them.",
+        )?;
+        registry.register(Box::new(made_ahead.clone()))?;
         Ok(Self {
             shed,
+            made_ahead,
             reading: gauge(
                 "apifront_cache_reading_bytes",
                 "Bytes of lists and events that are being read and are not cached yet.",

@@ -17,7 +17,9 @@ mod shared_state;
 mod shared_upstream;
 mod written_version;
 
-pub use body::{GzipList, NotDeflated, Shape, get_body, list_body};
+pub use body::{
+    Ahead, GzipList, NotDeflated, Shape, get_body, list_body, list_forms, objects_to_make,
+};
 pub use bypass_reason::BypassReason;
 pub use consistency::{AnswerSource, Consistent};
 pub use own_writes::{LastWrite, OpenWrite, OwnWrites};

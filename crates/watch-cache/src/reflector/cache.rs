@@ -19,6 +19,7 @@ use super::run::{self, ReflectorContext};
 use crate::ResourcePattern;
 use crate::metrics::Metrics;
 use crate::saved::SavedStores;
+use crate::store::ListForm;
 
 /// The most resources that are watched. In a cluster with more resources than
 /// this, upstream answers for the rest.
@@ -62,6 +63,8 @@ pub struct Cache {
     tasks: parking_lot::Mutex<JoinSet<()>>,
     /// Wakes the task that looks after the entries.
     pub(super) attention: Arc<Notify>,
+    /// Notified when a store was filled.
+    refilled: Arc<Notify>,
     /// Memory for stores and for what is being read.
     pub(super) memory: Arc<MemoryPool>,
     /// `None` if stores are not saved.
@@ -82,6 +85,7 @@ impl Cache {
             replaced: watch::channel(0).0,
             tasks: parking_lot::Mutex::default(),
             attention,
+            refilled: Arc::default(),
             memory: Arc::new(memory),
             saved: None,
             full: AtomicBool::new(false),
@@ -200,11 +204,12 @@ impl Cache {
         let savable = self.saved.is_some()
             && Arc::ptr_eq(&upstream, &self.upstream)
             && SavedStores::can_name(gvr);
-        let entry = Entry::new(gvr.clone(), upstream.clone(), now).savable(savable);
-        let entry = Arc::new(entry);
-        if let Some(before) = entries.insert(gvr.clone(), entry.clone()) {
-            entry.preload(before.is_preloaded());
+        let mut entry = Entry::new(gvr.clone(), upstream.clone(), now).savable(savable);
+        if let Some(before) = entries.get(gvr) {
+            entry = entry.after(before);
         }
+        let entry = Arc::new(entry);
+        entries.insert(gvr.clone(), entry.clone());
         let mut tasks = self.tasks.lock();
         while tasks.try_join_next().is_some() {}
         tasks.spawn(run::run(
@@ -214,6 +219,7 @@ impl Cache {
                 metrics: self.metrics.clone(),
                 replaced: self.replaced.subscribe(),
                 grown: self.attention.clone(),
+                refilled: self.refilled.clone(),
                 memory: self.memory.clone(),
                 saved: self.saved.clone(),
             },
@@ -227,6 +233,37 @@ impl Cache {
             entry.unproven();
         }
         self.replaced.send_modify(|n| *n = n.wrapping_add(1));
+    }
+
+    /// Notes the forms in which a resource is listed that cannot be read from
+    /// the cache yet.
+    pub fn demand(&self, gvr: &GroupVersionResource, forms: &[ListForm]) {
+        let entry = self.entries.read().get(gvr).cloned();
+        if let Some(entry) = entry {
+            forms.iter().for_each(|form| entry.demand().ask(*form));
+        }
+    }
+
+    /// Waits for stores that were filled since the last call.
+    pub async fn refilled(&self) -> Vec<Arc<Entry>> {
+        loop {
+            let filled = self.entries().into_iter();
+            let filled: Vec<_> = filled.filter(|entry| entry.take_refilled()).collect();
+            if !filled.is_empty() {
+                return filled;
+            }
+            self.refilled.notified().await;
+        }
+    }
+
+    /// Counts a form of a resource that was made before a list asked for it.
+    pub fn made_ahead(&self) {
+        self.metrics.memory.made_ahead.inc();
+    }
+
+    /// Tells whether this many more bytes are within the memory limit.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.memory.begin(0).free() >= bytes
     }
 
     /// Returns every known resource, for metrics and debugging.

@@ -15,7 +15,7 @@ use super::cache::Unavailable;
 use super::origin::Origin;
 use super::watch_lag::{LateEvent, WatchLag};
 use super::{freshness_probe, source_encoding};
-use crate::store::{MalformedObject, Store};
+use crate::store::{Demand, MalformedObject, Store};
 
 /// The form of bookmarks is looked for this often while a watch waits for it.
 const BOOKMARK_LOOK: Duration = Duration::from_millis(50);
@@ -44,6 +44,10 @@ pub struct Entry {
     savable: bool,
     /// The source of the store, if it may be saved and the source told.
     origin: Mutex<Option<Origin>>,
+    /// The forms in which clients list the resource.
+    demand: Arc<Demand>,
+    /// The store was filled since somebody asked.
+    refilled: AtomicBool,
     /// The resource has been within the memory limit once.
     admitted: AtomicBool,
     /// The last moment at which the store was known to be as upstream.
@@ -104,6 +108,8 @@ impl Entry {
             release: Mutex::default(),
             savable: false,
             origin: Mutex::default(),
+            demand: Arc::default(),
+            refilled: AtomicBool::new(false),
             admitted: AtomicBool::new(false),
             proven: Mutex::default(),
             stop: CancellationToken::new(),
@@ -113,6 +119,13 @@ impl Entry {
     /// Lets the entry's store be saved.
     pub(super) fn savable(mut self, savable: bool) -> Self {
         self.savable = savable;
+        self
+    }
+
+    /// Lets the entry continue another of the same resource.
+    pub(super) fn after(mut self, before: &Self) -> Self {
+        self.demand = before.demand.clone();
+        self.preload(before.is_preloaded());
         self
     }
 
@@ -166,6 +179,21 @@ impl Entry {
             before.close();
         }
         self.settled.send_replace(true);
+    }
+
+    /// Returns the forms in which clients list the resource.
+    pub fn demand(&self) -> &Demand {
+        &self.demand
+    }
+
+    /// Notes that the store holds a new list.
+    pub(super) fn refilled(&self) {
+        self.refilled.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells whether the store was filled since the last call.
+    pub(super) fn take_refilled(&self) -> bool {
+        self.refilled.swap(false, Ordering::Relaxed)
     }
 
     /// Returns the store. Waits for the first list for at most `wait`.

@@ -10,6 +10,8 @@ use kubernetes_wire::api::GroupVersionResource;
 use super::cache::Cache;
 use super::entry::Entry;
 use super::system_memory;
+use crate::metrics::Shed;
+use crate::store::ROUND;
 use crate::{MemoryLimit, Policy, Settings};
 
 /// The shortest and the longest time between two looks. A quarter of the idle
@@ -20,6 +22,7 @@ impl Cache {
     /// Keeps the cache within the current policy.
     pub async fn run_eviction<P: Policy>(&self, current: impl Fn() -> Arc<P>) {
         let automatic = system_memory::default_memory_limit();
+        let mut round = Instant::now();
         loop {
             let policy = current();
             let settings = policy.settings();
@@ -32,6 +35,10 @@ impl Cache {
             };
             self.metrics.memory.limit(limit);
             self.keep_within(limit.unwrap_or(usize::MAX), Instant::now());
+            if round.elapsed() >= ROUND {
+                round = Instant::now();
+                self.shed_unused().await;
+            }
             let period = match settings.idle_timeout {
                 Duration::ZERO => PERIOD.1,
                 timeout => {
@@ -42,6 +49,25 @@ impl Cache {
             tokio::select! {
                 () = tokio::time::sleep(period) => {}
                 () = self.attention.notified() => {}
+            }
+        }
+    }
+
+    /// Counts a round of the forms of lists, and drops those that nobody asked
+    /// for.
+    async fn shed_unused(&self) {
+        for entry in self.entries() {
+            entry.demand().pass_round();
+            let Some(store) = entry.store() else {
+                continue;
+            };
+            let derived = move || {
+                let before = store.memory().derived;
+                store.shed_unused();
+                store.memory().derived < before
+            };
+            if tokio::task::spawn_blocking(derived).await.unwrap_or(false) {
+                self.metrics.memory.shed(Shed::Unused);
             }
         }
     }

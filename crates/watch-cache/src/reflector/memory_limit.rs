@@ -96,7 +96,7 @@ impl Cache {
         give_up: impl Fn(&Store, &Memory, usize),
     ) {
         let part = |m: &Memory| match what {
-            Shed::Derived => m.derived,
+            Shed::Unused | Shed::Derived => m.derived,
             Shed::History => m.history,
             Shed::Retained => m.retained,
             Shed::Idle | Shed::Refused => m.total(),
@@ -172,7 +172,7 @@ impl Cache {
     fn turn_away(&self, stopped: &Entry, now: Instant) {
         let entry = Entry::new(stopped.gvr.clone(), stopped.owner.clone(), Instant::now());
         entry.refuse(Unavailable::MemoryLimit, now, RETRY_AFTER_MEMORY_LIMIT);
-        entry.preload(stopped.is_preloaded());
+        let entry = entry.after(stopped);
         let mut entries = self.entries.write();
         entries
             .entry(stopped.gvr.clone())

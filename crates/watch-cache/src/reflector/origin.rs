@@ -46,7 +46,7 @@ pub(super) fn definition(
 
 /// Returns the header of a saved copy of the entry's store, which lacks what
 /// only a state tells. `None` if the store is not one to be saved.
-pub(super) fn header(entry: &Entry, store: &Store) -> Option<Header> {
+pub(super) fn header(entry: &Entry, store: &Store, list_forms: &[String]) -> Option<Header> {
     let origin = entry.origin()?;
     let resource = &store.resource;
     let envelope = &resource.envelope;
@@ -75,5 +75,6 @@ pub(super) fn header(entry: &Entry, store: &Store) -> Option<Header> {
         blueprint: store.presentation().blueprint,
         bookmark,
         columns: origin.columns,
+        list_forms: list_forms.to_vec(),
     })
 }

@@ -74,6 +74,7 @@ pub(super) async fn resume(
     let defined = judged.prove(entry, upstream, &store, &mut opened).await?;
     present(&store, std::mem::take(&mut opened.warnings));
     entry.came_with(Some(judged.origin));
+    entry.demand().restore(&judged.header.list_forms);
     let version = store.progress().resource_version;
     entry.fill(Arc::new(store));
     tracing::info!(

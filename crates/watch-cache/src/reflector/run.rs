@@ -91,6 +91,8 @@ pub(super) struct ReflectorContext {
     pub(super) replaced: Receiver<u64>,
     /// Notified when a store was filled, because memory has grown.
     pub(super) grown: Arc<Notify>,
+    /// Notified when a store was filled, because it lacks what lists need.
+    pub(super) refilled: Arc<Notify>,
     /// The memory for data that is being read. A list that does not fit is
     /// given up.
     pub(super) memory: Arc<MemoryPool>,
@@ -175,6 +177,8 @@ impl Reflection<'_> {
     fn filled(&mut self, Filled { stream, defined }: Filled) -> Next {
         self.forbidden.clear();
         self.with.grown.notify_one();
+        self.entry.refilled();
+        self.with.refilled.notify_one();
         self.definition = defined;
         Next::Watch(stream)
     }

@@ -113,12 +113,16 @@ impl Cache {
                 continue;
             };
             kept.insert(gvr.clone());
-            if last.get(gvr).is_some_and(|l| !l.is_past(&store, interval)) {
+            // A list that comes while the store is saved changes no header.
+            let forms = entry.demand().forms().map(|form| form.as_str().to_owned());
+            let forms: Vec<String> = forms.collect();
+            let last_save = last.get(gvr);
+            if last_save.is_some_and(|l| !l.is_past(&store, &forms, interval)) {
                 continue;
             }
             let of = entry.clone();
             let done = blocking(saved, move |saved| {
-                saved.save(&store, || origin::header(&of, &store))
+                saved.save(&store, || origin::header(&of, &store, &forms))
             });
             let done = done.await;
             match done.flatten() {

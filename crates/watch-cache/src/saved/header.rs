@@ -48,6 +48,9 @@ pub(crate) struct Header {
     /// An empty bookmark's object.
     pub(crate) bookmark: Option<String>,
     pub(crate) columns: Columns,
+    /// The forms in which clients listed the resource lately.
+    #[serde(default)]
+    pub(crate) list_forms: Vec<String>,
 }
 
 /// A value that changes whenever a CustomResourceDefinition does.

@@ -63,14 +63,20 @@ pub(crate) struct LastSave {
     store: Weak<Store>,
     cursor: Cursor,
     resource_version: u64,
+    list_forms: Vec<String>,
     at: Instant,
 }
 
 impl LastSave {
     /// Tells whether a store must be saved again: its state is another, or its
-    /// version was saved long ago. `interval` is that of saving, or `None` at
-    /// the process' end.
-    pub(crate) fn is_past(&self, store: &Arc<Store>, interval: Option<Duration>) -> bool {
+    /// version, or the forms in which it is listed, were saved long ago.
+    /// `interval` is that of saving, or `None` at the process' end.
+    pub(crate) fn is_past(
+        &self,
+        store: &Arc<Store>,
+        list_forms: &[String],
+        interval: Option<Duration>,
+    ) -> bool {
         let now = store.snapshot();
         let same = std::ptr::eq(self.store.as_ptr(), Arc::as_ptr(store));
         if !same || !self.cursor.is_at(now.cursor) {
@@ -79,7 +85,8 @@ impl LastSave {
         let long = interval.is_none_or(|interval| {
             self.at.elapsed() > interval.saturating_mul(INTERVALS_WITHOUT_EVENTS)
         });
-        long && self.resource_version != now.resource_version
+        let told = self.resource_version == now.resource_version;
+        long && !(told && self.list_forms == list_forms)
     }
 }
 
@@ -263,6 +270,7 @@ impl SavedStores {
                     store: Arc::downgrade(store),
                     cursor: state.cursor,
                     resource_version: state.resource_version,
+                    list_forms: header.list_forms,
                     at: Instant::now(),
                 })
             }

@@ -65,6 +65,7 @@ fn header() -> Header {
         blueprint: false,
         bookmark: None,
         columns: Columns::Table("{}".to_owned()),
+        list_forms: vec!["rows".to_owned()],
     }
 }
 
@@ -252,15 +253,19 @@ fn a_store_is_saved_again_when_it_changed() {
     let store = store();
     let last = saved.stores.save(&store, || Some(header())).unwrap();
     let (minute, none) = (Some(std::time::Duration::from_secs(60)), None);
-    assert!(!last.is_past(&store, minute) && !last.is_past(&store, none));
+    let forms = header().list_forms;
+    assert!(!last.is_past(&store, &forms, minute) && !last.is_past(&store, &forms, none));
     store.advance(20, Instant::now());
-    assert!(!last.is_past(&store, minute));
-    assert!(last.is_past(&store, none));
+    assert!(!last.is_past(&store, &forms, minute));
+    assert!(last.is_past(&store, &forms, none));
     store.apply_object(false, object("o3", 21, ""), Instant::now());
-    assert!(last.is_past(&store, minute));
+    assert!(last.is_past(&store, &forms, minute));
     let last = saved.stores.save(&store, || Some(header())).unwrap();
-    assert!(!last.is_past(&store, none));
-    assert!(last.is_past(&Arc::new(Store::new(resource(), vec![], 21)), none));
+    assert!(!last.is_past(&store, &forms, none));
+    assert!(last.is_past(&store, &[], none));
+    assert!(!last.is_past(&store, &[], minute));
+    let other = Arc::new(Store::new(resource(), vec![], 21));
+    assert!(last.is_past(&other, &forms, none));
 }
 
 proptest! {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::ObjectKey;
+use super::demand::Unasked;
 
 /// The bytes that leaves hold beside their objects, over all states of one
 /// store.
@@ -19,6 +20,8 @@ pub(super) struct Tally {
     pub(super) derived: AtomicUsize,
     /// Bytes of buffers that no object uses any more.
     pub(super) stale: AtomicUsize,
+    /// The time since lists of any leaf were asked for, by encoding.
+    pub(super) unasked: [Unasked; 2],
 }
 
 /// The joined items of a leaf, as seen from the objects in them.

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use kubernetes_wire::representation::Encoding;
+
 use super::checkpoints::Checkpoints;
+use super::demand::KEPT_ROUNDS;
 use super::object_tree::Edit;
 use super::retained_snapshots::{RETAINED_BYTES, RetainedSnapshots};
 use super::tree_leaf::Lineage;
@@ -192,6 +195,24 @@ impl Store {
     pub(crate) fn shed_derived(&self) {
         for leaf in self.snapshot().objects.leaves() {
             leaf.shed();
+        }
+    }
+
+    /// Counts a round, and drops the values made of leaves that nobody used for
+    /// [`KEPT_ROUNDS`].
+    pub(crate) fn shed_unused(&self) {
+        let current = self.snapshot();
+        let objects = &current.objects;
+        for leaf in objects.leaves() {
+            leaf.shed_unused();
+        }
+        // A leaf that changed lately is younger than what its objects keep.
+        for (encoding, unasked) in Encoding::ALL.into_iter().zip(&objects.tally().unasked) {
+            if unasked.pass_round() == KEPT_ROUNDS {
+                for leaf in objects.leaves() {
+                    leaf.shed_objects_in(encoding);
+                }
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod buffer;
 mod checkpoints;
+mod demand;
 mod earlier_snapshots;
 mod event;
 mod fields;
@@ -30,6 +31,8 @@ mod topic_line;
 mod tree_leaf;
 mod wake_groups;
 
+pub(crate) use demand::ROUND;
+pub use demand::{Demand, ListForm};
 pub use earlier_snapshots::Memory;
 pub use event::{Change, Event, SharedFrame};
 pub use fields::{FieldTable, field_table};

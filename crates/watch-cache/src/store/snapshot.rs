@@ -117,6 +117,10 @@ impl Snapshot {
         }
     }
 
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = &Arc<Leaf>> {
+        self.objects.leaves()
+    }
+
     pub fn len(&self) -> usize {
         self.objects.len()
     }

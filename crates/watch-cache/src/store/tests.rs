@@ -297,6 +297,7 @@ impl Model {
             }
             Step::Sleep { seconds } => {
                 self.now += Duration::from_secs(seconds);
+                self.store.shed_unused();
                 self.version += 1;
                 self.store.advance(self.version, self.now);
                 self.states.insert(self.version, self.current.clone());

@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 
 use super::StoredObject;
 use super::buffer::{Buffer, Tally};
+use super::demand::KEPT_ROUNDS;
 
 /// Leaves of more bytes are not joined. A list copies their few large objects
 /// one by one at little cost, and a joined copy would be one large allocation.
@@ -48,15 +49,38 @@ struct Memos {
     /// The leaf is not in the current state. Nothing is kept in it.
     retired: bool,
     /// The joined items, by encoding. The objects' bytes are slices of them.
-    joined: [Option<Bytes>; 2],
+    joined: [Joined; 2],
     /// The derived values, of which there are few.
     derived: Vec<Memo>,
+}
+
+#[derive(Default)]
+struct Joined {
+    items: Option<Bytes>,
+    /// The rounds since they were last used.
+    unused: u8,
+}
+
+impl Memos {
+    fn take_joined(&mut self, encoding: Encoding) -> Option<Bytes> {
+        self.joined.get_mut(encoding as usize)?.items.take()
+    }
+
+    /// Returns the place of a derived value, which is used now.
+    fn find<T: Derived>(&mut self) -> Option<Arc<SlotOf<T>>> {
+        let id = TypeId::of::<T>();
+        let memo = self.derived.iter_mut().find(|memo| memo.of == id)?;
+        memo.unused = 0;
+        memo.slot.clone().downcast().ok()
+    }
 }
 
 struct Memo {
     of: TypeId,
     replaced_by: Option<Encoding>,
     slot: Arc<dyn Any + Send + Sync>,
+    /// The rounds since it was last used.
+    unused: u8,
 }
 
 /// A value made from a leaf's objects that can be made again.
@@ -92,7 +116,7 @@ impl<T: Derived> Drop for CountedValue<T> {
 
 /// The place where a leaf keeps a derived value. It holds `None` if the value
 /// cannot be made.
-type Slot<T> = Arc<OnceLock<Option<Arc<CountedValue<T>>>>>;
+type SlotOf<T> = OnceLock<Option<Arc<CountedValue<T>>>>;
 
 impl Leaf {
     /// Makes a leaf. `objects` are in key order and not empty.
@@ -125,10 +149,17 @@ impl Leaf {
     /// Concurrent readers wait here for the first reader, which does the work
     /// for all.
     pub fn joined(&self, encoding: Encoding, envelope: &Envelope) -> Option<Bytes> {
+        self.tally.unasked.get(encoding as usize)?.ask();
         let mut memos = self.memos.lock();
-        let slot = encoding as usize;
-        if memos.retired || memos.joined.get(slot)?.is_some() {
-            return memos.joined.get(slot)?.clone();
+        let Memos {
+            retired,
+            joined: kept,
+            derived: values,
+        } = &mut *memos;
+        let kept = kept.get_mut(encoding as usize)?;
+        kept.unused = 0;
+        if *retired || kept.items.is_some() {
+            return kept.items.clone();
         }
         let items = self.objects.iter().map(|o| o.item(encoding, envelope));
         let items = items.collect::<Option<Vec<Bytes>>>()?;
@@ -155,11 +186,26 @@ impl Leaf {
         for (object, place) in self.objects.iter().zip(places) {
             object.move_into(&buffer, encoding, joined.slice(place));
         }
-        *memos.joined.get_mut(slot)? = Some(joined.clone());
-        memos
-            .derived
-            .retain(|memo| memo.replaced_by != Some(encoding));
+        kept.items = Some(joined.clone());
+        values.retain(|memo| memo.replaced_by != Some(encoding));
         Some(joined)
+    }
+
+    /// Tells whether [`joined`](Self::joined) has work to do.
+    pub(crate) fn is_unjoined(&self, encoding: Encoding) -> bool {
+        let memos = self.memos.lock();
+        let joined = memos.joined.get(encoding as usize);
+        !memos.retired && joined.is_some_and(|joined| joined.items.is_none())
+    }
+
+    /// Tells whether [`derived`](Self::derived) has work to do whose result is
+    /// kept.
+    pub(crate) fn lacks<T: Derived>(&self) -> bool {
+        let memos = self.memos.lock();
+        let id = TypeId::of::<T>();
+        let memo = memos.derived.iter().find(|memo| memo.of == id);
+        let slot = memo.and_then(|memo| memo.slot.downcast_ref::<SlotOf<T>>());
+        !memos.retired && slot.is_none_or(|slot| slot.get().is_none())
     }
 
     /// Returns the value that `make` makes of the objects. It is made once
@@ -187,22 +233,16 @@ impl Leaf {
     /// Returns the value that [`derived`](Self::derived) has made and kept.
     /// Makes nothing and does not wait.
     pub(crate) fn derived_if_ready<T: Derived>(&self) -> Option<Arc<CountedValue<T>>> {
-        let slot = self.find::<T>(&self.memos.lock())?;
+        let slot = self.memos.lock().find::<T>()?;
         slot.get().cloned().flatten()
     }
 
-    fn find<T: Derived>(&self, memos: &Memos) -> Option<Slot<T>> {
-        let id = TypeId::of::<T>();
-        let memo = memos.derived.iter().find(|memo| memo.of == id)?;
-        memo.slot.clone().downcast().ok()
-    }
-
-    fn slot<T: Derived>(&self) -> Option<Slot<T>> {
+    fn slot<T: Derived>(&self) -> Option<Arc<SlotOf<T>>> {
         let mut memos = self.memos.lock();
         if memos.retired {
             return None;
         }
-        if let Some(slot) = self.find::<T>(&memos) {
+        if let Some(slot) = memos.find::<T>() {
             return Some(slot);
         }
         let slot = Arc::new(OnceLock::new());
@@ -210,6 +250,7 @@ impl Leaf {
             of: TypeId::of::<T>(),
             replaced_by: T::REPLACED_BY,
             slot: slot.clone(),
+            unused: 0,
         });
         Some(slot)
     }
@@ -219,18 +260,52 @@ impl Leaf {
     pub(super) fn shed(&self) {
         let mut memos = self.memos.lock();
         let derived = std::mem::take(&mut memos.derived);
-        let mut joined = [None, None];
-        for (encoding, (memo, shed)) in Encoding::ALL
-            .iter()
-            .zip(memos.joined.iter_mut().zip(&mut joined))
-        {
-            if self.objects.iter().all(|o| o.encoding() != *encoding) {
-                *shed = memo.take();
-            }
-        }
+        let joined = self.made().map(|encoding| memos.take_joined(encoding));
+        let joined: Vec<_> = joined.collect();
         drop(memos);
-        self.objects.iter().for_each(|o| o.shed());
+        self.shed_objects();
         drop((derived, joined));
+    }
+
+    /// Counts a round, and drops the values that nobody used for
+    /// [`KEPT_ROUNDS`].
+    pub(super) fn shed_unused(&self) {
+        let mut memos = self.memos.lock();
+        let is_unused = |unused: &mut u8| {
+            *unused = unused.saturating_add(1);
+            *unused == KEPT_ROUNDS
+        };
+        let derived: Vec<_> = memos
+            .derived
+            .extract_if(.., |memo| is_unused(&mut memo.unused))
+            .collect();
+        let joined = self.made().filter_map(|encoding| {
+            let kept = memos.joined.get_mut(encoding as usize)?;
+            is_unused(&mut kept.unused).then(|| kept.items.take())?
+        });
+        let joined: Vec<_> = joined.collect();
+        drop(memos);
+        if !joined.is_empty() {
+            self.shed_objects();
+        }
+        drop((derived, joined));
+    }
+
+    /// Drops the bytes of single objects that were made in this encoding.
+    pub(super) fn shed_objects_in(&self, encoding: Encoding) {
+        let made = self.objects.iter().filter(|o| o.encoding() != encoding);
+        made.for_each(|o| o.shed());
+    }
+
+    /// Returns the encodings that are made of the objects' own.
+    fn made(&self) -> impl Iterator<Item = Encoding> {
+        let came = |encoding: &Encoding| self.objects.iter().any(|o| o.encoding() == *encoding);
+        Encoding::ALL.into_iter().filter(move |e| !came(e))
+    }
+
+    /// Drops the bytes of single objects that can be made again.
+    fn shed_objects(&self) {
+        self.objects.iter().for_each(|o| o.shed());
     }
 
     /// Drops everything that is kept: another leaf is about to take this leaf's

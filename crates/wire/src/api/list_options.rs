@@ -31,6 +31,13 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
+    /// Tells whether objects may be left out because of a selector.
+    pub fn selects(&self) -> bool {
+        !self.label_selector.is_empty()
+            || !self.field_selector.is_empty()
+            || self.shard_selector.is_some()
+    }
+
     /// Reads the options. The error is the message of a `400 BadRequest`.
     pub fn from_query(query: &Query) -> Result<Self, String> {
         let text = |key| query.get(key).unwrap_or_default().to_owned();

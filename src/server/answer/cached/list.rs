@@ -21,6 +21,9 @@ use crate::server::answer::cpu_offload::{OffloadRefusal, OffloadUser};
 /// are left to `cpu_offload.rs`.
 const SELECTED_AT_ONCE: usize = 10_000;
 const WRITTEN_AT_ONCE: usize = 500;
+/// The same for objects that are written once for all lists. Writing a large
+/// pod in another encoding takes 30 us.
+const MADE_AT_ONCE: usize = 100;
 
 /// A requirement or value of a selector costs as much as this many objects,
 /// because all are grouped by key first.
@@ -46,6 +49,15 @@ pub(super) struct Wanted {
     pub(super) gzip: bool,
 }
 
+impl Wanted {
+    /// Tells whether the list is made of what leaves keep. Compressed lists are
+    /// made of other parts, by `compression.rs`.
+    fn uses_leaves(&self) -> bool {
+        let compressed = self.gzip && matches!(self.shape, Shape::Whole(_));
+        !compressed && !self.options.selects()
+    }
+}
+
 /// The cost of making a list, in objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cost {
@@ -54,14 +66,15 @@ struct Cost {
     /// Objects that are written for this answer alone. All others are
     /// references to stored objects.
     written: usize,
+    /// Objects that are written for this answer and those after it.
+    made: usize,
 }
 
 impl Cost {
-    fn of(wanted: &Wanted, objects: usize) -> Self {
+    /// Returns the cost of a list of at most so many objects, of which `made`
+    /// must be made for all lists.
+    fn of(wanted: &Wanted, objects: usize, made: usize) -> Self {
         let options = &wanted.options;
-        let selects = !options.label_selector.is_empty()
-            || !options.field_selector.is_empty()
-            || options.shard_selector.is_some();
         let fields = options.field_selector.requirements.len();
         let terms = options.label_selector.terms().saturating_add(fields);
         let page = match wanted.plan.limit {
@@ -69,7 +82,7 @@ impl Cost {
             limit => limit.min(objects),
         };
         Self {
-            selected: match selects {
+            selected: match options.selects() {
                 true => objects.saturating_add(terms.saturating_mul(OBJECTS_PER_TERM)),
                 false => 0,
             },
@@ -77,11 +90,14 @@ impl Cost {
                 Shape::Whole(_) => 0,
                 Shape::Table(..) | Shape::Partial(..) => page,
             },
+            made: made.min(page),
         }
     }
 
     fn is_small(self) -> bool {
-        self.selected <= SELECTED_AT_ONCE && self.written <= WRITTEN_AT_ONCE
+        self.selected <= SELECTED_AT_ONCE
+            && self.written <= WRITTEN_AT_ONCE
+            && self.made <= MADE_AT_ONCE
     }
 }
 
@@ -93,15 +109,19 @@ pub(super) async fn make(
     newest: Newest,
     by: OffloadUser<'_>,
 ) -> Result<(Body, u64), OffloadRefusal> {
-    let objects = match &newest {
+    let (objects, made) = match &newest {
         Newest::State { snapshot, .. } => {
             let scope = Scope::from_namespace(&wanted.namespace);
-            snapshot.count_from(&scope, "")
+            let made = match wanted.uses_leaves() {
+                true => read::objects_to_make(snapshot.parts(&scope, ""), &wanted.shape),
+                false => 0,
+            };
+            (snapshot.count_from(&scope, ""), made)
         }
-        Newest::Page(page) => page.objects.len(),
-        Newest::Object(_) => 0,
+        Newest::Page(page) => (page.objects.len(), 0),
+        Newest::Object(_) => (0, 0),
     };
-    let cost = Cost::of(&wanted, objects);
+    let cost = Cost::of(&wanted, objects, made);
     let mut held = HeldBytes::default();
     if cost.is_small() {
         return Ok(list(wanted, store, newest, held)?);

@@ -1,6 +1,7 @@
 //! Answers reads from the cache, or gives the reason why it cannot.
 
 mod degraded;
+mod demand;
 mod list;
 mod newest;
 mod overlay;
@@ -172,7 +173,12 @@ async fn serve(
     if namespaced.is_none() && cluster_wide.is_none() {
         return Err(BypassReason::UnusualRequest);
     }
-    let entry = find(granted, gvr, &plan).await?;
+    let found = find(granted, gvr, &plan).await;
+    let all = namespaced.as_ref().is_none_or(|s| s.namespace.is_empty());
+    if all && found.as_ref().err() == Some(&BypassReason::Filling) {
+        demand::note_early(&generation.cache, gvr, (headers, granted.query()), &plan);
+    }
+    let entry = found?;
     let store = entry.store().ok_or(BypassReason::Filling)?;
     // A path that does not fit the resource's scope is forwarded: upstream
     // refuses it.
@@ -186,6 +192,9 @@ async fn serve(
         return Err(BypassReason::UnusualRequest);
     }
     let (representation, shape) = shape::representation(headers, granted.query(), &store, &plan)?;
+    if scope.namespace.is_empty() {
+        demand::note(&entry, representation, (headers, granted.query()), &plan);
+    }
     if let Plan::Watch(options, _) = &plan
         && options.allow_watch_bookmarks
         && watch::is_given(options, &store)

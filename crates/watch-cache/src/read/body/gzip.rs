@@ -83,6 +83,32 @@ impl<I: Items> Derived for Deflated<I> {
     }
 }
 
+/// Tells whether a leaf's items are not deflated yet.
+pub(super) fn lacks(leaf: &Leaf, encoding: Encoding) -> bool {
+    match encoding {
+        Encoding::Json => leaf.lacks::<Deflated<Json>>(),
+        Encoding::Protobuf => leaf.lacks::<Deflated<Protobuf>>(),
+    }
+}
+
+/// Deflates a leaf's items. `None` if that is impossible.
+pub(super) fn deflate(
+    leaf: &Leaf,
+    encoding: Encoding,
+    envelope: &Envelope,
+    deflater: &mut Deflater,
+) -> Option<()> {
+    let objects = leaf.objects();
+    match encoding {
+        Encoding::Json => leaf
+            .derived(|_| Deflated::<Json>::new(objects, envelope, deflater))
+            .map(drop),
+        Encoding::Protobuf => leaf
+            .derived(|_| Deflated::<Protobuf>::new(objects, envelope, deflater))
+            .map(drop),
+    }
+}
+
 /// Deflated items that a leaf keeps, or that were made for one list.
 enum DeflatedItems<I: Items> {
     Kept(Arc<CountedValue<Deflated<I>>>),

@@ -1,5 +1,6 @@
 //! Bodies of GET and LIST, made of stored objects.
 
+mod ahead;
 mod gzip;
 mod partial_object_metadata;
 mod partial_object_metadata_protobuf;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use ahead::{Ahead, list_forms, objects_to_make};
 pub use gzip::{GzipList, NotDeflated};
 
 use kubernetes_wire::negotiation::MetaVersion;

@@ -1,14 +1,19 @@
 //! `as=PartialObjectMetadata` and `as=PartialObjectMetadataList` in protobuf.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
-use kubernetes_wire::api::protobuf_wire::prefix_len;
 use kubernetes_wire::negotiation::MetaVersion;
+use kubernetes_wire::representation::encoding::ITEM_PREFIX_MAX;
 use kubernetes_wire::representation::protobuf_envelope::Type;
 use kubernetes_wire::representation::{Encoding, partial_object_metadata_protobuf};
 
 use super::pieces::Pieces;
 use crate::read::Page;
-use crate::store::{Resource, StoredObject};
+use crate::store::{CountedValue, Derived, Leaf, Part, Resource, StoredObject};
+
+/// The version of lists.
+const VERSION: MetaVersion = MetaVersion::V1;
 
 pub(super) fn single(
     resource: &Resource,
@@ -25,25 +30,51 @@ pub(super) fn list(
     version: MetaVersion,
 ) -> Option<Vec<Bytes>> {
     // The v1beta1 message has the items first. Clients do not ask for it.
-    if version == MetaVersion::V1Beta1 {
+    if version != VERSION {
         return None;
     }
-    let messages = page.objects().map(|o| message(resource, o, version));
-    let messages = messages.collect::<Option<Vec<Bytes>>>()?;
-    let length = |message: &Bytes| prefix_len(message.len()).saturating_add(message.len());
-    let items = messages.iter().map(length).sum();
-    let list = Type::new(version.api_version(), "PartialObjectMetadataList");
-    let (prefix, suffix) = list.list(&page.meta, items);
+    let items = page.parts.iter().map(|part| match part {
+        Part::Object(object) => joined(resource, std::slice::from_ref(*object)),
+        Part::Leaf(leaf) => Messages::of(leaf, resource).map(|kept| kept.0.clone()),
+    });
+    let items = items.collect::<Option<Vec<Bytes>>>()?;
+    let list = Type::new(VERSION.api_version(), "PartialObjectMetadataList");
+    let (prefix, suffix) = list.list(&page.meta, items.iter().map(Bytes::len).sum());
     let mut pieces = Pieces::new();
     pieces.push(&prefix);
-    let mut start = BytesMut::new();
-    for message in messages {
-        Encoding::Protobuf.put_item_prefix(message.len(), &mut start);
-        pieces.push(&start.split());
-        pieces.share(message);
+    for items in items {
+        pieces.share(items);
     }
     pieces.push(&suffix);
     Some(pieces.finish())
+}
+
+/// The metadata of a leaf's objects as items of a list.
+pub(super) struct Messages(Bytes);
+
+impl Derived for Messages {
+    fn size(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Messages {
+    pub(super) fn of(leaf: &Leaf, resource: &Resource) -> Option<Arc<CountedValue<Self>>> {
+        leaf.derived(|leaf| joined(resource, leaf.objects()).map(Self))
+    }
+}
+
+fn joined(resource: &Resource, objects: &[Arc<StoredObject>]) -> Option<Bytes> {
+    let messages = objects.iter().map(|o| message(resource, o, VERSION));
+    let messages = messages.collect::<Option<Vec<Bytes>>>()?;
+    let length: usize = messages.iter().map(Bytes::len).sum();
+    let prefixes = messages.len().saturating_mul(ITEM_PREFIX_MAX);
+    let mut joined = BytesMut::with_capacity(length.saturating_add(prefixes));
+    for message in messages {
+        Encoding::Protobuf.put_item_prefix(message.len(), &mut joined);
+        joined.extend_from_slice(&message);
+    }
+    Some(joined.freeze())
 }
 
 fn message(resource: &Resource, object: &StoredObject, version: MetaVersion) -> Option<Bytes> {

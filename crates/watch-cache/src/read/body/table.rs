@@ -92,7 +92,7 @@ pub(super) fn list(
 }
 
 /// The rows of a leaf's objects.
-struct Rows {
+pub(super) struct Rows {
     cells: Arc<Cells>,
     printed: Result<Arc<Printed>, NotPrintable>,
 }
@@ -105,7 +105,7 @@ impl Derived for Rows {
 }
 
 impl Rows {
-    fn of(
+    pub(super) fn of(
         leaf: &Leaf,
         cells: &Arc<Cells>,
         envelope: &Envelope,

@@ -1,0 +1,308 @@
+//! Makes the forms of leaves before a list asks for them.
+//!
+//! After a resource was listed, no leaf has any form. The first list in a form
+//! that must be computed would take a second of CPU for 100,000 objects. The
+//! forms that clients asked for lately are made at once, by several threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kubernetes_wire::negotiation::{
+    IncludeObject, MediaType, MetaVersion, Representation, Transform,
+};
+use kubernetes_wire::representation::Encoding;
+use kubernetes_wire::representation::deflate::Deflater;
+use kubernetes_wire::representation::table::Printer;
+
+use super::partial_object_metadata::Metadatas;
+use super::partial_object_metadata_protobuf::Messages;
+use super::table::Rows;
+use super::{Shape, gzip};
+use crate::store::{Leaf, ListForm, Part, Store};
+
+/// Returns the forms that a list is made of. `gzip` tells whether the client
+/// takes a compressed list.
+pub fn list_forms(
+    representation: Representation,
+    include: IncludeObject,
+    gzip: bool,
+) -> Vec<ListForm> {
+    let encoding = match representation.media_type {
+        MediaType::Json | MediaType::Yaml => Encoding::Json,
+        MediaType::Protobuf => Encoding::Protobuf,
+    };
+    match (representation.transform, include) {
+        (Transform::None, _) if gzip => vec![ListForm::Deflated(encoding)],
+        (Transform::None, _) => vec![ListForm::Items(encoding)],
+        (Transform::Table(_), IncludeObject::None) => vec![ListForm::Rows],
+        (Transform::Table(_), IncludeObject::Metadata) => {
+            vec![ListForm::Rows, ListForm::Metadata(Encoding::Json)]
+        }
+        (Transform::Table(_), IncludeObject::Object) => {
+            vec![ListForm::Rows, ListForm::Items(Encoding::Json)]
+        }
+        (Transform::PartialObjectMetadata(_) | Transform::PartialObjectMetadataList(_), _) => {
+            vec![ListForm::Metadata(encoding)]
+        }
+    }
+}
+
+/// Returns the number of objects in leaves that lack what the shape needs of
+/// them. Only shapes of which lists are made without further work count.
+pub fn objects_to_make<'s>(parts: impl Iterator<Item = Part<'s>>, shape: &Shape) -> usize {
+    let lacks = |leaf: &Leaf| match shape {
+        Shape::Whole(encoding) => leaf.is_unjoined(*encoding),
+        Shape::Partial(MetaVersion::V1, Encoding::Protobuf) => leaf.lacks::<Messages>(),
+        Shape::Partial(..) | Shape::Table(..) => false,
+    };
+    let to_make = |part: Part<'_>| match part {
+        Part::Leaf(leaf) if lacks(leaf) => leaf.objects().len(),
+        Part::Leaf(_) | Part::Object(_) => 0,
+    };
+    parts.map(to_make).sum()
+}
+
+/// The leaves of a store that lack a form.
+pub struct Ahead {
+    store: Arc<Store>,
+    form: ListForm,
+    printer: Option<Arc<Printer>>,
+    leaves: Vec<Arc<Leaf>>,
+    /// The number of leaves that no thread has taken.
+    left: AtomicUsize,
+}
+
+impl Ahead {
+    pub fn new(store: &Arc<Store>, form: ListForm) -> Self {
+        let presentation = store.presentation();
+        let writes = match form {
+            ListForm::Items(encoding) | ListForm::Deflated(encoding) => store.writes(encoding),
+            ListForm::Rows | ListForm::Metadata(_) => true,
+        };
+        let printer = presentation.printer.clone().filter(|p| !p.arranges());
+        let mut made = Self {
+            store: store.clone(),
+            form,
+            printer,
+            leaves: Vec::new(),
+            left: AtomicUsize::new(0),
+        };
+        if writes {
+            let snapshot = store.snapshot();
+            let leaves = snapshot.leaves().filter(|leaf| made.is_lacking(leaf));
+            made.leaves = leaves.cloned().collect();
+        }
+        made.left = AtomicUsize::new(made.leaves.len());
+        made
+    }
+
+    /// Returns the number of leaves that lacked the form at first.
+    pub fn leaves(&self) -> usize {
+        self.leaves.len()
+    }
+
+    /// Makes the form in one leaf after another. Several threads may do this
+    /// together. They begin with the last leaf, because a list that comes
+    /// meanwhile begins with the first.
+    pub fn make(&self) {
+        let mut deflater = Deflater::default();
+        let take = |left: usize| left.checked_sub(1);
+        let ordering = Ordering::Relaxed;
+        while let Ok(left) = self.left.fetch_update(ordering, ordering, take) {
+            let leaf = left.checked_sub(1).and_then(|last| self.leaves.get(last));
+            // The leaf may have been made or replaced since.
+            if let Some(leaf) = leaf.filter(|leaf| self.is_lacking(leaf)) {
+                self.make_of(leaf, &mut deflater);
+            }
+        }
+    }
+
+    fn is_lacking(&self, leaf: &Leaf) -> bool {
+        match self.form {
+            ListForm::Items(encoding) => leaf.is_unjoined(encoding),
+            ListForm::Deflated(encoding) => gzip::lacks(leaf, encoding),
+            ListForm::Rows => self.printer.is_some() && leaf.lacks::<Rows>(),
+            ListForm::Metadata(Encoding::Json) => leaf.lacks::<Metadatas>(),
+            ListForm::Metadata(Encoding::Protobuf) => leaf.lacks::<Messages>(),
+        }
+    }
+
+    /// What cannot be made is left to the lists, which tell why.
+    fn make_of(&self, leaf: &Leaf, deflater: &mut Deflater) {
+        let resource = &self.store.resource;
+        let envelope = &resource.envelope;
+        match self.form {
+            ListForm::Items(encoding) => drop(leaf.joined(encoding, envelope)),
+            ListForm::Deflated(encoding) => {
+                let _deflated = gzip::deflate(leaf, encoding, envelope, deflater);
+            }
+            ListForm::Rows => {
+                if let Some(printer) = &self.printer {
+                    let _printed = Rows::of(leaf, printer.cells(), envelope);
+                }
+            }
+            ListForm::Metadata(Encoding::Json) => drop(Metadatas::of(leaf, resource)),
+            ListForm::Metadata(Encoding::Protobuf) => drop(Messages::of(leaf, resource)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubernetes_wire::representation::ListMeta;
+    use kubernetes_wire::representation::table::TableOptions;
+
+    use super::super::tests::store;
+    use super::super::{GzipList, list_body};
+    use super::*;
+    use crate::read::Page;
+    use crate::store::{Presentation, Scope, StoredObject};
+
+    const FORMS: [ListForm; 4] = [
+        ListForm::Items(Encoding::Json),
+        ListForm::Deflated(Encoding::Json),
+        ListForm::Rows,
+        ListForm::Metadata(Encoding::Protobuf),
+    ];
+
+    fn made_by(threads: usize, store: &Arc<Store>, form: ListForm) -> usize {
+        let ahead = Ahead::new(store, form);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| ahead.make());
+            }
+        });
+        ahead.leaves()
+    }
+
+    fn presented(sizes: &[usize]) -> Arc<Store> {
+        let store = Arc::new(store(sizes));
+        let printer = Some(Arc::new(Printer::default_columns().clone()));
+        let presentation = (*store.presentation()).clone();
+        store.present(Presentation {
+            printer,
+            ..presentation
+        });
+        store
+    }
+
+    #[test]
+    fn lists_find_everything_made() {
+        let store = presented(&[1_000; 1_000]);
+        for form in FORMS {
+            assert!(made_by(4, &store, form) > 10, "{form:?}");
+            assert_eq!(made_by(1, &store, form), 0, "{form:?}");
+        }
+        let held = store.memory();
+        let snapshot = store.snapshot();
+        let page = || Page {
+            parts: snapshot.parts(&Scope::All, "").collect(),
+            meta: ListMeta::at(9),
+        };
+        let list = GzipList::new(&store.resource, &page(), Encoding::Json);
+        assert!(list.from_ready().is_some());
+        let version = MetaVersion::V1;
+        let include = IncludeObject::None;
+        let options = TableOptions { version, include };
+        let printer = store.presentation().printer.clone().unwrap();
+        for shape in [
+            Shape::Whole(Encoding::Json),
+            Shape::Table(printer, options),
+            Shape::Partial(MetaVersion::V1, Encoding::Protobuf),
+        ] {
+            assert_eq!(objects_to_make(snapshot.parts(&Scope::All, ""), &shape), 0);
+            list_body(&store, &page(), &shape).unwrap();
+        }
+        assert_eq!(store.memory(), held);
+    }
+
+    #[test]
+    fn what_nobody_asks_for_is_dropped() {
+        let store = presented(&[10; 300]);
+        let envelope = &store.resource.envelope;
+        // The objects' own bytes stay, joined or not.
+        assert!(made_by(1, &store, ListForm::Items(Encoding::Json)) > 0);
+        assert_eq!(store.memory().derived, 0);
+        for form in [ListForm::Rows, ListForm::Metadata(Encoding::Json)] {
+            made_by(1, &store, form);
+        }
+        let all = store.memory().derived;
+        let rounds = |count: usize| {
+            (0..count).for_each(|_| store.shed_unused());
+            store.memory().derived
+        };
+        assert_eq!(rounds(4), all);
+        for leaf in store.snapshot().leaves() {
+            assert!(Metadatas::of(leaf, &store.resource).is_some());
+        }
+        let used = rounds(1);
+        assert!(used > 0 && used < all, "{used} of {all}");
+        assert_eq!(rounds(3), used);
+        assert_eq!(rounds(1), 0);
+        let snapshot = store.snapshot();
+        let mut leaves = snapshot.leaves();
+        assert!(leaves.all(|leaf| !leaf.is_unjoined(Encoding::Json)));
+        let items = snapshot.iter(&Scope::All);
+        assert!(items.map(|o| o.json(envelope)).all(|item| item.is_some()));
+    }
+
+    #[test]
+    fn another_encoding_is_dropped_with_its_objects() {
+        let resource = store(&[]).resource;
+        let object = |n: usize, version: u64| {
+            let item = format!(
+                r#"{{"metadata":{{"name":"n{n:03}","resourceVersion":"{version}"}},"spec":{{}}}}"#
+            );
+            StoredObject::parse(item.into(), &resource.fields).unwrap()
+        };
+        let objects = (0..300).map(|n| object(n, 5)).collect();
+        let store = Arc::new(Store::new(resource.clone(), objects, 9));
+        let form = ListForm::Items(Encoding::Protobuf);
+        assert!(made_by(2, &store, form) > 0);
+        let all = store.memory().derived;
+        assert!(all > 0);
+        // A leaf that changes all the time is never old. Its objects are.
+        let now = std::time::Instant::now();
+        for version in 10..14 {
+            store.apply_object(false, object(7, version), now);
+            store.shed_unused();
+            assert!(store.memory().derived > all * 3 / 4);
+        }
+        store.apply_object(false, object(7, 20), now);
+        store.shed_unused();
+        assert_eq!(store.memory().derived, 0);
+        assert!(made_by(1, &store, form) > 0);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_not_tried() {
+        let store = presented(&[10; 100]);
+        store.fail_to_write(Encoding::Protobuf);
+        for form in [ListForm::Items, ListForm::Deflated] {
+            assert_eq!(Ahead::new(&store, form(Encoding::Protobuf)).leaves(), 0);
+        }
+    }
+
+    #[test]
+    fn a_list_beside_it_shares_the_work() {
+        let store = presented(&[10_000; 2_000]);
+        let shape = Shape::Whole(Encoding::Json);
+        let snapshot = store.snapshot();
+        assert_eq!(
+            objects_to_make(snapshot.parts(&Scope::All, ""), &shape),
+            2_000
+        );
+        let page = || Page {
+            parts: snapshot.parts(&Scope::All, "").collect(),
+            meta: ListMeta::at(9),
+        };
+        let listed = std::thread::scope(|scope| {
+            let list = scope.spawn(|| list_body(&store, &page(), &shape).unwrap());
+            assert!(made_by(2, &store, FORMS[0]) <= 2_000);
+            list.join().unwrap()
+        });
+        let again = list_body(&store, &page(), &shape).unwrap();
+        assert_eq!(listed.concat(), again.concat());
+        assert_eq!(objects_to_make(snapshot.parts(&Scope::All, ""), &shape), 0);
+    }
+}
