@@ -15,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    use_small_pages();
     let flags = Flags::parse();
     let validate_only = flags.validate_only;
     let source = Source::new(flags);
@@ -39,6 +40,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Asks the kernel for no huge pages, which the allocator wants by default. The
+/// cache drops values here and there, and a huge page stays whole for the rest
+/// of them: memory would be a quarter larger. Lists became no slower.
+fn use_small_pages() {
+    // A kernel that does not know the request has no such pages.
+    #[cfg(target_os = "linux")]
+    let _known = nix::sys::prctl::set_thp_disable(true);
 }
 
 fn in_runtime(program: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {

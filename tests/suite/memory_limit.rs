@@ -74,3 +74,15 @@ async fn what_has_no_room_is_answered_upstream() {
     front.stop().await;
     roomy.stop().await;
 }
+
+/// A huge page stays whole for the rest of its values.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn memory_has_no_huge_pages() {
+    skip_under_oracle!("a process of apifront's own");
+    let front = Apifront::start(Cluster::shared(), |_| {}).await;
+    let status = format!("/proc/{}/status", front.process.pid());
+    let status = std::fs::read_to_string(status).expect("the process");
+    assert!(status.contains("THP_enabled:\t0\n"), "{status}");
+    front.stop().await;
+}

@@ -250,7 +250,8 @@ pub(super) fn apply(store: &Store, deleted: bool, object: &Object) -> Result<(),
     let resource = &store.resource;
     let item = object.item(&resource.envelope);
     let item = item.ok_or(MalformedObject::Kind)?;
-    let object = StoredObject::decode(object.encoding, item, &resource.fields, &resource.envelope)?;
+    let (fields, envelope) = (&resource.fields, &resource.envelope);
+    let object = StoredObject::decode_fresh(object.encoding, item, fields, envelope)?;
     store.apply_object(deleted, object, Instant::now());
     Ok(())
 }

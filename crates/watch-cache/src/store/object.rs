@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use kubernetes_wire::api::{PartialObject, ResourceVersion, ShardHash, ShardKey};
+use kubernetes_wire::api::{ObjectMeta, PartialObject, ResourceVersion, ShardHash, ShardKey};
 use kubernetes_wire::representation::resource_version::with_resource_version;
 use kubernetes_wire::representation::{Encoding, Envelope, NotEncodable};
 use parking_lot::Mutex;
@@ -38,7 +38,8 @@ pub struct StoredObject {
 #[derive(Debug)]
 struct Items {
     source: Placed,
-    /// The item in the other encoding.
+    /// The item in the other encoding: a part of a leaf's, or that of the
+    /// store's newest object.
     made: Option<Placed>,
 }
 
@@ -100,20 +101,53 @@ impl StoredObject {
         fields: &FieldTable,
         envelope: &Envelope,
     ) -> Result<Self, MalformedObject> {
+        let object = Self::decode_fresh(encoding, item, fields, envelope)?;
+        object.shed();
+        Ok(object)
+    }
+
+    /// Does the same, and keeps the JSON that is made on the way until
+    /// [`go_stale`](Self::go_stale).
+    pub(crate) fn decode_fresh(
+        encoding: Encoding,
+        item: Bytes,
+        fields: &FieldTable,
+        envelope: &Envelope,
+    ) -> Result<Self, MalformedObject> {
         match encoding {
             Encoding::Json => Self::parse(item, fields),
             Encoding::Protobuf => {
                 let mut json = Vec::with_capacity(item.len().saturating_mul(2));
+                // This also finds what JSON could not show.
                 envelope.transcode(&item, Encoding::Json, &mut json)?;
-                Ok(Self::selected(&json, fields)?.of(encoding, item))
+                let selected = match ObjectMeta::of_message(&item) {
+                    Some(meta) => {
+                        debug_assert_eq!(Some(&meta), metadata(&json).ok().as_ref());
+                        Self::selected_by(meta, &json, fields)?
+                    }
+                    None => Self::selected(&json, fields)?,
+                };
+                let object = selected.of(encoding, item);
+                object.items.lock().made = Some(Placed {
+                    bytes: json.into(),
+                    buffer: None,
+                });
+                Ok(object)
             }
         }
     }
 
     /// Reads the values that selectors test from the object's JSON.
     fn selected(json: &[u8], fields: &FieldTable) -> Result<Selected, MalformedObject> {
-        let object: PartialObject = serde_json::from_slice(json)?;
-        let meta = object.metadata;
+        Self::selected_by(metadata(json)?, json, fields)
+    }
+
+    /// Does the same for an object whose metadata is known.
+    fn selected_by(
+        meta: ObjectMeta,
+        json: &[u8],
+        fields: &FieldTable,
+    ) -> Result<Selected, MalformedObject> {
         if meta.name.is_empty() {
             return Err(MalformedObject::Nameless);
         }
@@ -218,6 +252,12 @@ impl StoredObject {
         self.items.lock().source.buffer.clone()
     }
 
+    /// Drops the bytes that can be made again, unless a leaf has joined them.
+    pub(super) fn go_stale(&self) {
+        let made = self.items.lock().made.take_if(|made| made.buffer.is_none());
+        drop(made);
+    }
+
     /// Drops the bytes that can be made again.
     pub(super) fn shed(&self) {
         let made = self.items.lock().made.take();
@@ -252,6 +292,10 @@ impl StoredObject {
     pub fn size(&self) -> usize {
         self.size
     }
+}
+
+fn metadata(json: &[u8]) -> Result<ObjectMeta, serde_json::Error> {
+    serde_json::from_slice::<PartialObject>(json).map(|object| object.metadata)
 }
 
 /// The bytes of an object's own parts: the value itself, the places of its texts
@@ -298,11 +342,15 @@ impl Selected {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+
     use kubernetes_wire::api::{GroupVersionResource, Labels};
+    use kubernetes_wire::representation::Form;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::store::field_table;
+    use crate::store::{Resource, Store, field_table};
 
     fn parse(item: &str) -> Result<StoredObject, MalformedObject> {
         let pods = field_table(&GroupVersionResource::new("", "v1", "pods"));
@@ -319,6 +367,58 @@ mod tests {
         assert!(object.fields.iter().any(|f| f == "node"));
         assert!(object.fields.iter().any(|f| f == "Running"));
         assert_eq!(object.items.lock().source.bytes, item);
+    }
+
+    #[test]
+    fn the_object_of_the_last_event_has_both_encodings() {
+        let gvr = GroupVersionResource::new("", "v1", "pods");
+        let envelope = Envelope::new(Form::Struct, "v1", "Pod", "PodList");
+        let fields = field_table(&gvr);
+        let item = |name: &str| {
+            let json = format!(
+                r#"{{"metadata":{{"name":"{name}","namespace":"n","resourceVersion":"7","labels":{{"x":"y"}}}},"spec":{{"nodeName":"node"}}}}"#
+            );
+            envelope
+                .transcoded(json.as_bytes(), Encoding::Protobuf)
+                .unwrap()
+        };
+        let decode = |name: &str| {
+            let encoding = Encoding::Protobuf;
+            StoredObject::decode_fresh(encoding, item(name), &fields, &envelope).unwrap()
+        };
+        let listed = StoredObject::decode(Encoding::Protobuf, item("a"), &fields, &envelope);
+        assert_eq!(listed.unwrap().at_hand(Encoding::Json), None);
+        let resource = Resource {
+            fields: fields.clone(),
+            gvr,
+            namespaced: true,
+            envelope: envelope.clone(),
+            bookmark: OnceLock::new(),
+        };
+        let store = Store::new(resource, vec![decode("a")], 5);
+        let json = |name: &str| {
+            let snapshot = store.snapshot();
+            let object = snapshot.get("n", name).unwrap();
+            let made = object.at_hand(Encoding::Json);
+            let expected = envelope.transcoded(&item(name), Encoding::Json).unwrap();
+            assert!(made.as_ref().is_none_or(|made| *made == expected));
+            made.is_some()
+        };
+        for version in 0..3 {
+            let name = format!("b{version}");
+            let mut object = decode(&name);
+            object.resource_version = 10 + version;
+            store.apply_object(false, object, Instant::now());
+            assert!(json(&name));
+        }
+        assert!(!json("b0") && !json("b1"));
+        // What a leaf has joined stays.
+        let snapshot = store.snapshot();
+        for leaf in snapshot.leaves() {
+            leaf.joined(Encoding::Json, &envelope).unwrap();
+        }
+        snapshot.get("n", "b2").unwrap().go_stale();
+        assert!(json("b0") && json("b2"));
     }
 
     #[test]

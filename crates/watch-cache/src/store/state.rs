@@ -92,6 +92,9 @@ pub struct Store {
     /// For each encoding, whether an object could not be written in it. The
     /// flag stays set: the kind has something that the schema does not know.
     unwritable: [AtomicBool; 2],
+    /// The object of the last event. Its watchers are about to ask for its
+    /// other encoding, which was made when it came.
+    fresh: Mutex<Option<Arc<StoredObject>>>,
     /// Serializes writers. The reflector is the only writer, but the type does
     /// not depend on that.
     pub(super) writer: Mutex<()>,
@@ -123,6 +126,7 @@ impl Store {
             presentation: ArcSwap::default(),
             heard: Mutex::default(),
             unwritable: Default::default(),
+            fresh: Mutex::default(),
             writer: Mutex::new(()),
         }
     }
@@ -260,6 +264,9 @@ impl Store {
             Edit::Put(object.clone())
         };
         let edited = current.objects.edit(vec![edit], Lineage::Main);
+        if let Some(stale) = self.fresh.lock().replace(object.clone()) {
+            stale.go_stale();
+        }
         let event = Event::new(change, version, object, previous, now);
         self.publish(&current, Some(edited), version, vec![event], now);
     }

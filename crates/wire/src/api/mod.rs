@@ -34,7 +34,7 @@ pub use label_matcher::LabelMatcher;
 pub use label_selector::LabelSelector;
 pub use labels::Labels;
 pub use list_options::{ListOptions, ResourceVersionMatch};
-pub use object_meta::PartialObject;
+pub use object_meta::{ObjectMeta, PartialObject};
 pub use query::Query;
 pub use release::Release;
 pub use resource_version::ResourceVersion;

@@ -11,6 +11,11 @@ use crate::schema::Schema;
 /// The field number of `metadata` in every object and in PartialObjectMetadata.
 const METADATA: u64 = 1;
 
+/// Tells whether the message is a slice of the list item.
+pub fn is_slice(encoding: Encoding, envelope: &Envelope) -> bool {
+    encoding == Encoding::Protobuf && !partial_object_metadata::hides_annotations(envelope)
+}
+
 /// Returns the message for a list item. The result is `None` if the metadata
 /// contains an unknown field.
 pub fn of(
@@ -19,7 +24,7 @@ pub fn of(
     envelope: &Envelope,
     version: MetaVersion,
 ) -> Option<Bytes> {
-    if encoding == Encoding::Protobuf && !partial_object_metadata::hides_annotations(envelope) {
+    if is_slice(encoding, envelope) {
         // `metadata` is the one field that both messages have.
         return match Fields::new(item).next()?.ok()? {
             (METADATA, Value::Bytes(metadata)) => Some(item.slice(..field_len(metadata.len()))),

@@ -7,9 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kubernetes_wire::negotiation::{
-    IncludeObject, MediaType, MetaVersion, Representation, Transform,
-};
+use kubernetes_wire::negotiation::{IncludeObject, MediaType, Representation, Transform};
 use kubernetes_wire::representation::Encoding;
 use kubernetes_wire::representation::deflate::Deflater;
 use kubernetes_wire::representation::table::Printer;
@@ -52,7 +50,6 @@ pub fn list_forms(
 pub fn objects_to_make<'s>(parts: impl Iterator<Item = Part<'s>>, shape: &Shape) -> usize {
     let lacks = |leaf: &Leaf| match shape {
         Shape::Whole(encoding) => leaf.is_unjoined(*encoding),
-        Shape::Partial(MetaVersion::V1, Encoding::Protobuf) => leaf.lacks::<Messages>(),
         Shape::Partial(..) | Shape::Table(..) => false,
     };
     let to_make = |part: Part<'_>| match part {
@@ -123,7 +120,9 @@ impl Ahead {
             ListForm::Deflated(encoding) => gzip::lacks(leaf, encoding),
             ListForm::Rows => self.printer.is_some() && leaf.lacks::<Rows>(),
             ListForm::Metadata(Encoding::Json) => leaf.lacks::<Metadatas>(),
-            ListForm::Metadata(Encoding::Protobuf) => leaf.lacks::<Messages>(),
+            ListForm::Metadata(Encoding::Protobuf) => {
+                Messages::are_worth_it(leaf, &self.store.resource) && leaf.lacks::<Messages>()
+            }
         }
     }
 
@@ -149,6 +148,7 @@ impl Ahead {
 
 #[cfg(test)]
 mod tests {
+    use kubernetes_wire::negotiation::MetaVersion;
     use kubernetes_wire::representation::ListMeta;
     use kubernetes_wire::representation::table::TableOptions;
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use kubernetes_wire::api::protobuf_wire::prefix_len;
 use kubernetes_wire::negotiation::MetaVersion;
 use kubernetes_wire::representation::encoding::ITEM_PREFIX_MAX;
 use kubernetes_wire::representation::protobuf_envelope::Type;
@@ -33,20 +34,54 @@ pub(super) fn list(
     if version != VERSION {
         return None;
     }
-    let items = page.parts.iter().map(|part| match part {
-        Part::Object(object) => joined(resource, std::slice::from_ref(*object)),
-        Part::Leaf(leaf) => Messages::of(leaf, resource).map(|kept| kept.0.clone()),
-    });
-    let items = items.collect::<Option<Vec<Bytes>>>()?;
+    let mut items = Vec::new();
+    for part in &page.parts {
+        match part {
+            Part::Leaf(leaf) if Messages::are_worth_it(leaf, resource) => {
+                items.push(Items::Leaf(Messages::of(leaf, resource)?.0.clone()));
+            }
+            Part::Leaf(leaf) => {
+                for object in leaf.objects() {
+                    items.push(Items::One(message(resource, object, VERSION)?));
+                }
+            }
+            Part::Object(object) => items.push(Items::One(message(resource, object, VERSION)?)),
+        }
+    }
     let list = Type::new(VERSION.api_version(), "PartialObjectMetadataList");
-    let (prefix, suffix) = list.list(&page.meta, items.iter().map(Bytes::len).sum());
+    let length = items.iter().map(Items::length).sum();
+    let (prefix, suffix) = list.list(&page.meta, length);
     let mut pieces = Pieces::new();
     pieces.push(&prefix);
+    let mut start = BytesMut::new();
     for items in items {
-        pieces.share(items);
+        match items {
+            Items::One(message) => {
+                Encoding::Protobuf.put_item_prefix(message.len(), &mut start);
+                pieces.push(&start.split());
+                pieces.share(message);
+            }
+            Items::Leaf(items) => pieces.share(items),
+        }
     }
     pieces.push(&suffix);
     Some(pieces.finish())
+}
+
+enum Items {
+    /// An item without its prefix.
+    One(Bytes),
+    /// The items of a leaf, with their prefixes.
+    Leaf(Bytes),
+}
+
+impl Items {
+    fn length(&self) -> usize {
+        match self {
+            Self::One(message) => prefix_len(message.len()).saturating_add(message.len()),
+            Self::Leaf(items) => items.len(),
+        }
+    }
 }
 
 /// The metadata of a leaf's objects as items of a list.
@@ -59,6 +94,14 @@ impl Derived for Messages {
 }
 
 impl Messages {
+    /// Tells whether messages must be written. Others are slices of what is
+    /// kept anyway.
+    pub(super) fn are_worth_it(leaf: &Leaf, resource: &Resource) -> bool {
+        let envelope = &resource.envelope;
+        let mut objects = leaf.objects().iter();
+        objects.any(|o| !partial_object_metadata_protobuf::is_slice(o.encoding(), envelope))
+    }
+
     pub(super) fn of(leaf: &Leaf, resource: &Resource) -> Option<Arc<CountedValue<Self>>> {
         leaf.derived(|leaf| joined(resource, leaf.objects()).map(Self))
     }
