@@ -139,12 +139,17 @@ impl Queue {
         true
     }
 
+    /// Tells whether a caller's share may be crowded.
+    pub(super) fn is_filling(&self) -> bool {
+        self.filling.load(Ordering::Relaxed)
+    }
+
     /// Waits, for `patience` at most, while this owner's events fill half of
     /// its share and the backend goes on taking. The other half of the share is
     /// for events of requests that have begun. A caller's reads from memory are
     /// thus no faster than their audit, and their events are not lost.
     pub(super) async fn wait_for_room(&self, owner: Owner, patience: Duration) {
-        if !self.filling.load(Ordering::Relaxed) {
+        if !self.is_filling() {
             return;
         }
         let wait = async {

@@ -1,10 +1,31 @@
 //! Room of a bounded size that callers share.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// The caller that is charged for waiting events: a digest of a caller's name or address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Owner(pub(super) u64);
+
+/// Takes an [`Owner`] as its own hash, since it is a digest already.
+#[derive(Debug, Default)]
+struct Digest(u64);
+
+impl Hasher for Digest {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, digest: u64) {
+        self.0 = digest;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+}
 
 /// The amount of the room that each caller has taken. No caller may have more
 /// than is still free. One caller alone can take half of the room, two can take
@@ -15,7 +36,7 @@ pub(super) struct Owner(pub(super) u64);
 pub(super) struct Shares {
     room: usize,
     taken: usize,
-    by_owner: HashMap<Owner, usize>,
+    by_owner: HashMap<Owner, usize, BuildHasherDefault<Digest>>,
 }
 
 impl Shares {
@@ -23,7 +44,7 @@ impl Shares {
         Self {
             room,
             taken: 0,
-            by_owner: HashMap::new(),
+            by_owner: HashMap::default(),
         }
     }
 

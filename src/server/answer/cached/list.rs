@@ -212,3 +212,69 @@ fn body(
     }
     Ok(Body::Plain(body, held))
 }
+
+#[cfg(test)]
+mod tests {
+    use kubernetes_wire::api::Query;
+    use kubernetes_wire::negotiation::MetaVersion;
+    use kubernetes_wire::representation::Encoding;
+
+    use super::*;
+
+    fn wanted(query: &str, shape: Shape) -> Wanted {
+        let options = ListOptions::from_query(&Query::parse(query)).unwrap();
+        Wanted {
+            namespace: String::new(),
+            plan: read::list(&options).unwrap(),
+            options,
+            shape,
+            gzip: false,
+        }
+    }
+
+    #[test]
+    fn what_takes_long_is_made_aside() {
+        let json = || Shape::Whole(Encoding::Json);
+        let metadata = || Shape::Partial(MetaVersion::V1, Encoding::Json);
+        let selected = "resourceVersion=0&labelSelector=a%3Db";
+        for (query, shape, objects, made, expected) in [
+            ("resourceVersion=0", json(), 150_000, 0, true),
+            ("resourceVersion=0", json(), 150_000, MADE_AT_ONCE, true),
+            (
+                "resourceVersion=0",
+                json(),
+                150_000,
+                MADE_AT_ONCE + 1,
+                false,
+            ),
+            ("limit=100", json(), 150_000, 150_000, true),
+            ("limit=500", json(), 150_000, 150_000, false),
+            ("resourceVersion=0", metadata(), WRITTEN_AT_ONCE, 0, true),
+            (
+                "resourceVersion=0",
+                metadata(),
+                WRITTEN_AT_ONCE + 1,
+                0,
+                false,
+            ),
+            (selected, json(), SELECTED_AT_ONCE / 2, 0, true),
+            (selected, json(), SELECTED_AT_ONCE, 0, false),
+        ] {
+            let cost = Cost::of(&wanted(query, shape), objects, made);
+            assert_eq!(cost.is_small(), expected, "{query} {objects} {made}");
+        }
+    }
+
+    #[test]
+    fn some_lists_are_not_made_of_leaves() {
+        let mut list = wanted("resourceVersion=0", Shape::Whole(Encoding::Json));
+        assert!(list.uses_leaves());
+        list.gzip = true;
+        assert!(!list.uses_leaves());
+        list.shape = Shape::Partial(MetaVersion::V1, Encoding::Json);
+        assert!(list.uses_leaves());
+        let query = "resourceVersion=0&fieldSelector=spec.nodeName%3Dn";
+        let selected = wanted(query, Shape::Whole(Encoding::Json));
+        assert!(!selected.uses_leaves());
+    }
+}
