@@ -122,6 +122,18 @@ type Event = std::collections::BTreeMap<String, Value>;
 
 /// Removes the differences that have a reason.
 fn explain(sent: &Sent, theirs: &mut Event, ours: &mut Event, forwarded: bool) {
+    // Somebody else may have written between the two requests.
+    for event in [&mut *theirs, &mut *ours] {
+        for field in ["responseObject", "responseStatus"] {
+            let message = event.get_mut(field).and_then(|o| o.get_mut("message"));
+            if let Some(Value::String(message)) = message
+                && message.starts_with("Timeout: Too large resource version: ")
+                && let Some(at) = message.find(", current: ")
+            {
+                message.truncate(at);
+            }
+        }
+    }
     // apifront stands between caller and upstream, and does not know what
     // upstream decided and did.
     if forwarded {
