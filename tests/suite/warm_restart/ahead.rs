@@ -1,4 +1,4 @@
-//! What lists need is made before they come.
+//! Tests that the forms of lists are made before a list asks for them.
 
 use std::time::Duration;
 

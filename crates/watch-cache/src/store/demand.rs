@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use kubernetes_wire::representation::Encoding;
 
-/// What nobody asked for during [`KEPT_ROUNDS`] rounds of this duration is
-/// dropped.
+/// The duration of a round, and the number of rounds after which a value is
+/// dropped that nobody asked for.
 pub(crate) const ROUND: Duration = Duration::from_secs(60);
 pub(crate) const KEPT_ROUNDS: u8 = 5;
 

@@ -412,7 +412,7 @@ mod tests {
             assert!(json(&name));
         }
         assert!(!json("b0") && !json("b1"));
-        // What a leaf has joined stays.
+        // An object in a joined leaf keeps both.
         let snapshot = store.snapshot();
         for leaf in snapshot.leaves() {
             leaf.joined(Encoding::Json, &envelope).unwrap();

@@ -7,6 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::transcode::{self, NotTranscodable};
 use super::{Envelope, Form};
 use crate::api::protobuf_wire::put_prefix;
+use crate::negotiation::MediaType;
 use crate::schema::{Message, Schema};
 
 /// The encoding of objects. A list item is JSON, or the protobuf message
@@ -22,6 +23,16 @@ const ITEMS: u8 = 2;
 
 /// The most bytes before an item of a list.
 pub const ITEM_PREFIX_MAX: usize = 11;
+
+/// The encoding that a body of the media type is made of: YAML is made of JSON.
+impl From<MediaType> for Encoding {
+    fn from(media_type: MediaType) -> Self {
+        match media_type {
+            MediaType::Json | MediaType::Yaml => Self::Json,
+            MediaType::Protobuf => Self::Protobuf,
+        }
+    }
+}
 
 impl Encoding {
     pub const ALL: [Self; 2] = [Self::Json, Self::Protobuf];

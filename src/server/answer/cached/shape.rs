@@ -50,11 +50,7 @@ fn shape(
     if !accepted.transform.suits(matches!(plan, Plan::List(..))) {
         return Err(BypassReason::Representation);
     }
-    let encoding = match accepted.media_type {
-        // YAML is made from the JSON.
-        MediaType::Json | MediaType::Yaml => Encoding::Json,
-        MediaType::Protobuf => Encoding::Protobuf,
-    };
+    let encoding = Encoding::from(accepted.media_type);
     match accepted.transform {
         Transform::None if !store.writes(encoding) => Err(BypassReason::Representation),
         // Protobuf made of the JSON would have fields that the release lacks.

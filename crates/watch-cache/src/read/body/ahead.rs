@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kubernetes_wire::negotiation::{IncludeObject, MediaType, Representation, Transform};
+use kubernetes_wire::negotiation::{IncludeObject, Representation, Transform};
 use kubernetes_wire::representation::Encoding;
 use kubernetes_wire::representation::deflate::Deflater;
 use kubernetes_wire::representation::table::Printer;
@@ -25,10 +25,7 @@ pub fn list_forms(
     include: IncludeObject,
     gzip: bool,
 ) -> Vec<ListForm> {
-    let encoding = match representation.media_type {
-        MediaType::Json | MediaType::Yaml => Encoding::Json,
-        MediaType::Protobuf => Encoding::Protobuf,
-    };
+    let encoding = Encoding::from(representation.media_type);
     match (representation.transform, include) {
         (Transform::None, _) if gzip => vec![ListForm::Deflated(encoding)],
         (Transform::None, _) => vec![ListForm::Items(encoding)],
@@ -126,7 +123,8 @@ impl Ahead {
         }
     }
 
-    /// What cannot be made is left to the lists, which tell why.
+    /// Makes the form in one leaf. A list that needs what could not be made
+    /// tells why.
     fn make_of(&self, leaf: &Leaf, deflater: &mut Deflater) {
         let resource = &self.store.resource;
         let envelope = &resource.envelope;
