@@ -15,6 +15,7 @@ const OF_ALL: usize = 50;
 const OF_NAMESPACES: usize = 200;
 /// The time that writers have before anything is measured.
 const WARM_UP: Duration = Duration::from_secs(3);
+const SETTLE: Duration = Duration::from_secs(5);
 const MEGABYTE: f64 = (1 << 20) as f64;
 
 /// The measurements of one size.
@@ -24,6 +25,9 @@ pub struct Size {
     pub filled_s: f64,
     pub filled_cpu_s: f64,
     pub filled_mb: f64,
+    /// What is left a little later, when the parts of pages that were read are
+    /// given back.
+    settled_mb: f64,
     /// The bytes of all objects as the cache counts them.
     object_bytes: f64,
     pub first_list_s: f64,
@@ -64,7 +68,7 @@ impl Size {
 
     /// Returns the bytes of memory for each object beside those that it has.
     pub fn beside_its_bytes(&self) -> f64 {
-        (self.filled_mb * MEGABYTE - self.object_bytes) / self.objects as f64
+        (self.settled_mb * MEGABYTE - self.object_bytes) / self.objects as f64
     }
 
     fn row(&self) -> Vec<String> {
@@ -73,6 +77,7 @@ impl Size {
             format!("{:.2}", self.filled_s),
             format!("{:.2}", self.filled_cpu_s),
             format!("{:.0}", self.filled_mb),
+            format!("{:.0}", self.settled_mb),
             format!("{:.0}", self.beside_its_bytes()),
             format!("{:.2}", self.first_list_s),
             format!("{:.2}", self.first_list_cpu_s),
@@ -108,6 +113,7 @@ pub fn report(sizes: &[Size]) {
             "answers after s",
             "CPU s",
             "resident MB",
+            "5 s later",
             "B/pod beside its bytes",
             "first list s",
             "CPU s",
@@ -155,6 +161,8 @@ pub async fn measure(cluster: &Cluster, objects: usize) -> Size {
     let cpu = || usage::cpu_time(pid).as_secs_f64();
     let resident = || usage::resident_bytes(pid) as f64 / MEGABYTE;
     let (filled_cpu_s, filled_mb) = (cpu(), resident());
+    tokio::time::sleep(SETTLE).await;
+    let settled_mb = resident();
     let labels = [("resource", "pods"), ("kind", "objects")];
     let object_bytes = front.metric("apifront_cache_bytes", &labels).await;
 
@@ -193,6 +201,7 @@ pub async fn measure(cluster: &Cluster, objects: usize) -> Size {
         filled_s,
         filled_cpu_s,
         filled_mb,
+        settled_mb,
         object_bytes,
         first_list_s,
         first_list_cpu_s,

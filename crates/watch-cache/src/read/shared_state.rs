@@ -215,7 +215,7 @@ fn compare<'l>(
 }
 
 fn is_version(object: &StoredObject, listed: &Listed) -> bool {
-    object.resource_version == listed.resource_version && object.uid == listed.uid
+    object.resource_version == listed.resource_version && *object.uid() == *listed.uid
 }
 
 async fn reached(store: &Store, version: u64) {

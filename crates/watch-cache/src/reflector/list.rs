@@ -18,7 +18,7 @@ use super::list_page::{ITEM_BYTES, ListPage};
 use super::list_progress::ListProgress;
 use super::memory_pool::MemoryReservation;
 use super::source_encoding;
-use crate::store::{FieldTable, StoredObject};
+use crate::store::{FieldTable, Gatherer, StoredObject};
 
 /// Objects per page, the same number as client-go's pager asks for.
 const PAGE_SIZE: u32 = 500;
@@ -50,7 +50,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 pub(super) struct Listed {
     pub(super) envelope: Envelope,
     pub(super) resource_version: u64,
-    pub(super) objects: Vec<StoredObject>,
+    pub(super) objects: Gatherer,
     /// The `Warning` headers of the answer.
     pub(super) warnings: Vec<HeaderValue>,
 }
@@ -106,7 +106,7 @@ async fn pages(
         let into = listed.get_or_insert_with(|| Listed {
             envelope: page.envelope.clone(),
             resource_version: page.resource_version,
-            objects: Vec::new(),
+            objects: Gatherer::default(),
             warnings,
         });
         for item in &page.items {
@@ -117,7 +117,7 @@ async fn pages(
             reading.take(object.size()).await?;
             into.objects.push(object);
         }
-        progress.objects(into.objects.len(), Instant::now());
+        progress.objects(into.objects.objects().len(), Instant::now());
         if page.continue_token.is_empty() {
             break;
         }

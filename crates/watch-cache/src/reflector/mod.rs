@@ -7,6 +7,7 @@ mod discovery;
 mod entry;
 mod eviction;
 mod freshness_probe;
+mod initial_objects;
 mod list;
 mod list_error;
 mod list_page;

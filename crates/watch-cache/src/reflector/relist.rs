@@ -19,7 +19,7 @@ use super::origin::{self, Origin};
 use super::watch_list::{self, Opened};
 use super::{discovery, freshness_probe, printer_check, source_encoding};
 use crate::saved::Columns;
-use crate::store::{FieldTable, Presentation, Resource, Store, StoredObject, field_table};
+use crate::store::{FieldTable, Gathered, Presentation, Resource, Store, field_table};
 
 /// The time limit of questions whose answers only refine the cache.
 const LEARN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ struct All {
     fields: FieldTable,
     namespaced: bool,
     resource_version: u64,
-    objects: Vec<StoredObject>,
+    objects: Gathered,
     warnings: Vec<HeaderValue>,
     bookmark: Option<BookmarkTemplate>,
 }
@@ -210,7 +210,7 @@ impl<'a> Filling<'a> {
             fields,
             namespaced: described.namespaced,
             resource_version: listed.resource_version,
-            objects: listed.objects,
+            objects: listed.objects.finish(),
             warnings: listed.warnings,
             bookmark: bookmark.map(|(template, _)| template),
         };
@@ -263,10 +263,10 @@ impl<'a> Filling<'a> {
                     let _ = store.resource.bookmark.set(template);
                 }
                 store.present(presentation);
-                store.replace(all.objects, version, Instant::now());
+                store.replace_gathered(all.objects, version, Instant::now());
             }
             None => {
-                let store = Store::new(resource, all.objects, version);
+                let store = Store::of_gathered(resource, all.objects, version);
                 store.present(presentation);
                 entry.fill(Arc::new(store));
             }

@@ -68,7 +68,7 @@ pub(super) async fn resume(
     let judged = judge(entry, upstream, header).await?;
     let mut reading = memory.begin(0);
     let (loaded, fields) = judged.load(entry, file, &mut reading).await?;
-    let count = (loaded.objects.len(), loaded.events.len());
+    let count = (loaded.objects.objects().len(), loaded.events.len());
     let store = judged.store(entry, loaded, fields);
     let mut opened = open(entry, upstream, &store, memory).await?;
     let defined = judged.prove(entry, upstream, &store, &mut opened).await?;
@@ -201,7 +201,7 @@ impl Judged {
         };
         let store = Store::resume(
             resource,
-            loaded.objects,
+            loaded.objects.finish(),
             header.since,
             loaded.events,
             header.resource_version,
@@ -299,7 +299,7 @@ async fn same_history(upstream: &Upstream, store: &Store) -> Result<(), Refusal>
     let Some((uid, version)) = read(upstream, store, object).await else {
         return Ok(());
     };
-    let same = version == object.resource_version && *uid == *object.uid;
+    let same = version == object.resource_version && uid == object.uid();
     if same || version > snapshot.resource_version {
         return Ok(());
     }

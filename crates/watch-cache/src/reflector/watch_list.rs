@@ -16,13 +16,14 @@ use kubernetes_wire::representation::{BookmarkTemplate, Encoding, Envelope, Form
 use rand::Rng;
 use serde::Deserialize;
 
+use super::initial_objects::InitialObjects;
 use super::list::{answer_error, code_of, message, warnings};
 use super::list_error::ListError;
 use super::list_progress::ListProgress;
 use super::memory_pool::MemoryReservation;
 use super::source_encoding;
 use super::watch_decoder::{Frame, Object, WatchDecodeError, WatchDecoder};
-use crate::store::{FieldTable, ObjectKey, StoredObject};
+use crate::store::{FieldTable, Gathered, StoredObject};
 
 /// The duration of a watch, 5 to 10 minutes as in client-go.
 const WATCH_SECONDS: std::ops::Range<u64> = 300..600;
@@ -89,7 +90,7 @@ pub(super) async fn open(
 
 /// The result of the initial events.
 pub(super) struct Initial {
-    pub(super) objects: Vec<StoredObject>,
+    pub(super) objects: Gathered,
     pub(super) resource_version: u64,
     /// The envelope without the list's kind, which no event shows.
     pub(super) envelope: Envelope,
@@ -128,10 +129,7 @@ where
 {
     let mut progress = ListProgress::new(gvr, Instant::now());
     let mut envelope = None;
-    // The objects are in key order, as in a list. A server whose cache was
-    // behind sends the changes it catches up with before the end, including
-    // deletions.
-    let mut objects: BTreeMap<ObjectKey, StoredObject> = BTreeMap::new();
+    let mut objects = InitialObjects::default();
     loop {
         let frame = tokio::time::timeout(INITIAL_SILENCE, frames.next())
             .await
@@ -150,9 +148,9 @@ where
                     objects.remove(&object.key)
                 } else {
                     reading.take(object.size()).await?;
-                    objects.insert(object.key.clone(), object)
+                    objects.put(object)
                 };
-                reading.give_back(gone.map_or(0, |o| o.size()));
+                reading.give_back(gone);
                 progress.objects(objects.len(), Instant::now());
             }
             Frame::Bookmark(object) => {
@@ -164,7 +162,7 @@ where
                     None => type_of(&object)?,
                 };
                 return Ok(Initial {
-                    objects: objects.into_values().collect(),
+                    objects: objects.finish(),
                     resource_version,
                     envelope,
                     bookmark: BookmarkTemplate::learn(&object),

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use kubernetes_wire::representation::{Encoding, Envelope};
 
 use super::Refusal;
-use crate::store::{Change, FieldTable, SavedEvent, SavedState, Scope, StoredObject};
+use crate::store::{Change, FieldTable, Gatherer, SavedEvent, SavedState, Scope, StoredObject};
 
 /// An object of the state that the events begin after.
 const OBJECT: u8 = 0;
@@ -22,7 +22,7 @@ const DELETED: u8 = 2;
 /// The content of a file besides its header.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
-    pub(crate) objects: Vec<StoredObject>,
+    pub(crate) objects: Gatherer,
     pub(crate) events: Vec<SavedEvent>,
 }
 

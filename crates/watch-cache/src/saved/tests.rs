@@ -142,7 +142,7 @@ fn what_is_saved_is_read() {
             ..header()
         };
         assert_eq!(read, expected);
-        let (objects, events) = (loaded.objects, loaded.events);
+        let (objects, events) = (loaded.objects.finish(), loaded.events);
         assert_eq!((objects.len(), events.len()), (9, 2));
         let original = store();
         let resumed = Store::resume(resource(), objects, 10, events, 15, Instant::now());

@@ -6,8 +6,11 @@
 //! leaves the current state copies its bytes out of the buffer; when less than
 //! half of the buffer is then in use, the rest moves out too.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
 
 use super::ObjectKey;
 use super::demand::Unasked;
@@ -30,6 +33,8 @@ pub(super) struct Buffer {
     /// Keys of the first and the last object that were joined.
     pub(super) first: ObjectKey,
     pub(super) last: ObjectKey,
+    joined: Bytes,
+    /// The bytes of all items, without what stands between them.
     length: usize,
     /// The bytes of `length` that can be made again.
     derived: usize,
@@ -41,8 +46,8 @@ impl Buffer {
     /// Makes a buffer for items that are about to move in. `length` is that of
     /// all items, of which `derived` bytes can be made again.
     pub(super) fn new(
-        first: ObjectKey,
-        last: ObjectKey,
+        [first, last]: [ObjectKey; 2],
+        joined: Bytes,
         length: usize,
         derived: usize,
         tally: Arc<Tally>,
@@ -51,11 +56,17 @@ impl Buffer {
         Arc::new(Self {
             first,
             last,
+            joined,
             length,
             derived,
             live: AtomicUsize::new(length),
             tally,
         })
+    }
+
+    /// Returns the bytes of an object.
+    pub(super) fn slice(&self, at: Range<usize>) -> Bytes {
+        self.joined.slice(at)
     }
 
     /// Notes that an object of this length moved out.

@@ -129,7 +129,7 @@ impl Filter {
                 .shard
                 .as_ref()
                 .is_none_or(|shard| shard.contains(object.shard_hash(shard.key())))
-            && self.labels.matches(&object.labels)
+            && self.labels.matches(&object.labels())
             && self.fields_match(object)
     }
 
@@ -155,7 +155,7 @@ fn value(object: &StoredObject, selectable: Selectable) -> &str {
     match selectable {
         Selectable::Name => object.key.name(),
         Selectable::Namespace => object.key.namespace(),
-        Selectable::Column(i) => object.fields.get(i).unwrap_or_default(),
+        Selectable::Column(i) => object.fields().get(i).unwrap_or_default(),
         Selectable::Empty => "",
     }
 }

@@ -1,5 +1,6 @@
 //! One version of one object.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,7 +10,7 @@ use kubernetes_wire::representation::{Encoding, Envelope, NotEncodable};
 use parking_lot::Mutex;
 
 use super::buffer::Buffer;
-use super::texts::{LabelTexts, Texts};
+use super::texts::{LabelTexts, ObjectTexts, Texts};
 use super::{FieldTable, ObjectKey};
 
 /// An object as the cache keeps it: the values that selectors test, and its
@@ -22,16 +23,13 @@ use super::{FieldTable, ObjectKey};
 #[derive(Debug)]
 pub struct StoredObject {
     pub key: ObjectKey,
-    pub uid: Box<str>,
+    pub resource_version: u64,
+    texts: ObjectTexts,
     /// The hash of the UID. Every shard of a list or watch asks for it.
     uid_hash: ShardHash,
-    pub resource_version: u64,
-    pub labels: LabelTexts,
-    /// Values of the resource's [`FieldTable`], in its order.
-    pub fields: Texts,
+    size: u32,
     /// The encoding of the bytes that came from upstream.
     encoding: Encoding,
-    size: usize,
     items: Mutex<Items>,
 }
 
@@ -43,33 +41,53 @@ struct Items {
     made: Option<Placed>,
 }
 
-/// Bytes that never change, and their place in memory, which may change.
+/// Bytes that never change, by their place in memory, which may change.
 #[derive(Debug)]
-struct Placed {
-    bytes: Bytes,
-    /// The buffer that the bytes are a slice of. `None` if the bytes are all of
-    /// their allocation.
-    buffer: Option<Arc<Buffer>>,
+enum Placed {
+    /// All of their allocation. The box keeps objects small: most have their
+    /// bytes in buffers.
+    Alone(Box<Bytes>),
+    /// A part of a buffer.
+    In {
+        buffer: Arc<Buffer>,
+        start: u32,
+        end: u32,
+    },
 }
 
 impl Drop for Placed {
     fn drop(&mut self) {
-        if let Some(buffer) = &self.buffer {
-            buffer.release(self.bytes.len());
+        if let Self::In { buffer, start, end } = self {
+            buffer.release(end.saturating_sub(*start) as usize);
         }
     }
 }
 
 impl Placed {
+    fn alone(bytes: Bytes) -> Self {
+        Self::Alone(Box::new(bytes))
+    }
+
+    fn bytes(&self) -> Bytes {
+        match self {
+            Self::Alone(bytes) => Bytes::clone(bytes),
+            Self::In { buffer, start, end } => buffer.slice(*start as usize..*end as usize),
+        }
+    }
+
+    fn buffer(&self) -> Option<&Arc<Buffer>> {
+        match self {
+            Self::Alone(_) => None,
+            Self::In { buffer, .. } => Some(buffer),
+        }
+    }
+
     fn is_in(&self, buffer: &Arc<Buffer>) -> bool {
-        self.buffer.as_ref().is_some_and(|b| Arc::ptr_eq(b, buffer))
+        self.buffer().is_some_and(|b| Arc::ptr_eq(b, buffer))
     }
 
     fn move_out(&mut self) {
-        *self = Self {
-            bytes: Bytes::copy_from_slice(&self.bytes),
-            buffer: None,
-        };
+        *self = Self::alone(Bytes::copy_from_slice(&self.bytes()));
     }
 }
 
@@ -128,10 +146,7 @@ impl StoredObject {
                     None => Self::selected(&json, fields)?,
                 };
                 let object = selected.of(encoding, item);
-                object.items.lock().made = Some(Placed {
-                    bytes: json.into(),
-                    buffer: None,
-                });
+                object.items.lock().made = Some(Placed::alone(json.into()));
                 Ok(object)
             }
         }
@@ -158,10 +173,8 @@ impl StoredObject {
         };
         Ok(Selected {
             key,
-            uid: meta.uid.into(),
             resource_version,
-            labels: meta.labels.into(),
-            fields: fields.values(json),
+            texts: ObjectTexts::new(&meta.uid, &fields.values(json), &meta.labels),
         })
     }
 
@@ -171,12 +184,12 @@ impl StoredObject {
         let source = {
             let items = self.items.lock();
             if encoding == self.encoding {
-                return Some(items.source.bytes.clone());
+                return Some(items.source.bytes());
             }
             if let Some(made) = &items.made {
-                return Some(made.bytes.clone());
+                return Some(made.bytes());
             }
-            items.source.bytes.clone()
+            items.source.bytes()
         };
         envelope.transcoded(&source, encoding).ok()
     }
@@ -185,13 +198,26 @@ impl StoredObject {
     pub(super) fn at_hand(&self, encoding: Encoding) -> Option<Bytes> {
         let items = self.items.lock();
         if encoding == self.encoding {
-            return Some(items.source.bytes.clone());
+            return Some(items.source.bytes());
         }
-        items.made.as_ref().map(|made| made.bytes.clone())
+        items.made.as_ref().map(Placed::bytes)
     }
 
     pub fn json(&self, envelope: &Envelope) -> Option<Bytes> {
         self.item(Encoding::Json, envelope)
+    }
+
+    pub fn uid(&self) -> &str {
+        self.texts.uid()
+    }
+
+    /// Returns the values of the resource's [`FieldTable`], in its order.
+    pub fn fields(&self) -> Texts<'_> {
+        self.texts.fields()
+    }
+
+    pub fn labels(&self) -> LabelTexts<'_> {
+        self.texts.labels()
     }
 
     /// Returns the encoding in which the object came.
@@ -200,7 +226,7 @@ impl StoredObject {
     }
 
     pub(super) fn is_version_of(&self, other: &Self) -> bool {
-        self.resource_version == other.resource_version && self.uid == other.uid
+        self.resource_version == other.resource_version && self.uid() == other.uid()
     }
 
     /// Tells whether this is the same version of the same object and has the
@@ -210,12 +236,12 @@ impl StoredObject {
             && self.item(self.encoding, envelope) == other.item(self.encoding, envelope)
     }
 
-    /// Replaces the bytes of the encoding by `slice`, the same bytes inside a
-    /// buffer.
-    pub(super) fn move_into(&self, buffer: &Arc<Buffer>, encoding: Encoding, slice: Bytes) {
-        let placed = Placed {
-            bytes: slice,
-            buffer: Some(buffer.clone()),
+    /// Replaces the bytes of the encoding by the same bytes inside a buffer.
+    pub(super) fn move_into(&self, buffer: &Arc<Buffer>, encoding: Encoding, at: &Range<u32>) {
+        let placed = Placed::In {
+            buffer: buffer.clone(),
+            start: at.start,
+            end: at.end,
         };
         let mut items = self.items.lock();
         if encoding == self.encoding {
@@ -229,11 +255,12 @@ impl StoredObject {
     /// that can be made again. Returns the buffers that the object has left.
     pub(super) fn leave(&self) -> [Option<Arc<Buffer>>; 2] {
         let mut items = self.items.lock();
-        let source = items.source.buffer.clone();
+        let source = items.source.buffer().cloned();
         if source.is_some() {
             items.source.move_out();
         }
-        let made = items.made.take().and_then(|made| made.buffer.clone());
+        let made = items.made.take();
+        let made = made.and_then(|made| made.buffer().cloned());
         [source, made]
     }
 
@@ -249,12 +276,16 @@ impl StoredObject {
     /// Returns the buffer that the object's own bytes are in.
     #[cfg(test)]
     pub(super) fn buffer(&self) -> Option<Arc<Buffer>> {
-        self.items.lock().source.buffer.clone()
+        self.items.lock().source.buffer().cloned()
     }
 
     /// Drops the bytes that can be made again, unless a leaf has joined them.
     pub(super) fn go_stale(&self) {
-        let made = self.items.lock().made.take_if(|made| made.buffer.is_none());
+        let made = self
+            .items
+            .lock()
+            .made
+            .take_if(|made| made.buffer().is_none());
         drop(made);
     }
 
@@ -271,10 +302,8 @@ impl StoredObject {
         let item = with_resource_version(&self.json(envelope)?, resource_version)?;
         let selected = Selected {
             key: self.key.clone(),
-            uid: self.uid.clone(),
             resource_version,
-            labels: self.labels.clone(),
-            fields: self.fields.clone(),
+            texts: self.texts.clone(),
         };
         Some(selected.of(Encoding::Json, item))
     }
@@ -290,7 +319,7 @@ impl StoredObject {
     /// Returns the bytes that this object holds on to, roughly, without those
     /// that can be made again.
     pub fn size(&self) -> usize {
-        self.size
+        self.size as usize
     }
 }
 
@@ -300,15 +329,13 @@ fn metadata(json: &[u8]) -> Result<ObjectMeta, serde_json::Error> {
 
 /// The bytes of an object's own parts: the value itself, the places of its texts
 /// in memory, and its place in a tree.
-const OVERHEAD: usize = 320;
+const OVERHEAD: usize = 200;
 
 /// An object without its bytes.
 struct Selected {
     key: ObjectKey,
-    uid: Box<str>,
     resource_version: u64,
-    labels: LabelTexts,
-    fields: Texts,
+    texts: ObjectTexts,
 }
 
 impl Selected {
@@ -316,25 +343,18 @@ impl Selected {
         let size = [
             item.len(),
             self.key.as_str().len(),
-            self.uid.len(),
-            self.labels.size(),
-            self.fields.size(),
+            self.texts.size(),
             OVERHEAD,
         ];
-        let size = size.iter().sum();
-        let source = Placed {
-            bytes: item,
-            buffer: None,
-        };
+        let size: usize = size.iter().sum();
+        let source = Placed::alone(item);
         StoredObject {
             key: self.key,
-            uid_hash: ShardHash::of(&self.uid),
-            uid: self.uid,
+            uid_hash: ShardHash::of(self.texts.uid()),
             resource_version: self.resource_version,
-            labels: self.labels,
-            fields: self.fields,
+            texts: self.texts,
             encoding,
-            size,
+            size: u32::try_from(size).unwrap_or(u32::MAX),
             items: Mutex::new(Items { source, made: None }),
         }
     }
@@ -362,11 +382,16 @@ mod tests {
         let item = r#"{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","labels":{"x":"y"}},"spec":{"nodeName":"node"},"status":{"phase":"Running"}}"#;
         let object = parse(item).unwrap();
         assert_eq!(object.key.as_str(), "n/a");
-        assert_eq!((&*object.uid, object.resource_version), ("u", 7));
-        assert_eq!(object.labels.value_of("x"), Some("y"));
-        assert!(object.fields.iter().any(|f| f == "node"));
-        assert!(object.fields.iter().any(|f| f == "Running"));
-        assert_eq!(object.items.lock().source.bytes, item);
+        assert_eq!((object.uid(), object.resource_version), ("u", 7));
+        assert_eq!(object.labels().value_of("x"), Some("y"));
+        assert!(object.fields().iter().any(|f| f == "node"));
+        assert!(object.fields().iter().any(|f| f == "Running"));
+        assert_eq!(object.items.lock().source.bytes(), item);
+    }
+
+    #[test]
+    fn objects_are_small() {
+        assert!(size_of::<StoredObject>() <= 112);
     }
 
     #[test]

@@ -82,7 +82,11 @@ impl Edited {
 impl ObjectTree {
     /// Builds the tree from objects in any order. Of several objects with one
     /// key, the last counts.
-    pub(super) fn new(mut objects: Vec<Arc<StoredObject>>, lineage: Lineage) -> Self {
+    pub(super) fn new(
+        mut objects: Vec<Arc<StoredObject>>,
+        tally: Arc<Tally>,
+        lineage: Lineage,
+    ) -> Self {
         objects.reverse();
         objects.sort_by(|a, b| a.key.cmp(&b.key));
         objects.dedup_by(|later, first| later.key == first.key);
@@ -90,7 +94,7 @@ impl ObjectTree {
             leaves: OrdMap::new(),
             len: objects.len(),
             bytes: objects.iter().map(|o| o.size()).sum(),
-            tally: Arc::default(),
+            tally,
         };
         made.lay_out(objects, lineage);
         made

@@ -42,10 +42,10 @@ pub(super) fn difference(
     for (key, object) in new {
         let before = old.get(key.as_str());
         let (change, previous) = match before {
-            Some(b) if b.resource_version == object.resource_version && b.uid == object.uid => {
+            Some(b) if b.resource_version == object.resource_version && b.uid() == object.uid() => {
                 continue;
             }
-            Some(b) if b.uid != object.uid => {
+            Some(b) if b.uid() != object.uid() => {
                 deleted.push((object.resource_version, b.clone()));
                 (Change::Added, None)
             }
@@ -117,7 +117,7 @@ mod tests {
 
     fn found(old: &[&str], seen: u64, new: &[&str], listed: u64) -> Option<Vec<String>> {
         let old = old.iter().map(|text| object(text).1).collect();
-        let old = ObjectTree::new(old, Lineage::Main);
+        let old = ObjectTree::new(old, Arc::default(), Lineage::Main);
         let new = new.iter().copied().map(object).collect();
         let found = difference(&old, seen, &new, listed)?;
         let told = |f: &Found| {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Cursor, Event, ObjectKey, Resource, Snapshot, Store, StoredObject};
+use super::{Cursor, Event, Gathered, ObjectKey, Resource, Snapshot, Store, StoredObject};
 
 /// The state of a store at one moment.
 #[derive(Debug)]
@@ -76,13 +76,13 @@ impl Store {
     /// and of the events that lead to the newest version.
     pub(crate) fn resume(
         resource: Resource,
-        objects: Vec<StoredObject>,
+        objects: Gathered,
         since: u64,
         events: Vec<SavedEvent>,
         resource_version: u64,
         now: Instant,
     ) -> Self {
-        let store = Self::new(resource, objects, since);
+        let store = Self::of_gathered(resource, objects, since);
         for event in events {
             store.apply_object(event.deleted, event.object, event.recorded_at);
         }

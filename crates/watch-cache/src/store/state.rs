@@ -20,7 +20,7 @@ use super::object_tree::{Edit, Edited, ObjectTree};
 use super::resync::difference;
 use super::tree_leaf::Lineage;
 use super::{
-    Change, Cursor, Event, Evicted, FieldTable, MalformedObject, Snapshot, StoredObject,
+    Change, Cursor, Event, Evicted, FieldTable, Gathered, MalformedObject, Snapshot, StoredObject,
     Subscription, Topic, publication,
 };
 
@@ -103,12 +103,21 @@ pub struct Store {
 impl Store {
     /// Makes a store from a complete list at `resource_version`.
     pub fn new(resource: Resource, objects: Vec<StoredObject>, resource_version: u64) -> Self {
+        Self::of_gathered(resource, objects.into_iter().collect(), resource_version)
+    }
+
+    /// Does the same with objects that share buffers.
+    pub(crate) fn of_gathered(
+        resource: Resource,
+        objects: Gathered,
+        resource_version: u64,
+    ) -> Self {
         let log = Log::new(resource_version);
-        let objects = objects.into_iter().map(Arc::new).collect();
+        let Gathered { objects, tally } = objects;
         let snapshot = Snapshot {
             resource_version,
             cursor: log.end(resource_version),
-            objects: ObjectTree::new(objects, Lineage::Main),
+            objects: ObjectTree::new(objects, tally, Lineage::Main),
             epoch: 0,
             departed: 0,
             foreign: 0,
@@ -286,6 +295,12 @@ impl Store {
     /// served, upstream was restored from a backup: history then ends here, and
     /// so do all watches.
     pub fn replace(&self, listed: Vec<StoredObject>, version: u64, now: Instant) {
+        self.replace_gathered(listed.into_iter().collect(), version, now);
+    }
+
+    /// Does the same with objects that share buffers.
+    pub(crate) fn replace_gathered(&self, listed: Gathered, version: u64, now: Instant) {
+        let listed = listed.objects;
         *self.heard.lock() = Some(now);
         let _writer = self.writer.lock();
         let current = self.published.load_full();
@@ -298,7 +313,7 @@ impl Store {
                     // CustomResourceDefinition changes the appearance of an
                     // object at the same version.
                     Some(known) if known.is_same(&listed, &self.resource.envelope) => known.clone(),
-                    _ => Arc::new(listed),
+                    _ => listed,
                 };
                 (object.key.clone(), object)
             })
@@ -311,7 +326,12 @@ impl Store {
         edits.extend(new.into_values().filter_map(|object| {
             let known = current.objects.get(object.key.as_str());
             let same = known.is_some_and(|known| Arc::ptr_eq(known, &object));
-            (!same).then_some(Edit::Put(object))
+            if same {
+                return None;
+            }
+            // Most of what was listed with it is dropped.
+            object.leave();
+            Some(Edit::Put(object))
         }));
         let looks = edits.iter().any(|edit| match edit {
             Edit::Put(object) => {

@@ -150,16 +150,29 @@ fn parse(item: &Bytes) -> StoredObject {
     StoredObject::parse(item.clone(), &resource().fields).unwrap()
 }
 
+fn gathered(state: &State) -> Gathered {
+    let mut gatherer = Gatherer::default();
+    state.values().for_each(|item| gatherer.push(parse(item)));
+    gatherer.finish()
+}
+
 impl Model {
     fn new() -> Self {
+        Self::listed(0)
+    }
+
+    /// Begins with a list of this many objects.
+    fn listed(count: usize) -> Self {
         let version = 1000;
+        let objects = (0..count).map(|n| (key_of(n).2, item(n, n as u64, 1 + n as u64, 3_000)));
+        let current: State = objects.collect();
         Self {
-            store: Store::new(resource(), vec![], version),
+            store: Store::of_gathered(resource(), gathered(&current), version),
             now: Instant::now(),
             version,
-            uid: 0,
-            current: State::new(),
-            states: BTreeMap::from([(version, State::new())]),
+            uid: count as u64,
+            current: current.clone(),
+            states: BTreeMap::from([(version, current)]),
             retained: BTreeMap::new(),
             looks_since: 0,
             held: vec![],
@@ -194,7 +207,7 @@ impl Model {
                 self.uid += 1;
                 self.uid
             },
-            |object| object.uid.parse().unwrap(),
+            |object| object.uid().parse().unwrap(),
         )
     }
 
@@ -337,8 +350,8 @@ impl Model {
     }
 
     fn replace(&mut self, state: State) {
-        let listed = state.values().map(parse).collect();
-        self.store.replace(listed, self.version, self.now);
+        let (listed, version) = (gathered(&state), self.version);
+        self.store.replace_gathered(listed, version, self.now);
         self.current = state;
         self.states.insert(self.version, self.current.clone());
     }
@@ -439,8 +452,12 @@ fn check(snapshot: &Snapshot, state: &State) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
-    fn every_state_is_that_of_the_model(steps in proptest::collection::vec(step(), 1..80)) {
-        let mut model = Model::new();
+    fn every_state_is_that_of_the_model(
+        listed in prop_oneof![Just(0), 1..150_usize],
+        steps in proptest::collection::vec(step(), 1..80),
+    ) {
+        let mut model = Model::listed(listed);
+        model.check_buffers();
         for step in steps {
             model.run(step);
         }

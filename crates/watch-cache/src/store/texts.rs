@@ -4,74 +4,119 @@ use std::collections::BTreeMap;
 
 use kubernetes_wire::api::Labels;
 
-/// Texts in their order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Texts {
-    joined: Box<str>,
-    /// Where each text ends.
-    ends: Box<[u32]>,
-}
+/// The bits of a length that one character holds, and the bit that says that
+/// another character follows.
+const LENGTH_BITS: u32 = 6;
+const MORE: u8 = 1 << LENGTH_BITS;
 
-impl Texts {
-    pub fn get(&self, index: usize) -> Option<&str> {
-        let end = *self.ends.get(index)?;
-        let start = match index.checked_sub(1) {
-            Some(before) => *self.ends.get(before)?,
-            None => 0,
-        };
-        self.joined
-            .get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
+/// Texts in their order. Each has its length before it, written in ASCII
+/// characters with the lowest bits first, so that all of it is text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Texts<'a>(&'a str);
+
+impl<'a> Texts<'a> {
+    /// Reads what [`joined`] made.
+    pub fn of(joined: &'a str) -> Self {
+        Self(joined)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
-        (0..self.ends.len()).filter_map(|index| self.get(index))
+    pub fn iter(self) -> impl Iterator<Item = &'a str> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let text;
+            (text, rest) = split_first(rest)?;
+            Some(text)
+        })
+    }
+
+    pub fn get(self, index: usize) -> Option<&'a str> {
+        self.iter().nth(index)
+    }
+}
+
+/// Takes the first of joined texts off.
+fn split_first(joined: &str) -> Option<(&str, &str)> {
+    let mut length = 0_usize;
+    let mut shift = 0;
+    for (at, byte) in joined.bytes().enumerate() {
+        length |= usize::from(byte & !MORE).checked_shl(shift)?;
+        if byte & MORE == 0 {
+            let (_, rest) = joined.split_at_checked(at.checked_add(1)?)?;
+            return rest.split_at_checked(length);
+        }
+        shift = shift.checked_add(LENGTH_BITS)?;
+    }
+    None
+}
+
+/// Adds a text after others.
+fn push(joined: &mut String, text: &str) {
+    let mut length = text.len();
+    loop {
+        let bits = (length & usize::from(MORE - 1)) as u8;
+        length >>= LENGTH_BITS;
+        let more = if length > 0 { MORE } else { 0 };
+        joined.push(char::from(bits | more));
+        if length == 0 {
+            break;
+        }
+    }
+    joined.push_str(text);
+}
+
+/// Joins texts.
+pub fn joined<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
+    let mut joined = String::new();
+    for text in texts {
+        push(&mut joined, text.as_ref());
+    }
+    joined
+}
+
+/// What selectors test of an object, beside its key: the UID, the values of
+/// fields, and the labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectTexts(Box<str>);
+
+impl ObjectTexts {
+    /// `fields` are [`joined`] values.
+    pub fn new(uid: &str, fields: &str, labels: &BTreeMap<String, String>) -> Self {
+        let mut all = String::new();
+        push(&mut all, uid);
+        push(&mut all, fields);
+        for (key, value) in labels {
+            push(&mut all, key);
+            push(&mut all, value);
+        }
+        // A copy takes no more memory than it needs. A buffer that is shrunk
+        // may stay where it is.
+        Self(all.as_str().into())
+    }
+
+    pub fn uid(&self) -> &str {
+        Texts(&self.0).get(0).unwrap_or_default()
+    }
+
+    pub fn fields(&self) -> Texts<'_> {
+        Texts(Texts(&self.0).get(1).unwrap_or_default())
+    }
+
+    pub fn labels(&self) -> LabelTexts<'_> {
+        let rest = split_first(&self.0).and_then(|(_, rest)| split_first(rest));
+        LabelTexts(Texts(rest.map_or("", |(_, rest)| rest)))
     }
 
     /// Returns the bytes that are held beside the value itself.
     pub fn size(&self) -> usize {
-        self.joined
-            .len()
-            .saturating_add(size_of_val::<[u32]>(&self.ends))
+        self.0.len()
     }
 }
 
-impl<T: AsRef<str>> FromIterator<T> for Texts {
-    /// Joins texts. Of more than 4 GiB together, which no object has, the last
-    /// ones are lost.
-    fn from_iter<I: IntoIterator<Item = T>>(texts: I) -> Self {
-        let (mut joined, mut ends) = (String::new(), Vec::new());
-        for text in texts {
-            let text = text.as_ref();
-            let Ok(end) = u32::try_from(joined.len().saturating_add(text.len())) else {
-                break;
-            };
-            joined.push_str(text);
-            ends.push(end);
-        }
-        Self {
-            joined: joined.into(),
-            ends: ends.into(),
-        }
-    }
-}
+/// An object's labels: each key is followed by its value.
+#[derive(Clone, Copy, Debug)]
+pub struct LabelTexts<'a>(Texts<'a>);
 
-/// An object's labels.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LabelTexts(Texts);
-
-impl LabelTexts {
-    pub fn size(&self) -> usize {
-        self.0.size()
-    }
-}
-
-impl From<BTreeMap<String, String>> for LabelTexts {
-    fn from(labels: BTreeMap<String, String>) -> Self {
-        Self(labels.iter().flat_map(|(k, v)| [k, v]).collect())
-    }
-}
-
-impl Labels for LabelTexts {
+impl Labels for LabelTexts<'_> {
     fn value_of(&self, key: &str) -> Option<&str> {
         self.pairs()
             .find_map(|(name, value)| (name == key).then_some(value))
@@ -89,22 +134,46 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn lengths_of_any_size_are_read() {
+        for length in [0, 1, 63, 64, 65, 4_095, 4_096, 70_000, 300_000] {
+            let text = "é".repeat(length);
+            let joined = joined([&text, "x", &text]);
+            let texts: Vec<_> = Texts(&joined).iter().collect();
+            assert!(texts == [&text, "x", &text], "{length}");
+        }
+    }
+
     proptest! {
         #[test]
         fn texts_are_those_that_were_joined(texts in prop::collection::vec(".{0,5}", 0..6)) {
-            let joined: Texts = texts.iter().collect();
-            prop_assert_eq!(joined.iter().collect::<Vec<_>>(), texts.clone());
+            let joined = joined(&texts);
+            let read = Texts(&joined);
+            prop_assert_eq!(read.iter().collect::<Vec<_>>(), texts.clone());
             for index in 0..8 {
-                prop_assert_eq!(joined.get(index), texts.get(index).map(String::as_str));
+                prop_assert_eq!(read.get(index), texts.get(index).map(String::as_str));
             }
         }
 
         #[test]
-        fn labels_are_found(labels in prop::collection::btree_map("[a-c]{1,2}", ".{0,3}", 0..5)) {
-            let stored = LabelTexts::from(labels.clone());
-            prop_assert_eq!(stored.pairs().collect::<Vec<_>>(), labels.pairs().collect::<Vec<_>>());
+        fn nothing_makes_it_panic(text in ".{0,40}") {
+            let texts = Texts(&text).iter().count();
+            prop_assert!(texts <= text.len());
+        }
+
+        #[test]
+        fn an_object_has_what_it_was_given(
+            uid in ".{0,40}",
+            fields in prop::collection::vec(".{0,9}", 0..4),
+            labels in prop::collection::btree_map("[a-c]{1,2}", ".{0,3}", 0..5),
+        ) {
+            let stored = ObjectTexts::new(&uid, &joined(&fields), &labels);
+            prop_assert_eq!(stored.uid(), uid);
+            prop_assert_eq!(stored.fields().iter().collect::<Vec<_>>(), fields);
+            let read = stored.labels();
+            prop_assert_eq!(read.pairs().collect::<Vec<_>>(), labels.pairs().collect::<Vec<_>>());
             for key in ["a", "b", "aa", "bc", "", "x"] {
-                prop_assert_eq!(stored.value_of(key), labels.value_of(key));
+                prop_assert_eq!(read.value_of(key), labels.value_of(key));
             }
         }
     }

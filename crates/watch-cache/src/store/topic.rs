@@ -87,8 +87,8 @@ impl Topic {
 
 /// Returns the value of a field after the event and before it.
 fn values(event: &Event, index: usize) -> [Option<&str>; 2] {
-    let now = event.object.fields.get(index);
-    let before = event.previous.as_ref().and_then(|o| o.fields.get(index));
+    let now = event.object.fields().get(index);
+    let before = event.previous.as_ref().and_then(|o| o.fields().get(index));
     [now, before]
 }
 

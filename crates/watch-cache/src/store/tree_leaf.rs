@@ -15,14 +15,14 @@ use std::ops::Deref;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-use bytes::{Bytes, BytesMut};
-use kubernetes_wire::representation::encoding::ITEM_PREFIX_MAX;
+use bytes::Bytes;
 use kubernetes_wire::representation::{Encoding, Envelope};
 use parking_lot::Mutex;
 
 use super::StoredObject;
-use super::buffer::{Buffer, Tally};
+use super::buffer::Tally;
 use super::demand::KEPT_ROUNDS;
+use super::join::join;
 
 /// Leaves of more bytes are not joined. A list copies their few large objects
 /// one by one at little cost, and a joined copy would be one large allocation.
@@ -167,25 +167,7 @@ impl Leaf {
         if length > JOINED_MAX_BYTES {
             return None;
         }
-        let made = self.objects.iter().zip(&items);
-        let made = made.filter(|(object, _)| object.encoding() != encoding);
-        let derived = made.map(|(_, item)| item.len()).sum();
-        let prefixes = items.len().saturating_mul(ITEM_PREFIX_MAX);
-        let mut joined = BytesMut::with_capacity(length.saturating_add(prefixes));
-        let mut places = Vec::with_capacity(items.len());
-        for item in &items {
-            encoding.put_item_prefix(item.len(), &mut joined);
-            let start = joined.len();
-            joined.extend_from_slice(item);
-            places.push(start..joined.len());
-        }
-        let joined = joined.freeze();
-        let (first, last) = (self.objects.first()?, self.objects.last()?);
-        let (first, last) = (first.key.clone(), last.key.clone());
-        let buffer = Buffer::new(first, last, length, derived, self.tally.clone());
-        for (object, place) in self.objects.iter().zip(places) {
-            object.move_into(&buffer, encoding, joined.slice(place));
-        }
+        let joined = join(&self.objects, &items, encoding, &self.tally)?;
         kept.items = Some(joined.clone());
         values.retain(|memo| memo.replaced_by != Some(encoding));
         Some(joined)

@@ -213,7 +213,7 @@ async fn a_custom_resources_watch_that_ends_early_has_everything_listed() {
     reaches(&store, 15).await;
     let snapshot = store.snapshot();
     let object = snapshot.get("a", "a").unwrap();
-    assert_eq!(object.labels.value_of("x"), Some("y"));
+    assert_eq!(object.labels().value_of("x"), Some("y"));
     assert!(!store.progress().closed);
 }
 

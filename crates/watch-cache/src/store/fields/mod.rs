@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub use self::builtin::field_table;
 use self::path::Paths;
 
-use super::texts::Texts;
+use super::texts;
 
 /// The label that is selectable for nearly every resource.
 const NAMESPACE: &str = "metadata.namespace";
@@ -160,25 +160,21 @@ impl FieldTable {
         }
     }
 
-    /// Returns the values of an object, by column.
-    pub(super) fn values(&self, object: &[u8]) -> Texts {
+    /// Returns the values of an object, by column, joined.
+    pub(super) fn values(&self, object: &[u8]) -> String {
         let table = &self.0;
         if table.readers.is_empty() {
-            return Texts::default();
+            return String::new();
         }
         let found = table.paths.read(object);
         let at = |path: usize| found.get(path).and_then(Option::as_deref);
-        table
-            .readers
-            .iter()
-            .map(|reader| {
-                let value = match (at(reader.first), reader.otherwise) {
-                    (None | Some(""), Some(otherwise)) => at(otherwise),
-                    (value, _) => value,
-                };
-                value.unwrap_or(reader.absent)
-            })
-            .collect()
+        texts::joined(table.readers.iter().map(|reader| {
+            let value = match (at(reader.first), reader.otherwise) {
+                (None | Some(""), Some(otherwise)) => at(otherwise),
+                (value, _) => value,
+            };
+            value.unwrap_or(reader.absent)
+        }))
     }
 }
 
@@ -201,10 +197,10 @@ mod tests {
             Selectable::Name => Some("name".to_owned()),
             Selectable::Namespace => Some("namespace".to_owned()),
             Selectable::Empty => Some(String::new()),
-            Selectable::Column(i) => table
-                .values(object.as_bytes())
-                .get(i)
-                .map(|v| v.to_string()),
+            Selectable::Column(i) => {
+                let values = table.values(object.as_bytes());
+                texts::Texts::of(&values).get(i).map(str::to_owned)
+            }
         }
     }
 
