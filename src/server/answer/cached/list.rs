@@ -56,6 +56,14 @@ impl Wanted {
         let compressed = self.gzip && matches!(self.shape, Shape::Whole(_));
         !compressed && !self.options.selects()
     }
+
+    /// Returns the most objects that are listed.
+    fn page(&self) -> usize {
+        match self.plan.limit {
+            0 => usize::MAX,
+            limit => limit,
+        }
+    }
 }
 
 /// The cost of making a list, in objects.
@@ -77,10 +85,7 @@ impl Cost {
         let options = &wanted.options;
         let fields = options.field_selector.requirements.len();
         let terms = options.label_selector.terms().saturating_add(fields);
-        let page = match wanted.plan.limit {
-            0 => objects,
-            limit => limit.min(objects),
-        };
+        let page = wanted.page().min(objects);
         Self {
             selected: match options.selects() {
                 true => objects.saturating_add(terms.saturating_mul(OBJECTS_PER_TERM)),
@@ -90,7 +95,7 @@ impl Cost {
                 Shape::Whole(_) => 0,
                 Shape::Table(..) | Shape::Partial(..) => page,
             },
-            made: made.min(page),
+            made,
         }
     }
 
@@ -113,7 +118,10 @@ pub(super) async fn make(
         Newest::State { snapshot, .. } => {
             let scope = Scope::from_namespace(&wanted.namespace);
             let made = match wanted.uses_leaves() {
-                true => read::objects_to_make(snapshot.parts(&scope, ""), &wanted.shape),
+                true => {
+                    let parts = snapshot.parts(&scope, "");
+                    read::objects_to_make(parts, wanted.page(), &wanted.shape)
+                }
                 false => 0,
             };
             (snapshot.count_from(&scope, ""), made)
@@ -247,8 +255,9 @@ mod tests {
                 MADE_AT_ONCE + 1,
                 false,
             ),
-            ("limit=100", json(), 150_000, 150_000, true),
-            ("limit=500", json(), 150_000, 150_000, false),
+            ("limit=100", json(), 150_000, 100, true),
+            ("limit=500", json(), 150_000, 500, false),
+            ("limit=500", metadata(), 150_000, 0, true),
             ("resourceVersion=0", metadata(), WRITTEN_AT_ONCE, 0, true),
             (
                 "resourceVersion=0",
@@ -263,6 +272,15 @@ mod tests {
             let cost = Cost::of(&wanted(query, shape), objects, made);
             assert_eq!(cost.is_small(), expected, "{query} {objects} {made}");
         }
+    }
+
+    #[test]
+    fn a_page_is_as_long_as_its_limit() {
+        let page = |query| wanted(query, Shape::Whole(Encoding::Json)).page();
+        assert_eq!(
+            [page("limit=7"), page("resourceVersion=0")],
+            [7, usize::MAX]
+        );
     }
 
     #[test]

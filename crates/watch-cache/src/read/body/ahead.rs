@@ -42,18 +42,33 @@ pub fn list_forms(
     }
 }
 
-/// Returns the number of objects in leaves that lack what the shape needs of
-/// them. Only shapes of which lists are made without further work count.
-pub fn objects_to_make<'s>(parts: impl Iterator<Item = Part<'s>>, shape: &Shape) -> usize {
-    let lacks = |leaf: &Leaf| match shape {
-        Shape::Whole(encoding) => leaf.is_unjoined(*encoding),
-        Shape::Partial(..) | Shape::Table(..) => false,
+/// Returns how many of the first `limit` objects are in leaves that lack what
+/// the shape needs of them. Only shapes of which lists are made without further
+/// work count.
+pub fn objects_to_make<'s>(
+    parts: impl Iterator<Item = Part<'s>>,
+    limit: usize,
+    shape: &Shape,
+) -> usize {
+    let Shape::Whole(encoding) = shape else {
+        return 0;
     };
-    let to_make = |part: Part<'_>| match part {
-        Part::Leaf(leaf) if lacks(leaf) => leaf.objects().len(),
-        Part::Leaf(_) | Part::Object(_) => 0,
-    };
-    parts.map(to_make).sum()
+    let mut left = limit;
+    let mut to_make: usize = 0;
+    for part in parts {
+        let (objects, lacks) = match part {
+            Part::Leaf(leaf) => (leaf.objects().len(), leaf.is_unjoined(*encoding)),
+            Part::Object(_) => (1, false),
+        };
+        if lacks {
+            to_make = to_make.saturating_add(objects.min(left));
+        }
+        left = left.saturating_sub(objects);
+        if left == 0 {
+            break;
+        }
+    }
+    to_make
 }
 
 /// The leaves of a store that lack a form.
@@ -154,7 +169,7 @@ mod tests {
     use super::super::{GzipList, list_body};
     use super::*;
     use crate::read::Page;
-    use crate::store::{Presentation, Scope, StoredObject};
+    use crate::store::{Presentation, Scope, Snapshot, StoredObject};
 
     const FORMS: [ListForm; 4] = [
         ListForm::Items(Encoding::Json),
@@ -171,6 +186,10 @@ mod tests {
             }
         });
         ahead.leaves()
+    }
+
+    fn to_make(snapshot: &Snapshot, limit: usize, shape: &Shape) -> usize {
+        objects_to_make(snapshot.parts(&Scope::All, ""), limit, shape)
     }
 
     fn presented(sizes: &[usize]) -> Arc<Store> {
@@ -208,7 +227,7 @@ mod tests {
             Shape::Table(printer, options),
             Shape::Partial(MetaVersion::V1, Encoding::Protobuf),
         ] {
-            assert_eq!(objects_to_make(snapshot.parts(&Scope::All, ""), &shape), 0);
+            assert_eq!(to_make(&snapshot, usize::MAX, &shape), 0);
             list_body(&store, &page(), &shape).unwrap();
         }
         assert_eq!(store.memory(), held);
@@ -286,10 +305,8 @@ mod tests {
         let store = presented(&[10_000; 2_000]);
         let shape = Shape::Whole(Encoding::Json);
         let snapshot = store.snapshot();
-        assert_eq!(
-            objects_to_make(snapshot.parts(&Scope::All, ""), &shape),
-            2_000
-        );
+        assert_eq!(to_make(&snapshot, usize::MAX, &shape), 2_000);
+        assert_eq!(to_make(&snapshot, 500, &shape), 500);
         let page = || Page {
             parts: snapshot.parts(&Scope::All, "").collect(),
             meta: ListMeta::at(9),
@@ -301,6 +318,6 @@ mod tests {
         });
         let again = list_body(&store, &page(), &shape).unwrap();
         assert_eq!(listed.concat(), again.concat());
-        assert_eq!(objects_to_make(snapshot.parts(&Scope::All, ""), &shape), 0);
+        assert_eq!(to_make(&snapshot, usize::MAX, &shape), 0);
     }
 }
