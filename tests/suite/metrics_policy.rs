@@ -10,8 +10,8 @@ use crate::harness::cluster::{Cluster, Once, once};
 use crate::harness::prometheus::{Prometheus, Rule};
 
 const REFERENCE: &str = include_str!("../../docs/metrics.md");
-const RULES: &str = include_str!("../../examples/cluster/apifront.rules.yaml");
-const DASHBOARD: &str = include_str!("../../examples/cluster/apifront.dashboard.json");
+const RULES: &str = include_str!("../../charts/apifront/files/apifront.rules.yaml");
+const DASHBOARD: &str = include_str!("../../charts/apifront/files/apifront.dashboard.json");
 
 /// The previous release, whose hidden metrics are shown.
 const VERSION: &str = "1.36";
