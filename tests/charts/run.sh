@@ -1,0 +1,401 @@
+#!/usr/bin/env bash
+# Checks the chart and the kustomize base with the real helm and kustomize, before a
+# real kube-apiserver with its controllers and its scheduler; kwok plays the nodes.
+# Each check prints a line. APIFRONT_TEST_BINARY names an apifront in place of the
+# one that cargo builds. modes/ has the values of each identity mode, parts/ those of
+# each optional part: every combination of them is rendered.
+set -euo pipefail
+charts=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$charts/../.." && pwd)
+chart=$root/charts/apifront
+work=$(mktemp -d "${TMPDIR:-/tmp}/apifront-charts.XXXXXX")
+# shellcheck source=tests/charts/cluster.sh
+. "$charts/cluster.sh"
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+checked() { printf '%3d s  %s\n' "$SECONDS" "$*"; }
+
+finish() {
+  local code=$?
+  end_processes
+  if [ "$code" = 0 ]; then
+    rm -rf "$work"
+  else
+    echo "the logs of the servers are in $work" >&2
+  fi
+}
+trap finish EXIT
+
+# Fails unless both texts are equal: what they are, one, the other.
+same() { [ "$2" = "$3" ] || fail "$1: $(diff <(echo "$2") <(echo "$3"))"; }
+
+kubectl() { "$servers/kubectl" "$@"; }
+helm() { "$tools/helm" "$@"; }
+
+build_everything() {
+  local program
+  for program in openssl curl; do
+    command -v "$program" > /dev/null || fail "$program is needed"
+  done
+  servers=$("$root/tests/kubernetes/build.sh" | tail -n 1)
+  tools=$("$charts/build.sh" | tail -n 1)
+  apifront=${APIFRONT_TEST_BINARY:-}
+  if [ -z "$apifront" ]; then
+    (cd "$root" && cargo build --quiet)
+    apifront=${CARGO_TARGET_DIR:-$root/target}/debug/apifront
+  fi
+  [ -x "$apifront" ] || fail "$apifront is no program"
+  export HELM_CACHE_HOME=$work/helm HELM_CONFIG_HOME=$work/helm HELM_DATA_HOME=$work/helm
+  SECONDS=0
+}
+
+# --- Without a cluster
+
+check_lint() {
+  helm lint --strict --quiet "$chart" > "$work/lint" || fail "helm lint: $(cat "$work/lint")"
+  checked "helm lint --strict finds nothing"
+}
+
+check_versions() {
+  local cargo app
+  cargo=$(sed -nE '/^\[package\]/,/^\[/s/^version = "(.*)"/\1/p' "$root/Cargo.toml")
+  [ -n "$cargo" ] || cargo=$(sed -nE '/^\[workspace.package\]/,/^\[/s/^version = "(.*)"/\1/p' "$root/Cargo.toml")
+  app=$(sed -nE 's/^appVersion: *"?([^"]*)"?/\1/p' "$chart/Chart.yaml")
+  same "appVersion of the chart and version of the crate" "$cargo" "$app"
+  checked "the chart's appVersion is the crate's version, $app"
+}
+
+# The fields whose change rolls the pods are those that a process does not take up.
+check_restart_fields() {
+  local template source
+  template=$(sed -n '/define "apifront.restartFields"/,/end -/p' "$chart/templates/_configuration.tpl" | grep -E '^[a-z]' | sort)
+  source=$(grep -oE '"(serving|observability|logging|cache)\.[A-Za-z0-9.]+"' "$root/src/config/restart.rs" | tr -d '"' | sort -u)
+  same "fields of apifront.restartFields and of src/config/restart.rs" "$source" "$template"
+  checked "the $(wc -l <<< "$template") fields that need a restart are those of src/config/restart.rs"
+}
+
+# A wrong value is refused with a text that names it: the value, the text.
+refuses() {
+  if helm template apifront "$chart" --set "$1" > "$work/refused" 2>&1; then
+    fail "helm took --set $1"
+  fi
+  grep -qF -- "$2" "$work/refused" || fail "--set $1 did not name $2: $(cat "$work/refused")"
+  refused=$((refused + 1))
+}
+
+check_refusals() {
+  refused=0
+  refuses image.tga=1 "at '/image': additional properties 'tga' not allowed"
+  refuses replicas=3 "additional properties 'replicas' not allowed"
+  refuses replicaCount=many "at '/replicaCount'"
+  refuses identity.mode=FrontProxy "at '/identity/mode'"
+  refuses config.cach.consistency=Fresh "at '/config': additional properties 'cach' not allowed"
+  refuses shutdownGracePeriod=60 "at '/shutdownGracePeriod'"
+  refuses service.port=0 "at '/service/port'"
+  refuses 'metrics.readers[0].name=prometheus' "at '/metrics/readers/0': missing property 'namespace'"
+  refuses image.digest=latest "at '/image/digest'"
+  refuses 'rbac.impersonateRules[0].verbs[0]=get' "at '/rbac/impersonateRules/0"
+  refuses readinessProbe.httpGet.path=/ "at '/readinessProbe'"
+  refuses identity.mode=RequestHeader "identity.proxyClientSecret: needed"
+  refuses config.identity.mode=PassThrough "config.identity.mode: set identity.mode"
+  refuses clientCA.configMap=a,clientCA.secret=b "clientCA.secret: not together"
+  refuses identity.mode=PassThrough,clientCA.secret=b "clientCA: not with identity.mode PassThrough"
+  refuses tls.certManager.enabled=true "tls.certManager.issuerRef.name: needed"
+  refuses config.serving.securePort=0 "config.serving.securePort: must not be 0"
+  refuses autoscaling.enabled=true,autoscaling.maxReplicas=1 "autoscaling.maxReplicas: must not be less"
+  checked "$refused wrong values are refused, each with its field"
+}
+
+check_grace_period() {
+  local seconds
+  seconds=$(helm template apifront "$chart" --set shutdownGracePeriod=1m30.5s,config.serving.shutdownDelayDuration=5s |
+    sed -nE 's/^ +terminationGracePeriodSeconds: //p')
+  same "terminationGracePeriodSeconds of 1m30.5s and 5s" 106 "$seconds"
+  checked "terminationGracePeriodSeconds is the sum of both durations and 10 s"
+}
+
+# Writes one line for each combination: a name, and helm's arguments.
+combinations() {
+  local parts=("$charts"/parts/*.yaml) mode part set number name files
+  for mode in "$charts"/modes/*.yaml; do
+    for ((set = 0; set < 1 << ${#parts[@]}; set++)); do
+      name=${mode##*/}
+      name=${name%.yaml}
+      files="-f $mode"
+      for ((number = 0; number < ${#parts[@]}; number++)); do
+        ((set >> number & 1)) || continue
+        part=${parts[number]##*/}
+        # Callers with certificates have no token that could be passed on.
+        [ "$name/$part" != pass-through/client-ca.yaml ] || continue 2
+        files+=" -f ${parts[number]}"
+      done
+      echo "$name-$set $files"
+    done
+  done
+}
+
+# Renders all combinations, and keeps each different object of them once.
+render_combinations() {
+  mkdir "$work/rendered" "$work/objects"
+  combinations > "$work/combinations"
+  # shellcheck disable=SC2016 # The inner shell expands these.
+  HELM=$tools/helm CHART=$chart OUT=$work/rendered xargs -P "$(nproc)" -L 1 bash -c \
+    '"$HELM" template apifront "$CHART" --namespace apifront "${@:2}" > "$OUT/$1.yaml"' render < "$work/combinations"
+  awk -v out="$work/objects" '
+    function keep() {
+      if (text ~ /\nkind: / && !(text in seen)) {
+        seen[text] = 1
+        file = sprintf("%s/%04d.yaml", out, ++number)
+        printf "%s", text > file
+        close(file)
+      }
+      text = ""
+    }
+    FNR == 1 || /^---$/ { keep() }
+    !/^---$/ { text = text $0 "\n" }
+    END { keep() }' "$work"/rendered/*.yaml
+  local count
+  count=$(wc -l < "$work/combinations")
+  same "the number of rendered combinations" "$count" "$(find "$work/rendered" -name '*.yaml' -size +0 | wc -l)"
+  checked "helm renders all $count combinations of $(find "$charts/modes" -name '*.yaml' | wc -l) identity modes and $(find "$charts/parts" -name '*.yaml' | wc -l) optional parts: $(find "$work/objects" -name '*.yaml' | wc -l) different objects"
+}
+
+# Puts the files of this test in the place of those in a pod.
+localize() {
+  sed -e "s|https://kubernetes.default.svc|$api_server|" \
+    -e "s|^\( *\)tokenFile: .*|\1tokenFile: $work/own.token\n\1caFile: $work/cluster-ca.crt|" \
+    -e "s|/etc/apifront/tls/tls|$work/serving|; s|/etc/apifront/proxy/tls|$work/proxy|" \
+    -e "s|/etc/apifront/client-ca/ca.crt|$work/cluster-ca.crt|; s|/var/lib/apifront|$work|"
+  # Ports are not fixed here.
+  echo 'observability: {port: 0}'
+}
+
+check_configurations() {
+  local file number=0
+  echo none > "$work/own.token"
+  for file in $(grep -l '^  front.yaml: |' "$work"/objects/*.yaml); do
+    kubectl create --dry-run=client -o 'jsonpath={.data.front\.yaml}' -f "$file" | localize > "$work/front.yaml"
+    "$apifront" --config "$work/front.yaml" --validate-only > "$work/validate" 2>&1 ||
+      fail "apifront refuses the configuration of $file: $(cat "$work/validate")"
+    number=$((number + 1))
+  done
+  [ "$number" -gt 1 ] || fail "only $number configurations were rendered"
+  helm template apifront "$chart" --show-only templates/configmap.yaml --set config.cache.consistency=Loose |
+    kubectl create --dry-run=client -o 'jsonpath={.data.front\.yaml}' -f - | localize > "$work/front.yaml"
+  if "$apifront" --config "$work/front.yaml" --validate-only > "$work/validate" 2>&1; then
+    fail "apifront takes cache.consistency: Loose"
+  fi
+  grep -q 'cache.consistency: "Loose"' "$work/validate" || fail "apifront names another mistake: $(cat "$work/validate")"
+  checked "apifront itself accepts all $number configurations, and refuses a wrong one"
+}
+
+# --- Before a real API server
+
+make_namespace() {
+  kubectl create namespace "$1" > /dev/null
+  kubectl label namespace "$1" pod-security.kubernetes.io/enforce=restricted \
+    pod-security.kubernetes.io/warn=restricted > /dev/null
+  kubectl -n "$1" create secret tls apifront-tls --cert "$work/serving.crt" --key "$work/serving.key" > /dev/null
+  kubectl -n "$1" create secret tls front-proxy --cert "$work/proxy.crt" --key "$work/proxy.key" > /dev/null
+  kubectl -n "$1" create configmap client-ca --from-file "ca.crt=$work/cluster-ca.crt" > /dev/null
+}
+
+start_cluster() {
+  make_certificates
+  start_api_server
+  start_controllers
+  kubectl apply --server-side -f "$charts/crds.yaml" > /dev/null
+  kubectl wait --for condition=Established --timeout 30s -f "$charts/crds.yaml" > /dev/null
+  make_namespace apifront
+  make_namespace front
+  kubectl create namespace monitoring > /dev/null
+  kubectl -n monitoring create serviceaccount prometheus > /dev/null
+  kubectl -n default create serviceaccount reader > /dev/null
+  kubectl -n default create role reader --verb get,list --resource configmaps > /dev/null
+  kubectl -n default create rolebinding reader --role reader --serviceaccount default:reader --user dora > /dev/null
+  checked "a cluster of $(kubectl get --raw /version | sed -nE 's/.*"gitVersion": "(.*)".*/\1/p') is there"
+}
+
+check_objects() {
+  local count
+  kubectl apply --server-side --dry-run=server --validate=strict --warnings-as-errors \
+    -f "$work/objects" > "$work/applied" || fail "kube-apiserver refuses an object"
+  count=$(find "$work/objects" -name '*.yaml' | wc -l)
+  same "the number of objects that kube-apiserver took" "$count" "$(wc -l < "$work/applied")"
+  checked "kube-apiserver takes all $count objects, in a namespace with restricted pods, without a warning"
+}
+
+# The rules of a ClusterRole in a file, as one line of JSON.
+rules() { kubectl create --dry-run=client -o jsonpath='{.rules}' -f "$1"; }
+
+check_rights() {
+  local example
+  for example in rbac rbac-impersonate; do
+    helm template apifront "$chart" --show-only "templates/$example.yaml" > "$work/ours.yaml"
+    same "rights of the chart and of examples/cluster/$example.yaml" \
+      "$(rules "$root/examples/cluster/$example.yaml")" "$(rules "$work/ours.yaml")"
+  done
+  checked "the chart's rights are those of examples/cluster"
+}
+
+# Waits until a Deployment has so many ready pods, and its Service as many
+# endpoints: namespace, name, pods.
+ready() {
+  kubectl -n "$1" rollout status "deployment/$2" --timeout 60s > "$work/rollout" ||
+    fail "pods of $1/$2 are not ready: $(kubectl -n "$1" describe pods | tail -n 20)"
+  eventually "$3 endpoints of $1/$2" 30 endpoints_are "$@"
+}
+
+endpoints_are() {
+  local addresses
+  addresses=$(kubectl -n "$1" get endpointslices -l "kubernetes.io/service-name=$2" \
+    -o 'jsonpath={.items[*].endpoints[?(@.conditions.ready==true)].addresses[0]}')
+  [ "$(wc -w <<< "$addresses")" = "$3" ]
+}
+
+# Asks apifront at $front: token, path, more of curl's arguments.
+ask() { curl -s --cacert "$work/cluster-ca.crt" -H "Authorization: Bearer $1" "${@:3}" "$front$2"; }
+answers_from_memory() {
+  ask "$1" /api/v1/namespaces/default/configmaps -o /dev/null -D - -H 'X-Apifront-Debug: cache' |
+    grep -qi '^x-apifront-cache: hit'
+}
+who_am_i() { kubectl --kubeconfig "$1" auth whoami -o 'jsonpath={.status.userInfo.username}'; }
+
+# Runs the real apifront as one of the pods would run: with the installed
+# configuration and the service account's token. So its rights must be enough:
+# namespace, name, whether certificates are accepted, whether metrics are readable.
+check_serving() {
+  local namespace=$1 name=$2 certificates=$3 metrics=$4 mode token
+  kubectl -n "$namespace" get configmap "$name" -o 'jsonpath={.data.front\.yaml}' | localize > "$work/front.yaml"
+  mode=$(sed -nE 's/^  mode: //p' "$work/front.yaml")
+  kubectl -n "$namespace" create token "$name" > "$work/own.token"
+  free_port
+  front=https://localhost:$port
+  start "apifront-$mode" "$apifront" --config "$work/front.yaml" --bind-address 127.0.0.1 --secure-port "$port"
+  eventually "apifront is ready ($mode)" 30 curl -fsS --cacert "$work/cluster-ca.crt" "$front/readyz"
+
+  token=$(kubectl -n default create token reader)
+  kubeconfig "$work/reader.kubeconfig" "$front" "token: $token"
+  eventually "an answer from memory ($mode)" 20 answers_from_memory "$token"
+  same "the user of a token, $mode" system:serviceaccount:default:reader "$(who_am_i "$work/reader.kubeconfig")"
+  if kubectl --kubeconfig "$work/reader.kubeconfig" delete configmap kube-root-ca.crt > "$work/denied" 2>&1; then
+    fail "$mode: a reader may delete"
+  fi
+  grep -q 'User "system:serviceaccount:default:reader" cannot delete' "$work/denied" ||
+    fail "$mode: not the API server's 403: $(cat "$work/denied")"
+  if "$certificates"; then
+    kubeconfig "$work/dora.kubeconfig" "$front" "client-certificate: $work/dora.crt, client-key: $work/dora.key"
+    same "the user of a certificate, $mode" dora "$(who_am_i "$work/dora.kubeconfig")"
+  fi
+  if "$metrics"; then
+    same "the code of /metrics for Prometheus" 200 \
+      "$(ask "$(kubectl -n monitoring create token prometheus)" /metrics -o /dev/null -w '%{http_code}')"
+    same "the code of /metrics for others" 403 "$(ask "$token" /metrics -o /dev/null -w '%{http_code}')"
+  fi
+  end_last
+  checked "apifront itself serves with what is installed ($mode): from memory, and as the caller upstream"
+}
+
+generation() { kubectl -n apifront get deployment apifront -o 'jsonpath={.metadata.generation}'; }
+objects_of_release() {
+  kubectl get all,configmaps,serviceaccounts,poddisruptionbudgets,horizontalpodautoscalers,networkpolicies,servicemonitors,prometheusrules,certificates,clusterroles,clusterrolebindings \
+    -A -l app.kubernetes.io/instance=apifront -o name
+}
+# Nobody here gives a load balancer an address, for which helm would wait.
+full_values() {
+  local part
+  printf '%s\n' -f "$charts/modes/request-header.yaml"
+  printf '%s\n' --set service.type=NodePort,service.loadBalancerClass= --set-json service.loadBalancerSourceRanges=[]
+  for part in "$charts"/parts/*.yaml; do
+    case ${part##*/} in own-account.yaml | no-budget.yaml) ;; *) printf '%s\n' -f "$part" ;; esac
+  done
+}
+
+check_life() {
+  local before full
+  helm install apifront "$chart" -n apifront --wait --timeout 60s > "$work/notes"
+  ready apifront apifront 2
+  grep -q 'create secret tls apifront-tls' "$work/notes" || fail "the notes do not name the Secret"
+  checked "helm install: 2 pods are ready with the default values"
+  check_serving apifront apifront false false
+
+  before=$(generation)
+  helm upgrade apifront "$chart" -n apifront --wait --timeout 60s --set config.cache.consistency=Fresh > /dev/null
+  same "the generation after a change that pods read by themselves" "$before" "$(generation)"
+  helm upgrade apifront "$chart" -n apifront --wait --timeout 60s --set config.logging.format=json > /dev/null
+  same "the generation after a change of a field marked [restart]" $((before + 1)) "$(generation)"
+  checked "helm upgrade rolls the pods for fields marked [restart], and for no others"
+
+  helm upgrade apifront "$chart" -n apifront --wait --timeout 60s --set identity.mode=PassThrough > /dev/null
+  ready apifront apifront 2
+  kubectl get clusterrole apifront-impersonate > /dev/null 2>&1 && fail "PassThrough may impersonate"
+  check_serving apifront apifront false false
+
+  mapfile -t full < <(full_values)
+  helm upgrade apifront "$chart" -n apifront --wait --timeout 60s "${full[@]}" > /dev/null
+  ready apifront apifront 3
+  checked "helm upgrade: 3 pods are ready with every part, as the autoscaler's minimum says"
+  check_serving apifront apifront true true
+
+  helm rollback apifront 1 -n apifront --wait --timeout 60s > /dev/null
+  ready apifront apifront 2
+  kubectl -n apifront get horizontalpodautoscalers,networkpolicies,servicemonitors,prometheusrules,certificates -o name > "$work/left"
+  [ ! -s "$work/left" ] || fail "rollback left $(cat "$work/left")"
+  checked "helm rollback: 2 pods are ready with the default values, without the other parts"
+
+  helm uninstall apifront -n apifront --wait --timeout 60s > /dev/null
+  eventually "nothing is left of the release" 30 eval '[ -z "$(objects_of_release)" ]'
+  checked "helm uninstall leaves nothing"
+}
+
+check_full_install() {
+  local full
+  mapfile -t full < <(full_values)
+  helm install apifront "$chart" -n apifront --wait --timeout 60s "${full[@]}" > /dev/null
+  helm install apifront "$chart" -n front --wait --timeout 60s > /dev/null
+  ready apifront apifront 3
+  ready front apifront 2
+  checked "helm install: every part at once, and a second release of the same name in another namespace"
+  helm uninstall apifront -n front --wait --timeout 60s > /dev/null
+  helm uninstall apifront -n apifront --wait --timeout 60s > /dev/null
+  eventually "nothing is left of the releases" 30 eval '[ -z "$(objects_of_release)" ]'
+}
+
+check_kustomize() {
+  local overlay namespace pods built=$work/built.yaml
+  "$root/tools/kustomize.sh" --check
+  checked "deploy/kustomize is what the chart says"
+  while read -r overlay namespace pods; do
+    "$tools/kustomize" build "$root/deploy/kustomize/$overlay" > "$built"
+    kubectl apply --server-side --validate=strict --warnings-as-errors -f "$built" > /dev/null
+    ready "$namespace" apifront "$pods"
+    checked "kustomize build of $overlay, applied: $pods pods are ready"
+    check_serving "$namespace" apifront "$([ "$namespace" = front ] && echo true || echo false)" false
+    kubectl delete -f "$built" --wait > /dev/null
+    eventually "nothing is left of $overlay" 30 eval '[ -z "$(objects_of_release)" ]'
+  done <<TEXT
+base apifront 2
+overlays/monitoring apifront 2
+overlays/example front 3
+TEXT
+}
+
+build_everything
+check_lint
+check_versions
+check_restart_fields
+check_refusals
+check_grace_period
+render_combinations
+start_cluster
+check_configurations
+check_objects
+check_rights
+check_life
+check_full_install
+check_kustomize
+checked "all is well"
