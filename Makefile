@@ -22,7 +22,7 @@ TREE_SUITES ?= cached_reads:: chunked:: conformance:: consistency:: custom_resou
 # How long `make soak` lasts.
 MINUTES ?= 30
 
-SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/harness/*.sh tests/*.sh tools/*.sh tools/*/*.sh examples/*/*.sh)
+SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/charts/*.sh tests/harness/*.sh tests/*.sh tools/*.sh tools/*/*.sh examples/*/*.sh)
 GO_FOLDERS := $(wildcard tests tools)
 
 .PHONY: help
@@ -56,6 +56,14 @@ test-servers: ## Builds the real servers that the tests run against (Go; minutes
 	tests/build-program.sh encodings
 	tests/build-program.sh informer
 	tests/build-program.sh prometheus
+
+.PHONY: test-charts
+test-charts: ## Tests the Helm chart and the kustomize base before a real kube-apiserver (Go; minutes when cold)
+	tests/charts/run.sh
+
+.PHONY: kustomize
+kustomize: ## Writes the kustomize base anew from the Helm chart (Go)
+	tools/kustomize.sh
 
 .PHONY: soak
 soak: test-servers ## Runs for MINUTES (30) while everything around it changes, and fails if anything grew
@@ -96,4 +104,4 @@ fmt: ## Formats Rust and Go files
 .PHONY: deps
 deps: ## Downloads what the build and the tests need, for work without a network
 	cargo fetch --locked
-	for module in tests/kubernetes tests/kubernetes/releases/* tests/kwok tests/encodings tests/informer tests/kine tests/prometheus tools/schema; do (cd $$module && go mod download); done
+	for module in tests/kubernetes tests/kubernetes/releases/* tests/kwok tests/charts tests/charts/controllers tests/encodings tests/informer tests/kine tests/prometheus tools/schema; do (cd $$module && go mod download); done

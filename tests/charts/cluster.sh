@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 # Starts a real cluster without nodes' work for run.sh, which sources this file:
 # etcd, kube-apiserver, controllers and scheduler, and kwok as the kubelet of two
 # nodes. $work is a folder for its files, $servers and $tools have the binaries, and

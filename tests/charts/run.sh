@@ -177,12 +177,12 @@ localize() {
 check_configurations() {
   local file number=0
   echo none > "$work/own.token"
-  for file in $(grep -l '^  front.yaml: |' "$work"/objects/*.yaml); do
+  while read -r file; do
     kubectl create --dry-run=client -o 'jsonpath={.data.front\.yaml}' -f "$file" | localize > "$work/front.yaml"
     "$apifront" --config "$work/front.yaml" --validate-only > "$work/validate" 2>&1 ||
       fail "apifront refuses the configuration of $file: $(cat "$work/validate")"
     number=$((number + 1))
-  done
+  done < <(grep -l '^  front.yaml: |' "$work"/objects/*.yaml)
   [ "$number" -gt 1 ] || fail "only $number configurations were rendered"
   helm template apifront "$chart" --show-only templates/configmap.yaml --set config.cache.consistency=Loose |
     kubectl create --dry-run=client -o 'jsonpath={.data.front\.yaml}' -f - | localize > "$work/front.yaml"
@@ -305,6 +305,11 @@ objects_of_release() {
   kubectl get all,configmaps,serviceaccounts,poddisruptionbudgets,horizontalpodautoscalers,networkpolicies,servicemonitors,prometheusrules,certificates,clusterroles,clusterrolebindings \
     -A -l app.kubernetes.io/instance=apifront -o name
 }
+gone() {
+  local objects
+  objects=$(objects_of_release) && [ -z "$objects" ]
+}
+
 # Nobody here gives a load balancer an address, for which helm would wait.
 full_values() {
   local part
@@ -348,7 +353,7 @@ check_life() {
   checked "helm rollback: 2 pods are ready with the default values, without the other parts"
 
   helm uninstall apifront -n apifront --wait --timeout 60s > /dev/null
-  eventually "nothing is left of the release" 30 eval '[ -z "$(objects_of_release)" ]'
+  eventually "nothing is left of the release" 30 gone
   checked "helm uninstall leaves nothing"
 }
 
@@ -362,7 +367,7 @@ check_full_install() {
   checked "helm install: every part at once, and a second release of the same name in another namespace"
   helm uninstall apifront -n front --wait --timeout 60s > /dev/null
   helm uninstall apifront -n apifront --wait --timeout 60s > /dev/null
-  eventually "nothing is left of the releases" 30 eval '[ -z "$(objects_of_release)" ]'
+  eventually "nothing is left of the releases" 30 gone
 }
 
 check_kustomize() {
@@ -376,7 +381,7 @@ check_kustomize() {
     checked "kustomize build of $overlay, applied: $pods pods are ready"
     check_serving "$namespace" apifront "$([ "$namespace" = front ] && echo true || echo false)" false
     kubectl delete -f "$built" --wait > /dev/null
-    eventually "nothing is left of $overlay" 30 eval '[ -z "$(objects_of_release)" ]'
+    eventually "nothing is left of $overlay" 30 gone
   done <<TEXT
 base apifront 2
 overlays/monitoring apifront 2
