@@ -360,6 +360,9 @@ check_life() {
   check_serving apifront apifront true true
 
   helm rollback apifront 1 -n apifront --wait --timeout 60s > /dev/null
+  # helm sets the number of pods before it deletes the autoscaler, which may set its
+  # own once more.
+  kubectl -n apifront scale deployment apifront --replicas 2 > /dev/null
   ready apifront apifront 2
   kubectl -n apifront get horizontalpodautoscalers,networkpolicies,servicemonitors,prometheusrules,certificates -o name > "$work/left"
   [ ! -s "$work/left" ] || fail "rollback left $(cat "$work/left")"
@@ -402,6 +405,30 @@ overlays/example front 3
 TEXT
 }
 
+# Runs the commands of docs/helm.md as they are written: its indented lines, but for
+# transcripts, which need containers that run.
+check_documents() {
+  local lines
+  mkdir "$work/pki" "$work/docs" "$work/docs/bin"
+  ln -s "$work/cluster-ca.crt" "$work/pki/ca.crt"
+  ln -s "$work/cluster-ca.key" "$work/pki/ca.key"
+  ln -s "$work/front-proxy-ca.crt" "$work/front-proxy-ca.key" "$work/pki"
+  ln -s "$root/charts" "$root/deploy" "$root/examples" "$work/docs"
+  ln -s "$servers/kubectl" "$tools/helm" "$work/docs/bin"
+  awk '/^    / && !/^    \$ / && !transcript { print substr($0, 5) }
+    /^    \$ / { transcript = 1 }
+    /^$/ { transcript = 0 }' "$root/docs/helm.md" > "$work/docs/commands"
+  lines=$(grep -cE '^(kubectl|helm|examples/)' "$work/docs/commands")
+  [ "$lines" -gt 10 ] || fail "docs/helm.md has only $lines commands"
+  kubectl delete namespace apifront --wait > /dev/null
+  printf '#!/bin/sh\necho "left out, since no image can be built here: docker $*"\n' > "$work/docs/bin/docker"
+  chmod +x "$work/docs/bin/docker"
+  (cd "$work/docs" && PKI=$work/pki PATH=$work/docs/bin:$PATH bash -euo pipefail commands) > "$work/docs/output" 2>&1 ||
+    fail "a command of docs/helm.md: $(tail -n 5 "$work/docs/output")"
+  grep '^left out' "$work/docs/output" || fail "docs/helm.md builds no image"
+  checked "the $lines commands of docs/helm.md run as they are written"
+}
+
 build_everything
 fetch_crds
 check_lint
@@ -417,4 +444,5 @@ check_rights
 check_life
 check_full_install
 check_kustomize
+check_documents
 checked "all is well"
