@@ -270,6 +270,18 @@ endpoints_are() {
   [ "$(wc -w <<< "$addresses")" = "$3" ]
 }
 
+# The installed objects have the chart's files as they are.
+check_files() {
+  same "the dashboard that is installed" "$(cat "$chart/files/apifront.dashboard.json")" \
+    "$(kubectl -n apifront get configmap apifront-dashboard -o 'jsonpath={.data.apifront\.json}')"
+  # A PrometheusRule is the file under `spec`.
+  { sed -n '1,/^spec:/p' "$work/rule.yaml"; sed 's/^/  /' "$chart/files/apifront.rules.yaml"; } > "$work/expected.yaml"
+  same "the rules that are installed" \
+    "$(kubectl create --dry-run=client -o 'jsonpath={.spec}' -f "$work/expected.yaml")" \
+    "$(kubectl -n apifront get prometheusrule apifront -o 'jsonpath={.spec}')"
+  checked "the dashboard and the rules that are installed are the files of the chart"
+}
+
 # Asks apifront at $front: token, path, more of curl's arguments.
 ask() { curl -s --cacert "$work/cluster-ca.crt" -H "Authorization: Bearer $1" "${@:3}" "$front$2"; }
 answers_from_memory() {
@@ -358,6 +370,8 @@ check_life() {
   ready apifront apifront 3
   checked "helm upgrade: 3 pods are ready with every part, as the autoscaler's minimum says"
   check_serving apifront apifront true true
+  helm template apifront "$chart" "${full[@]}" --show-only templates/prometheusrule.yaml > "$work/rule.yaml"
+  check_files
 
   helm rollback apifront 1 -n apifront --wait --timeout 60s > /dev/null
   # helm sets the number of pods before it deletes the autoscaler, which may set its
