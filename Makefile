@@ -19,10 +19,13 @@ RELEASES ?=
 STORAGE ?= etcd
 # The suites for `make test-tree`.
 TREE_SUITES ?= cached_reads:: chunked:: conformance:: consistency:: custom_resources:: discovery:: streams:: tables:: watch_history::
+# The libraries for `make test-clients`, such as `python kubectl-1.36`: empty for
+# all.
+CLIENTS ?=
 # How long `make soak` lasts.
 MINUTES ?= 30
 
-SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/charts/*.sh tests/harness/*.sh tests/*.sh tools/*.sh tools/*/*.sh examples/*/*.sh)
+SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/charts/*.sh tests/clients/*.sh tests/clients/*/*.sh tests/harness/*.sh tests/*.sh tools/*.sh tools/*/*.sh examples/*/*.sh)
 GO_FOLDERS := $(wildcard tests tools)
 
 .PHONY: help
@@ -48,6 +51,10 @@ test-releases: test-servers ## Runs suites before kube-apiserver of each of RELE
 .PHONY: test-tree
 test-tree: test-servers ## Runs TREE_SUITES through apifront before apifront (10 minutes)
 	APIFRONT_TEST_HOPS=2 cargo test --workspace --test suite -- --test-threads=$(TEST_THREADS) $(TREE_SUITES)
+
+.PHONY: test-clients
+test-clients: test-servers ## Runs released client libraries, CLIENTS or all, directly and through apifront (6 minutes)
+	APIFRONT_TEST_CLIENTS="$(CLIENTS)" cargo test --test clients libraries_see_no_difference -- --nocapture
 
 .PHONY: test-servers
 test-servers: ## Builds the real servers that the tests run against (Go; minutes when cold)

@@ -245,7 +245,7 @@ impl Apifront {
     /// Does the same as [`Apifront::restart`], and waits for `/livez` only.
     pub async fn restart_alive(&mut self) {
         self.process.kill();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_apifront"));
+        let mut command = Command::new(binary());
         command.arg("--config").arg(&self.config_file);
         let log = self.folder.join("apifront-again.log");
         self.process = Process::spawn("apifront", &mut command, &log);

@@ -1,0 +1,95 @@
+//! The client libraries.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The environment variable with the names of the libraries to run, separated
+/// by spaces. Without it all run.
+const CHOSEN: &str = "APIFRONT_TEST_CLIENTS";
+
+/// The checks that every library makes.
+pub const COMMON: &[&str] = &[
+    "create",
+    "read",
+    "list",
+    "replace",
+    "patch json",
+    "patch merge",
+    "patch strategic",
+    "apply",
+    "apply conflict",
+    "apply by force",
+    "pages",
+    "404",
+    "409 exists",
+    "409 conflict",
+    "410 page",
+    "410 watch",
+    "422",
+    "429",
+    "delete",
+];
+
+/// A program in a folder of its own, which runs the scenario with one library.
+#[derive(Clone, Copy, Debug)]
+pub struct Library {
+    pub name: &'static str,
+    /// The checks besides [`COMMON`], and the informers, whose contents must be
+    /// those of a list.
+    pub checks: &'static [&'static str],
+    pub informers: &'static [&'static str],
+    /// The least number of reads that apifront must answer from its cache.
+    pub hits: usize,
+}
+
+const LIBRARIES: &[Library] = &[Library {
+    name: "python",
+    checks: &["dynamic list"],
+    informers: &["informer", "watch"],
+    hits: 16,
+}];
+
+impl Library {
+    /// Returns the libraries that [`CHOSEN`] names.
+    pub fn chosen() -> Vec<Self> {
+        let chosen = std::env::var(CHOSEN).unwrap_or_default();
+        let names: Vec<&str> = chosen.split_whitespace().collect();
+        for name in &names {
+            let known = LIBRARIES.iter().any(|library| library.name == *name);
+            assert!(known, "{CHOSEN} names {name}, which is not a library");
+        }
+        let is_chosen = |library: &&Self| names.is_empty() || names.contains(&library.name);
+        LIBRARIES.iter().filter(is_chosen).copied().collect()
+    }
+
+    /// Installs what the library needs, and returns the program to start.
+    pub fn build(&self) -> PathBuf {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
+        let output = Command::new("bash")
+            .arg(here.join("build.sh"))
+            .arg(self.name)
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("bash");
+        assert!(output.status.success(), "{} cannot be built", self.name);
+        let text = String::from_utf8_lossy(&output.stdout);
+        PathBuf::from(text.lines().last().expect("the script prints a path"))
+    }
+
+    /// Returns the name of the user as whom the program calls.
+    pub fn user(&self) -> String {
+        format!("client-{}", self.name)
+    }
+
+    /// Returns all checks that the program must make.
+    pub fn expected_checks(&self) -> Vec<String> {
+        let named = COMMON.iter().chain(self.checks).map(ToString::to_string);
+        let informers = self.informers.iter().map(|name| contents_check(name));
+        named.chain(informers).collect()
+    }
+}
+
+/// Returns the name of the check that an informer equals a list.
+pub fn contents_check(informer: &str) -> String {
+    format!("{informer} equals a list")
+}

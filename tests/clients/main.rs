@@ -1,0 +1,37 @@
+//! Released client libraries run one scenario, directly against kube-apiserver
+//! and through apifront. Every check must pass, and both runs must make the
+//! same checks. See README.md in this folder.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod changes;
+mod hits;
+mod library;
+mod program;
+mod report;
+mod scenario;
+mod stage;
+
+use library::Library;
+use report::Report;
+use scenario::Way;
+use stage::Stage;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn libraries_see_no_difference() {
+    let libraries = Library::chosen();
+    // Everything is built before any server starts.
+    let commands: Vec<_> = libraries.iter().map(Library::build).collect();
+    let mut stage = Stage::set_up(&libraries).await;
+    let direct = scenario::run(&mut stage, Way::Direct, &libraries, &commands).await;
+    let through = scenario::run(&mut stage, Way::ThroughApifront, &libraries, &commands).await;
+    let report = Report {
+        libraries,
+        direct,
+        through,
+    };
+    println!("{report}");
+    let wrong = report.wrong();
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}

@@ -1,0 +1,77 @@
+//! What both runs showed, as a table, and what is wrong with it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::library::Library;
+use super::scenario::Outcome;
+
+/// The outcomes are in the order of the libraries.
+pub struct Report {
+    pub libraries: Vec<Library>,
+    pub direct: Vec<Outcome>,
+    pub through: Vec<Outcome>,
+}
+
+impl Report {
+    fn rows(&self) -> impl Iterator<Item = (&Library, &Outcome, &Outcome)> {
+        let outcomes = self.direct.iter().zip(&self.through);
+        let rows = self.libraries.iter().zip(outcomes);
+        rows.map(|(library, (direct, through))| (library, direct, through))
+    }
+
+    /// Returns a line for each failed check, each check that was not made or is
+    /// not expected, and each library with too few hits.
+    pub fn wrong(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (library, direct, through) in self.rows() {
+            let name = library.name;
+            let expected: BTreeSet<String> = library.expected_checks().into_iter().collect();
+            for (way, outcome) in [("directly", direct), ("through apifront", through)] {
+                for (check, failure) in &outcome.checks {
+                    if let Some(failure) = failure {
+                        wrong.push(format!("{name}, {way}: {check} failed: {failure}"));
+                    }
+                }
+                let made: BTreeSet<String> = outcome.checks.keys().cloned().collect();
+                for check in expected.symmetric_difference(&made) {
+                    let what = match made.contains(check) {
+                        true => "is not in library.rs",
+                        false => "was not made",
+                    };
+                    wrong.push(format!("{name}, {way}: {check} {what}"));
+                }
+            }
+            if through.hits < library.hits {
+                let (hits, least) = (through.hits, library.hits);
+                wrong.push(format!("{name}: {hits} hits, and {least} is the least"));
+            }
+        }
+        wrong
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        writeln!(
+            f,
+            "| library | version | checks | direct | through apifront | hits |"
+        )?;
+        writeln!(f, "|---|---|---|---|---|---|")?;
+        for (library, direct, through) in self.rows() {
+            let passed =
+                |outcome: &Outcome| outcome.checks.values().filter(|c| c.is_none()).count();
+            writeln!(
+                f,
+                "| {} | {} | {} | {} | {} | {} |",
+                library.name,
+                through.version,
+                library.expected_checks().len(),
+                passed(direct),
+                passed(through),
+                through.hits,
+            )?;
+        }
+        Ok(())
+    }
+}

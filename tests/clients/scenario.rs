@@ -1,0 +1,231 @@
+//! One run of all programs, directly or through apifront. The programs make
+//! their checks, and start informers. When all have synced, the runner writes
+//! changes and restarts the servers in the middle.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use futures::future::join_all;
+use serde_json::json;
+
+use super::changes::{CHANGES, LAST, Writer};
+use super::hits;
+use super::library::{Library, contents_check};
+use super::program::{Contents, Program, Said};
+use super::stage::{GROUP, PAGES, Stage};
+use crate::harness::apifront::Apifront;
+use crate::harness::kubeconfig::{self, Credential};
+use crate::harness::process;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Direct,
+    ThroughApifront,
+}
+
+impl Way {
+    fn short(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::ThroughApifront => "through",
+        }
+    }
+
+    /// Returns the namespace of the objects that the programs watch.
+    pub fn changes(self) -> &'static str {
+        match self {
+            Self::Direct => "changes-direct",
+            Self::ThroughApifront => "changes-through",
+        }
+    }
+
+    /// Returns the namespace in which only this library's program writes.
+    pub fn namespace(self, library: &Library) -> String {
+        format!("{}-{}", library.name.replace('.', "-"), self.short())
+    }
+}
+
+/// What became of one library's checks.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub version: String,
+    /// The checks. Those that failed have a text.
+    pub checks: BTreeMap<String, Option<String>>,
+    /// The reads that the cache answered. Directly there are none.
+    pub hits: usize,
+}
+
+impl Outcome {
+    fn note(&mut self, check: String, failure: Option<String>) {
+        // A check that is made twice must pass twice.
+        let noted = self.checks.entry(check).or_default();
+        *noted = noted.take().or(failure);
+    }
+}
+
+/// A program and what it has said.
+struct Part {
+    program: Program,
+    outcome: Outcome,
+    informers: BTreeMap<String, Contents>,
+}
+
+impl Part {
+    /// Notes what the program says until it waits for the runner, or ends.
+    async fn listen(&mut self) {
+        while let Some(said) = self.program.hear().await {
+            match said {
+                Said::Version { version } => self.outcome.version = version,
+                Said::Check { check, ok, detail } => {
+                    self.outcome.note(check, (!ok).then_some(detail));
+                }
+                Said::Contents { informers } => self.informers = informers,
+                Said::Step { step } => {
+                    assert_eq!(step, "synced");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Runs all programs, and returns the outcomes in the order of `libraries`.
+pub async fn run(
+    stage: &mut Stage,
+    way: Way,
+    libraries: &[Library],
+    commands: &[PathBuf],
+) -> Vec<Outcome> {
+    let mut front = match way {
+        Way::Direct => None,
+        Way::ThroughApifront => Some(start_front(stage).await),
+    };
+    let url = match &front {
+        None => stage.cluster.server_url(),
+        Some(front) => front.url(),
+    };
+    let folder = process::temporary_folder("clients");
+    let starts = libraries
+        .iter()
+        .zip(commands)
+        .map(|(library, command)| start(stage, way, library, command, &url, &folder));
+    let mut parts = join_all(starts).await;
+    join_all(parts.iter_mut().map(Part::listen)).await;
+
+    let mut counted = 0;
+    let writer = disturb(stage, way, front.as_mut(), &mut counted).await;
+    let truth = writer.truth().await;
+    let finish = json!({ "step": "finish", "last": LAST });
+    join_all(parts.iter_mut().map(|part| async {
+        part.program.tell(&finish).await;
+        part.listen().await;
+    }))
+    .await;
+
+    let mut outcomes: Vec<Outcome> = parts
+        .into_iter()
+        .map(|part| compared(part, &truth))
+        .collect();
+    if let Some(front) = front {
+        counted += hits::counted(&front).await;
+        let logs = front.folder.clone();
+        front.stop().await;
+        let logged = hits::logged(&logs);
+        for (outcome, library) in outcomes.iter_mut().zip(libraries) {
+            outcome.hits = logged.get(&library.user()).copied().unwrap_or_default();
+        }
+        let sum: usize = outcomes.iter().map(|outcome| outcome.hits).sum();
+        println!("hits: {counted} by the metrics, {sum} of the libraries by the access log");
+        assert!(counted >= sum, "the metrics count fewer hits than the log");
+    }
+    outcomes
+}
+
+/// Starts an apifront that has read what programs read, so that the number of
+/// hits does not depend on who comes first.
+async fn start_front(stage: &Stage) -> Apifront {
+    let front = Apifront::start(&stage.cluster, |config| {
+        config["logging"] = json!({ "format": "json", "verbosity": 2 });
+    })
+    .await;
+    warm(&front).await;
+    front
+}
+
+async fn warm(front: &Apifront) {
+    let admin = front.admin_client();
+    for resources in ["/api/v1", "/apis/apps/v1"]
+        .iter()
+        .zip(["configmaps", "deployments"])
+    {
+        let path = format!("{}/namespaces/{PAGES}/{}", resources.0, resources.1);
+        front.warm(&admin, &path).await;
+    }
+}
+
+async fn start(
+    stage: &Stage,
+    way: Way,
+    library: &Library,
+    command: &Path,
+    url: &str,
+    folder: &Path,
+) -> Part {
+    let certificate = stage.cluster.certificates.client(&library.user(), &[GROUP]);
+    let ca = Some(stage.cluster.ca());
+    let who = Credential::Certificate(&certificate);
+    let folder = folder.join(library.name);
+    std::fs::create_dir(&folder).expect("a folder");
+    let kubeconfig = kubeconfig::write(&folder, library.name, url, ca, who);
+    let task = stage.task(&way.namespace(library), way, &kubeconfig);
+    let name = format!("{}-{}", library.name, way.short());
+    Part {
+        program: Program::start(name, command, &folder, &task).await,
+        outcome: Outcome::default(),
+        informers: BTreeMap::new(),
+    }
+}
+
+/// Writes all changes. After a third of them apifront is killed and started
+/// again while the writer goes on; after two thirds the API server. Adds the
+/// hits that apifront had counted before it was killed.
+async fn disturb(
+    stage: &mut Stage,
+    way: Way,
+    front: Option<&mut Apifront>,
+    counted: &mut usize,
+) -> Writer {
+    let mut writer = Writer::new(stage.cluster.admin_client(), way.changes());
+    writer.write(CHANGES / 3).await;
+    if let Some(front) = front {
+        *counted += hits::counted(front).await;
+        tokio::join!(front.restart(), writer.write(CHANGES / 2));
+        warm(front).await;
+    }
+    writer.write(CHANGES * 2 / 3).await;
+    stage.cluster.apiserver.kill();
+    stage.cluster.apiserver.start_again();
+    stage.cluster.wait_ready().await;
+    writer.write(CHANGES).await;
+    writer.finish().await;
+    writer
+}
+
+/// Compares what a program's informers hold with a list.
+fn compared(mut part: Part, truth: &Contents) -> Outcome {
+    for (name, contents) in part.informers {
+        let failure = (contents != *truth).then(|| {
+            let missing: Vec<_> = truth
+                .iter()
+                .filter(|o| contents.get(o.0) != Some(o.1))
+                .collect();
+            let wrong: Vec<_> = contents
+                .iter()
+                .filter(|o| truth.get(o.0) != Some(o.1))
+                .collect();
+            format!("the list has {missing:?} and the informer {wrong:?}")
+        });
+        part.outcome.note(contents_check(&name), failure);
+    }
+    part.outcome
+}
