@@ -42,12 +42,27 @@ pub struct Library {
     pub hits: usize,
 }
 
-const LIBRARIES: &[Library] = &[Library {
-    name: "python",
-    checks: &["dynamic list"],
-    informers: &["informer", "watch"],
-    hits: 16,
-}];
+const LIBRARIES: &[Library] = &[
+    Library {
+        name: "client-go",
+        checks: &["pages in JSON", "election", "WatchList is used"],
+        informers: &[
+            "typed JSON informer",
+            "typed protobuf informer",
+            "informer without WatchList",
+            "dynamic informer",
+            "metadata informer",
+            "RetryWatcher",
+        ],
+        hits: 30,
+    },
+    Library {
+        name: "python",
+        checks: &["dynamic list"],
+        informers: &["informer", "watch"],
+        hits: 16,
+    },
+];
 
 impl Library {
     /// Returns the libraries that [`CHOSEN`] names.
