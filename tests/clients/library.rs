@@ -57,6 +57,12 @@ const LIBRARIES: &[Library] = &[
         hits: 30,
     },
     Library {
+        name: "javascript",
+        checks: &["object list"],
+        informers: &["informer"],
+        hits: 16,
+    },
+    Library {
         name: "python",
         checks: &["dynamic list"],
         informers: &["informer", "watch"],
