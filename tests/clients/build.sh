@@ -36,7 +36,7 @@ if [ ! -x "$run" ]; then
     needs python3
     release=${name#*-}
     if [ -d "releases/$release" ]; then
-      (cd "releases/$release" && CGO_ENABLED=0 go build -trimpath -ldflags "$(./../../version.sh)" \
+      (cd "releases/$release" && CGO_ENABLED=0 go build -trimpath -ldflags "$(../../version.sh)" \
         -o "$out/kubectl" k8s.io/kubernetes/cmd/kubectl) >&2
     else
       ln -s "$("$clients/../kubernetes/build.sh" | tail -n 1)/kubectl" kubectl

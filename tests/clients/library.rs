@@ -56,6 +56,9 @@ const LIBRARIES: &[Library] = &[
         ],
         hits: 30,
     },
+    kubectl("kubectl-1.35"),
+    kubectl("kubectl-1.36"),
+    kubectl("kubectl-1.37"),
     Library {
         name: "javascript",
         checks: &["object list"],
@@ -69,6 +72,16 @@ const LIBRARIES: &[Library] = &[
         hits: 16,
     },
 ];
+
+/// kubectl of one release. All make the same checks.
+const fn kubectl(name: &'static str) -> Library {
+    Library {
+        name,
+        checks: &["apply by the client", "table", "wait", "describe"],
+        informers: &["watch"],
+        hits: 20,
+    }
+}
 
 impl Library {
     /// Returns the libraries that [`CHOSEN`] names.
