@@ -48,6 +48,8 @@ pub struct Program {
     stdin: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
     log: PathBuf,
+    /// What it said last, for whoever looks into a failure.
+    last: String,
 }
 
 impl Program {
@@ -70,6 +72,7 @@ impl Program {
             stdin,
             lines: BufReader::new(stdout).lines(),
             log,
+            last: String::new(),
         };
         program.tell(task).await;
         program
@@ -90,6 +93,7 @@ impl Program {
         };
         if let Some(line) = next.expect("text") {
             let said = serde_json::from_str(&line);
+            self.last.clone_from(&line);
             return Some(said.unwrap_or_else(|e| panic!("{} says {line}: {e}", self.name)));
         }
         let status = self.child.wait().await.expect("wait");
@@ -100,7 +104,7 @@ impl Program {
 
     fn log_tail(&self) -> String {
         let log = std::fs::read(&self.log).unwrap_or_default();
-        let text = String::from_utf8_lossy(&log);
+        let text = format!("{}\nIt said last: {}", String::from_utf8_lossy(&log), self.last);
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
     }
