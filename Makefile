@@ -79,7 +79,8 @@ soak: test-servers ## Runs for MINUTES (30) while everything around it changes, 
 .PHONY: lint
 lint: ## Checks format, clippy, scripts, Go files and, if installed, dependencies
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo fmt --manifest-path tests/clients/kube/Cargo.toml --check
+	cargo clippy --workspace --all-targets --test clients -- -D warnings
 	for script in $(SCRIPTS); do bash -n "$$script"; done
 	if command -v gofmt >/dev/null; then \
 	  unformatted=$$(gofmt -l $(GO_FOLDERS)); \
@@ -106,9 +107,10 @@ bench: test-servers ## Runs the benchmarks: ours and the peer's in one run
 .PHONY: fmt
 fmt: ## Formats Rust and Go files
 	cargo fmt --all
+	cargo fmt --manifest-path tests/clients/kube/Cargo.toml
 	if command -v gofmt >/dev/null; then gofmt -w $(GO_FOLDERS); fi
 
 .PHONY: deps
 deps: ## Downloads what the build and the tests need, for work without a network
 	cargo fetch --locked
-	for module in tests/kubernetes tests/kubernetes/releases/* tests/kwok tests/charts tests/charts/controllers tests/charts/crds tests/encodings tests/informer tests/kine tests/prometheus tools/schema; do (cd $$module && go mod download); done
+	for module in tests/kubernetes tests/kubernetes/releases/* tests/kwok tests/charts tests/charts/controllers tests/charts/crds tests/encodings tests/informer tests/kine tests/prometheus tests/clients/client-go tests/clients/controller-runtime tests/clients/kubectl/releases/* tools/schema; do (cd $$module && go mod download); done

@@ -60,7 +60,7 @@ if [ ! -x "$run" ]; then
   elif [ -f pom.xml ]; then
     needs mvn
     needs java
-    mvn --quiet --batch-mode package dependency:copy-dependencies -DoutputDirectory=libraries >&2
+    mvn --quiet --batch-mode compile dependency:copy-dependencies -DoutputDirectory=libraries >&2
     # A program that lives for a minute gains nothing from the second compiler.
     write_run java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "'$out/target/classes:$out/libraries/*'" Main
   elif [ -f Cargo.toml ]; then

@@ -56,20 +56,54 @@ const LIBRARIES: &[Library] = &[
         ],
         hits: 30,
     },
+    Library {
+        name: "controller-runtime",
+        checks: &["unstructured list", "metadata list", "manager leads"],
+        informers: &[
+            "typed cache",
+            "unstructured cache",
+            "metadata cache",
+            "reconciler",
+        ],
+        hits: 20,
+    },
+    Library {
+        name: "fabric8",
+        checks: &["streaming list"],
+        informers: &["informer", "informer by pages"],
+        hits: 20,
+    },
+    Library {
+        name: "kube",
+        checks: &["metadata list"],
+        informers: &[
+            "watcher",
+            "watcher by pages",
+            "watcher by WatchList",
+            "metadata watcher",
+        ],
+        hits: 20,
+    },
     kubectl("kubectl-1.35"),
     kubectl("kubectl-1.36"),
     kubectl("kubectl-1.37"),
     Library {
+        name: "java",
+        checks: &["generic list"],
+        informers: &["informer"],
+        hits: 18,
+    },
+    Library {
         name: "javascript",
         checks: &["object list"],
         informers: &["informer"],
-        hits: 16,
+        hits: 18,
     },
     Library {
         name: "python",
         checks: &["dynamic list"],
         informers: &["informer", "watch"],
-        hits: 16,
+        hits: 18,
     },
 ];
 
@@ -79,7 +113,7 @@ const fn kubectl(name: &'static str) -> Library {
         name,
         checks: &["apply by the client", "table", "wait", "describe"],
         informers: &["watch"],
-        hits: 20,
+        hits: 25,
     }
 }
 

@@ -104,7 +104,11 @@ impl Program {
 
     fn log_tail(&self) -> String {
         let log = std::fs::read(&self.log).unwrap_or_default();
-        let text = format!("{}\nIt said last: {}", String::from_utf8_lossy(&log), self.last);
+        let text = format!(
+            "{}\nIt said last: {}",
+            String::from_utf8_lossy(&log),
+            self.last
+        );
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
     }
