@@ -53,7 +53,7 @@ test-tree: test-servers ## Runs TREE_SUITES through apifront before apifront (10
 	APIFRONT_TEST_HOPS=2 cargo test --workspace --test suite -- --test-threads=$(TEST_THREADS) $(TREE_SUITES)
 
 .PHONY: test-clients
-test-clients: test-servers ## Runs released client libraries, CLIENTS or all, directly and through apifront (6 minutes)
+test-clients: test-servers ## Runs released client libraries, CLIENTS or all, directly and through apifront (2 minutes; 9 when cold)
 	APIFRONT_TEST_CLIENTS="$(CLIENTS)" cargo test --test clients libraries_see_no_difference -- --nocapture
 
 .PHONY: test-servers

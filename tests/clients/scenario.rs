@@ -186,9 +186,11 @@ async fn start(
     }
 }
 
-/// Writes all changes. After a third of them apifront is killed and started
-/// again while the writer goes on; after two thirds the API server. Adds the
-/// hits that apifront had counted before it was killed.
+/// Writes all changes. After each quarter of them a server is killed and started
+/// again: the API server, while watches come from apifront's cache; apifront,
+/// while the writer goes on; and the API server again, since a new apifront
+/// forwards the watches that begin before its history. Adds the hits that
+/// apifront had counted before it was killed.
 async fn disturb(
     stage: &mut Stage,
     way: Way,
@@ -196,16 +198,16 @@ async fn disturb(
     counted: &mut usize,
 ) -> Writer {
     let mut writer = Writer::new(stage.cluster.admin_client(), way.changes());
-    writer.write(CHANGES / 3).await;
+    writer.write(CHANGES / 4).await;
+    stage.restart_apiserver().await;
+    writer.write(CHANGES / 2).await;
     if let Some(front) = front {
         *counted += hits::counted(front).await;
-        tokio::join!(front.restart(), writer.write(CHANGES / 2));
+        tokio::join!(front.restart(), writer.write(CHANGES * 5 / 8));
         warm(front).await;
     }
-    writer.write(CHANGES * 2 / 3).await;
-    stage.cluster.apiserver.kill();
-    stage.cluster.apiserver.start_again();
-    stage.cluster.wait_ready().await;
+    writer.write(CHANGES * 3 / 4).await;
+    stage.restart_apiserver().await;
     writer.write(CHANGES).await;
     writer.finish().await;
     writer
