@@ -19,6 +19,7 @@ pub mod authz;
 pub mod config;
 pub mod deprecation;
 pub mod discovery;
+pub mod doctor;
 pub mod documents;
 pub mod flow;
 pub mod health;

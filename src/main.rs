@@ -4,19 +4,50 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use apifront::config::{Config, Flags, LiveConfig, Mode, ReloadMetrics, Source, Watcher};
+use apifront::config::{Config, Flags, LiveConfig, Mode, ReloadMetrics, Source, VERSION, Watcher};
+use apifront::doctor;
 use apifront::logging::LogControl;
 use apifront::metrics::Metrics;
 use apifront::server::Apifront;
-use clap::Parser;
+use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// The command line.
+#[derive(Parser)]
+#[command(name = "apifront", version = VERSION, max_term_width = 100, about = None)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+struct CommandLine {
+    #[command(flatten)]
+    flags: Flags,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Examine everything that a start with these flags needs, say how to mend what is
+    /// wrong, and change nothing; the exit status is 1 if something is wrong
+    Doctor(Doctor),
+}
+
+#[derive(Args)]
+struct Doctor {
+    /// The form of the report
+    #[arg(short, long, value_enum, default_value_t)]
+    output: doctor::Output,
+    #[command(flatten)]
+    flags: Flags,
+}
+
 fn main() -> ExitCode {
     use_small_pages();
-    let flags = Flags::parse();
+    let CommandLine { flags, command } = CommandLine::parse();
+    if let Some(Command::Doctor(doctor)) = command {
+        return in_runtime(examine(doctor)).unwrap_or_else(failed);
+    }
     let validate_only = flags.validate_only;
     let source = Source::new(flags);
     let config = match source.load() {
@@ -35,11 +66,22 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("apifront: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(error),
     }
+}
+
+fn failed(error: anyhow::Error) -> ExitCode {
+    eprintln!("apifront: {error:#}");
+    ExitCode::FAILURE
+}
+
+async fn examine(doctor: Doctor) -> anyhow::Result<ExitCode> {
+    let report = doctor::Report::new(doctor.output, std::io::stdout());
+    let healthy = doctor::examine(&Source::new(doctor.flags), report).await?;
+    Ok(match healthy {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }
 
 /// Asks the kernel for no huge pages, which the allocator wants by default. The
@@ -51,7 +93,7 @@ fn use_small_pages() {
     let _known = nix::sys::prctl::set_thp_disable(true);
 }
 
-fn in_runtime(program: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+fn in_runtime<T>(program: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     // pingora and kube must use the same provider. An error means that one is
     // installed already.
     let _installed = rustls::crypto::ring::default_provider().install_default();

@@ -85,6 +85,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "upstream",
         ],
     ),
+    (
+        "doctor",
+        &["aggregation", "config", "reflector", "server", "upstream"],
+    ),
     ("health", &["request", "config"]),
     ("flow", &["request", "config"]),
     ("outage", &["config", "upstream"]),

@@ -9,7 +9,7 @@ use super::assemble::Shape;
 use super::raw;
 use super::runtime_config::parse_setting;
 
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ", Kubernetes v1.37 semantics");
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ", Kubernetes v1.37 semantics");
 
 /// Reverse proxy, watch cache and API aggregation layer in front of Kubernetes
 /// API servers.

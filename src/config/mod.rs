@@ -46,7 +46,7 @@ pub use api_service::{ApiService, ServiceReference};
 pub use audit::Audit;
 pub use degraded::{Degraded, DegradedAuthorization, DegradedBounds, RBAC};
 pub use error::{ConfigErrors, FieldError};
-pub use flags::Flags;
+pub use flags::{Flags, VERSION};
 pub use flow::Flow;
 pub use kubernetes_wire::api::duration::{format_duration, parse_duration};
 pub use live::{LiveConfig, ReloadMetrics};

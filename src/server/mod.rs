@@ -21,6 +21,6 @@ mod state;
 
 pub use listener::listen::ListenError;
 pub use listener::tls;
-pub use process::apifront::{Apifront, check};
+pub use process::apifront::{Apifront, backends, check, upstream_settings};
 pub use process::build::BuildError;
 pub use process::start_error::StartError;

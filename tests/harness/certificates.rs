@@ -99,6 +99,14 @@ impl Certificates {
         self.cluster.sign(&self.folder, file, params)
     }
 
+    /// Returns a serving certificate that was valid until long ago.
+    pub fn expired_serving(&self, file: &str) -> Pair {
+        let mut params = serving_params();
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+        self.cluster.sign(&self.folder, file, params)
+    }
+
     /// Returns a serving certificate of an authority that nobody trusts.
     pub fn stranger_serving(&self, file: &str) -> Pair {
         let authority = Authority::new(&self.folder, &format!("{file}-ca"));

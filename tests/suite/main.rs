@@ -48,6 +48,7 @@ mod custom_resources;
 mod degraded;
 mod deprecation;
 mod discovery;
+mod doctor;
 mod encodings;
 mod explain;
 mod failover;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use apifront_embedded::EmbeddedServer;
-use apifront_upstream::Upstream;
+use apifront_upstream::{Settings, Upstream};
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -15,6 +15,7 @@ use super::first_generation;
 use super::listeners::Listeners;
 use super::reload::{preload, server_certificates, show_apis};
 use super::start_error::StartError;
+use crate::aggregation::Prepared;
 use crate::audit;
 use crate::config::{self, Config, LiveConfig};
 use crate::health::Health;
@@ -50,6 +51,16 @@ pub async fn check(config: &Config, metrics: &Metrics) -> Result<(), StartError>
         audit::check(audit).await?;
     }
     Ok(())
+}
+
+/// Returns the API servers of a configuration, with the credentials for them.
+pub async fn upstream_settings(config: &Config) -> Result<Settings, StartError> {
+    Ok(build::upstream(config, None).await?)
+}
+
+/// Returns the backends of a configuration. Connects to none of them.
+pub fn backends(config: &Config, metrics: &Metrics) -> Result<Prepared, StartError> {
+    Ok(build::aggregation(config, metrics)?)
 }
 
 impl Apifront {

@@ -3,6 +3,7 @@
 
 mod cache;
 mod custom_resource_definition;
+mod diagnosis;
 mod discovery;
 mod entry;
 mod eviction;
@@ -30,5 +31,6 @@ mod watch_lag;
 mod watch_list;
 
 pub use cache::{Cache, Route, Selection, Unavailable};
+pub use diagnosis::{Diagnosis, diagnose};
 pub use entry::Entry;
 pub use watch_lag::LateEvent;

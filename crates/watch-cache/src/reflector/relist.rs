@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use apifront_upstream::{ServerIdentity, Upstream};
 use http::HeaderValue;
-use kubernetes_wire::api::Release;
+use kubernetes_wire::api::{GroupVersionResource, Release};
 use kubernetes_wire::representation::table::Printer;
 use kubernetes_wire::representation::{BookmarkTemplate, Envelope, Form};
 
@@ -323,22 +323,22 @@ pub(super) fn is_other_release(entry: &Entry) -> bool {
 /// Tells whether upstream's release writes lists otherwise than they are written
 /// here.
 pub(super) fn has_other_lists(entry: &Entry, defined: &DefinitionState) -> bool {
-    !source_encoding::lists_alike(is_of_kubernetes(entry, defined), entry.release())
+    !source_encoding::lists_alike(is_of_kubernetes(&entry.gvr, defined), entry.release())
 }
 
 /// Tells whether upstream's release compresses watches that begin with a list.
 pub(super) fn compresses_watches(entry: &Entry, defined: &DefinitionState) -> bool {
-    is_of_kubernetes(entry, defined) && source_encoding::compresses_watches(entry.release())
+    is_of_kubernetes(&entry.gvr, defined) && source_encoding::compresses_watches(entry.release())
 }
 
 /// Tells whether upstream writes that metadata has no creation time.
 pub(super) fn writes_null_times(entry: &Entry, defined: &DefinitionState) -> bool {
-    is_of_kubernetes(entry, defined) && source_encoding::writes_null_times(entry.release())
+    is_of_kubernetes(&entry.gvr, defined) && source_encoding::writes_null_times(entry.release())
 }
 
 /// Tells whether kube-apiserver itself serves the resource.
-fn is_of_kubernetes(entry: &Entry, defined: &DefinitionState) -> bool {
-    source_encoding::is_built_in(&entry.gvr) || !matches!(defined, DefinitionState::Elsewhere)
+pub(super) fn is_of_kubernetes(gvr: &GroupVersionResource, defined: &DefinitionState) -> bool {
+    source_encoding::is_built_in(gvr) || !matches!(defined, DefinitionState::Elsewhere)
 }
 
 /// Tells whether a list can go into the store that exists. A definition that

@@ -1,0 +1,96 @@
+//! Does the API server take apifront's word for who a caller is? Asked with a
+//! SelfSubjectReview in the name of nobody.
+
+use apifront_upstream::Server;
+use serde_json::json;
+
+use super::client::{Answer, Client};
+use super::rights::user;
+use super::{Finding, Section};
+use crate::config::{Access, Config, Identity};
+
+const SECTION: Section = Section::Callers;
+
+/// A name that has no rights but those of everybody who is known.
+const NAME: &str = "apifront-doctor";
+const GROUP: &str = "system:authenticated";
+
+pub(super) async fn examine(server: &Server, config: &Config) -> Finding {
+    let identity = match &config.access {
+        Access::Owner => {
+            let found = "every request acts as apifront's own user: there is no --config";
+            return Finding::neutral(SECTION, "identity", found);
+        }
+        Access::Delegated(delegated) => &delegated.identity,
+    };
+    let subject = format!("identity.mode {}", mode(identity));
+    let headers = match identity {
+        Identity::PassThrough => {
+            let found = "callers' own tokens are passed on; client certificates are refused";
+            return Finding::neutral(SECTION, subject, found);
+        }
+        Identity::RequestHeader(_) => [("X-Remote-User", NAME), ("X-Remote-Group", GROUP)],
+        Identity::Impersonate => [("Impersonate-User", NAME), ("Impersonate-Group", GROUP)],
+    };
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let asked = async {
+        let client = Client::new(&server.forward)?;
+        let review = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "SelfSubjectReview",
+        });
+        let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+        client.post(path, &headers, &review).await
+    };
+    match asked.await {
+        Ok(answer) => judge(subject, identity, &answer),
+        Err(error) => Finding::fault(SECTION, subject, error).mended_by(remedy(identity)),
+    }
+}
+
+fn judge(subject: String, identity: &Identity, answer: &Answer) -> Finding {
+    let told = answer.json();
+    let name = told.as_ref().and_then(user);
+    match name {
+        Some(name) if name == NAME => Finding::good(
+            SECTION,
+            subject,
+            "the API server takes apifront's word for callers",
+        ),
+        Some(name) => {
+            let found = format!(
+                "the API server ignores the headers: a request of {NAME:?} is one of {name:?}"
+            );
+            Finding::fault(SECTION, subject, found).mended_by(remedy(identity))
+        }
+        None => {
+            let found = format!("the API server refuses: {}", answer.error());
+            Finding::fault(SECTION, subject, found).mended_by(remedy(identity))
+        }
+    }
+}
+
+fn mode(identity: &Identity) -> &'static str {
+    match identity {
+        Identity::RequestHeader(_) => "RequestHeader",
+        Identity::Impersonate => "Impersonate",
+        Identity::PassThrough => "PassThrough",
+    }
+}
+
+fn remedy(identity: &Identity) -> String {
+    match identity {
+        Identity::RequestHeader(files) => format!(
+            "start kube-apiserver with --requestheader-client-ca-file=(the CA that signed {}), \
+             with the certificate's common name in --requestheader-allowed-names, and with \
+             --requestheader-username-headers=X-Remote-User \
+             --requestheader-group-headers=X-Remote-Group \
+             --requestheader-extra-headers-prefix=X-Remote-Extra-",
+            files.cert_file.display()
+        ),
+        Identity::Impersonate | Identity::PassThrough => {
+            "allow apifront's user to impersonate: apply examples/cluster/rbac-impersonate.yaml"
+                .to_owned()
+        }
+    }
+}

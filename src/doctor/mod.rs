@@ -1,0 +1,145 @@
+//! Goes through everything that a start needs, and says of each thing what was
+//! found and how to mend it. It changes nothing.
+
+mod api_server;
+mod backends;
+mod callers;
+mod certificates;
+mod client;
+mod features;
+mod finding;
+mod ports;
+mod report;
+mod resources;
+mod rights;
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use apifront_upstream::{Settings, Upstream};
+use chrono::Utc;
+
+use self::api_server::Reached;
+pub use self::finding::{Finding, Section, Verdict};
+pub use self::report::{Output, Report};
+use crate::config::{self, Config, ConfigErrors, Source};
+use crate::metrics::Metrics;
+use crate::server;
+
+const CONFIGURATION: Section = Section::Configuration;
+
+/// Examines a start with this configuration. Returns true if nothing is a
+/// fault.
+pub async fn examine<W: Write>(source: &Source, mut report: Report<W>) -> io::Result<bool> {
+    let config = match source.load() {
+        Ok(config) => config,
+        Err(errors) => {
+            report.add_all(invalid(&errors))?;
+            return report.finish();
+        }
+    };
+    let name = match source.file() {
+        Some(file) => file.display().to_string(),
+        None => "flags".to_owned(),
+    };
+    report.add(Finding::good(CONFIGURATION, name, "valid"))?;
+    let metrics = Metrics::new().map_err(io::Error::other)?;
+    report.add(files(&config, &metrics).await)?;
+    report.add_all(certificates::examine(&config, Utc::now()))?;
+    report.add_all(ports::examine(&config).await)?;
+    if config.upstream == config::Upstream::Embedded {
+        let found = "embedded in the process, with sample objects; --kubeconfig or --config names \
+                     a cluster's";
+        report.add(Finding::neutral(Section::ApiServers, "API server", found))?;
+        return report.finish();
+    }
+    cluster(&config, &metrics, &mut report).await?;
+    report.finish()
+}
+
+fn invalid(errors: &ConfigErrors) -> Vec<Finding> {
+    let file = errors.file.as_ref().map(|file| file.display().to_string());
+    let file = file.unwrap_or_else(|| "flags".to_owned());
+    let finding = |error: &config::FieldError| {
+        let remedy = "config/front-configuration.yaml describes every field; the other checks \
+                      need a valid configuration";
+        Finding::fault(CONFIGURATION, file.clone(), error.to_string()).mended_by(remedy)
+    };
+    errors.errors.iter().map(finding).collect()
+}
+
+/// Reads the files that the configuration names, as a start does.
+async fn files(config: &Config, metrics: &Metrics) -> Finding {
+    match server::check(config, metrics).await {
+        Ok(()) => Finding::good(CONFIGURATION, "files", "can be used"),
+        Err(error) => Finding::fault(CONFIGURATION, "files", error.to_string())
+            .mended_by("correct the file or the field that the text names"),
+    }
+}
+
+async fn cluster<W: Write>(
+    config: &Config,
+    metrics: &Metrics,
+    report: &mut Report<W>,
+) -> io::Result<()> {
+    let settings = match server::upstream_settings(config).await {
+        Ok(settings) => settings,
+        Err(error) => {
+            let finding = Finding::fault(Section::ApiServers, "upstream", error.to_string());
+            return report.add(finding.mended_by("correct the file or the field it names"));
+        }
+    };
+    let mut reached = Vec::new();
+    for server in &settings.servers {
+        let (findings, found) = api_server::examine(server).await;
+        report.add_all(findings)?;
+        reached.extend(found);
+    }
+    report.add_all(api_server::one_cluster(&reached).into_iter().collect())?;
+    let Some(first) = reached.first() else {
+        let found = "everything else needs an API server that answers";
+        return report.add(Finding::neutral(Section::Rights, "not examined", found));
+    };
+    let answering = Settings {
+        servers: reached
+            .iter()
+            .map(|reached| reached.server.clone())
+            .collect(),
+        ..settings
+    };
+    let upstream = match Upstream::new(&answering, metrics.upstream.clone()) {
+        Ok(upstream) => Arc::new(upstream),
+        Err(error) => {
+            let finding = Finding::fault(Section::ApiServers, "upstream", error.to_string());
+            return report.add(finding);
+        }
+    };
+    serving(config, metrics, first, &upstream, report).await
+}
+
+/// Examines what an API server that answers is needed for.
+async fn serving<W: Write>(
+    config: &Config,
+    metrics: &Metrics,
+    first: &Reached,
+    upstream: &Arc<Upstream>,
+    report: &mut Report<W>,
+) -> io::Result<()> {
+    let client = &first.client;
+    let discovered = resources::discover(client).await;
+    let known = discovered.as_deref().unwrap_or_default();
+    report.add_all(rights::examine(client, config, known).await)?;
+    report.add(callers::examine(&first.server, config).await)?;
+    report.add_all(features::examine(client, first.release).await)?;
+    match &discovered {
+        Ok(known) => report.add_all(resources::examine(upstream, config, known).await)?,
+        Err(error) => {
+            let found = format!("cannot be discovered: {error}");
+            let remedy = "allow apifront's user to get /api and /apis (system:discovery)";
+            let finding = Finding::fault(Section::Resources, "discovery", found);
+            report.add(finding.mended_by(remedy))?;
+        }
+    }
+    report.add_all(backends::configured(config, metrics).await)?;
+    report.add_all(backends::of_the_cluster(client).await)
+}
