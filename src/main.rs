@@ -15,11 +15,20 @@ use tokio::signal::unix::{SignalKind, signal};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The command line.
+/// Reverse proxy, watch cache and API aggregation layer in front of Kubernetes
+/// API servers.
+///
+/// With --config it stands in front of a cluster for its users. With
+/// --kubeconfig alone it serves you, like `kubectl proxy`, on
+/// http://127.0.0.1:8001. With neither it serves an embedded API server with
+/// sample objects there. A flag overrides its field in the configuration file.
 #[derive(Parser)]
-#[command(name = "apifront", version = VERSION, max_term_width = 100, about = None)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(name = "apifront", version = VERSION, max_term_width = 100)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct CommandLine {
+    /// Check the configuration and the files it names, say what is wrong, and exit
+    #[arg(long)]
+    validate_only: bool,
     #[command(flatten)]
     flags: Flags,
     #[command(subcommand)]
@@ -44,11 +53,14 @@ struct Doctor {
 
 fn main() -> ExitCode {
     use_small_pages();
-    let CommandLine { flags, command } = CommandLine::parse();
+    let CommandLine {
+        validate_only,
+        flags,
+        command,
+    } = CommandLine::parse();
     if let Some(Command::Doctor(doctor)) = command {
         return in_runtime(examine(doctor)).unwrap_or_else(failed);
     }
-    let validate_only = flags.validate_only;
     let source = Source::new(flags);
     let config = match source.load() {
         Ok(config) => config,

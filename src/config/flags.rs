@@ -11,13 +11,7 @@ use super::runtime_config::parse_setting;
 
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ", Kubernetes v1.37 semantics");
 
-/// Reverse proxy, watch cache and API aggregation layer in front of Kubernetes
-/// API servers.
-///
-/// With --config it stands in front of a cluster for its users. With
-/// --kubeconfig alone it serves you, like `kubectl proxy`, on
-/// http://127.0.0.1:8001. With neither it serves an embedded API server with
-/// sample objects there. A flag overrides its field in the configuration file.
+/// The flags of a start.
 #[derive(Clone, Debug, Default, PartialEq, Parser)]
 #[command(name = "apifront", version = VERSION, max_term_width = 100)]
 pub struct Flags {
@@ -32,10 +26,6 @@ pub struct Flags {
     /// Context of the kubeconfig [upstream.context; default: its current-context]
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
-
-    /// Check the configuration and the files it names, say what is wrong, and exit
-    #[arg(long)]
-    pub validate_only: bool,
 
     /// IP address of the secure port [serving.bindAddress; default: 0.0.0.0]
     #[arg(long, value_name = "IP")]

@@ -141,7 +141,7 @@ mod tests {
     /// help names.
     #[test]
     fn each_flag_sets_the_field_its_help_names() {
-        const OF_THE_PROGRAM: [&str; 4] = ["config", "validate_only", "help", "version"];
+        const OF_THE_PROGRAM: [&str; 3] = ["config", "help", "version"];
         let command = Flags::command();
         let mut count = 0;
         for argument in command.get_arguments() {

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use apifront_upstream::Server;
+use base64::Engine;
 use chrono::{DateTime, TimeDelta, Utc};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -25,12 +27,44 @@ struct Named {
     file: PathBuf,
 }
 
-pub(super) fn examine(config: &Config, now: DateTime<Utc>) -> Vec<Finding> {
+/// Examines the files that a configuration names, and what is in a kubeconfig.
+pub(super) fn examine(config: &Config, servers: &[Server], now: DateTime<Utc>) -> Vec<Finding> {
     let named = named(config);
-    if named.is_empty() {
-        return vec![Finding::neutral(SECTION, "files", "none are configured")];
+    let mut findings: Vec<_> = named.iter().flat_map(|named| of_file(named, now)).collect();
+    if let Upstream::Kubeconfig { path, .. } = &config.upstream {
+        let of = |server: &Server| of_kubeconfig(path, &server.own, now);
+        findings.extend(servers.iter().flat_map(of));
     }
-    named.iter().flat_map(|named| of_file(named, now)).collect()
+    if findings.is_empty() {
+        findings.push(Finding::neutral(SECTION, "files", "none are configured"));
+    }
+    findings
+}
+
+/// Examines the client certificate and the authorities of a kubeconfig.
+fn of_kubeconfig(file: &Path, config: &kube::Config, now: DateTime<Utc>) -> Vec<Finding> {
+    let file = file.display();
+    let mut findings = Vec::new();
+    for authority in config.root_cert.iter().flatten() {
+        findings.push(judge(
+            &format!("{file} certificate-authority"),
+            authority,
+            now,
+        ));
+    }
+    let auth = &config.auth_info;
+    let subject = format!("{file} client-certificate");
+    if let Some(data) = &auth.client_certificate_data {
+        let pem = base64::engine::general_purpose::STANDARD.decode(data);
+        findings.extend(of_pem(&subject, &pem.unwrap_or_default(), now));
+    } else if let Some(path) = &auth.client_certificate {
+        let named = Named {
+            field: "client-certificate",
+            file: path.into(),
+        };
+        findings.extend(of_file(&named, now));
+    }
+    findings
 }
 
 fn named(config: &Config) -> Vec<Named> {
@@ -84,10 +118,14 @@ fn of_file(named: &Named, now: DateTime<Utc>) -> Vec<Finding> {
             return vec![Finding::fault(SECTION, subject, found).mended_by(remedy)];
         }
     };
-    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    of_pem(&subject, &pem, now)
+}
+
+fn of_pem(subject: &str, pem: &[u8], now: DateTime<Utc>) -> Vec<Finding> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match all {
         Ok(all) if !all.is_empty() => {
-            let one = |certificate: &CertificateDer<'_>| judge(&subject, certificate, now);
+            let one = |certificate: &CertificateDer<'_>| judge(subject, certificate, now);
             all.iter().map(one).collect()
         }
         _ => {

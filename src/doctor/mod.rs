@@ -45,7 +45,11 @@ pub async fn examine<W: Write>(source: &Source, mut report: Report<W>) -> io::Re
     report.add(Finding::good(CONFIGURATION, name, "valid"))?;
     let metrics = Metrics::new().map_err(io::Error::other)?;
     report.add(files(&config, &metrics).await)?;
-    report.add_all(certificates::examine(&config, Utc::now()))?;
+    let settings = server::upstream_settings(&config).await;
+    let servers = settings
+        .as_ref()
+        .map_or(&[][..], |settings| &settings.servers);
+    report.add_all(certificates::examine(&config, servers, Utc::now()))?;
     report.add_all(ports::examine(&config).await)?;
     if config.upstream == config::Upstream::Embedded {
         let found = "embedded in the process, with sample objects; --kubeconfig or --config names \
@@ -53,7 +57,10 @@ pub async fn examine<W: Write>(source: &Source, mut report: Report<W>) -> io::Re
         report.add(Finding::neutral(Section::ApiServers, "API server", found))?;
         return report.finish();
     }
-    cluster(&config, &metrics, &mut report).await?;
+    // What is wrong with the settings was said of the files.
+    if let Ok(settings) = settings {
+        cluster(&config, &metrics, settings, &mut report).await?;
+    }
     report.finish()
 }
 
@@ -80,15 +87,9 @@ async fn files(config: &Config, metrics: &Metrics) -> Finding {
 async fn cluster<W: Write>(
     config: &Config,
     metrics: &Metrics,
+    settings: Settings,
     report: &mut Report<W>,
 ) -> io::Result<()> {
-    let settings = match server::upstream_settings(config).await {
-        Ok(settings) => settings,
-        Err(error) => {
-            let finding = Finding::fault(Section::ApiServers, "upstream", error.to_string());
-            return report.add(finding.mended_by("correct the file or the field it names"));
-        }
-    };
     let mut reached = Vec::new();
     for server in &settings.servers {
         let (findings, found) = api_server::examine(server).await;

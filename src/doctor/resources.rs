@@ -70,7 +70,7 @@ pub(super) async fn examine(
     let mut findings = Vec::new();
     if !excluded.is_empty() {
         let names = names(excluded.iter().map(|gvr| gvr.group_resource().to_string()));
-        let found = format!("{names}: forwarded or hidden, as the configuration says");
+        let found = format!("{names}, as cache.include, cache.exclude or apis.runtimeConfig say");
         findings.push(Finding::neutral(SECTION, "not cached", found));
     }
     let examined = cached

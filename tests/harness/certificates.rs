@@ -107,6 +107,15 @@ impl Certificates {
         self.cluster.sign(&self.folder, file, params)
     }
 
+    /// Returns a client certificate that was valid until long ago.
+    pub fn expired_client(&self, user: &str) -> Pair {
+        let mut params = client_params(user, &[]);
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+        let file = format!("expired-{}", file_name(user));
+        self.cluster.sign(&self.folder, &file, params)
+    }
+
     /// Returns a serving certificate of an authority that nobody trusts.
     pub fn stranger_serving(&self, file: &str) -> Pair {
         let authority = Authority::new(&self.folder, &format!("{file}-ca"));

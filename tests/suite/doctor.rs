@@ -252,6 +252,22 @@ async fn faults_of_the_way_to_the_api_server_are_named() {
     )
     .await;
 
+    let expired = cluster.certificates.expired_client("apifront");
+    let who = Credential::Certificate(&expired);
+    let file = kubeconfig::write(&folder, "expired", &url, Some(ca), who);
+    let mut config = config_before(cluster);
+    config["upstream"]["kubeconfig"] = json!(file);
+    let named = report(&config).await;
+    for (section, words) in [("certificates", "has expired on"), ("apiServers", "(401)")] {
+        let mut faults = named.faults().into_iter();
+        let fault = faults.find(|f| f["section"] == section);
+        let fault = fault.unwrap_or_else(|| panic!("{section}: {:#?}", named.document));
+        assert!(
+            fault["found"].as_str().is_some_and(|f| f.contains(words)),
+            "{fault}"
+        );
+    }
+
     let nobody = cluster.certificates.client("nobody-at-all", &[]);
     let pair = json!({ "client-certificate": nobody.cert, "client-key": nobody.key });
     let config = with("nobody", server, &pair);
