@@ -56,13 +56,20 @@ pub(in crate::server) async fn forward(
     session.set_write_timeout(Some(WRITE_TIMEOUT));
     let mut body = send_head(session, ctx, response).await?;
     let mut frames = Frames::of(content_type.as_ref());
+    let is_watch = is_watch(ctx);
     let stop = stop(ctx);
     let (mut client, mut detached) = detach(session, ctx);
     // Upstream paces what follows, also the initial events of a watch.
     detached.release_seats();
     tokio::spawn(async move {
-        let ending = pump(&mut client, &mut body, &mut frames, &mut detached, stop).await;
+        let mut ending = pump(&mut client, &mut body, &mut frames, &mut detached, stop).await;
         if ending.why == BROKE_OFF {
+            // A watch may end after any event: its client goes on from the last
+            // one. Of an error in the stream, client-go makes an event, and
+            // lists anew.
+            if is_watch && frames.at_boundary() {
+                ending = end(&mut client, BROKE_OFF).await;
+            }
             detached.aborted();
         }
         detached.end_with(client, ending).await;
@@ -184,6 +191,11 @@ pub(in crate::server) async fn send_head(
     Ok(body)
 }
 
+fn is_watch(ctx: &RequestContext) -> bool {
+    let received = ctx.stage().received();
+    received.is_some_and(|received| received.info().verb == "watch")
+}
+
 /// Resolves when the stream must end, with the reason.
 pub(in crate::server) fn stop(
     ctx: &RequestContext,
@@ -240,7 +252,7 @@ async fn pump(
         };
         let data = match frame {
             None => return end(session, "upstream").await,
-            // The stream is not ended in order, because the client must not
+            // Such a stream is not ended in order, because the client must not
             // take this for the end of the answer.
             Some(Err(error)) => {
                 tracing::info!(%error, "upstream broke off");

@@ -1,6 +1,7 @@
 //! Unusual requests and answers are passed on unchanged.
 
 use http::Method;
+use http_body_util::BodyExt;
 
 use super::{both, echo_leftover, personal_before};
 use crate::harness::apifront::oracle;
@@ -67,4 +68,62 @@ async fn any_method_is_passed_on() {
             }
         }
     }
+}
+
+/// A server that dies ends its watches. Their clients go on from the last event,
+/// so that a watch ends in order after a whole event. A log, and a watch in the
+/// middle of an event, do not end in order.
+#[tokio::test]
+async fn a_watch_whose_server_dies_ends_after_a_whole_event() {
+    skip_under_oracle!("kube-apiserver has no upstream");
+    let event = r#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","resourceVersion":"7"}}}"#;
+    let scripted = Scripted::start(move |mut connection| async move {
+        while let Some(seen) = connection.next().await {
+            let (kind, body) = if seen.line.contains("/log") {
+                ("text/plain", "a line\n".to_owned())
+            } else if seen.line.contains("half") {
+                ("application/json", format!("{event}\n{{\"type\":"))
+            } else {
+                ("application/json", format!("{event}\n"))
+            };
+            let length = body.len();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n{length:x}\r\n{body}\r\n"
+            );
+            connection.write(answer).await;
+            // The last chunk never comes.
+            return;
+        }
+    })
+    .await;
+    let front = personal_before(&scripted).await;
+    let client = Client::plain(front.address);
+    let pods = "/api/v1/namespaces/default/pods";
+    for (path, whole, text) in [
+        (format!("{pods}?watch=1"), true, format!("{event}\n")),
+        (
+            format!("{pods}?watch=1&fieldSelector=metadata.name%3Dhalf"),
+            false,
+            format!("{event}\n{{\"type\":"),
+        ),
+        (
+            format!("{pods}/p/log?follow=true"),
+            false,
+            "a line\n".to_owned(),
+        ),
+    ] {
+        let answer = client.open(&path, &[]).await;
+        let mut body = answer.into_body();
+        let mut read = Vec::new();
+        let in_order = loop {
+            match body.frame().await {
+                None => break true,
+                Some(Err(_)) => break false,
+                Some(Ok(frame)) => read.extend(frame.into_data().unwrap_or_default()),
+            }
+        };
+        assert_eq!(String::from_utf8_lossy(&read), text, "{path}");
+        assert_eq!(in_order, whole, "{path}");
+    }
+    front.stop().await;
 }
