@@ -78,7 +78,8 @@ async fn a_watch_whose_server_dies_ends_after_a_whole_event() {
     skip_under_oracle!("kube-apiserver has no upstream");
     let event = r#"{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","resourceVersion":"7"}}}"#;
     let scripted = Scripted::start(move |mut connection| async move {
-        while let Some(seen) = connection.next().await {
+        // The connection is closed before the last chunk.
+        if let Some(seen) = connection.next().await {
             let (kind, body) = if seen.line.contains("/log") {
                 ("text/plain", "a line\n".to_owned())
             } else if seen.line.contains("half") {
@@ -91,8 +92,6 @@ async fn a_watch_whose_server_dies_ends_after_a_whole_event() {
                 "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n{length:x}\r\n{body}\r\n"
             );
             connection.write(answer).await;
-            // The last chunk never comes.
-            return;
         }
     })
     .await;
