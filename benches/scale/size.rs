@@ -25,8 +25,8 @@ pub struct Size {
     pub filled_s: f64,
     pub filled_cpu_s: f64,
     pub filled_mb: f64,
-    /// What is left a little later, when the parts of pages that were read are
-    /// given back.
+    /// The memory that is left a little later, when the pages that were read
+    /// are given back.
     settled_mb: f64,
     /// The bytes of all objects as the cache counts them.
     object_bytes: f64,

@@ -2,10 +2,8 @@
 //! SelfSubjectReview in the name of nobody.
 
 use apifront_upstream::Server;
-use serde_json::json;
 
 use super::client::{Answer, Client};
-use super::rights::user;
 use super::{Finding, Section};
 use crate::config::{Access, Config, Identity};
 
@@ -33,15 +31,7 @@ pub(super) async fn examine(server: &Server, config: &Config) -> Finding {
         Identity::Impersonate => [("Impersonate-User", NAME), ("Impersonate-Group", GROUP)],
     };
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let asked = async {
-        let client = Client::new(&server.forward)?;
-        let review = json!({
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "SelfSubjectReview",
-        });
-        let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-        client.post(path, &headers, &review).await
-    };
+    let asked = async { Client::new(&server.forward)?.who(&headers).await };
     match asked.await {
         Ok(answer) => judge(subject, identity, &answer),
         Err(error) => Finding::fault(SECTION, subject, error).mended_by(remedy(identity)),
@@ -49,9 +39,7 @@ pub(super) async fn examine(server: &Server, config: &Config) -> Finding {
 }
 
 fn judge(subject: String, identity: &Identity, answer: &Answer) -> Finding {
-    let told = answer.json();
-    let name = told.as_ref().and_then(user);
-    match name {
+    match answer.user() {
         Some(name) if name == NAME => Finding::good(
             SECTION,
             subject,

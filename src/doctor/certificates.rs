@@ -144,7 +144,7 @@ fn judge(subject: &str, certificate: &[u8], now: DateTime<Utc>) -> Finding {
     read.judge(SECTION, subject, now)
 }
 
-/// Whose a certificate is, and when it is valid.
+/// The name in a certificate, and the time in which it is valid.
 pub(super) struct Validity {
     name: String,
     from: DateTime<Utc>,

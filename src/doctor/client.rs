@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use apifront_upstream::causes;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The most bytes of an answer. The discovery of a large cluster has 2 MB.
 const MAX_BODY_BYTES: usize = 32 << 20;
@@ -26,6 +27,13 @@ pub(super) struct Answer {
 impl Answer {
     pub(super) fn json(&self) -> Option<Value> {
         serde_json::from_slice(&self.body).ok()
+    }
+
+    /// Returns the name in the answer to [`Client::who`].
+    pub(super) fn user(&self) -> Option<String> {
+        let review = self.json()?;
+        let user = review.get("status")?.get("userInfo")?.get("username")?;
+        user.as_str().map(str::to_owned)
     }
 
     /// Returns the status code and the message of an answer that is an error.
@@ -75,6 +83,16 @@ impl Client {
             .await
     }
 
+    /// Asks who a request with these headers is of, with a SelfSubjectReview.
+    pub(super) async fn who(&self, headers: &[(String, String)]) -> Result<Answer, String> {
+        let review = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "SelfSubjectReview",
+        });
+        let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+        self.post(path, headers, &review).await
+    }
+
     async fn send(&self, request: http::request::Builder, body: Body) -> Result<Answer, String> {
         let request = request.body(body).map_err(|error| error.to_string())?;
         let answer = async {
@@ -91,19 +109,4 @@ impl Client {
         let answer = tokio::time::timeout(TIMEOUT, answer).await;
         answer.unwrap_or_else(|_| Err(format!("no answer within {TIMEOUT:?}")))
     }
-}
-
-/// Returns the text of an error and of its causes, without repetitions.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let said = error.to_string();
-        if !text.contains(&said) {
-            text.push_str(": ");
-            text.push_str(&said);
-        }
-        cause = error.source();
-    }
-    text
 }

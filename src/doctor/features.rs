@@ -33,14 +33,12 @@ async fn watch_list(client: &Client) -> Finding {
     match client.get(WATCH_LIST).await {
         Ok(answer) if answer.status == StatusCode::OK => {
             let ends = String::from_utf8_lossy(&answer.body).contains("k8s.io/initial-events-end");
-            let found = match ends {
-                true => "the cache is filled by one watch for each resource",
-                false => "offered, but the end of initial events did not come within a second",
-            };
-            match ends {
-                true => Finding::good(SECTION, subject, found),
-                false => Finding::neutral(SECTION, subject, found),
+            if ends {
+                let found = "the cache is filled by one watch for each resource";
+                return Finding::good(SECTION, subject, found);
             }
+            let found = "offered, but the end of initial events did not come within a second";
+            Finding::neutral(SECTION, subject, found)
         }
         Ok(answer) if answer.status == StatusCode::FORBIDDEN => {
             let found = "cannot be tried: apifront may not watch namespaces";

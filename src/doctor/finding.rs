@@ -55,7 +55,7 @@ impl Verdict {
     }
 }
 
-/// What was found of one subject, such as a file, a server or a right.
+/// A finding about one subject, such as a file, a server or a right.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
@@ -63,7 +63,7 @@ pub struct Finding {
     pub subject: String,
     pub verdict: Verdict,
     pub found: String,
-    /// What mends it.
+    /// A way to mend it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }

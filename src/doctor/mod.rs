@@ -57,7 +57,7 @@ pub async fn examine<W: Write>(source: &Source, mut report: Report<W>) -> io::Re
         report.add(Finding::neutral(Section::ApiServers, "API server", found))?;
         return report.finish();
     }
-    // What is wrong with the settings was said of the files.
+    // If the settings are wrong, the finding about the files has said why.
     if let Ok(settings) = settings {
         cluster(&config, &metrics, settings, &mut report).await?;
     }

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use apifront_upstream::Upstream;
-use apifront_watch_cache::Policy;
-use apifront_watch_cache::reflector::{Diagnosis, diagnose};
+use apifront_watch_cache::reflector::{Diagnosis, Selection, diagnose};
 use futures::StreamExt;
 use futures::stream;
 use kubernetes_wire::api::GroupVersionResource;
@@ -64,9 +63,7 @@ pub(super) async fn examine(
     config: &Config,
     resources: &[GroupVersionResource],
 ) -> Vec<Finding> {
-    let (cached, excluded): (Vec<_>, Vec<_>) = resources
-        .iter()
-        .partition(|gvr| config.cache.caches(gvr) && config.serves(gvr));
+    let (cached, excluded): (Vec<_>, Vec<_>) = resources.iter().partition(|gvr| config.allows(gvr));
     let mut findings = Vec::new();
     if !excluded.is_empty() {
         let names = names(excluded.iter().map(|gvr| gvr.group_resource().to_string()));

@@ -5,7 +5,7 @@ use apifront_watch_cache::Settings;
 use futures::StreamExt;
 use futures::stream;
 use kubernetes_wire::api::GroupVersionResource;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::client::Client;
 use super::{Finding, Section};
@@ -58,25 +58,14 @@ pub(super) async fn examine(
 }
 
 async fn own_name(client: &Client) -> Finding {
-    let review = json!({
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "SelfSubjectReview",
-    });
-    let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let subject = "apifront's own user";
-    match client.post(path, &[], &review).await {
-        Ok(answer) => match answer.json().as_ref().and_then(user) {
+    match client.who(&[]).await {
+        Ok(answer) => match answer.user() {
             Some(name) => Finding::good(SECTION, subject, format!("{name:?}")),
             None => Finding::neutral(SECTION, subject, format!("is not told: {}", answer.error())),
         },
         Err(error) => Finding::neutral(SECTION, subject, format!("is not told: {error}")),
     }
-}
-
-/// Returns the name in the answer to a SelfSubjectReview.
-pub(super) fn user(review: &Value) -> Option<String> {
-    let user = review.get("status")?.get("userInfo")?.get("username")?;
-    user.as_str().map(str::to_owned)
 }
 
 /// Asks for one right. `Err` tells why there was no decision.

@@ -215,7 +215,7 @@ impl Endpoint {
 }
 
 /// Returns the text of an error and of its causes, without repetitions.
-fn causes(error: &dyn std::error::Error) -> String {
+pub fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

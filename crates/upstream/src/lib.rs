@@ -66,7 +66,7 @@ mod unreachable;
 mod webhook;
 
 pub use credentials::HeaderSource;
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, causes};
 pub use health_check::check_health;
 pub use hop_by_hop::{HOP_BY_HOP, is_hop_by_hop};
 pub use kubeconfig::KubeconfigFieldError;

@@ -7,7 +7,7 @@ use http::StatusCode;
 use kubernetes_wire::api::{GroupVersionResource, Release};
 use kubernetes_wire::representation::Form;
 
-use super::custom_resource_definition::{self, DefinitionState};
+use super::custom_resource_definition;
 use super::list::message;
 use super::list_page::ListPage;
 use super::{printer_check, relist, source_encoding};
@@ -85,8 +85,7 @@ pub async fn diagnose(upstream: &Upstream, gvr: &GroupVersionResource) -> Diagno
         custom_resource_definition::read(upstream, gvr),
         printer_check::ask(upstream, gvr),
     );
-    let built_in = source_encoding::is_built_in(gvr);
-    let other_release = built_in && !source_encoding::is_written_alike(gvr, release);
+    let other_release = relist::is_other_release(gvr, release);
     let fields = match defined.definition() {
         Some(definition) => definition.fields.clone(),
         None => field_table(gvr),
@@ -100,7 +99,7 @@ pub async fn diagnose(upstream: &Upstream, gvr: &GroupVersionResource) -> Diagno
     if other_release {
         limits.push(Limit::OtherRelease(release));
     }
-    if has_other_lists(gvr, &defined, release) {
+    if relist::has_other_lists(gvr, &defined, release) {
         limits.push(Limit::OtherLists(release));
     }
     let definition = defined.definition();
@@ -108,14 +107,6 @@ pub async fn diagnose(upstream: &Upstream, gvr: &GroupVersionResource) -> Diagno
         limits.push(Limit::Columns);
     }
     Diagnosis(limits)
-}
-
-fn has_other_lists(
-    gvr: &GroupVersionResource,
-    defined: &DefinitionState,
-    release: Option<Release>,
-) -> bool {
-    !source_encoding::lists_alike(relist::is_of_kubernetes(gvr, defined), release)
 }
 
 /// Reads some objects as the cache would. Returns their form.

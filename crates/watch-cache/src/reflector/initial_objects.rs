@@ -10,7 +10,8 @@ use crate::store::{Gathered, Gatherer, ObjectKey, StoredObject};
 #[derive(Default)]
 pub(super) struct InitialObjects {
     in_order: Gatherer,
-    /// What came later for a key that is not after those in order.
+    /// The last state of each key that came later, and is not after those in
+    /// order. `None` if its object was deleted.
     later: BTreeMap<ObjectKey, Option<StoredObject>>,
     count: usize,
 }

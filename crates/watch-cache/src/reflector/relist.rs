@@ -238,8 +238,8 @@ impl<'a> Filling<'a> {
             initial_events: all.bookmark.is_some(),
             lacks_initial_events: self.lacks_initial_events && all.bookmark.is_none(),
             blueprint: all.bookmark.as_ref().is_some_and(|b| b.had_blueprint()),
-            other_release: is_other_release(entry),
-            other_lists: has_other_lists(entry, &self.defined),
+            other_release: is_other_release(&entry.gvr, entry.release()),
+            other_lists: has_other_lists(&entry.gvr, &self.defined, entry.release()),
             counts_shards: source_encoding::counts_shards(entry.release()),
             compresses_watches: compresses_watches(entry, &self.defined),
             writes_null_times: writes_null_times(entry, &self.defined),
@@ -315,15 +315,18 @@ pub(super) fn printer(
 
 /// Tells whether upstream's release writes objects otherwise than they are
 /// written here.
-pub(super) fn is_other_release(entry: &Entry) -> bool {
-    source_encoding::is_built_in(&entry.gvr)
-        && !source_encoding::is_written_alike(&entry.gvr, entry.release())
+pub(super) fn is_other_release(gvr: &GroupVersionResource, release: Option<Release>) -> bool {
+    source_encoding::is_built_in(gvr) && !source_encoding::is_written_alike(gvr, release)
 }
 
 /// Tells whether upstream's release writes lists otherwise than they are written
 /// here.
-pub(super) fn has_other_lists(entry: &Entry, defined: &DefinitionState) -> bool {
-    !source_encoding::lists_alike(is_of_kubernetes(&entry.gvr, defined), entry.release())
+pub(super) fn has_other_lists(
+    gvr: &GroupVersionResource,
+    defined: &DefinitionState,
+    release: Option<Release>,
+) -> bool {
+    !source_encoding::lists_alike(is_of_kubernetes(gvr, defined), release)
 }
 
 /// Tells whether upstream's release compresses watches that begin with a list.
@@ -337,7 +340,7 @@ pub(super) fn writes_null_times(entry: &Entry, defined: &DefinitionState) -> boo
 }
 
 /// Tells whether kube-apiserver itself serves the resource.
-pub(super) fn is_of_kubernetes(gvr: &GroupVersionResource, defined: &DefinitionState) -> bool {
+fn is_of_kubernetes(gvr: &GroupVersionResource, defined: &DefinitionState) -> bool {
     source_encoding::is_built_in(gvr) || !matches!(defined, DefinitionState::Elsewhere)
 }
 

@@ -73,7 +73,7 @@ pub fn joined<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     joined
 }
 
-/// What selectors test of an object, beside its key: the UID, the values of
+/// The values that selectors test, beside the key: an object's UID, the values of
 /// fields, and the labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectTexts(Box<str>);
