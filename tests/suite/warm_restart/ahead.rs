@@ -1,4 +1,7 @@
 //! Tests that the forms of lists are made before a list asks for them.
+//!
+//! They are made of lists of whole resources. Each test has a cluster to
+//! itself, so that nobody writes between the two answers it compares.
 
 use std::time::Duration;
 
@@ -31,7 +34,7 @@ async fn made_ahead(front: &Apifront, forms: f64) {
 #[tokio::test]
 async fn a_list_that_came_early_is_made_ahead() {
     skip_under_oracle!("kube-apiserver makes nothing ahead");
-    let cluster = Cluster::shared();
+    let cluster = &Cluster::start(&[]).await;
     let front = Apifront::start(cluster, |_| {}).await;
     let client = front.admin_client();
     client.get(LIST).await.expect(200);
@@ -45,7 +48,7 @@ async fn a_list_that_came_early_is_made_ahead() {
 #[tokio::test]
 async fn a_restarted_process_makes_what_the_one_before_was_asked_for() {
     skip_under_oracle!("kube-apiserver saves nothing there");
-    let cluster = Cluster::shared();
+    let cluster = &Cluster::start(&[]).await;
     let admin = cluster.admin_client();
     let ns = cluster.namespace("ahead").await;
     for n in 0..100 {
