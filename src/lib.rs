@@ -29,3 +29,4 @@ pub mod metrics;
 pub mod openapi;
 pub mod outage;
 pub mod server;
+pub mod shadow;

@@ -92,6 +92,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("health", &["request", "config"]),
     ("flow", &["request", "config"]),
     ("outage", &["config", "upstream"]),
+    ("shadow", &["negotiation", "representation", "schema"]),
     (
         "embedded",
         &["schema", "representation", "negotiation", "request"],

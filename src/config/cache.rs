@@ -4,12 +4,19 @@
 use std::time::Duration;
 
 use apifront_watch_cache::{
-    Consistency, MemoryLimit, Persistence, ResourcePattern, Settings, ShardedListAndWatch,
+    CacheMode, CacheModes, Consistency, MemoryLimit, Persistence, ResourcePattern, Settings,
+    ShadowLimits, ShardedListAndWatch,
 };
 use kubernetes_wire::api::GroupVersionResource;
 
 use super::check::Check;
 use super::raw;
+
+/// The interval of the self-check in shadow mode.
+const CHECKS_IN_SHADOW: Duration = Duration::from_secs(10 * 60);
+
+/// The least number of bytes that comparisons may hold: one object of any size.
+const LEAST_HELD: u64 = 4 << 20;
 
 /// The defaults that depend on the kind of process.
 #[derive(Clone, Copy)]
@@ -29,7 +36,13 @@ pub(super) fn check(raw: &raw::Cache, defaults: Defaults, check: &mut Check) -> 
             );
         }
     }
+    let modes = modes(raw, check);
+    let self_checks = match modes.have_shadow() {
+        true => CHECKS_IN_SHADOW,
+        false => Duration::ZERO,
+    };
     Settings {
+        modes,
         consistency: check.one_of(
             "cache.consistency",
             &raw.consistency,
@@ -62,7 +75,7 @@ pub(super) fn check(raw: &raw::Cache, defaults: Defaults, check: &mut Check) -> 
         self_check_interval: check.duration(
             "cache.selfCheck.interval",
             &raw.self_check.interval,
-            Duration::ZERO,
+            self_checks,
         ),
         memory_limit: match check.bytes("cache.memoryLimit", &raw.memory_limit) {
             None => MemoryLimit::Automatic,
@@ -75,6 +88,50 @@ pub(super) fn check(raw: &raw::Cache, defaults: Defaults, check: &mut Check) -> 
         exclude: patterns("cache.exclude", &raw.exclude, &["events"], check),
         preload,
         persistence: persistence(raw, check),
+    }
+}
+
+fn modes(raw: &raw::Cache, check: &mut Check) -> CacheModes {
+    let mode = |field: &str, raw: &Option<String>, check: &mut Check| {
+        let choices = [CacheMode::Serve, CacheMode::Shadow].map(|mode| (mode.as_str(), mode));
+        check.one_of(field, raw, CacheMode::Serve, &choices)
+    };
+    let default = mode("cache.mode", &raw.mode, check);
+    let mut exceptions = Vec::new();
+    for (i, exception) in raw.resource_modes.iter().flatten().enumerate() {
+        let field = |name: &str| format!("cache.resourceModes[{i}].{name}");
+        let resources = patterns(&field("resources"), &exception.resources, &[], check);
+        if resources.is_empty() && exception.resources.iter().all(Vec::is_empty) {
+            check.error(&field("resources"), "", "must name a resource");
+        }
+        if exception.mode.is_none() {
+            check.error(&field("mode"), "", "needed: Serve or Shadow");
+        }
+        exceptions.push((resources, mode(&field("mode"), &exception.mode, check)));
+    }
+    let limits = CacheModes::SERVE.shadow;
+    let default_rate = usize::try_from(limits.sampling_rate_per_million).unwrap_or_default();
+    let rate = check.count(
+        "cache.shadow.samplingRatePerMillion",
+        raw.shadow.sampling_rate_per_million,
+        default_rate,
+        0..=1_000_000,
+    );
+    let field = "cache.shadow.maxHeldBytes";
+    let held = check.bytes(field, &raw.shadow.max_held_bytes);
+    if let (Some(bytes), Some(text)) = (held, &raw.shadow.max_held_bytes)
+        && bytes < LEAST_HELD
+    {
+        check.error(field, &text.0, "must be at least 4Mi");
+    }
+    let held = held.and_then(|bytes| usize::try_from(bytes).ok());
+    CacheModes {
+        default,
+        exceptions,
+        shadow: ShadowLimits {
+            sampling_rate_per_million: u32::try_from(rate).unwrap_or_default(),
+            max_held_bytes: held.unwrap_or(limits.max_held_bytes),
+        },
     }
 }
 

@@ -273,6 +273,15 @@ pub struct Identity {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Cache {
+    /// `Serve` answers reads from memory. `Shadow` forwards every read, and
+    /// compares upstream's answer with the one from memory for a sample of
+    /// them. Default `Serve`.
+    pub mode: Option<String>,
+    /// The resources with another mode. The first that names a resource counts.
+    /// Default none.
+    pub resource_modes: Option<Vec<ResourceMode>>,
+    /// The comparisons of the mode `Shadow`.
+    pub shadow: Shadow,
     /// `Strict`, `Fresh` or `Bounded`, for reads without a resourceVersion.
     /// Default `Strict`.
     pub consistency: Option<String>,
@@ -306,6 +315,27 @@ pub struct Cache {
     pub directory: Option<String>,
     /// The way in which resources are saved in `directory`.
     pub persistence: Persistence,
+}
+
+/// The mode of some resources.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ResourceMode {
+    /// Patterns as in `include`.
+    pub resources: Option<Vec<String>>,
+    /// `Serve` or `Shadow`.
+    pub mode: Option<String>,
+}
+
+/// How much is compared in the mode `Shadow`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Shadow {
+    /// Reads and watches that are compared, of each million. Default 100000.
+    pub sampling_rate_per_million: Option<i64>,
+    /// Bytes of upstream's answers that are held at a time for comparison, as a
+    /// Kubernetes quantity. Default `128Mi`.
+    pub max_held_bytes: Option<Quantity>,
 }
 
 /// The reads that are answered from the last known state while no API server

@@ -203,6 +203,41 @@ fn errors_name_field_value_and_what_is_allowed_all_at_once() {
 }
 
 #[test]
+fn resources_may_be_in_shadow_mode() {
+    use apifront_watch_cache::CacheMode::{Serve, Shadow};
+    use kubernetes_wire::api::GroupVersionResource;
+
+    let cache = |lines: &str| load_text(&minimal_with("cache", lines), &[]).map(|c| c.cache);
+    let pods = GroupVersionResource::new("", "v1", "pods");
+    let nodes = GroupVersionResource::new("", "v1", "nodes");
+    let modes = "  mode: Shadow\n  resourceModes:\n  - {resources: [pods], mode: Serve}\n  \
+                 - {resources: ['*'], mode: Shadow}";
+    let shadow = cache(modes).unwrap();
+    assert_eq!(shadow.modes.of(&pods), Serve);
+    assert_eq!(shadow.modes.of(&nodes), Shadow);
+    assert_eq!(shadow.self_check_interval, Duration::from_secs(600));
+    let off = cache("  mode: Shadow\n  selfCheck: {interval: 0s}").unwrap();
+    assert_eq!(off.self_check_interval, Duration::ZERO);
+    let none = cache("  resourceModes: []").unwrap();
+    assert_eq!(none.modes.of(&pods), Serve);
+    assert_eq!(none.self_check_interval, Duration::ZERO);
+
+    let wrong = "  mode: Mirror\n  resourceModes:\n  - {mode: Serve}\n  - {resources: [Pods]}\n  \
+                 shadow: {samplingRatePerMillion: 2000000, maxHeldBytes: 1Ki}";
+    assert_eq!(
+        cache(wrong).unwrap_err(),
+        [
+            r#"cache.mode: "Mirror": must be one of Serve, Shadow"#,
+            "cache.resourceModes[0].resources: must name a resource",
+            r#"cache.resourceModes[1].resources[0]: "Pods": must be like pods, deployments.apps, deployments.v1.apps, *.apps or *"#,
+            "cache.resourceModes[1].mode: needed: Serve or Shadow",
+            r#"cache.shadow.samplingRatePerMillion: "2000000": must be between 0 and 1000000"#,
+            r#"cache.shadow.maxHeldBytes: "1Ki": must be at least 4Mi"#,
+        ]
+    );
+}
+
+#[test]
 fn impersonation_follows_upstreams_feature_gate() {
     use super::access::ConstrainedImpersonation::{Auto, Disabled, Enabled};
     for (value, expected) in [("Auto", Auto), ("Enabled", Enabled), ("Disabled", Disabled)] {
@@ -476,8 +511,8 @@ fn a_document_that_does_not_fit_is_explained_field_by_field() {
     assert_eq!(
         load_text(&text, &[]).unwrap_err(),
         [
-            "cache.consistancy: unknown field `consistancy`, expected one of `consistency`, \
-             `shardedListAndWatch`, `maxStaleness`, `idleTimeout`, `selfCheck`, `memoryLimit`, \
+            "cache.consistancy: unknown field `consistancy`, expected one of `mode`, \
+             `resourceModes`, `shadow`, `consistency`, `shardedListAndWatch`, `maxStaleness`, `idleTimeout`, `selfCheck`, `memoryLimit`, \
              `include`, `exclude`, `preload`, `degraded`, `directory`, `persistence`",
             "serving.securePort: \"many\": invalid type: string \"many\", expected i64",
             "upsteam: unknown field `upsteam`, expected one of `apiVersion`, `kind`, `serving`, \

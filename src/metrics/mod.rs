@@ -12,6 +12,7 @@ mod forwarded;
 mod known_names;
 mod request;
 mod resource;
+mod shadow;
 mod stability;
 
 pub use connections::{ConnectionMetrics, ListenerMetrics};
@@ -21,6 +22,7 @@ pub use forwarded::ForwardedMetrics;
 pub use known_names::{KnownName, KnownNames};
 pub use request::RequestMetrics;
 pub use resource::{LongRunning, RequestOutcome, ResourceMetrics, WatchEvents};
+pub use shadow::ShadowMetrics;
 pub use stability::{KUBERNETES, MetricStability, Stability};
 
 use std::sync::Arc;
@@ -48,6 +50,7 @@ pub struct Metrics {
     pub flow: FlowMetrics,
     pub deprecation: DeprecationMetrics,
     pub connections: ConnectionMetrics,
+    pub shadow: ShadowMetrics,
 }
 
 impl Metrics {
@@ -82,6 +85,7 @@ impl Metrics {
             upstream: UpstreamMetrics::register(&registry)?,
             flow: FlowMetrics::register(&registry)?,
             deprecation: DeprecationMetrics::register(&registry, known.clone())?,
+            shadow: ShadowMetrics::register(&registry, known.clone())?,
             known,
             connections: ConnectionMetrics::register(&registry)?,
             registry,

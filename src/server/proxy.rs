@@ -21,11 +21,12 @@ use crate::server::answer::cached::{self, Outcome};
 use crate::server::answer::respond::{self, Answer};
 use crate::server::answer::{
     aggregate, deprecation, discovery, forward, openapi, own_endpoints, record_write, refusal,
-    stream, upgrade, watch_stream, websocket_watch,
+    shadow, stream, upgrade, watch_stream, websocket_watch,
 };
 use crate::server::listener::http1::HeaderRead;
 use crate::server::listener::{framing, loopback_guard, slow_client};
 use crate::server::stage::context::{CacheResult, RequestContext};
+use crate::server::stage::observed::AnswerObserver;
 use crate::server::stage::{
     Identified, PendingGrant, access_log, audit, handshake, long_running, seats,
 };
@@ -86,6 +87,7 @@ impl ProxyHttp for Proxy {
             Err(answer) => return self.finish(session, ctx, answer.out_of(cache)).await,
         };
         ctx.reply.cache = cache;
+        let sampled = shadow::begin(session.req_header(), &identified, cache);
         if long_running::take(session, ctx, &identified).is_err() {
             let answer = Answer::too_many_requests();
             return self.finish(session, ctx, answer.out_of(cache)).await;
@@ -94,8 +96,9 @@ impl ProxyHttp for Proxy {
         let failed = if handshake::is_upgrade(session.req_header()) {
             upgrade::tunnel(session, ctx).await?
         } else if stream::is_stream(session.req_header(), identified.info()) {
-            stream::forward(session, ctx).await?
+            stream::forward(session, ctx, sampled).await?
         } else {
+            ctx.observer = sampled.map(|sampled| sampled as Box<dyn AnswerObserver>);
             match &ctx.forward {
                 Some(forward) => forward::go_on(session, forward).await?,
                 None => return forward::not_forwarded(),
@@ -157,6 +160,9 @@ impl ProxyHttp for Proxy {
         ctx: &mut RequestContext,
     ) -> Result<()> {
         ctx.reply.code = response.status.as_u16();
+        if let Some(observer) = &mut ctx.observer {
+            observer.answered(response.status, &response.headers);
+        }
         if let Some(forward) = &mut ctx.forward {
             forward.answered = Some(Instant::now());
             forward::answer_begins(response, forward, &mut ctx.guards.in_flight);
@@ -193,6 +199,9 @@ impl ProxyHttp for Proxy {
         }
         if let (Some(trail), Some(piece)) = (&mut ctx.audit, body.as_ref()) {
             trail.response_piece(piece);
+        }
+        if let Some(observer) = ctx.observer.take() {
+            ctx.observer = observer.piece(body.as_deref().unwrap_or_default(), end_of_stream);
         }
         Ok(None)
     }

@@ -75,6 +75,7 @@ mod personal;
 mod reload;
 mod restart;
 mod schema;
+mod shadow;
 mod sharded;
 mod streams;
 mod tables;

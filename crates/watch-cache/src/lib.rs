@@ -75,4 +75,7 @@ pub mod store;
 pub mod watch;
 
 pub use resource_pattern::ResourcePattern;
-pub use settings::{Consistency, MemoryLimit, Persistence, Policy, Settings, ShardedListAndWatch};
+pub use settings::{
+    CacheMode, CacheModes, Consistency, MemoryLimit, Persistence, Policy, Settings, ShadowLimits,
+    ShardedListAndWatch,
+};

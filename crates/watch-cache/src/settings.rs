@@ -10,6 +10,7 @@ use crate::ResourcePattern;
 /// The resources that are served from memory, and the freshness that they need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
+    pub modes: CacheModes,
     pub consistency: Consistency,
     pub sharded_list_and_watch: ShardedListAndWatch,
     pub max_staleness: Duration,
@@ -37,6 +38,35 @@ pub struct Persistence {
     pub encryption_key_file: Option<PathBuf>,
     /// The resources that are never saved.
     pub exclude: Vec<ResourcePattern>,
+}
+
+/// Whether reads are answered from memory, by resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CacheModes {
+    /// The mode of resources that no exception names.
+    pub default: CacheMode,
+    /// The first exception that names a resource counts.
+    pub exceptions: Vec<(Vec<ResourcePattern>, CacheMode)>,
+    pub shadow: ShadowLimits,
+}
+
+/// What is done with a resource in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheMode {
+    /// Reads are answered from it.
+    Serve,
+    /// Every read is forwarded. The answer that would have been given is made
+    /// for a sample of them, and compared with upstream's.
+    Shadow,
+}
+
+/// The costs that comparisons may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShadowLimits {
+    /// The number of reads, of each million, that are compared.
+    pub sampling_rate_per_million: u32,
+    /// The bytes of upstream's answers that are held at a time.
+    pub max_held_bytes: usize,
 }
 
 /// Decides about a cache while it runs.
@@ -86,6 +116,45 @@ pub enum ShardedListAndWatch {
     /// All of them. None is forwarded: a server that does not know the selector
     /// would ignore it.
     Always,
+}
+
+impl CacheMode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Serve => "Serve",
+            Self::Shadow => "Shadow",
+        }
+    }
+}
+
+impl CacheModes {
+    /// Every resource is served.
+    pub const SERVE: Self = Self {
+        default: CacheMode::Serve,
+        exceptions: Vec::new(),
+        shadow: ShadowLimits {
+            sampling_rate_per_million: 100_000,
+            max_held_bytes: 128 << 20,
+        },
+    };
+
+    /// Returns the mode of a resource.
+    pub fn of(&self, gvr: &GroupVersionResource) -> CacheMode {
+        let named = |(patterns, _): &&(Vec<ResourcePattern>, CacheMode)| {
+            patterns.iter().any(|pattern| pattern.matches(gvr))
+        };
+        let exception = self.exceptions.iter().find(named);
+        exception.map_or(self.default, |(_, mode)| *mode)
+    }
+
+    /// Tells whether any resource may be in shadow mode.
+    pub fn have_shadow(&self) -> bool {
+        let named = self
+            .exceptions
+            .iter()
+            .any(|(_, mode)| *mode == CacheMode::Shadow);
+        named || self.default == CacheMode::Shadow
+    }
 }
 
 impl Settings {

@@ -26,6 +26,7 @@ struct CacheReport {
     version: &'static str,
     uptime_seconds: f64,
     mode: &'static str,
+    cache_mode: &'static str,
     consistency: &'static str,
     max_staleness_seconds: f64,
     self_check_interval_seconds: f64,
@@ -101,7 +102,7 @@ struct Restart {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct CheckReport {
+pub(super) struct CheckReport {
     result: &'static str,
     /// The reason why the check was skipped, or the difference that it found.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -134,6 +135,7 @@ pub(in crate::server) fn answer(generation: &Generation, query: &Query, now: Ins
             Mode::Personal => "personal",
             Mode::Front => "front",
         },
+        cache_mode: cache.modes.default.as_str(),
         consistency: cache.consistency.as_str(),
         max_staleness_seconds: cache.max_staleness.as_secs_f64(),
         self_check_interval_seconds: cache.self_check_interval.as_secs_f64(),
@@ -229,21 +231,27 @@ fn store(generation: &Generation, entry: &Entry, store: &Store, now: Instant) ->
             reason,
             seconds_ago: ago(at),
         }),
-        self_check: generation.self_checks.last(&entry.gvr).map(|checked| {
-            let Checked {
-                result,
-                message,
-                version,
-                objects,
-                at,
-            } = checked;
-            CheckReport {
-                result: result.as_str(),
-                message,
-                resource_version: version.to_string(),
-                objects,
-                seconds_ago: ago(at),
-            }
-        }),
+        self_check: generation
+            .self_checks
+            .last(&entry.gvr)
+            .map(|checked| check_report(checked, now)),
+    }
+}
+
+/// Reports the last self-check of a resource.
+pub(super) fn check_report(checked: Checked, now: Instant) -> CheckReport {
+    let Checked {
+        result,
+        message,
+        version,
+        objects,
+        at,
+    } = checked;
+    CheckReport {
+        result: result.as_str(),
+        message,
+        resource_version: version.to_string(),
+        objects,
+        seconds_ago: now.saturating_duration_since(at).as_secs_f64(),
     }
 }

@@ -8,6 +8,7 @@ use kubernetes_wire::api::Query;
 use pingora_http::RequestHeader;
 
 use super::debug_cache::{self, CACHE_PATH};
+use super::debug_shadow::{self, SHADOW_PATH};
 use super::refusal;
 use super::respond::Answer;
 use crate::metrics::CONTENT_TYPE;
@@ -34,14 +35,14 @@ pub(in crate::server) fn answer_health(
     Some(Answer::of_parts(response.status, headers, body))
 }
 
-/// Answers `/metrics` and `/debug/cache`, for callers whom upstream allows to
+/// Answers `/metrics`, `/debug/cache` and `/debug/shadow`, for callers whom upstream allows to
 /// get that path.
 pub(in crate::server) async fn own_paths(
     request: &RequestHeader,
     grant: &mut PendingGrant<'_>,
 ) -> Option<Answer> {
     let info = grant.identified().info();
-    let own = matches!(info.path.as_str(), "/metrics" | CACHE_PATH);
+    let own = matches!(info.path.as_str(), "/metrics" | CACHE_PATH | SHADOW_PATH);
     if !own || info.method != Method::GET {
         return None;
     }
@@ -51,7 +52,7 @@ pub(in crate::server) async fn own_paths(
     }
 }
 
-/// Answers `/metrics` and `/debug/cache` without asking for a grant.
+/// Answers the same paths without asking for a grant.
 pub(in crate::server) fn answer_unasked(
     generation: &Generation,
     path: &str,
@@ -60,6 +61,7 @@ pub(in crate::server) fn answer_unasked(
     match path {
         "/metrics" => Some(answer_metrics(generation)),
         CACHE_PATH => Some(debug_cache::answer(generation, query, Instant::now())),
+        SHADOW_PATH => Some(debug_shadow::answer(generation, Instant::now())),
         _ => None,
     }
 }

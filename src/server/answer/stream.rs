@@ -20,6 +20,7 @@ use pingora_proxy::Session;
 
 use super::detached::{Detached, Ending, detach};
 use super::respond::{self, Answer, debug_header};
+use super::shadow::{Capture, Tee};
 use super::watch_frames::Frames;
 use super::{aggregate, aggregator_headers, deprecation, forward};
 use crate::server::listener::slow_client::WRITE_TIMEOUT;
@@ -46,6 +47,7 @@ pub(in crate::server) fn is_stream(request: &RequestHeader, info: &RequestInfo) 
 pub(in crate::server) async fn forward(
     session: &mut Session,
     ctx: &mut RequestContext,
+    sampled: Option<Box<Capture>>,
 ) -> Result<Option<Answer>> {
     // The request is a GET, so it can be repeated.
     let response = match ask_upstream(session, ctx, true).await? {
@@ -53,6 +55,10 @@ pub(in crate::server) async fn forward(
         Err(answer) => return Ok(Some(answer)),
     };
     let content_type = response.headers().get(CONTENT_TYPE).cloned();
+    let mut tee = sampled.and_then(|sampled| {
+        let (status, headers) = (response.status(), response.headers());
+        sampled.follow(status, headers)
+    });
     session.set_write_timeout(Some(WRITE_TIMEOUT));
     let mut body = send_head(session, ctx, response).await?;
     let mut frames = Frames::of(content_type.as_ref());
@@ -62,7 +68,12 @@ pub(in crate::server) async fn forward(
     // Upstream paces what follows, also the initial events of a watch.
     detached.release_seats();
     tokio::spawn(async move {
-        let mut ending = pump(&mut client, &mut body, &mut frames, &mut detached, stop).await;
+        let mut passed = Passed {
+            frames: &mut frames,
+            detached: &mut detached,
+            tee: &mut tee,
+        };
+        let mut ending = pump(&mut client, &mut body, &mut passed, stop).await;
         if ending.why == BROKE_OFF {
             // A watch may end after any event: its client goes on from the last
             // one. Of an error in the stream, client-go makes an event, and
@@ -213,13 +224,29 @@ pub(in crate::server) fn stop(
     }
 }
 
+/// Everything that is told of what passes.
+struct Passed<'a> {
+    frames: &'a mut Frames,
+    detached: &'a mut Detached,
+    tee: &'a mut Option<Tee>,
+}
+
+impl Passed<'_> {
+    fn seen(&mut self, data: &Bytes) {
+        self.frames.seen(data);
+        self.detached.passes(data);
+        if self.tee.as_ref().is_some_and(|tee| !tee.push(data)) {
+            *self.tee = None;
+        }
+    }
+}
+
 /// Copies upstream's answer to the client, until upstream, the client or `stop`
 /// ends it.
 async fn pump(
     session: &mut ServerSession,
     body: &mut LongRunningBody,
-    frames: &mut Frames,
-    detached: &mut Detached,
+    passed: &mut Passed<'_>,
     stop: impl Future<Output = &'static str>,
 ) -> Ending {
     tokio::pin!(stop);
@@ -228,7 +255,7 @@ async fn pump(
     let mut stopping: Option<(&str, tokio::time::Instant)> = None;
     loop {
         if let Some((why, _)) = stopping
-            && frames.at_boundary()
+            && passed.frames.at_boundary()
         {
             return end(session, why).await;
         }
@@ -263,8 +290,7 @@ async fn pump(
                 Err(_) => continue,
             },
         };
-        frames.seen(&data);
-        detached.passes(&data);
+        passed.seen(&data);
         if session.write_response_body(data, false).await.is_err() {
             return Ending::broken(CLIENT_GONE);
         }

@@ -33,6 +33,7 @@ use crate::server::state::drain::Drain;
 use crate::server::state::generation::Generation;
 use crate::server::state::process_state::ProcessState;
 use crate::server::state::saved_rbac::CachedRbac;
+use crate::shadow::Shadow;
 
 /// Makes every part of the server from a configuration. The result holds the
 /// first generation, and replaces it when the configuration changes. `embedded`
@@ -134,6 +135,7 @@ impl ProcessParts<'_> {
         let audit = Audit::new(AuditMetrics::register(registry)?);
         audit.apply(audit.prepare(config.observability.audit.as_ref()).await?);
         let flow = Arc::new(Flow::new(config, metrics.flow.clone()));
+        let shadow = Arc::new(Shadow::new(metrics.shadow.clone()));
         let openapi = OpenApi::new(upstream.clone(), OpenApiMetrics::register(registry)?);
         Ok(ProcessState {
             cache,
@@ -151,6 +153,7 @@ impl ProcessParts<'_> {
             drain: Arc::new(Drain::default()),
             outage,
             self_checks: SelfChecks::default(),
+            shadow,
             watch_groups: Arc::default(),
             started: Instant::now(),
         })

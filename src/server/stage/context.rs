@@ -15,6 +15,7 @@ use super::audit;
 use super::forwarded::Forward;
 use super::granted::PendingGrant;
 use super::identified::{Identified, Refused};
+use super::observed::AnswerObserver;
 use super::reached::Stage;
 use super::received::Received;
 use crate::aggregation;
@@ -50,6 +51,8 @@ pub struct RequestContext {
     /// The way upstream, if the request is forwarded.
     pub(in crate::server) forward: Option<Forward>,
     pub(in crate::server) guards: Guards,
+    /// Sees upstream's answer, if the read is compared.
+    pub(in crate::server) observer: Option<Box<dyn AnswerObserver>>,
     /// The rest of an HTTP/1 connection, for a request that leaves pingora.
     pub(in crate::server) next_request: Option<NextRequest>,
 }
@@ -96,6 +99,7 @@ impl RequestContext {
                 detached: false,
             },
             forward: None,
+            observer: None,
             next_request: None,
         }
     }

@@ -17,6 +17,7 @@ mod granted;
 pub(super) mod handshake;
 mod identified;
 pub(super) mod long_running;
+pub(super) mod observed;
 mod reached;
 mod received;
 pub(super) mod seats;

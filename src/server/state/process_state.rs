@@ -19,6 +19,7 @@ use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
 use crate::outage::Outage;
+use crate::shadow::Shadow;
 
 /// The parts that a reload leaves in place. Some of them are told of the new
 /// configuration.
@@ -40,6 +41,7 @@ pub struct ProcessState {
     pub drain: Arc<Drain>,
     pub outage: Arc<Outage>,
     pub self_checks: SelfChecks,
+    pub shadow: Arc<Shadow>,
     /// The watches that wait for events.
     pub watch_groups: Arc<WatchGroups>,
     pub started: Instant,

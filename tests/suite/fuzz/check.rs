@@ -99,7 +99,7 @@ async fn once(
     }
     outcome.difference = compare_lists(direct, read, &right, &found, quiet).await;
     if outcome.difference.is_empty() {
-        remember(memory, read, [&right, &found]);
+        remember(memory, read, &[&right, &found]);
     }
     outcome
 }
@@ -170,7 +170,7 @@ fn without_bookmarks(answer: &Answer) -> Answer {
     }
 }
 
-fn remember(memory: &Memory, read: &Read, answers: [&Answer; 2]) {
+pub fn remember(memory: &Memory, read: &Read, answers: &[&Answer]) {
     for answer in answers {
         if let Some(version) = version(answer) {
             memory.add_version(read.kind, version);

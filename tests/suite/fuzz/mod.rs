@@ -17,6 +17,7 @@ mod mutate;
 mod parsers;
 mod request;
 mod selectors;
+mod shadow;
 mod tokens;
 mod watching;
 mod world;

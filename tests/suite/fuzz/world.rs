@@ -42,15 +42,25 @@ pub struct Memory {
 
 impl World {
     pub async fn start(seed: u64) -> Self {
+        let strict = |config: &mut Value| config["cache"]["consistency"] = json!("Strict");
+        let fresh = |config: &mut Value| config["cache"]["consistency"] = json!("Fresh");
+        let world = Self::with(seed, &[&strict, &fresh]).await;
+        for front in &world.fronts {
+            for kind in KINDS {
+                let path = format!("{}?resourceVersion=0", kind.everywhere());
+                front.warm(&front.admin_client(), &path).await;
+            }
+        }
+        world
+    }
+
+    /// Starts an apifront with each of these configurations. None of them has
+    /// been asked for anything.
+    pub async fn with(seed: u64, changes: &[&dyn Fn(&mut Value)]) -> Self {
         let cluster = Cluster::start(&[]).await;
         let mut fronts = Vec::new();
-        for mode in ["Strict", "Fresh"] {
-            fronts.push(
-                Apifront::start(&cluster, |config| {
-                    config["cache"]["consistency"] = json!(mode);
-                })
-                .await,
-            );
+        for change in changes {
+            fronts.push(Apifront::start(&cluster, change).await);
         }
         let world = Self {
             cluster,
@@ -97,12 +107,6 @@ impl World {
             let body = objects::config_map(&format!("large-{n}"), json!({}), data);
             let list = Kind::ConfigMaps.list(LARGE);
             admin.post(&list, &body).await.expect(201);
-        }
-        for front in &self.fronts {
-            for kind in KINDS {
-                let path = format!("{}?resourceVersion=0", kind.everywhere());
-                front.warm(&front.admin_client(), &path).await;
-            }
         }
     }
 

@@ -33,6 +33,9 @@ pub enum BypassReason {
     WatchProtocol,
     /// The configuration excludes the resource from the cache.
     Excluded,
+    /// The resource is in shadow mode: upstream answers, and the cache only
+    /// compares.
+    Shadow,
     /// The first list of the resource is under way.
     Filling,
     /// Upstream does not let apifront list and watch the resource.
@@ -62,6 +65,7 @@ impl BypassReason {
             Self::NoBookmark => "no_bookmark",
             Self::WatchProtocol => "watch_protocol",
             Self::Excluded => "excluded",
+            Self::Shadow => "shadow",
             Self::Filling => "filling",
             Self::NotWatchable => "not_watchable",
             Self::TooManyResources => "too_many_resources",
@@ -88,7 +92,7 @@ impl From<Unavailable> for BypassReason {
 mod tests {
     use super::*;
 
-    const ALL: [BypassReason; 18] = [
+    const ALL: [BypassReason; 19] = [
         BypassReason::UnusualRequest,
         BypassReason::InvalidOptions,
         BypassReason::MostRecent,
@@ -101,6 +105,7 @@ mod tests {
         BypassReason::NoBookmark,
         BypassReason::WatchProtocol,
         BypassReason::Excluded,
+        BypassReason::Shadow,
         BypassReason::Filling,
         BypassReason::NotWatchable,
         BypassReason::TooManyResources,

@@ -127,6 +127,13 @@ impl Cache {
         }
     }
 
+    /// Notes a use of the resource, if it is cached.
+    pub fn touch(&self, gvr: &GroupVersionResource) {
+        if let Some(entry) = self.entries.read().get(gvr) {
+            entry.touch(Instant::now());
+        }
+    }
+
     /// Does the same as [`Cache::lookup`], but waits for a first list that is
     /// under way.
     pub async fn lookup_within(

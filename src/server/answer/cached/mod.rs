@@ -6,6 +6,7 @@ mod list;
 mod newest;
 mod overlay;
 mod overlay_watch;
+mod pinned;
 mod plan;
 mod served;
 mod shape;
@@ -15,6 +16,7 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apifront_watch_cache::CacheMode;
 use apifront_watch_cache::read::{self, BypassReason, ListPlan, Shape, WatchPlan};
 use apifront_watch_cache::reflector::Entry;
 use apifront_watch_cache::store::Store;
@@ -26,6 +28,7 @@ use kubernetes_wire::negotiation::Representation;
 use kubernetes_wire::request::{Deadline, Scope};
 use newest::{Newest, Resource};
 use pingora_http::RequestHeader;
+pub(in crate::server) use pinned::{Pin, Pinned};
 use plan::Plan;
 use served::Served;
 
@@ -61,7 +64,7 @@ pub(in crate::server) async fn answer(
     request: &RequestHeader,
     grant: &mut PendingGrant<'_>,
 ) -> Outcome {
-    let outcome = read(request, grant).await;
+    let outcome = read(request, grant, None).await;
     let outcome = match sharded::is_kept(grant.identified()) {
         true => sharded::keep(outcome, request, grant).await,
         false => outcome,
@@ -81,9 +84,50 @@ pub(in crate::server) async fn answer(
     Outcome::Answer(answer.out_of(CacheResult::Bypass(reason)))
 }
 
+/// Returns what the cache would answer, from the state that upstream's answer
+/// shows.
+pub(in crate::server) async fn answer_at(
+    request: &RequestHeader,
+    identified: Arc<Identified>,
+    pinned: &mut Pinned,
+) -> Outcome {
+    read(
+        request,
+        &mut PendingGrant::new(identified, None),
+        Some(pinned),
+    )
+    .await
+}
+
+/// Returns the plan of a watch that the cache may answer.
+pub(in crate::server) fn watch_plan(identified: &Identified) -> Option<WatchPlan> {
+    match plan::plan(identified) {
+        Ok(Some(Plan::Watch(_, plan))) => Some(plan),
+        _ => None,
+    }
+}
+
+/// Tells whether upstream answers, and the cache only compares. A resource that
+/// is cached stays so, as long as it is read.
+fn is_in_shadow(identified: &Identified) -> bool {
+    let generation = identified.generation();
+    let gvr = &identified.info().gvr;
+    let in_shadow = generation.config.cache.modes.of(gvr) == CacheMode::Shadow
+        && !overlay::is_for(generation, gvr)
+        && !sharded::is_kept(identified);
+    if in_shadow {
+        generation.cache.touch(gvr);
+    }
+    in_shadow
+}
+
 /// Reads from the cache if possible. The checks go from cheap to expensive:
 /// options, consistency mode, authorization, and only then the cache itself.
-async fn read(request: &RequestHeader, grant: &mut PendingGrant<'_>) -> Outcome {
+async fn read(
+    request: &RequestHeader,
+    grant: &mut PendingGrant<'_>,
+    pinned: Option<&mut Pinned>,
+) -> Outcome {
     let identified = grant.identified();
     let info = identified.info();
     if info.method != Method::GET || !info.is_resource_request || !info.subresource.is_empty() {
@@ -94,6 +138,9 @@ async fn read(request: &RequestHeader, grant: &mut PendingGrant<'_>) -> Outcome 
         Ok(None) => return Outcome::NotAsked,
         Err(reason) => return Outcome::Bypass(reason),
     };
+    if pinned.is_none() && is_in_shadow(identified) {
+        return Outcome::Bypass(BypassReason::Shadow);
+    }
     let granted = match grant.ask().await {
         Ok(granted) => granted,
         Err(NotGranted::OnlyUpstream) => return Outcome::Bypass(BypassReason::UnusualRequest),
@@ -102,7 +149,7 @@ async fn read(request: &RequestHeader, grant: &mut PendingGrant<'_>) -> Outcome 
             return Outcome::Answer(say(&status, &warnings, request, grant.identified()));
         }
     };
-    let (served, degraded) = serve_within(&granted, &request.headers, plan).await;
+    let (served, degraded) = serve_within(&granted, &request.headers, plan, pinned).await;
     if let (Ok(_), Some(degraded)) = (&served, degraded) {
         degraded.note(&granted, grant);
     }
@@ -137,17 +184,18 @@ async fn serve_within(
     granted: &Granted,
     headers: &HeaderMap,
     plan: Plan,
+    pinned: Option<&mut Pinned>,
 ) -> (Result<Served, BypassReason>, Option<Degraded>) {
     let mut degraded = None;
     let within = match (granted.deadline(), &plan) {
-        (Deadline::Within(within), Plan::Get(_) | Plan::List(..)) => within,
+        (Deadline::Within(within), Plan::Get(_) | Plan::List(..)) if pinned.is_none() => within,
         _ => {
-            let served = serve(granted, headers, plan, &mut degraded).await;
+            let served = serve(granted, headers, plan, pinned, &mut degraded).await;
             return (served, degraded);
         }
     };
     let left = within.saturating_sub(granted.started().elapsed());
-    let serving = serve(granted, headers, plan, &mut degraded);
+    let serving = serve(granted, headers, plan, None, &mut degraded);
     let served = match tokio::time::timeout(left, serving).await {
         Ok(served) => return (served, degraded),
         Err(_) => {
@@ -164,6 +212,7 @@ async fn serve(
     granted: &Granted,
     headers: &HeaderMap,
     plan: Plan,
+    pinned: Option<&mut Pinned>,
     degraded: &mut Option<Degraded>,
 ) -> Result<Served, BypassReason> {
     let generation = granted.generation();
@@ -218,9 +267,12 @@ async fn serve(
         degraded::Mode::On(degraded) => Some(degraded),
         degraded::Mode::TooOld(status) => return Ok(Served::Status(status, Vec::new(), None)),
     };
-    let newest = match newest::newest(resource, &plan, degraded.is_some()).await {
-        Ok(newest) => newest,
-        Err(unanswered) => return newest::refuse(unanswered),
+    let newest = match pinned {
+        Some(pinned) => pinned.newest(resource, plan.is_exact()).await?,
+        None => match newest::newest(resource, &plan, degraded.is_some()).await {
+            Ok(newest) => newest,
+            Err(unanswered) => return newest::refuse(unanswered),
+        },
     };
     let newest = newest::overlaid(newest, generation, &store);
     let mut warnings = deprecation::of_cached(generation, gvr, &entry, &store).await;

@@ -1,7 +1,7 @@
 //! Plans how a request is read from the cache, before the cache is asked.
 
 use apifront_watch_cache::read::{
-    self, BypassReason, Freshness, WatchPlan, legacy_watch, parameters,
+    self, BypassReason, Freshness, ListVersion, WatchPlan, legacy_watch, parameters,
 };
 use apifront_watch_cache::store::{Filter, Store};
 use kubernetes_wire::api::ListOptions;
@@ -45,6 +45,11 @@ impl Plan {
             }
             Self::Watch(_, WatchPlan::From(_) | WatchPlan::Unmarked) => Freshness::Any,
         }
+    }
+
+    /// Tells whether the read itself names the version of its state.
+    pub(super) fn is_exact(&self) -> bool {
+        matches!(self, Self::List(_, plan) if matches!(plan.version, ListVersion::Exact(_)))
     }
 
     pub(super) fn is_of_shard(&self) -> bool {

@@ -98,6 +98,7 @@ fn unanswered(reason: BypassReason) -> Status {
         | BypassReason::NoBookmark
         | BypassReason::WatchProtocol
         | BypassReason::Excluded
+        | BypassReason::Shadow
         | BypassReason::NotWatchable
         | BypassReason::TooCostly => Status::bad_request(message),
     }

@@ -2,12 +2,13 @@
 
 use super::fake::Asked;
 use super::*;
-use crate::{Consistency, MemoryLimit, ResourcePattern, Settings, ShardedListAndWatch};
+use crate::{CacheModes, Consistency, MemoryLimit, ResourcePattern, Settings, ShardedListAndWatch};
 
 const HALF_AN_HOUR: Duration = Duration::from_secs(1800);
 
 fn config() -> Settings {
     Settings {
+        modes: CacheModes::SERVE,
         consistency: Consistency::Strict,
         sharded_list_and_watch: ShardedListAndWatch::Upstream,
         max_staleness: Duration::from_secs(30),

@@ -1,0 +1,195 @@
+//! Reads at the version that upstream's answer shows, for shadow mode.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use apifront_watch_cache::Consistency;
+use apifront_watch_cache::read::{AnswerSource, BypassReason, Consistent, Freshness, LastWrite};
+use apifront_watch_cache::store::{Snapshot, Store, StoredObject};
+
+use super::newest::{Newest, Resource};
+
+/// The state that upstream's answer shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum Pin {
+    /// Any that is not older than this version: the answer does not depend on
+    /// it.
+    NotOlderThan(u64),
+    /// The state at this version.
+    Version(u64),
+    /// An object at its version.
+    Object(u64),
+    /// A state without the object.
+    Absent,
+}
+
+/// A read at the state that upstream's answer shows.
+pub(in crate::server) struct Pinned {
+    pin: Pin,
+    /// The version that the store had before upstream was asked.
+    since: Option<u64>,
+    /// Whether upstream read a state no older than the request.
+    most_recent: bool,
+    /// The time that the read waits for the version.
+    patience: Duration,
+    /// Whether the version may be one that the store has not heard of, if its
+    /// answer turns out to be upstream's.
+    trusts: bool,
+    /// Whether the store had not heard of the version.
+    pub(in crate::server) unheard: bool,
+    /// The reason why the store has no such state.
+    pub(in crate::server) not_comparable: Option<&'static str>,
+    /// The moment at which the state was there.
+    pub(in crate::server) ready: Option<Instant>,
+}
+
+impl Pinned {
+    pub(in crate::server) fn new(pin: Pin, patience: Duration) -> Self {
+        Self {
+            pin,
+            since: None,
+            most_recent: false,
+            patience,
+            trusts: false,
+            unheard: false,
+            not_comparable: None,
+            ready: None,
+        }
+    }
+
+    /// Says which version the store had before upstream was asked, and whether
+    /// upstream read a state no older than the request.
+    pub(in crate::server) fn since(mut self, version: Option<u64>, most_recent: bool) -> Self {
+        self.since = version;
+        self.most_recent = most_recent;
+        self
+    }
+
+    /// Takes the newest state for that of a version that the store has not
+    /// heard of. While nothing of a resource changes, the store hears of later
+    /// versions once a minute.
+    pub(in crate::server) fn trusting(mut self) -> Self {
+        self.trusts = true;
+        self
+    }
+
+    /// Returns the state. `is_exact` says that the read itself names the
+    /// version.
+    pub(super) async fn newest(
+        &mut self,
+        resource: Resource<'_>,
+        is_exact: bool,
+    ) -> Result<Newest, BypassReason> {
+        let config = &resource.generation.config.cache;
+        if resource.entry.disconnected_for(Instant::now()) > config.max_staleness {
+            return Err(BypassReason::Stale);
+        }
+        let found = match self.pin {
+            Pin::NotOlderThan(version) => {
+                match reached(resource.store, version, self.patience).await {
+                    true => Ok(whole(resource.store.snapshot())),
+                    false => Err("not_reached"),
+                }
+            }
+            Pin::Version(version) => self.state(resource.store, version, is_exact).await,
+            Pin::Object(version) => self.object(resource, version).await,
+            Pin::Absent => self.absent(resource).await,
+        };
+        self.ready = Some(Instant::now());
+        found.map_err(|why| {
+            self.not_comparable = Some(why);
+            BypassReason::SnapshotGone
+        })
+    }
+
+    async fn state(
+        &mut self,
+        store: &Store,
+        version: u64,
+        is_exact: bool,
+    ) -> Result<Newest, &'static str> {
+        if reached(store, version, self.patience).await {
+            return store.snapshot_at(version).map(whole).ok_or("evicted");
+        }
+        let current = store.snapshot();
+        if !self.trusts || is_exact || current.resource_version > version {
+            return Err("not_reached");
+        }
+        self.unheard = true;
+        let none = Vec::new();
+        Ok(whole(Arc::new(current.with(version, Vec::new(), none))))
+    }
+
+    async fn object(&self, resource: Resource<'_>, version: u64) -> Result<Newest, &'static str> {
+        let Resource { store, scope, .. } = resource;
+        if !reached(store, version, self.patience).await {
+            return Err("not_reached");
+        }
+        let at = |snapshot: &Snapshot| object_in(snapshot, resource);
+        let current = store.snapshot();
+        let before = self.since.and_then(|since| store.snapshot_at(since));
+        let then = store.snapshot_at(version);
+        let states = [Some(&current), before.as_ref(), then.as_ref()];
+        let mut objects = states.into_iter().flatten().filter_map(|state| at(state));
+        let is_it = |object: &Arc<StoredObject>| object.resource_version == version;
+        if let Some(object) = objects.find(is_it) {
+            return Ok(Newest::Object(Some(object)));
+        }
+        // The store knows that there was no such object, or it would have had it
+        // before and after upstream read it.
+        let had_to_have_it = self.most_recent && before.is_some() && self.since >= Some(version);
+        match &then {
+            Some(then) => Ok(Newest::Object(
+                then.get(scope.namespace, scope.name).cloned(),
+            )),
+            None if had_to_have_it => Ok(Newest::Object(at(&current))),
+            None => Err("evicted"),
+        }
+    }
+
+    async fn absent(&self, resource: Resource<'_>) -> Result<Newest, &'static str> {
+        let Resource { entry, store, .. } = resource;
+        let proof = Consistent {
+            entry,
+            store,
+            mode: Consistency::Fresh,
+            max_staleness: Duration::MAX,
+            wrote: LastWrite::Nothing,
+        };
+        let proven = proof.ensure(Freshness::MostRecent).await;
+        if proven != Ok(AnswerSource::Store) {
+            return Err("not_proven_fresh");
+        }
+        let Some(object) = object_in(&store.snapshot(), resource) else {
+            return Ok(Newest::Object(None));
+        };
+        let before = self.since.and_then(|since| store.snapshot_at(since));
+        let before = before.ok_or("evicted")?;
+        let was_there = object_in(&before, resource).is_some_and(|was| was.uid() == object.uid());
+        match was_there && self.most_recent {
+            // It was there all the time.
+            true => Ok(Newest::Object(Some(object))),
+            false => Err("written_meanwhile"),
+        }
+    }
+}
+
+fn object_in(snapshot: &Snapshot, resource: Resource<'_>) -> Option<Arc<StoredObject>> {
+    let scope = resource.scope;
+    snapshot.get(scope.namespace, scope.name).cloned()
+}
+
+fn whole(snapshot: Arc<Snapshot>) -> Newest {
+    Newest::State {
+        snapshot,
+        // Nobody will ask for the rest of it.
+        complete: false,
+    }
+}
+
+async fn reached(store: &Store, version: u64, within: Duration) -> bool {
+    let mut progress = store.subscribe();
+    let wait = progress.wait_for(|p| p.closed || p.resource_version >= version);
+    let waited = tokio::time::timeout(within, wait).await;
+    matches!(waited, Ok(Ok(progress)) if !progress.closed)
+}

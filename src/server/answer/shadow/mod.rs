@@ -1,0 +1,89 @@
+//! Shadow mode: makes the answers that the cache would have given, and compares
+//! them with upstream's. The caller gets upstream's answer, and never waits for
+//! a comparison.
+//!
+//! `capture.rs` keeps what upstream answers. `compare.rs` makes the own answer
+//! at the version that it shows, and `follow.rs` does the same for a watch.
+
+mod capture;
+mod compare;
+mod follow;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use apifront_watch_cache::read::BypassReason;
+pub(in crate::server) use capture::Capture;
+pub(in crate::server) use follow::Tee;
+use http::Version;
+use pingora_http::RequestHeader;
+use tokio::task::JoinHandle;
+
+use crate::server::stage::context::CacheResult;
+use crate::server::stage::{Identified, NotGranted, PendingGrant, handshake};
+use crate::shadow::{Label, Shadow};
+
+/// A read that upstream answers, and whose answer is compared.
+pub(in crate::server) struct Sampled {
+    request: RequestHeader,
+    identified: Arc<Identified>,
+    representation: Label,
+    asked: Instant,
+    /// The version that the store had before upstream was asked.
+    since: Option<u64>,
+    /// Whether the caller might read before upstream was asked.
+    allowed: JoinHandle<bool>,
+}
+
+/// Draws whether the answer to a forwarded request is compared.
+pub(in crate::server) fn begin(
+    request: &RequestHeader,
+    identified: &Arc<Identified>,
+    cache: CacheResult,
+) -> Option<Box<Capture>> {
+    let generation = identified.generation();
+    let limits = &generation.config.cache.modes.shadow;
+    let is_shadow = cache == CacheResult::Bypass(BypassReason::Shadow);
+    // Streams of HTTP/1.0 and WebSockets are framed in another way.
+    let is_plain = request.version != Version::HTTP_10 && !handshake::is_upgrade(request);
+    if !is_shadow || !is_plain || identified.degraded().is_some() || !Shadow::draws(limits) {
+        return None;
+    }
+    let gvr = &identified.info().gvr;
+    let mut entries = generation.cache.entries().into_iter();
+    let store = entries
+        .find(|entry| entry.gvr == *gvr)
+        .and_then(|entry| entry.store());
+    let is_watch = identified.info().verb == "watch";
+    let asking = identified.clone();
+    let sampled = Sampled {
+        request: request.clone(),
+        identified: identified.clone(),
+        representation: Label::of_request(&request.headers, identified.query(), is_watch),
+        asked: Instant::now(),
+        since: store.map(|store| store.progress().resource_version),
+        allowed: tokio::spawn(async move { is_allowed(&asking).await }),
+    };
+    Some(Box::new(Capture::new(sampled)))
+}
+
+/// Asks whether the caller may read. The question may be answered from memory.
+async fn is_allowed(identified: &Arc<Identified>) -> bool {
+    let mut grant = PendingGrant::new(identified.clone(), None);
+    !matches!(grant.ask().await, Err(NotGranted::Refused(_)))
+}
+
+impl Sampled {
+    fn shadow(&self) -> &Arc<Shadow> {
+        &self.identified.generation().shadow
+    }
+
+    /// Returns the verb as metrics name it.
+    fn verb(&self) -> &'static str {
+        match self.identified.info().verb.as_str() {
+            "get" => "get",
+            "list" => "list",
+            _ => "watch",
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! A defect in any representation is found. A link before kube-apiserver
+//! changes answers, so that they are not what the cache has: to comparisons it
+//! is the same whose answer is wrong.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http::header::{CONTENT_LENGTH, HOST, HeaderValue, TRANSFER_ENCODING, WARNING};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, BodyStream, StreamBody, combinators::UnsyncBoxBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::{ACCEPTED, SOON, matches, report, start, warm};
+use crate::harness::client::Client;
+use crate::harness::cluster::Cluster;
+use crate::harness::objects::config_map;
+use crate::harness::watch::Watch;
+use crate::harness::{eventually, ports};
+
+/// The header of a request whose answer is changed, and how.
+const TAMPER: &str = "x-test-tamper";
+const WRITTEN: &[u8] = b"planted-1";
+const CHANGED: &[u8] = b"planted-2";
+
+/// Passes requests on to kube-apiserver, and changes the answers to those that
+/// ask for it.
+struct Link {
+    address: SocketAddr,
+    _serving: JoinSet<()>,
+}
+
+impl Link {
+    async fn before(cluster: &Cluster) -> Self {
+        let listener = TcpListener::bind(ports::loopback(ports::free())).await;
+        let listener = listener.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let client = cluster.admin_client();
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let client = client.clone();
+                let service = service_fn(move |request| pass_on(client.clone(), request));
+                let connection = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service);
+                connections.spawn(async move {
+                    let _ = connection.await;
+                });
+                while connections.try_join_next().is_some() {}
+            }
+        });
+        Self {
+            address,
+            _serving: serving,
+        }
+    }
+}
+
+async fn pass_on(
+    client: Client,
+    request: Request<Incoming>,
+) -> anyhow::Result<Response<UnsyncBoxBody<Bytes, hyper::Error>>> {
+    let tamper = request.headers().get(TAMPER).cloned();
+    let tamper = tamper
+        .as_ref()
+        .map_or("", |value| value.to_str().unwrap_or(""));
+    let (head, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let mut headers = Vec::new();
+    for (name, value) in &head.headers {
+        let of_the_link = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING];
+        // kube-apiserver is asked as its administrator.
+        if !of_the_link.contains(name) && !name.as_str().starts_with("x-remote-") {
+            headers.push((name.as_str(), value.to_str()?));
+        }
+    }
+    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    let response = client.try_open(head.method, path, &headers, body).await?;
+    let (mut head, body) = response.into_parts();
+    match tamper {
+        "status" => head.status = StatusCode::CREATED,
+        "header" => {
+            head.headers
+                .insert(WARNING, HeaderValue::from_static("299 - \"planted\""));
+        }
+        _ => {}
+    }
+    let (changes, drops) = (tamper == "body", tamper == "event");
+    let frames = BodyStream::new(body).filter_map(move |frame| {
+        let frame = frame.map(|frame| match frame.into_data() {
+            Ok(data) if drops && holds(&data) => None,
+            Ok(data) if changes => Some(Frame::data(changed(&data))),
+            Ok(data) => Some(Frame::data(data)),
+            Err(frame) => Some(frame),
+        });
+        std::future::ready(frame.transpose())
+    });
+    Ok(Response::from_parts(
+        head,
+        StreamBody::new(frames).boxed_unsync(),
+    ))
+}
+
+fn holds(data: &[u8]) -> bool {
+    data.windows(WRITTEN.len()).any(|bytes| bytes == WRITTEN)
+}
+
+fn changed(data: &[u8]) -> Bytes {
+    let mut data = data.to_vec();
+    let places = data.windows(WRITTEN.len()).enumerate();
+    let places: Vec<_> = places
+        .filter(|(_, b)| *b == WRITTEN)
+        .map(|(at, _)| at)
+        .collect();
+    for at in places {
+        data[at..at + CHANGED.len()].copy_from_slice(CHANGED);
+    }
+    data.into()
+}
+
+#[tokio::test]
+async fn a_defect_in_any_representation_is_found() {
+    skip_under_oracle!("kube-apiserver has no shadow mode");
+    let cluster = &Cluster::start(&[]).await;
+    let link = Link::before(cluster).await;
+    let front = start(cluster, |config| {
+        let server = format!("http://{}", link.address);
+        config["upstream"] = json!({ "servers": [server], "caFile": cluster.ca() });
+    })
+    .await;
+    let client = front.admin_client();
+    let ns = cluster.namespace("planted").await;
+    let list = format!("/api/v1/namespaces/{ns}/configmaps");
+    let labels = json!({ "planted": "planted-1" });
+    let object = config_map("a", labels.clone(), json!({ "n": "1" }));
+    client.post(&list, &object).await.expect(201);
+    warm(&front, &list, "configmaps").await;
+    let mut expected = 0;
+    let mut found = async |what: &str, path: &str| {
+        expected += 1;
+        eventually(&format!("{what} is found"), SOON, || async {
+            let report = report(&front).await;
+            report["comparisons"]["differences"].as_u64() >= Some(expected)
+        })
+        .await;
+        let report = report(&front).await;
+        let last = report["differences"].as_array().and_then(|all| all.last());
+        let last = last.unwrap_or_else(|| panic!("{report:#}"));
+        let named = last["path"].as_str().expect("a path");
+        assert!(named.contains(path), "{what}: {last:#}");
+        assert_ne!(last["upstream"], last["apifront"], "{what}: {last:#}");
+        assert!(!last.to_string().contains("planted-"), "contents: {last:#}");
+    };
+    for (accept, representation) in &ACCEPTED[..6] {
+        let single = accept.replace("MetadataList", "Metadata");
+        let paths = [
+            (list.clone(), *accept, "list"),
+            (format!("{list}/a"), single.as_str(), "get"),
+        ];
+        for (path, accept, verb) in paths {
+            let headers = [("accept", accept), (TAMPER, "body")];
+            let answer = client.send(Method::GET, &path, &headers, "").await;
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            let path = match *representation {
+                "yaml" | "partial_object_metadata_protobuf" => "body",
+                _ => "labels",
+            };
+            found(&format!("{verb} {representation}"), path).await;
+        }
+    }
+    for (tamper, path) in [("status", "status"), ("header", "header warning")] {
+        client
+            .send(Method::GET, &list, &[(TAMPER, tamper)], "")
+            .await;
+        found(tamper, path).await;
+    }
+    for (n, tamper) in ["body", "event"].into_iter().enumerate() {
+        let streams = [
+            &ACCEPTED[0],
+            &ACCEPTED[2],
+            &ACCEPTED[3],
+            &ACCEPTED[4],
+            &ACCEPTED[5],
+        ];
+        for (m, (accept, representation)) in streams.into_iter().enumerate() {
+            let accept = accept.replace("MetadataList", "Metadata").replace(
+                "application/vnd.kubernetes.protobuf",
+                "application/vnd.kubernetes.protobuf;stream=watch",
+            );
+            let accept = match *representation {
+                "partial_object_metadata_protobuf" => ACCEPTED[5].0.replace("List", ""),
+                "protobuf" => ACCEPTED[2].0.to_owned(),
+                _ => accept,
+            };
+            let watch = format!("{list}?watch=1&timeoutSeconds=20");
+            let listed = client.get(&list).await.expect(200);
+            let version = listed["metadata"]["resourceVersion"]
+                .as_str()
+                .expect("version");
+            let headers = [("accept", accept.as_str()), (TAMPER, tamper)];
+            let path = format!("{watch}&resourceVersion={version}");
+            let opened = client.open(&path, &headers).await;
+            assert_eq!(opened.status(), 200);
+            let name = format!("w{n}-{m}");
+            let object = config_map(&name, labels.clone(), json!({ "n": "1" }));
+            client.post(&list, &object).await.expect(201);
+            // The next event shows that one is missing before it. It comes later,
+            // in a piece of its own.
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            let next = config_map(&format!("{name}-next"), json!({}), json!({}));
+            client.post(&list, &next).await.expect(201);
+            let path = match *representation {
+                "partial_object_metadata_protobuf" | "protobuf" if tamper == "body" => "",
+                _ => "event",
+            };
+            found(&format!("watch {representation} {tamper}"), path).await;
+            drop(opened);
+        }
+    }
+    // What is not changed is the same.
+    let before = matches(&report(&front).await, "configmaps", "list", "json");
+    client.get(&list).await.expect(200);
+    eventually("a match", SOON, || async {
+        matches(&report(&front).await, "configmaps", "list", "json") > before
+    })
+    .await;
+    let watch = Watch::open(&client, &format!("{list}?watch=1&timeoutSeconds=1")).await;
+    drop(watch);
+    front.stop().await;
+}
