@@ -237,6 +237,12 @@ impl Entry {
         version
     }
 
+    /// Returns upstream's version at some time after this call began, or `None`
+    /// if upstream cannot tell.
+    pub async fn upstream_version(&self) -> Option<u64> {
+        self.proof(|| self.current_version()).await
+    }
+
     /// Returns the time to wait after a proof for events that are late.
     pub fn settle(&self, now: Instant) -> Duration {
         self.watch_lag.lock().settle(now)

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apifront_watch_cache::Consistency;
-use apifront_watch_cache::read::{AnswerSource, BypassReason, Consistent, Freshness, LastWrite};
+use apifront_watch_cache::read::BypassReason;
 use apifront_watch_cache::store::{Snapshot, Store, StoredObject};
 
 use super::newest::{Newest, Resource};
@@ -147,18 +146,15 @@ impl Pinned {
         }
     }
 
-    async fn absent(&self, resource: Resource<'_>) -> Result<Newest, &'static str> {
+    async fn absent(&mut self, resource: Resource<'_>) -> Result<Newest, &'static str> {
         let Resource { entry, store, .. } = resource;
-        let proof = Consistent {
-            entry,
-            store,
-            mode: Consistency::Fresh,
-            max_staleness: Duration::MAX,
-            wrote: LastWrite::Nothing,
-        };
-        let proven = proof.ensure(Freshness::MostRecent).await;
-        if proven != Ok(AnswerSource::Store) {
-            return Err("not_proven_fresh");
+        // Upstream read no later state.
+        let version = entry.upstream_version().await.ok_or("not_proven_fresh")?;
+        if !reached(store, version, self.patience).await {
+            if !self.trusts {
+                return Err("not_reached");
+            }
+            self.unheard = true;
         }
         let Some(object) = object_in(&store.snapshot(), resource) else {
             return Ok(Newest::Object(None));
