@@ -6,6 +6,9 @@
 #
 # The process runs as user 65532, which must be able to read the mounted files,
 # and writes no file. Add `--user` to run it as another one.
+#
+# `make image` makes the same image from a binary that is built already, without a
+# registry.
 
 FROM rust:1.95-bookworm AS build
 # For zlib-ng and mimalloc. The image has gcc.
@@ -20,14 +23,9 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     cargo build --release --locked --bin apifront \
  && cp target/release/apifront /apifront
 
-# All that the binary needs of a system: the libraries it links, the authorities
-# for public names, and a name for its user.
-RUN mkdir -p /rootfs/usr/local/bin /rootfs/etc/ssl/certs /rootfs/tmp \
- && cp /apifront /rootfs/usr/local/bin/apifront \
- && ldd /apifront | grep -o '/[^ ]*' | xargs -I{} cp --parents -L {} /rootfs \
- && cp /etc/ssl/certs/ca-certificates.crt /rootfs/etc/ssl/certs/ \
- && echo 'hosts: files dns' > /rootfs/etc/nsswitch.conf \
- && echo 'nonroot:x:65532:65532::/:/sbin/nologin' > /rootfs/etc/passwd
+# All that the binary needs of a system. It links glibc: the image brings the four
+# libraries from this stage.
+RUN tools/rootfs.sh /apifront /rootfs
 
 # No shell, no package manager, nothing to write to.
 FROM scratch

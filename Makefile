@@ -22,15 +22,24 @@ TREE_SUITES ?= cached_reads:: chunked:: conformance:: consistency:: custom_resou
 # The libraries for `make test-clients`, such as `python kubectl-1.36`: empty for
 # all.
 CLIENTS ?=
+# The image that `make image` makes: its name, its file, and a binary that is built
+# already.
+IMAGE ?= localhost/apifront:0.1.0
+IMAGE_FILE ?= $(CACHE)/apifront-image.tar
+BINARY ?=
+SBOM_FILE ?= $(CACHE)/apifront.cdx.json
+# The informers and the rounds of `make test-rolling-restart`.
+INFORMERS ?= 50
+ROUNDS ?= 1
 # How long `make soak` lasts.
 MINUTES ?= 30
 
-SCRIPTS := $(wildcard .ci/run tests/kubernetes/*.sh tests/charts/*.sh tests/clients/*.sh tests/clients/*/*.sh tests/harness/*.sh tests/*.sh tools/*.sh tools/*/*.sh examples/*/*.sh)
+SCRIPTS := $(wildcard .ci/run tests/*.sh tests/*/*.sh tests/clients/*/*.sh tools/*.sh tools/*/*.sh examples/*/*.sh)
 GO_FOLDERS := $(wildcard tests tools)
 
 .PHONY: help
 help: ## Lists these targets
-	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
 
 # The dev profile: only the dependencies that carry requests and objects are
 # optimized (Cargo.toml lists them). The release profile takes several times as
@@ -67,6 +76,27 @@ test-servers: ## Builds the real servers that the tests run against (Go; minutes
 .PHONY: test-charts
 test-charts: ## Tests the Helm chart and the kustomize base before a real kube-apiserver (Go; minutes when cold)
 	tests/charts/run.sh
+
+.PHONY: test-in-place
+test-in-place: ## Puts apifront in the place of kube-apiserver on a node of kubeadm, and back (2 minutes; Go, nftables)
+	tests/in-place/run.sh
+
+.PHONY: test-rolling-restart
+test-rolling-restart: ## Restarts three apifronts behind haproxy under INFORMERS clients, one by one (a minute; Go, haproxy)
+	tests/rolling-restart/run.sh --informers $(INFORMERS) --rounds $(ROUNDS)
+
+.PHONY: image
+image: ## Makes an OCI image from BINARY (default: a release build) in IMAGE_FILE, without a registry (buildah)
+	[ -n "$(BINARY)" ] || cargo build --release --locked --bin apifront
+	tools/image.sh "$(or $(BINARY),$(CARGO_TARGET_DIR)/release/apifront)" $(IMAGE) "$(IMAGE_FILE)"
+
+.PHONY: sbom
+sbom: ## Writes the list of what the binary is made of, as CycloneDX, to SBOM_FILE
+	tools/sbom.sh > "$(SBOM_FILE)"
+
+.PHONY: test-image
+test-image: ## Makes an image and runs it, read-only and not as root, before a real kube-apiserver (podman, runc)
+	tests/image/run.sh
 
 .PHONY: kustomize
 kustomize: ## Writes the kustomize base anew from the Helm chart (Go)
@@ -113,4 +143,4 @@ fmt: ## Formats Rust and Go files
 .PHONY: deps
 deps: ## Downloads what the build and the tests need, for work without a network
 	cargo fetch --locked
-	for module in tests/kubernetes tests/kubernetes/releases/* tests/kwok tests/charts tests/charts/controllers tests/charts/crds tests/encodings tests/informer tests/kine tests/prometheus tests/clients/client-go tests/clients/controller-runtime tests/clients/kubectl/releases/* tools/schema; do (cd $$module && go mod download); done
+	for module in tests/kubernetes tests/kubernetes/releases/* tests/kwok tests/charts tests/charts/controllers tests/charts/crds tests/encodings tests/informer tests/kine tests/prometheus tests/traffic tests/clients/client-go tests/clients/controller-runtime tests/clients/kubectl/releases/* tools/schema; do (cd $$module && go mod download); done
