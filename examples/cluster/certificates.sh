@@ -3,20 +3,21 @@
 # cluster, from the cluster's own authorities. For kubeadm clusters: run it on a
 # control-plane node, as root.
 #
-#   certificates.sh SERVER NAME...
+#   certificates.sh SERVER [NAME...]
 #
 # SERVER is the URL of the API server; each NAME is a DNS name or an IPv4 address
-# by which clients will reach apifront. PKI and OUT say where to read and write.
+# by which clients will reach apifront. Without any NAME it makes only apifront's own
+# credentials. PKI and OUT say where to read and write.
 set -euo pipefail
 pki=${PKI:-/etc/kubernetes/pki}
 out=${OUT:-/etc/apifront}
 days=365
-[ $# -ge 2 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 server=$1
 shift
 
 umask 077
-mkdir -p "$out/tls" "$out/proxy"
+mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -37,18 +38,21 @@ for name in "$@"; do
   esac
 done
 
-# This certificate is what clients see. The cluster's CA signs it, so that the
-# clients' kubeconfigs trust it.
-issue "$out/tls/tls" ca "/CN=apifront" "subjectAltName=${names#,}\nextendedKeyUsage=serverAuth\n"
-# This certificate lets apifront name its callers in X-Remote-* headers. The API
-# server must know its common name: --requestheader-allowed-names.
-issue "$out/proxy/tls" front-proxy-ca "/CN=front-proxy-client" "extendedKeyUsage=clientAuth\n"
+if [ -n "$names" ]; then
+  mkdir -p "$out/tls" "$out/proxy"
+  # This certificate is what clients see. The cluster's CA signs it, so that the
+  # clients' kubeconfigs trust it.
+  issue "$out/tls/tls" ca "/CN=apifront" "subjectAltName=${names#,}\nextendedKeyUsage=serverAuth\n"
+  # This certificate lets apifront name its callers in X-Remote-* headers. The API
+  # server must know its common name: --requestheader-allowed-names.
+  issue "$out/proxy/tls" front-proxy-ca "/CN=front-proxy-client" "extendedKeyUsage=clientAuth\n"
+  # This CA signs the client certificates that apifront accepts: the cluster's, as
+  # before.
+  cp "$pki/ca.crt" "$out/client-ca.crt"
+fi
 # This certificate is apifront's own identity. rbac.yaml gives this user its
 # rights.
 issue "$work/own" ca "/CN=apifront" "extendedKeyUsage=clientAuth\n"
-# This CA signs the client certificates that apifront accepts: the cluster's, as
-# before.
-cp "$pki/ca.crt" "$out/client-ca.crt"
 
 cat > "$out/upstream.kubeconfig" <<EOF
 apiVersion: v1

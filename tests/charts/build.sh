@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds what run.sh needs besides the servers of tests/kubernetes/build.sh, from
-# Go modules: helm, kustomize, kube-controller-manager and kube-scheduler. Prints
-# the folder that holds them as the last line. Arguments name the ones to build.
+# Go modules: helm, kustomize, kube-controller-manager and kube-scheduler, and
+# kubeadm for tests/in-place. Prints the folder that holds them as the last line.
+# Arguments name the ones to build.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=${APIFRONT_TEST_BIN:-${XDG_CACHE_HOME:-$HOME/.cache}/apifront/kubernetes}/charts
@@ -44,7 +45,7 @@ for name in "$@"; do
   case $name in
     helm) build helm . helm.sh/helm/v3/cmd/helm "$helm_flags" ;;
     kustomize) build kustomize . sigs.k8s.io/kustomize/kustomize/v5 "" ;;
-    kube-controller-manager | kube-scheduler)
+    kube-controller-manager | kube-scheduler | kubeadm)
       build "$name" controllers "k8s.io/kubernetes/cmd/$name" "$kube_flags" ;;
     *) say "build.sh does not know $name"; exit 1 ;;
   esac

@@ -1,0 +1,179 @@
+#!/usr/bin/env bash
+# Puts apifront at port 6443 of a kubeadm control-plane node and kube-apiserver at
+# port 6444 behind it, or undoes that. Run it as root on the node.
+#
+#   in-place.sh install
+#   in-place.sh rollback
+#
+# Nobody is refused a connection in between: while port 6443 changes its owner, new
+# connections are redirected (nftables) to an apifront at port 6445. Connections that
+# are open stay where they are until their server closes them. Connections over IPv6
+# and to loopback are not redirected.
+#
+# HISTORY (120) is how many seconds kube-apiserver runs at port 6444 before clients
+# get to it. It then remembers every change since their last bookmark, so that they
+# go on with their watches instead of listing anew.
+# BRIDGE=no leaves out the redirection: for some seconds connections are refused.
+set -euo pipefail
+manifests=${MANIFESTS:-/etc/kubernetes/manifests}
+config=${CONFIG:-/etc/apifront}
+admin=${KUBECONFIG:-/etc/kubernetes/admin.conf}
+history=${HISTORY:-120}
+bridge=${BRIDGE:-yes}
+here=$(cd "$(dirname "$0")" && pwd)
+table=apifront_in_place
+
+say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*"; }
+fail() {
+  say "stopped: $*. Nothing more was changed; in-place.sh rollback undoes what was" >&2
+  exit 1
+}
+
+until_true() { # what, seconds, command
+  local what=$1 deadline=$((SECONDS + $2))
+  shift 2
+  until "$@" > /dev/null 2>&1; do
+    ((SECONDS < deadline)) || fail "not within its time: $what"
+    sleep 0.1
+  done
+}
+
+node_address() {
+  sed -nE 's/^ *- --advertise-address=(.*)$/\1/p' "$1"
+}
+# Requests from these local ports are never redirected.
+good() { curl -fsSk --max-time 5 --local-port 64430-64439 "$1"; }
+free() { [ -z "$(ss -Hltn "sport = :$1")" ]; }
+
+# --- The redirection of new connections from port 6443 to port 6445
+
+bridge_on() {
+  [ "$bridge" = yes ] || return 0
+  # The kernel may take note of a connection only now that is open for long: the
+  # first packet of a new one is meant.
+  local first='tcp flags & (fin | syn | rst | ack) == syn'
+  # kube-apiserver needs its own port on loopback to start.
+  local here_but_loopback='fib daddr type local ip daddr != 127.0.0.0/8'
+  nft -f - <<TEXT
+add table inet $table
+delete table inet $table
+table inet $table {
+  chain arriving {
+    type nat hook prerouting priority -110;
+    $first $here_but_loopback tcp sport != 64430-64439 tcp dport 6443 redirect to :6445
+  }
+  chain own {
+    type nat hook output priority -110;
+    $first $here_but_loopback tcp sport != 64430-64439 tcp dport 6443 redirect to :6445
+  }
+}
+TEXT
+  say "new connections to port 6443 go to port 6445"
+}
+
+bridge_off() {
+  nft delete table inet "$table" 2>/dev/null || return 0
+  say "new connections to port 6443 go to port 6443"
+}
+
+# An apifront like the one at port 6443, at port 6445.
+start_helper() {
+  [ "$bridge" = yes ] || return 0
+  sed -E 's/^( *securePort:) 6443/\1 6445/; $a\observability: {port: 9445}' \
+    "$config/front.yaml" > "$config/front-6445.yaml"
+  sed -e 's/^  name: apifront$/  name: apifront-6445/' -e 's/6443/6445/' \
+    -e 's|front.yaml|front-6445.yaml|' "$here/apifront.yaml" > "$config/apifront-6445.yaml"
+  mv "$config/apifront-6445.yaml" "$manifests/"
+  until_true "apifront at port 6445 is ready" 120 good http://127.0.0.1:9445/readyz
+  say "apifront is ready at port 6445"
+}
+
+# It ends in order: watches are closed, and connections told to go.
+stop_helper() {
+  [ "$bridge" = yes ] || return 0
+  rm -f "$manifests/apifront-6445.yaml"
+  until_true "apifront at port 6445 has ended" 90 free 6445
+  rm -f "$config/front-6445.yaml"
+}
+
+# --- The endpoints of the Service `kubernetes`
+
+direct() { kubectl --kubeconfig "$admin" --server "https://$1:6444" -n default "${@:2}"; }
+
+# kube-apiserver empties them when it ends.
+save_endpoints() {
+  direct "$1" get endpoints,endpointslices kubernetes -o yaml 2> /dev/null |
+    sed -E '/^    (resourceVersion|uid|creationTimestamp|generation):/d' > "$config/endpoints.yaml"
+}
+
+restore_endpoints() {
+  direct "$1" apply --server-side --force-conflicts -f "$config/endpoints.yaml" > /dev/null 2>&1 ||
+    fail "the endpoints in $config/endpoints.yaml cannot be written"
+}
+
+# --- The two moves
+
+install_it() {
+  local before=$manifests/kube-apiserver.yaml behind=$manifests/kube-apiserver-6444.yaml address
+  [ -f "$before" ] || fail "$before does not exist"
+  [ -f "$config/front.yaml" ] || fail "$config/front.yaml does not exist"
+  [ ! -e "$config/kube-apiserver.yaml" ] || fail "$config/kube-apiserver.yaml exists: the move was made before"
+  address=$(node_address "$before")
+  [ -n "$address" ] || fail "$before has no --advertise-address"
+
+  # Both use the same etcd. The new one does not write the endpoints of the Service
+  # `kubernetes`: they stay at port 6443. The annotation for kubeadm stays, too.
+  sed -e 's/^  name: kube-apiserver$/  name: kube-apiserver-6444/' \
+    -e 's/--secure-port=6443/--secure-port=6444/' -e 's/containerPort: 6443/containerPort: 6444/' \
+    -e 's/^\( *\)- --secure-port=6444$/&\n\1- --endpoint-reconciler-type=none\n\1- --requestheader-uid-headers=X-Remote-Uid/' \
+    "$before" > "$config/kube-apiserver-6444.yaml"
+  mv "$config/kube-apiserver-6444.yaml" "$behind"
+  until_true "kube-apiserver at port 6444 is ready" 180 good "https://$address:6444/readyz"
+  say "kube-apiserver is ready at port 6444, beside the one at port 6443"
+  start_helper
+  sleep "$history"
+
+  save_endpoints "$address"
+  bridge_on
+  mv "$before" "$config/kube-apiserver.yaml"
+  until_true "port 6443 is free" 120 free 6443
+  restore_endpoints "$address"
+  say "port 6443 is free"
+  cp "$here/apifront.yaml" "$manifests/apifront.yaml"
+  until_true "apifront at port 6443 is ready" 120 good http://127.0.0.1:9443/readyz
+  say "apifront is ready at port 6443"
+  bridge_off
+  stop_helper
+  say "installed"
+}
+
+rollback() {
+  local saved=$config/kube-apiserver.yaml address
+  [ -f "$saved" ] || fail "$saved does not exist: there is nothing to undo"
+  address=$(node_address "$saved")
+  if good http://127.0.0.1:9443/readyz > /dev/null 2>&1; then
+    start_helper
+    bridge_on
+  fi
+  rm -f "$manifests/apifront.yaml"
+  until_true "port 6443 is free" 120 free 6443
+  say "port 6443 is free"
+  mv "$saved" "$manifests/kube-apiserver.yaml"
+  until_true "kube-apiserver at port 6443 is ready" 180 good "https://$address:6443/readyz"
+  say "kube-apiserver is ready at port 6443"
+  [ "$bridge" != yes ] || sleep "$history"
+  bridge_off
+  stop_helper
+  rm -f "$manifests/kube-apiserver-6444.yaml"
+  until_true "port 6444 is free" 120 free 6444
+  say "rolled back"
+}
+
+case ${1:-} in
+  install) install_it ;;
+  rollback) rollback ;;
+  *)
+    sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+esac
