@@ -258,7 +258,7 @@ show() {
 }
 
 # A figure of the sums: the clients, its name.
-figure() { sed -nE "s/^(total )?$1 .*[ ]$2=([^ ]*).*/\2/p" "$work/traffic.log" | tail -n 1; }
+figure() { sed -nE "s/^(total )?$1( .*)? $2=([^ ]*).*/\\3/p" "$work/traffic.log" | tail -n 1; }
 
 # What must hold in the end. A kube-apiserver that ends closes connections on which
 # requests are on their way: client-go repeats reads, and a write may fail.
