@@ -81,6 +81,10 @@ test-charts: ## Tests the Helm chart and the kustomize base before a real kube-a
 test-in-place: ## Puts apifront in the place of kube-apiserver on a node of kubeadm, and back (2 minutes; Go, nftables)
 	tests/in-place/run.sh
 
+.PHONY: test-deployment
+test-deployment: ## Runs the commands of docs/deployment.md for managed clusters and k3s (half a minute; Go)
+	tests/deployment/run.sh
+
 .PHONY: test-rolling-restart
 test-rolling-restart: ## Restarts three apifronts behind haproxy under INFORMERS clients, one by one (a minute; Go, haproxy)
 	tests/rolling-restart/run.sh --informers $(INFORMERS) --rounds $(ROUNDS)

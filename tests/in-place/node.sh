@@ -37,6 +37,9 @@ run_pod() {
   local name=$1 file=$2 grace pause=1 child stopping='' words
   grace=$(sed -nE 's/^  terminationGracePeriodSeconds: //p' "$file")
   mapfile -t words < <(command_of "$file")
+  if grep -q 'drop: \[ALL\]' "$file"; then
+    words=(setpriv --bounding-set=-all --inh-caps=-all --no-new-privs "${words[@]}")
+  fi
   awk '/^      path: / { path = $2 } /^      type: DirectoryOrCreate$/ { print path }' "$file" | xargs -r mkdir -p
   trap 'stopping=1; kill -TERM "${child:-$BASHPID}" 2>/dev/null || true' TERM
   while [ -z "$stopping" ]; do

@@ -46,6 +46,8 @@ fi
 
 # shellcheck source=tests/in-place/node.sh
 . "$here/node.sh"
+# shellcheck source=tests/in-place/document.sh
+. "$here/document.sh"
 work=$(mktemp -d "${TMPDIR:-/tmp}/apifront-in-place.XXXXXX")
 manifests=/etc/kubernetes/manifests
 default_grace=${GRACE:-5}
@@ -176,23 +178,6 @@ report() {
 count() { grep -c "$1" "$work/$2.log" || true; }
 
 # --- What the document says
-
-# The commands of a section of docs/deployment.md: its indented lines, but for
-# transcripts, which begin with a prompt.
-section() {
-  awk -v heading="$1" '/^#+ / { inside = ($0 ~ "^#+ " heading "$"); transcript = 0 }
-    /^$/ { transcript = 0 }
-    inside && /^    \$ / { transcript = 1 }
-    inside && /^    / && !transcript { print substr($0, 5) }' "$root/docs/deployment.md"
-}
-
-run_section() { # heading, the least number of lines
-  section "$1" > "$work/section"
-  [ "$(wc -l < "$work/section")" -ge "$2" ] || fail "docs/deployment.md has fewer than $2 commands in $1"
-  (cd "$root" && bash -euo pipefail "$work/section") > "$work/section.log" 2>&1 ||
-    fail "$1: $(tail -n 5 "$work/section.log")"
-  grep -E '^[0-9:]{8} |✗' "$work/section.log" | sed 's/^/       /'
-}
 
 # The probes of a manifest, asked as kubelet would.
 probes_pass() {
