@@ -71,8 +71,11 @@ TEXT
   say "new connections to port 6443 go to port 6445"
 }
 
+# The chains stay until the redirected connections have ended: without any chain for
+# addresses, the kernel would no longer translate those.
 bridge_off() {
-  nft delete table inet "$table" 2>/dev/null || return 0
+  nft list table inet "$table" > /dev/null 2>&1 || return 0
+  nft "flush table inet $table"
   say "new connections to port 6443 go to port 6443"
 }
 
@@ -94,6 +97,9 @@ stop_helper() {
   rm -f "$manifests/apifront-6445.yaml"
   until_true "apifront at port 6445 has ended" 90 free 6445
   rm -f "$config/front-6445.yaml"
+  # Its connections are closed a moment after its port.
+  sleep 2
+  nft delete table inet "$table" 2>/dev/null || true
 }
 
 # --- The endpoints of the Service `kubernetes`
