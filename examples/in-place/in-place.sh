@@ -155,7 +155,16 @@ install_it() {
 
 rollback() {
   local saved=$config/kube-apiserver.yaml address
-  [ -f "$saved" ] || fail "$saved does not exist: there is nothing to undo"
+  if [ ! -f "$saved" ]; then
+    # The install stopped before the port changed its owner, or never was.
+    [ -f "$manifests/kube-apiserver.yaml" ] || fail "neither $saved nor the manifest exists"
+    bridge_off
+    stop_helper
+    rm -f "$manifests/kube-apiserver-6444.yaml"
+    until_true "port 6444 is free" 120 free 6444
+    say "rolled back: port 6443 had not changed its owner"
+    return
+  fi
   address=$(node_address "$saved")
   if good http://127.0.0.1:9443/readyz > /dev/null 2>&1; then
     start_helper

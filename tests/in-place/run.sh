@@ -259,6 +259,23 @@ check_clients() {
   checked "no request failed, no informer listed anew or lost an event, no controller was restarted"
 }
 
+# An install that is interrupted before the port changes its owner is undone.
+interrupted_install() {
+  local before
+  before=$(cd "$manifests" && sha256sum ./*)
+  section "Install it in place" | grep -v in-place.sh | grep -v doctor > "$work/section"
+  (cd "$root" && bash -euo pipefail "$work/section") > "$work/section.log" 2>&1 || fail "$(cat "$work/section.log")"
+  HISTORY=600 "$root/examples/in-place/in-place.sh" install > "$work/interrupted.log" 2>&1 &
+  local pid=$!
+  eventually "apifront is ready at port 6445" 60 grep -q 'ready at port 6445' "$work/interrupted.log"
+  kill -TERM "$pid"
+  wait "$pid" 2>/dev/null || true
+  "$root/examples/in-place/in-place.sh" rollback > "$work/interrupted.log" 2>&1 || fail "$(cat "$work/interrupted.log")"
+  same "the manifests after an interrupted install and a rollback" "$before" "$(cd "$manifests" && sha256sum ./*)"
+  ! nft list table inet apifront_in_place > /dev/null 2>&1 || fail "the redirection is still there"
+  checked "an install that was interrupted is undone"
+}
+
 make_node
 start_clients
 sleep 3
@@ -272,6 +289,7 @@ if [ "${BASELINE:-}" = yes ]; then
   sleep 5
   show restart "kube-apiserver was restarted in the ordinary way"
 else
+  interrupted_install
   run_section "Install it in place" 5
   # Until the earlier kube-apiserver has ended.
   sleep "$((default_grace + 2))"
