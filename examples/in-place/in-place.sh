@@ -80,7 +80,7 @@ bridge_off() {
 }
 
 # An apifront like the one at port 6443, at port 6445.
-start_helper() {
+start_at_6445() {
   [ "$bridge" = yes ] || return 0
   sed -E 's/^( *securePort:) 6443/\1 6445/; $a\observability: {port: 9445}' \
     "$config/front.yaml" > "$config/front-6445.yaml"
@@ -92,7 +92,7 @@ start_helper() {
 }
 
 # It ends in order: watches are closed, and connections told to go.
-stop_helper() {
+stop_at_6445() {
   [ "$bridge" = yes ] || return 0
   rm -f "$manifests/apifront-6445.yaml"
   until_true "apifront at port 6445 has ended" 90 free 6445
@@ -136,7 +136,7 @@ install_it() {
   mv "$config/kube-apiserver-6444.yaml" "$behind"
   until_true "kube-apiserver at port 6444 is ready" 180 good "https://$address:6444/readyz"
   say "kube-apiserver is ready at port 6444, beside the one at port 6443"
-  start_helper
+  start_at_6445
   sleep "$history"
 
   save_endpoints "$address"
@@ -149,7 +149,7 @@ install_it() {
   until_true "apifront at port 6443 is ready" 120 good http://127.0.0.1:9443/readyz
   say "apifront is ready at port 6443"
   bridge_off
-  stop_helper
+  stop_at_6445
   say "installed"
 }
 
@@ -159,7 +159,7 @@ rollback() {
     # The install stopped before the port changed its owner, or never was.
     [ -f "$manifests/kube-apiserver.yaml" ] || fail "neither $saved nor the manifest exists"
     bridge_off
-    stop_helper
+    stop_at_6445
     rm -f "$manifests/kube-apiserver-6444.yaml"
     until_true "port 6444 is free" 120 free 6444
     say "rolled back: port 6443 had not changed its owner"
@@ -167,7 +167,7 @@ rollback() {
   fi
   address=$(node_address "$saved")
   if good http://127.0.0.1:9443/readyz > /dev/null 2>&1; then
-    start_helper
+    start_at_6445
     bridge_on
   fi
   rm -f "$manifests/apifront.yaml"
@@ -178,7 +178,7 @@ rollback() {
   say "kube-apiserver is ready at port 6443"
   [ "$bridge" != yes ] || sleep "$history"
   bridge_off
-  stop_helper
+  stop_at_6445
   rm -f "$manifests/kube-apiserver-6444.yaml"
   until_true "port 6444 is free" 120 free 6444
   say "rolled back"
