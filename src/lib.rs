@@ -30,3 +30,4 @@ pub mod openapi;
 pub mod outage;
 pub mod server;
 pub mod shadow;
+pub mod status;

@@ -93,6 +93,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("flow", &["request", "config"]),
     ("outage", &["config", "upstream"]),
     ("shadow", &["negotiation", "representation", "schema"]),
+    ("status", &[]),
     (
         "embedded",
         &["schema", "representation", "negotiation", "request"],

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use prometheus::core::Collector;
 use prometheus::{
     HistogramVec, IntCounterVec, IntGaugeVec, Registry, register_histogram_vec_with_registry,
     register_int_counter_vec_with_registry, register_int_gauge_vec_with_registry,
@@ -168,6 +169,14 @@ impl RequestMetrics {
             Some(name) => name.series(|| ResourceMetrics::new(self.vectors.clone(), Some(name))),
             None => self.unknown.clone(),
         }
+    }
+
+    /// Returns the number of requests that have ended.
+    pub fn total(&self) -> u64 {
+        let families = self.vectors.total.collect();
+        let series = families.iter().flat_map(|family| family.get_metric());
+        // Counters are whole numbers below 2^53.
+        series.map(|m| m.get_counter().get_value()).sum::<f64>() as u64
     }
 
     /// Returns the series of a path that is no resource. kube-apiserver puts

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use prometheus::core::Collector;
 use prometheus::{
     HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry,
     register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
@@ -110,6 +111,14 @@ impl UpstreamMetrics {
         self.duration
             .with_label_values(&[kind.as_str()])
             .observe(elapsed.as_secs_f64());
+    }
+
+    /// Returns the number of requests for every purpose.
+    pub fn total(&self) -> u64 {
+        let families = self.requests.collect();
+        let series = families.iter().flat_map(|family| family.get_metric());
+        // Counters are whole numbers below 2^53.
+        series.map(|m| m.get_counter().get_value()).sum::<f64>() as u64
     }
 
     /// Records the health of a server. `server` is a configured address.

@@ -35,32 +35,32 @@ struct CacheReport {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ResourceReport {
-    group: String,
-    version: String,
-    resource: String,
+pub(super) struct ResourceReport {
+    pub(super) group: String,
+    pub(super) version: String,
+    pub(super) resource: String,
     /// `listing`, `watching`, or `refused` by upstream.
-    state: &'static str,
+    pub(super) state: &'static str,
     #[serde(flatten)]
-    store: Option<StoreReport>,
+    pub(super) store: Option<StoreReport>,
 }
 
 /// The store of a resource that has been listed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct StoreReport {
-    resource_version: String,
-    objects: usize,
+pub(super) struct StoreReport {
+    pub(super) resource_version: String,
+    pub(super) objects: usize,
     /// The encoding of upstream's objects. It is JSON for custom resources, and
     /// for built-in kinds whose protobuf the schema does not know.
     #[serde(skip_serializing_if = "Option::is_none")]
     encoding: Option<&'static str>,
     bytes: serde_json::Map<String, serde_json::Value>,
-    watchers: i64,
+    pub(super) watchers: i64,
     snapshots: usize,
     history: HistoryReport,
-    staleness_seconds: f64,
-    lag_seconds: f64,
+    pub(super) staleness_seconds: f64,
+    pub(super) lag_seconds: f64,
     /// Present in the modes that ask upstream for its version.
     #[serde(skip_serializing_if = "Option::is_none")]
     probes: Option<ProbesReport>,
@@ -118,31 +118,18 @@ pub(in crate::server) fn answer(generation: &Generation, query: &Query, now: Ins
         Ok(patterns) => patterns,
         Err(status) => return Answer::from_status(&status, &http::HeaderMap::new(), query),
     };
-    let mut entries = generation.cache.entries();
-    entries.retain(|e| patterns.is_empty() || patterns.iter().any(|p| p.matches(&e.gvr)));
-    entries.sort_by(|a, b| {
-        let key = |e: &Entry| (e.gvr.group.clone(), e.gvr.resource.clone());
-        (key(a), &a.gvr.version).cmp(&(key(b), &b.gvr.version))
-    });
     let cache = &generation.config.cache;
     let report = CacheReport {
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: now
             .saturating_duration_since(generation.started)
             .as_secs_f64(),
-        mode: match generation.config.mode() {
-            Mode::Demo => "demo",
-            Mode::Personal => "personal",
-            Mode::Front => "front",
-        },
+        mode: mode(generation),
         cache_mode: cache.modes.default.as_str(),
         consistency: cache.consistency.as_str(),
         max_staleness_seconds: cache.max_staleness.as_secs_f64(),
         self_check_interval_seconds: cache.self_check_interval.as_secs_f64(),
-        resources: entries
-            .iter()
-            .map(|e| resource(generation, e, now))
-            .collect(),
+        resources: resources(generation, &patterns, now),
     };
     match serde_json::to_vec_pretty(&report) {
         Ok(mut body) => {
@@ -153,6 +140,39 @@ pub(in crate::server) fn answer(generation: &Generation, query: &Query, now: Ins
             let status = Status::internal_error(error);
             Answer::from_status(&status, &http::HeaderMap::new(), query)
         }
+    }
+}
+
+/// Returns the reports of the cached resources that a pattern matches, or of all
+/// if there is no pattern.
+pub(super) fn resources(
+    generation: &Generation,
+    patterns: &[ResourcePattern],
+    now: Instant,
+) -> Vec<ResourceReport> {
+    let mut entries = generation.cache.entries();
+    entries.retain(|e| patterns.is_empty() || patterns.iter().any(|p| p.matches(&e.gvr)));
+    entries.sort_by(|a, b| {
+        let key = |e: &Entry| (e.gvr.group.clone(), e.gvr.resource.clone());
+        (key(a), &a.gvr.version).cmp(&(key(b), &b.gvr.version))
+    });
+    let entries = entries.iter();
+    entries.map(|e| resource(generation, e, now)).collect()
+}
+
+pub(super) fn mode(generation: &Generation) -> &'static str {
+    match generation.config.mode() {
+        Mode::Demo => "demo",
+        Mode::Personal => "personal",
+        Mode::Front => "front",
+    }
+}
+
+impl StoreReport {
+    /// Returns the bytes of every kind together.
+    pub(super) fn total_bytes(&self) -> u64 {
+        let bytes = self.bytes.values().filter_map(serde_json::Value::as_u64);
+        bytes.fold(0, u64::saturating_add)
     }
 }
 

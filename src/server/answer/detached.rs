@@ -22,11 +22,13 @@ use crate::server::listener::http1::NextRequest;
 use crate::server::stage::access_log::{Finished, Watching};
 use crate::server::stage::context::{Guards, RequestContext};
 use crate::server::stage::seats;
+use crate::server::stage::talker::Talker;
 
 /// Everything that a detached request holds beside its connection. Every
 /// detached request ends by [`Detached::end`] or [`Detached::end_with`].
 pub(in crate::server) struct Detached {
     finished: Finished,
+    talker: Talker,
     guards: Guards,
     trail: Option<Box<Trail>>,
     /// The counters of a watch that is answered from the cache.
@@ -94,6 +96,7 @@ impl Detached {
         ctx.reply.detached = true;
         Self {
             finished,
+            talker: Talker::begun(session, ctx),
             guards: mem::take(&mut ctx.guards),
             trail: ctx.audit.take(),
             watching: None,
@@ -208,6 +211,7 @@ impl Detached {
             watching.ended(why);
         }
         self.finished.ended(why);
+        self.talker.ended(self.bytes);
         self.finished.record(self.bytes);
         // The process may end when no request is open any more. Therefore the
         // last audit event is made before the guards are dropped.

@@ -23,6 +23,8 @@ pub(super) mod record_write;
 pub(super) mod refusal;
 pub(super) mod respond;
 pub(super) mod shadow;
+mod status;
+mod status_report;
 pub(super) mod stream;
 pub(super) mod upgrade;
 mod watch_client;

@@ -1,6 +1,7 @@
 //! Serves the observability port: health, metrics and the cache's state over
 //! plain HTTP on loopback, without authentication. It answers programs, such as
-//! Prometheus through `kubectl port-forward`, but no web pages (`browser.rs`).
+//! Prometheus through `kubectl port-forward`, and its own status page, but no web
+//! pages of others (`browser.rs`).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! The paths that apifront answers about itself: health, metrics, the cache's
-//! state.
+//! state, the status page.
 
 use std::time::Instant;
 
@@ -11,9 +11,22 @@ use super::debug_cache::{self, CACHE_PATH};
 use super::debug_shadow::{self, SHADOW_PATH};
 use super::refusal;
 use super::respond::Answer;
+use super::status;
 use crate::metrics::CONTENT_TYPE;
 use crate::server::stage::PendingGrant;
 use crate::server::state::generation::Generation;
+
+const METRICS_PATH: &str = "/metrics";
+
+/// The paths that need a grant. An API server has only `/metrics` of them, which
+/// is hidden.
+const OWN_PATHS: [&str; 5] = [
+    METRICS_PATH,
+    CACHE_PATH,
+    SHADOW_PATH,
+    status::PAGE_PATH,
+    status::DATA_PATH,
+];
 
 /// Answers `/livez`, `/readyz`, `/healthz` and their checks, for every caller.
 pub(in crate::server) fn health(
@@ -35,15 +48,13 @@ pub(in crate::server) fn answer_health(
     Some(Answer::of_parts(response.status, headers, body))
 }
 
-/// Answers `/metrics`, `/debug/cache` and `/debug/shadow`, for callers whom upstream allows to
-/// get that path.
+/// Answers [`OWN_PATHS`], for callers whom upstream allows to get that path.
 pub(in crate::server) async fn own_paths(
     request: &RequestHeader,
     grant: &mut PendingGrant<'_>,
 ) -> Option<Answer> {
     let info = grant.identified().info();
-    let own = matches!(info.path.as_str(), "/metrics" | CACHE_PATH | SHADOW_PATH);
-    if !own || info.method != Method::GET {
+    if !OWN_PATHS.contains(&info.path.as_str()) || info.method != Method::GET {
         return None;
     }
     match refusal::unless_granted(request, grant).await {
@@ -52,16 +63,18 @@ pub(in crate::server) async fn own_paths(
     }
 }
 
-/// Answers the same paths without asking for a grant.
+/// Answers [`OWN_PATHS`] without asking for a grant.
 pub(in crate::server) fn answer_unasked(
     generation: &Generation,
     path: &str,
     query: &Query,
 ) -> Option<Answer> {
     match path {
-        "/metrics" => Some(answer_metrics(generation)),
+        METRICS_PATH => Some(answer_metrics(generation)),
         CACHE_PATH => Some(debug_cache::answer(generation, query, Instant::now())),
         SHADOW_PATH => Some(debug_shadow::answer(generation, Instant::now())),
+        status::PAGE_PATH => Some(status::page()),
+        status::DATA_PATH => Some(status::data(generation, query, Instant::now())),
         _ => None,
     }
 }

@@ -1,16 +1,19 @@
 //! Tasks that run for as long as the process.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use apifront_upstream::Upstream;
 use arc_swap::ArcSwap;
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 
 use super::learn_deprecations;
 use super::reload::Reloader;
 use crate::config::LiveConfig;
 use crate::server::answer::make_ahead;
 use crate::server::state::generation::Generation;
+use crate::status::SAMPLE_EVERY;
 
 /// Starts all of them. Dropping the result ends them.
 pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
@@ -30,6 +33,7 @@ pub(super) fn start(reloader: Reloader, live: Arc<LiveConfig>) -> JoinSet<()> {
     tasks.spawn(learn_deprecations::run(current.clone()));
     tasks.spawn(save(current.clone()));
     tasks.spawn(make_ahead::run(process.cache.clone()));
+    tasks.spawn(sample(current.clone()));
     tasks.spawn(evict(current));
     tasks.spawn(process.openapi.clone().run());
     tasks.spawn(reloader.reload_forever(live));
@@ -53,6 +57,17 @@ async fn watch_for_outages(current: Arc<ArcSwap<Generation>>, upstream: Arc<ArcS
 async fn save(current: Arc<ArcSwap<Generation>>) {
     let cache = current.load().cache.clone();
     cache.run_saving(|| current.load().config.clone()).await;
+}
+
+/// Takes the samples of the status page's history.
+async fn sample(current: Arc<ArcSwap<Generation>>) {
+    let mut ticks = tokio::time::interval(SAMPLE_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let generation = current.load_full();
+        generation.history.take(generation.reading(Instant::now()));
+    }
 }
 
 /// Compares the cache with upstream as often as the current configuration says.

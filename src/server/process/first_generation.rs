@@ -34,6 +34,7 @@ use crate::server::state::generation::Generation;
 use crate::server::state::process_state::ProcessState;
 use crate::server::state::saved_rbac::CachedRbac;
 use crate::shadow::Shadow;
+use crate::status::{History, UsageReader};
 
 /// Makes every part of the server from a configuration. The result holds the
 /// first generation, and replaces it when the configuration changes. `embedded`
@@ -155,6 +156,9 @@ impl ProcessParts<'_> {
             self_checks: SelfChecks::default(),
             shadow,
             watch_groups: Arc::default(),
+            talkers: Arc::default(),
+            history: History::default(),
+            usage: UsageReader::default(),
             started: Instant::now(),
         })
     }

@@ -16,6 +16,7 @@ use pingora_core::{Error, ErrorSource};
 use pingora_proxy::Session;
 
 use super::context::{CacheResult, Reply, RequestContext};
+use super::talker;
 use crate::deprecation::{Deprecations, Requested};
 use crate::metrics::{self, KnownName, RequestOutcome, ResourceMetrics};
 
@@ -320,6 +321,7 @@ pub(in crate::server) fn record_request(
     if upstream_failed && session.as_ref().response_written().is_some() {
         finished.aborted();
     }
+    talker::count(session, ctx, bytes);
     finished.record(bytes);
 }
 

@@ -6,4 +6,5 @@ pub(super) mod gate;
 pub(super) mod gauges;
 pub(super) mod generation;
 pub(super) mod process_state;
+mod reading;
 pub(super) mod saved_rbac;

@@ -20,6 +20,8 @@ use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
 use crate::outage::Outage;
 use crate::shadow::Shadow;
+use crate::status::talkers::Talkers;
+use crate::status::{History, UsageReader};
 
 /// The parts that a reload leaves in place. Some of them are told of the new
 /// configuration.
@@ -44,5 +46,8 @@ pub struct ProcessState {
     pub shadow: Arc<Shadow>,
     /// The watches that wait for events.
     pub watch_groups: Arc<WatchGroups>,
+    pub talkers: Arc<Talkers>,
+    pub history: History,
+    pub usage: UsageReader,
     pub started: Instant,
 }

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use kubernetes_wire::api::GroupVersionResource;
 use parking_lot::RwLock;
+use prometheus::core::Collector;
 use prometheus::{Gauge, IntCounter, IntGauge, Registry};
 
+use super::Reads;
 use super::vectors::Vectors;
 
 /// The one who answered a read.
@@ -126,6 +128,21 @@ impl CacheMetrics {
             .entry(gvr.clone())
             .or_insert_with(|| Arc::new(CachedResource::new(gvr, &self.vectors)))
             .clone()
+    }
+
+    /// Returns the counted reads of all resources.
+    pub fn reads(&self) -> Vec<Reads> {
+        let families = self.vectors.requests.collect();
+        let series = families.iter().flat_map(|family| family.get_metric());
+        series.map(Reads::of_series).collect()
+    }
+
+    /// Returns the number of clients that watch from the cache.
+    pub fn watchers(&self) -> u64 {
+        let families = self.vectors.watchers.collect();
+        let series = families.iter().flat_map(|family| family.get_metric());
+        // These are whole numbers below 2^53. A float becomes no less than 0.
+        series.map(|m| m.get_gauge().get_value()).sum::<f64>() as u64
     }
 
     /// Removes the gauges of a resource that is no longer served. Its counters
@@ -326,6 +343,9 @@ mod tests {
         assert!(text().contains(r#"state="watching",version="v1"} 1"#));
         assert!(text().contains(r#"reason="not_ready",resource="widgets",result="bypass""#));
         assert!(text().contains(r#"resource="widgets",version="v1"} 9"#));
+        widgets.request("list", CacheResult::Hit, "");
+        widgets.watchers.inc();
+        assert_eq!(metrics.watchers(), 1);
         metrics.forget(&gvr);
         for gone in [
             "objects",
@@ -340,6 +360,15 @@ mod tests {
             );
         }
         assert!(!text().contains(r#"state="watching""#));
+        assert_eq!(metrics.watchers(), 0);
+        let mut reads = metrics.reads();
+        reads.sort_by_key(|r| r.reason.clone());
+        let [hit, bypass] = &reads[..] else {
+            panic!("{reads:?}");
+        };
+        assert!(hit.is_hit() && !bypass.is_hit());
+        assert_eq!((&*bypass.reason, bypass.count), ("not_ready", 1));
+        assert_eq!((&*bypass.verb, &bypass.gvr), ("list", &gvr));
         assert!(text().contains("apifront_cache_requests_total{"));
     }
 }

@@ -95,6 +95,13 @@ impl MemoryMetrics {
         self.limit.set(bytes);
     }
 
+    /// Returns the limit in force. `None` for no limit.
+    pub fn limit_in_force(&self) -> Option<u64> {
+        u64::try_from(self.limit.get())
+            .ok()
+            .filter(|bytes| *bytes > 0)
+    }
+
     pub(crate) fn shed(&self, what: Shed) {
         self.shed.with_label_values(&[what.as_str()]).inc();
     }

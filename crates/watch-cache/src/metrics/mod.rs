@@ -6,6 +6,7 @@
 
 mod cache;
 mod memory;
+mod reads;
 mod saved;
 mod vectors;
 
@@ -13,6 +14,7 @@ pub use cache::{
     BYTES, CacheMetrics, CacheResult, CacheState, CachedResource, SelfCheckResult, TakesName,
 };
 pub use memory::{MemoryMetrics, Shed};
+pub use reads::Reads;
 pub(crate) use saved::SavedMetrics;
 
 use std::sync::Arc;

@@ -51,6 +51,111 @@ pub enum BypassReason {
 }
 
 impl BypassReason {
+    pub const ALL: [Self; 19] = [
+        Self::UnusualRequest,
+        Self::InvalidOptions,
+        Self::MostRecent,
+        Self::NotProvenFresh,
+        Self::SnapshotGone,
+        Self::FutureVersion,
+        Self::HistoryTooShort,
+        Self::FieldSelector,
+        Self::Representation,
+        Self::NoBookmark,
+        Self::WatchProtocol,
+        Self::Excluded,
+        Self::Shadow,
+        Self::Filling,
+        Self::NotWatchable,
+        Self::TooManyResources,
+        Self::MemoryLimit,
+        Self::Stale,
+        Self::TooCostly,
+    ];
+
+    /// Returns what to do so that such a read is answered from the cache, in
+    /// words for the people who run apifront.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::UnusualRequest => {
+                "Only the API server can decide this form of request. Look in the access log \
+                 for its path and parameters."
+            }
+            Self::InvalidOptions => {
+                "The client sends parameters that are wrong or may not be combined. Find it in \
+                 the access log, and mend it."
+            }
+            Self::MostRecent => {
+                "Let the client read at resourceVersion=0, or set cache.consistency: Fresh. See \
+                 whether the API server refuses apifront's own reads."
+            }
+            Self::NotProvenFresh => {
+                "The watch upstream is behind. See the age of the resource, and the load of the \
+                 API server and the network."
+            }
+            Self::SnapshotGone => {
+                "The client asks for an old version, or pages too slowly. Let it list without \
+                 resourceVersionMatch=Exact, or read its pages faster."
+            }
+            Self::FutureVersion => {
+                "The client knows a version that has not arrived here. If that is frequent, the \
+                 watch upstream is behind."
+            }
+            Self::HistoryTooShort => {
+                "The client resumes its watch too late: after 5 minutes, or 64 MiB of events. \
+                 Let it resume sooner, or ask for bookmarks."
+            }
+            Self::FieldSelector => {
+                "The cache does not know the field. Let the client select by a label, or by a \
+                 field that the resource's definition makes selectable."
+            }
+            Self::Representation => {
+                "Let the client ask for JSON. Protobuf and Tables of objects that are newer than \
+                 this apifront need a newer apifront."
+            }
+            Self::NoBookmark => {
+                "This ends by itself when the API server sends its first bookmark. Kubernetes \
+                 1.34 or newer tells it at once."
+            }
+            Self::WatchProtocol => {
+                "The client's WebSocket handshake is not one that kube-apiserver accepts. Let it \
+                 watch over plain HTTP."
+            }
+            Self::Excluded => {
+                "The configuration keeps the resource out: cache.include and cache.exclude. \
+                 Events are out by default."
+            }
+            Self::Shadow => {
+                "The resource is in shadow mode. If /debug/shadow shows no differences, serve it: \
+                 cache.mode and cache.resourceModes."
+            }
+            Self::Filling => {
+                "This is usual after a start. Name the resource in cache.preload, so that it is \
+                 listed before clients ask."
+            }
+            Self::NotWatchable => {
+                "Give apifront's own user the right to list and watch the resource. apifront \
+                 doctor tells what is missing."
+            }
+            Self::TooManyResources => {
+                "4,096 resources are cached already. Exclude some that nobody needs from memory: \
+                 cache.exclude."
+            }
+            Self::MemoryLimit => {
+                "The cache is full. Raise cache.memoryLimit, or exclude large resources that \
+                 need not be cached."
+            }
+            Self::Stale => {
+                "The watch upstream was lost for longer than cache.maxStaleness. See the health \
+                 of the API servers."
+            }
+            Self::TooCostly => {
+                "Let the client ask without indentation (pretty), or with a selector of fewer \
+                 requirements."
+            }
+        }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::UnusualRequest => "unusual_request",
@@ -90,36 +195,26 @@ impl From<Unavailable> for BypassReason {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeSet;
 
-    const ALL: [BypassReason; 19] = [
-        BypassReason::UnusualRequest,
-        BypassReason::InvalidOptions,
-        BypassReason::MostRecent,
-        BypassReason::NotProvenFresh,
-        BypassReason::SnapshotGone,
-        BypassReason::FutureVersion,
-        BypassReason::HistoryTooShort,
-        BypassReason::FieldSelector,
-        BypassReason::Representation,
-        BypassReason::NoBookmark,
-        BypassReason::WatchProtocol,
-        BypassReason::Excluded,
-        BypassReason::Shadow,
-        BypassReason::Filling,
-        BypassReason::NotWatchable,
-        BypassReason::TooManyResources,
-        BypassReason::MemoryLimit,
-        BypassReason::Stale,
-        BypassReason::TooCostly,
-    ];
+    use super::*;
 
     #[test]
     fn every_reason_is_explained_in_the_documentation() {
         let document = include_str!("../../../../docs/operations.md");
-        for reason in ALL {
+        for reason in BypassReason::ALL {
             let row = format!("| `{}` |", reason.as_str());
             assert!(document.contains(&row), "no row {row}");
+        }
+    }
+
+    #[test]
+    fn every_reason_has_an_advice_of_its_own() {
+        let texts: BTreeSet<&str> = BypassReason::ALL.map(BypassReason::advice).into();
+        assert_eq!(texts.len(), BypassReason::ALL.len());
+        for text in texts {
+            assert!(text.ends_with('.') && text.len() < 160, "{text}");
+            assert!(!text.contains("  "), "{text}");
         }
     }
 }

@@ -33,4 +33,5 @@ mod watch_list;
 pub use cache::{Cache, Route, Selection, Unavailable};
 pub use diagnosis::{Diagnosis, diagnose};
 pub use entry::Entry;
+pub use system_memory::system_memory;
 pub use watch_lag::LateEvent;

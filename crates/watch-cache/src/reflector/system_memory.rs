@@ -14,9 +14,14 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 /// Returns the limit if the configuration names none. `None` if the amount of
 /// memory is unknown.
 pub(super) fn default_memory_limit() -> Option<usize> {
-    let memory = memory(|path| std::fs::read_to_string(path).ok())?;
+    let memory = system_memory()?;
     let (part, whole) = SHARE;
     usize::try_from(memory.checked_div(whole)?.saturating_mul(part)).ok()
+}
+
+/// Returns the bytes of memory that this process has. `None` if that is unknown.
+pub fn system_memory() -> Option<u64> {
+    memory(|path| std::fs::read_to_string(path).ok())
 }
 
 /// Returns the memory in bytes: the least value that the files tell.

@@ -1,0 +1,287 @@
+//! The top talkers: the users and the user agents that cause the most work.
+//!
+//! ```text
+//! request ─▶ pending, one per thread ─▶ rankings: users      ┐ by each
+//!            (exact, some names)                  user agents ┘ measure
+//! ```
+//!
+//! Names are never labels of metrics, because callers choose them. Here memory
+//! is bounded whatever they choose: rankings list a fixed number of names, and
+//! names are cut to [`MAX_NAME_BYTES`].
+
+mod pending;
+mod ranking;
+
+pub use ranking::{ENTRIES, Entry, Ranking};
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use pending::{Pending, Slot};
+use ranking::Addition;
+
+/// The most bytes of a name. Two names that begin with the same bytes are
+/// counted as one.
+pub const MAX_NAME_BYTES: usize = 128;
+
+/// The most threads with sums of their own. Together they take 300 KB.
+const MAX_SHARDS: usize = 16;
+
+/// What is summed up for each name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    Requests,
+    /// The bytes of the answers' bodies.
+    BytesSent,
+    WatchesOpened,
+    /// Requests that the cache answered, watches among them.
+    AnswersFromCache,
+    /// The bytes of these answers.
+    BytesFromCache,
+}
+
+impl Measure {
+    pub const ALL: [Self; 5] = [
+        Self::Requests,
+        Self::BytesSent,
+        Self::WatchesOpened,
+        Self::AnswersFromCache,
+        Self::BytesFromCache,
+    ];
+}
+
+/// The caller of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    /// The user as whom the request is made, or nothing.
+    pub user: &'a str,
+    pub agent: &'a str,
+    /// The user who was authenticated, or nothing. Names that the caller brings
+    /// take this user's share of the rankings.
+    pub authenticated: &'a str,
+}
+
+/// An amount of each measure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amounts([u64; Measure::ALL.len()]);
+
+impl Amounts {
+    /// Returns those of an answer that has ended.
+    pub fn of_answer(bytes: u64, from_cache: bool) -> Self {
+        let (answers, cached) = if from_cache { (1, bytes) } else { (0, 0) };
+        Self([1, bytes, 0, answers, cached])
+    }
+
+    pub fn of_opened_watch() -> Self {
+        Self([0, 0, 1, 0, 0])
+    }
+
+    fn is_none(&self) -> bool {
+        self.0 == [0; Measure::ALL.len()]
+    }
+
+    fn add(&mut self, more: &Self) {
+        for (sum, amount) in self.0.iter_mut().zip(more.0) {
+            *sum = sum.saturating_add(amount);
+        }
+    }
+}
+
+/// One ranking by each measure, in the order of [`Measure::ALL`].
+#[derive(Default)]
+pub struct Rankings([Ranking; Measure::ALL.len()]);
+
+impl Rankings {
+    pub fn by_measure(&self) -> impl Iterator<Item = (Measure, &Ranking)> {
+        Measure::ALL.into_iter().zip(&self.0)
+    }
+
+    fn take(&mut self, slot: &Slot) {
+        for (ranking, amount) in self.0.iter_mut().zip(slot.amounts.0) {
+            if amount > 0 {
+                ranking.add(Addition {
+                    hash: slot.hash,
+                    owner: slot.owner,
+                    name: &slot.name,
+                    amount,
+                });
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct Dimensions<T> {
+    users: T,
+    agents: T,
+}
+
+/// The sums since the process started.
+pub struct Talkers {
+    /// The hash is random, so that nobody can choose names that meet in a slot.
+    hasher: RandomState,
+    shards: Box<[Mutex<Dimensions<Pending>>]>,
+    /// Locked after a shard, never before.
+    rankings: Dimensions<Mutex<Rankings>>,
+}
+
+impl Default for Talkers {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            hasher: RandomState::new(),
+            shards: (0..threads.min(MAX_SHARDS))
+                .map(|_| Mutex::default())
+                .collect(),
+            rankings: Dimensions::default(),
+        }
+    }
+}
+
+impl Talkers {
+    /// Counts for the caller.
+    pub fn count(&self, caller: Caller<'_>, amounts: &Amounts) {
+        let (user, agent) = (cut(caller.user), cut(caller.agent));
+        let of_user = self.hasher.hash_one(user);
+        let of_agent = self.hasher.hash_one(agent);
+        let owner = match caller.authenticated == caller.user {
+            true => of_user,
+            false => self.hasher.hash_one(cut(caller.authenticated)),
+        };
+        let Some(shard) = self.shards.get(thread_number() % self.shards.len().max(1)) else {
+            return;
+        };
+        let rankings = &self.rankings;
+        let mut shard = shard.lock();
+        shard.users.add(of_user, owner, user, amounts, |slot| {
+            rankings.users.lock().take(slot);
+        });
+        shard.agents.add(of_agent, owner, agent, amounts, |slot| {
+            rankings.agents.lock().take(slot);
+        });
+    }
+
+    /// Shows the rankings of users.
+    pub fn users<T>(&self, show: impl FnOnce(&Rankings) -> T) -> T {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let mut rankings = self.rankings.users.lock();
+            shard.users.drain(|slot| rankings.take(slot));
+        }
+        show(&self.rankings.users.lock())
+    }
+
+    /// Shows the rankings of user agents.
+    pub fn agents<T>(&self, show: impl FnOnce(&Rankings) -> T) -> T {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            let mut rankings = self.rankings.agents.lock();
+            shard.agents.drain(|slot| rankings.take(slot));
+        }
+        show(&self.rankings.agents.lock())
+    }
+}
+
+/// Cuts a name to [`MAX_NAME_BYTES`].
+pub fn cut(name: &str) -> &str {
+    let end = name.floor_char_boundary(MAX_NAME_BYTES);
+    name.get(..end).unwrap_or_default()
+}
+
+/// Returns a number that few other threads have.
+fn thread_number() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn caller<'a>(user: &'a str, agent: &'a str) -> Caller<'a> {
+        Caller {
+            user,
+            agent,
+            authenticated: user,
+        }
+    }
+
+    fn listed(rankings: &Rankings, measure: Measure) -> Vec<(String, u64)> {
+        let (_, ranking) = rankings.by_measure().find(|(m, _)| *m == measure).unwrap();
+        let largest = ranking.largest().into_iter();
+        largest.map(|e| (e.name.to_owned(), e.count)).collect()
+    }
+
+    #[test]
+    fn each_measure_has_its_own_order() {
+        let talkers = Talkers::default();
+        talkers.count(
+            caller("lister", "kubectl"),
+            &Amounts::of_answer(9_000, true),
+        );
+        for _ in 0..3 {
+            talkers.count(caller("getter", "curl"), &Amounts::of_answer(10, false));
+        }
+        talkers.count(caller("getter", "kubectl"), &Amounts::of_opened_watch());
+        let users = |measure| talkers.users(|r| listed(r, measure));
+        let pair = |name: &str, count| (name.to_owned(), count);
+        assert_eq!(
+            users(Measure::Requests),
+            [pair("getter", 3), pair("lister", 1)]
+        );
+        assert_eq!(
+            users(Measure::BytesSent),
+            [pair("lister", 9_000), pair("getter", 30)]
+        );
+        assert_eq!(users(Measure::WatchesOpened), [pair("getter", 1)]);
+        assert_eq!(users(Measure::AnswersFromCache), [pair("lister", 1)]);
+        assert_eq!(users(Measure::BytesFromCache), [pair("lister", 9_000)]);
+        let agents = talkers.agents(|r| listed(r, Measure::Requests));
+        assert_eq!(agents, [pair("curl", 3), pair("kubectl", 1)]);
+    }
+
+    #[test]
+    fn names_are_cut_between_characters() {
+        let talkers = Talkers::default();
+        let long = "\u{20ac}".repeat(1_000);
+        talkers.count(caller("", &long), &Amounts::of_answer(1, false));
+        let agents = talkers.agents(|r| listed(r, Measure::Requests));
+        assert_eq!(agents[0].0.len(), MAX_NAME_BYTES - MAX_NAME_BYTES % 3);
+        assert_eq!(talkers.users(|r| listed(r, Measure::Requests))[0].0, "");
+    }
+
+    #[test]
+    fn nothing_is_lost_between_threads() {
+        let talkers = Arc::new(Talkers::default());
+        let threads: Vec<_> = (0..8)
+            .map(|thread| {
+                let talkers = talkers.clone();
+                std::thread::spawn(move || {
+                    for n in 0..10_000 {
+                        let agent = format!("agent-{}", (n * 7 + thread) % 300);
+                        talkers.count(caller("user", &agent), &Amounts::of_answer(2, true));
+                        if n % 1_000 == 0 {
+                            talkers.agents(|_| ());
+                        }
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        let totals = |rankings: &Rankings| -> Vec<u64> {
+            rankings.by_measure().map(|(_, r)| r.total()).collect()
+        };
+        let expected = [80_000, 160_000, 0, 80_000, 160_000];
+        assert_eq!(talkers.users(totals), expected);
+        assert_eq!(talkers.agents(totals), expected);
+    }
+}

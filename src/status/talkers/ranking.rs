@@ -1,0 +1,414 @@
+//! The names with the largest sums of one measure, in bounded memory.
+//!
+//! This is Space-Saving with a filter (Homem, Carvalho: "Finding top-k elements
+//! in data streams", 2010). A ranking lists [`ENTRIES`] names. All other names
+//! share [`CELLS`] cells by their hash, and a cell bounds the sum of each of its
+//! names. A name is listed once its bound reaches the least listed sum. So a
+//! flood of names that occur once fills cells, and displaces no large name.
+//!
+//! Callers choose names, such as user agents, and one caller may invent many.
+//! Therefore each name has an owner, the user who brought it. An owner with as
+//! many entries as any other gets a new entry only in place of one of its own,
+//! and an owner with fewer gets it from the owner with the most.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// The names that are listed. A page shows fewer, and a cluster has some dozens
+/// of programs. A new name looks through all of them.
+pub const ENTRIES: usize = 64;
+
+/// The cells of all names that are not listed. They take 4 KiB.
+const CELLS: usize = 512;
+
+/// A listed name. Its true sum is at most `count`, and less by `error` at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    pub name: &'a str,
+    pub count: u64,
+    pub error: u64,
+}
+
+/// The sums of one measure. The parts of an entry are in lists of their own, by
+/// the entry's place, so that a look through all sums is short.
+pub struct Ranking {
+    places: HashMap<u64, usize, BuildHasherDefault<Hashed>>,
+    counts: Vec<u64>,
+    names: Vec<Name>,
+    owners: Vec<Owner>,
+    /// The most entries that an owner has.
+    largest_share: usize,
+    cells: Box<[u64]>,
+    total: u64,
+}
+
+struct Name {
+    text: String,
+    hash: u64,
+    error: u64,
+    /// The place of the owner in the list of owners.
+    owner: usize,
+}
+
+/// A user, by the hash of the name, and the number of entries that the user
+/// brought.
+#[derive(Clone, Copy)]
+struct Owner {
+    hash: u64,
+    entries: usize,
+}
+
+/// An amount for a name.
+#[derive(Clone, Copy)]
+pub(super) struct Addition<'a> {
+    pub(super) hash: u64,
+    pub(super) owner: u64,
+    pub(super) name: &'a str,
+    pub(super) amount: u64,
+}
+
+/// A number that is a hash already.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        // Keys are only numbers.
+        debug_assert!(false, "{bytes:?}");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+impl Default for Ranking {
+    fn default() -> Self {
+        Self {
+            places: HashMap::default(),
+            counts: Vec::new(),
+            names: Vec::new(),
+            owners: Vec::new(),
+            largest_share: 0,
+            cells: vec![0; CELLS].into(),
+            total: 0,
+        }
+    }
+}
+
+impl Ranking {
+    /// Returns the sum over all names.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Returns the most that a name may have which is not listed.
+    pub fn most_unlisted(&self) -> u64 {
+        self.cells.iter().copied().max().unwrap_or_default()
+    }
+
+    /// Returns the entries by what is certain of them, the largest first.
+    pub fn largest(&self) -> Vec<Entry<'_>> {
+        let entries = self.names.iter().zip(&self.counts);
+        let mut entries: Vec<Entry<'_>> = entries
+            .map(|(name, count)| Entry {
+                name: &name.text,
+                count: *count,
+                error: name.error,
+            })
+            .collect();
+        entries.sort_by_key(|e| Reverse((e.count.saturating_sub(e.error), e.count)));
+        entries
+    }
+
+    pub(super) fn add(&mut self, addition: Addition<'_>) {
+        let Addition { hash, amount, .. } = addition;
+        self.total = self.total.saturating_add(amount);
+        if let Some(count) = self
+            .places
+            .get(&hash)
+            .and_then(|at| self.counts.get_mut(*at))
+        {
+            *count = count.saturating_add(amount);
+            return;
+        }
+        let error = self.cell(hash).map_or(0, |cell| *cell);
+        let count = error.saturating_add(amount);
+        if self.names.len() < ENTRIES {
+            self.list(addition, self.names.len(), error, count);
+        } else if let Some(at) = self.displaced(addition.owner, count) {
+            self.leave(at);
+            self.list(addition, at, error, count);
+        } else if let Some(cell) = self.cell(hash) {
+            *cell = count;
+        }
+    }
+
+    /// Returns the place of the entry in whose place the owner's new name is
+    /// listed, if it is listed.
+    fn displaced(&self, owner: u64, count: u64) -> Option<usize> {
+        let all = self.counts.iter().enumerate();
+        let most = self.largest_share;
+        // Everybody who has an entry has one.
+        if most <= 1 {
+            let (at, least) = all.min_by_key(|(_, count)| **count)?;
+            return (*least <= count).then_some(at);
+        }
+        let own = self.owners.iter().position(|o| o.hash == owner);
+        let share = |at: usize| self.owners.get(at).map_or(0, |o| o.entries);
+        let own_share = own.map_or(0, share);
+        let may_go = |at: usize| {
+            let Some(name) = self.names.get(at) else {
+                return false;
+            };
+            match own_share == most {
+                true => Some(name.owner) == own,
+                false => share(name.owner) == most,
+            }
+        };
+        let candidates = all.filter(|(at, _)| may_go(*at));
+        let (at, least) = candidates.min_by_key(|(_, count)| **count)?;
+        let is_fairer = own_share.saturating_add(1) < most;
+        (is_fairer || *least <= count).then_some(at)
+    }
+
+    /// Moves an entry's sum into its cell.
+    fn leave(&mut self, at: usize) {
+        let Some((name, count)) = self.names.get(at).zip(self.counts.get(at)) else {
+            return;
+        };
+        let (hash, owner, count) = (name.hash, name.owner, *count);
+        self.places.remove(&hash);
+        if let Some(owner) = self.owners.get_mut(owner) {
+            let was_largest = owner.entries == self.largest_share;
+            owner.entries = owner.entries.saturating_sub(1);
+            if was_largest && self.largest_share > 1 {
+                let shares = self.owners.iter().map(|o| o.entries);
+                self.largest_share = shares.max().unwrap_or_default();
+            }
+        }
+        if let Some(cell) = self.cell(hash) {
+            *cell = count.max(*cell);
+        }
+    }
+
+    /// Lists a name at a place that is free, or the next one.
+    fn list(&mut self, addition: Addition<'_>, at: usize, error: u64, count: u64) {
+        let Addition { hash, name, .. } = addition;
+        let owner = self.enter(addition.owner);
+        self.places.insert(hash, at);
+        match (self.names.get_mut(at), self.counts.get_mut(at)) {
+            (Some(listed), Some(of_listed)) => {
+                // The text is written into the memory of the one before.
+                listed.text.clear();
+                listed.text.push_str(name);
+                (listed.hash, listed.error, listed.owner) = (hash, error, owner);
+                *of_listed = count;
+            }
+            _ => {
+                self.counts.push(count);
+                self.names.push(Name {
+                    text: name.to_owned(),
+                    hash,
+                    error,
+                    owner,
+                });
+            }
+        }
+    }
+
+    /// Counts one more entry of an owner, and returns the owner's place. The
+    /// place of an owner without entries is free.
+    fn enter(&mut self, hash: u64) -> usize {
+        let (mut known, mut free) = (None, None);
+        for (at, owner) in self.owners.iter().enumerate() {
+            if owner.entries == 0 {
+                free = Some(at);
+            } else if owner.hash == hash {
+                known = Some(at);
+            }
+        }
+        let at = known.or(free).unwrap_or(self.owners.len());
+        if at == self.owners.len() {
+            self.owners.push(Owner { hash, entries: 0 });
+        }
+        if let Some(owner) = self.owners.get_mut(at) {
+            owner.hash = hash;
+            owner.entries = owner.entries.saturating_add(1);
+            self.largest_share = self.largest_share.max(owner.entries);
+        }
+        at
+    }
+
+    fn cell(&mut self, hash: u64) -> Option<&mut u64> {
+        // The low bits choose the slot of `Pending`; these are others.
+        let at = (hash >> 32) % (CELLS as u64);
+        usize::try_from(at)
+            .ok()
+            .and_then(|at| self.cells.get_mut(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::hash::BuildHasher;
+
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+
+    struct Counted {
+        ranking: Ranking,
+        truth: HashMap<String, u64>,
+        hasher: std::hash::RandomState,
+    }
+
+    impl Counted {
+        fn new() -> Self {
+            Self {
+                ranking: Ranking::default(),
+                truth: HashMap::new(),
+                hasher: std::hash::RandomState::new(),
+            }
+        }
+
+        fn add(&mut self, owner: u64, name: &str, amount: u64) {
+            self.ranking.add(Addition {
+                hash: self.hasher.hash_one(name),
+                owner,
+                name,
+                amount,
+            });
+            *self.truth.entry(name.to_owned()).or_default() += amount;
+        }
+
+        /// Checks what is promised of every name.
+        fn check(&self) {
+            let ranking = &self.ranking;
+            let entries = ranking.largest();
+            assert!(entries.len() <= ENTRIES && entries.len() == ranking.places.len());
+            assert!(ranking.owners.len() <= ENTRIES);
+            let shares = || ranking.owners.iter().map(|o| o.entries);
+            assert_eq!(shares().sum::<usize>(), entries.len());
+            assert_eq!(shares().max(), Some(ranking.largest_share));
+            assert_eq!(ranking.total(), self.truth.values().sum::<u64>());
+            for entry in &entries {
+                let truth = self.truth[entry.name];
+                let range = entry.count - entry.error..=entry.count;
+                assert!(range.contains(&truth), "{truth} in {range:?}");
+            }
+            let unlisted = |name: &&String| entries.iter().all(|e| e.name != **name);
+            for name in self.truth.keys().filter(unlisted) {
+                assert!(self.truth[name] <= ranking.most_unlisted());
+            }
+        }
+
+        fn lists(&self, name: &str) -> bool {
+            self.ranking.largest().iter().any(|e| e.name == name)
+        }
+    }
+
+    #[test]
+    fn few_names_are_counted_exactly() {
+        let mut counted = Counted::new();
+        for n in 0..1000u64 {
+            counted.add(n % 3, &format!("agent-{}", n % 64), n);
+        }
+        counted.check();
+        assert_eq!(counted.ranking.most_unlisted(), 0);
+        let largest = counted.ranking.largest();
+        assert_eq!(largest.len(), ENTRIES);
+        assert!(largest.iter().all(|e| e.error == 0));
+        assert!(largest.is_sorted_by(|a, b| a.count >= b.count));
+    }
+
+    #[test]
+    fn sums_are_within_their_bounds_whatever_comes() {
+        for seed in 0..20 {
+            let mut random = StdRng::seed_from_u64(seed);
+            let mut counted = Counted::new();
+            for _ in 0..5_000 {
+                let owner = random.random_range(0..if seed % 2 == 0 { 3 } else { 200 });
+                // Small numbers are frequent.
+                let name = random.random_range(0..2_000) * random.random_range(0..2_000) / 2_000;
+                counted.add(owner, &name.to_string(), random.random_range(0..100));
+            }
+            counted.check();
+        }
+    }
+
+    #[test]
+    fn large_names_survive_a_flood_of_names_that_occur_once() {
+        let mut counted = Counted::new();
+        // Each name has an owner of its own, so that no share protects it.
+        for n in 0..100_000u64 {
+            counted.add(n, &format!("once-{n}"), 1);
+            if n % 100 == 0 {
+                let large = n / 100 % 10;
+                counted.add(1_000_000 + large, &format!("large-{large}"), 1);
+            }
+        }
+        counted.check();
+        for large in 0..10 {
+            // 200 of 202,000 is less than the 64th part of it by far.
+            assert_eq!(counted.truth[&format!("large-{large}")], 200);
+        }
+        // A tenth of a percent of all is not listed for certain with 512 cells,
+        // but a whole percent is.
+        for _ in 0..3_000 {
+            counted.add(1_000_000, "large-0", 1);
+        }
+        for n in 0..100_000u64 {
+            counted.add(n, &format!("again-{n}"), 1);
+        }
+        counted.check();
+        assert!(counted.lists("large-0"));
+    }
+
+    /// One user invents names, and all others keep theirs, however few requests
+    /// they make.
+    #[test]
+    fn an_inventor_of_names_displaces_only_its_own() {
+        let mut counted = Counted::new();
+        let inventor = 7;
+        for n in 0..1_000 {
+            counted.add(inventor, &format!("first-{n}"), 1_000);
+        }
+        for user in 100..120 {
+            counted.add(user, &format!("honest-{user}"), 1);
+        }
+        for n in 0..100_000 {
+            counted.add(inventor, &format!("invented-{n}"), 1_000);
+        }
+        counted.check();
+        for user in 100..120 {
+            assert!(counted.lists(&format!("honest-{user}")), "{user}");
+        }
+        // A newcomer finds room, too.
+        counted.add(500, "new", 1);
+        assert!(counted.lists("new"));
+        counted.check();
+    }
+
+    #[test]
+    fn two_inventors_share() {
+        let mut counted = Counted::new();
+        for n in 0..10_000 {
+            counted.add(1, &format!("a-{n}"), 5);
+            counted.add(2, &format!("b-{n}"), 1);
+        }
+        counted.check();
+        let of = |letter| {
+            let entries = counted.ranking.largest().into_iter();
+            entries.filter(|e| e.name.starts_with(letter)).count()
+        };
+        assert_eq!((of('a'), of('b')), (ENTRIES / 2, ENTRIES / 2));
+    }
+}
