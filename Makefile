@@ -65,6 +65,10 @@ test-tree: test-servers ## Runs TREE_SUITES through apifront before apifront (10
 test-clients: test-servers ## Runs released client libraries, CLIENTS or all, directly and through apifront (2 minutes; 9 when cold)
 	APIFRONT_TEST_CLIENTS="$(CLIENTS)" cargo test --test clients libraries_see_no_difference -- --nocapture
 
+.PHONY: test-status-page
+test-status-page: ## Opens the status page in headless Chromium and checks it (20 seconds)
+	tests/status-page/run.sh
+
 .PHONY: test-servers
 test-servers: ## Builds the real servers that the tests run against (Go; minutes when cold)
 	tests/inotify.sh

@@ -158,7 +158,7 @@ fn greet(mode: Mode, server: &Apifront) {
         eprintln!("serving https://{address}");
     }
     if let Some(address) = server.observability_address {
-        eprintln!("serving http://{address}/metrics and /readyz, without authentication");
+        eprintln!("serving http://{address}/status, /metrics and /readyz, without authentication");
     }
     let Some(address) = server.insecure_address else {
         return;
@@ -179,6 +179,7 @@ fn greet(mode: Mode, server: &Apifront) {
             eprintln!(
                 "  curl -s http://{address}/metrics | grep apifront_cache_requests    who answered"
             );
+            eprintln!("  http://{address}/status    what it does, for a browser");
         }
     }
 }

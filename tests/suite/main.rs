@@ -77,6 +77,7 @@ mod restart;
 mod schema;
 mod shadow;
 mod sharded;
+mod status;
 mod streams;
 mod tables;
 mod traps;

@@ -4,7 +4,7 @@
 
 const POLL_MS = 3000;
 const SHOWN_TALKERS = 15;
-const CHART = { width: 240, height: 52, seconds: 3600 };
+const CHART = { width: 240, height: 52, least: 60, most: 3600 };
 const SVG = "http://www.w3.org/2000/svg";
 
 const byId = (id) => document.getElementById(id);
@@ -188,7 +188,9 @@ function drawChart(chart, samples) {
   const known = values.filter((value) => value !== null && value !== undefined);
   const most = known.length ? Math.max(...known) : 0;
   const top = chart.top || most || 1;
-  const x = (ago) => (CHART.width * (1 - Math.min(ago, CHART.seconds) / CHART.seconds)).toFixed(1);
+  const oldest = samples.length ? samples[0].secondsAgo + samples[0].seconds : 0;
+  const span = Math.min(Math.max(oldest, CHART.least), CHART.most);
+  const x = (ago) => (CHART.width * (1 - Math.min(ago, span) / span)).toFixed(1);
   const y = (value) => (CHART.height - 1 - (value / top) * (CHART.height - 3)).toFixed(1);
   let curve = "";
   let area = "";
@@ -209,9 +211,7 @@ function drawChart(chart, samples) {
   const last = values.length ? values[values.length - 1] : null;
   const now = last === null || last === undefined ? "–" : chart.format(last);
   setText(chart.now, now);
-  const first = samples[0];
-  const since = first ? "−" + seconds(Math.min(first.secondsAgo + first.seconds, CHART.seconds)) : "";
-  setText(chart.from, since);
+  setText(chart.from, "−" + seconds(span));
   setText(chart.most, known.length ? "most " + chart.format(most) : "");
   const spoken = known.length ? `now ${now}, most ${chart.format(most)}` : "no samples yet";
   chart.svg.setAttribute("aria-label", `${chart.name} of the last hour: ${spoken}`);

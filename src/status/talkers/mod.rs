@@ -150,7 +150,8 @@ impl Talkers {
             true => of_user,
             false => self.hasher.hash_one(cut(caller.authenticated)),
         };
-        let Some(shard) = self.shards.get(thread_number() % self.shards.len().max(1)) else {
+        let shard = thread_number().checked_rem(self.shards.len());
+        let Some(shard) = shard.and_then(|at| self.shards.get(at)) else {
             return;
         };
         let rankings = &self.rankings;

@@ -247,10 +247,8 @@ impl Ranking {
 
     fn cell(&mut self, hash: u64) -> Option<&mut u64> {
         // The low bits choose the slot of `Pending`; these are others.
-        let at = (hash >> 32) % (CELLS as u64);
-        usize::try_from(at)
-            .ok()
-            .and_then(|at| self.cells.get_mut(at))
+        let at = (hash >> 32).checked_rem(CELLS as u64)?;
+        self.cells.get_mut(usize::try_from(at).ok()?)
     }
 }
 

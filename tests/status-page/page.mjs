@@ -1,0 +1,250 @@
+// node page.mjs CHROMIUM APIFRONT SCREENSHOTS: checks the status page. Each check
+// prints a line; the first that fails ends the run.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import http from "node:http";
+import net from "node:net";
+import { join } from "node:path";
+import { Browser } from "./devtools.mjs";
+
+const [chromium, apifront, shots] = process.argv.slice(2);
+const MARKUP = "<script>window.harmed=1</script><img src=x onerror=window.harmed=1>";
+const PODS = "/api/v1/pods?resourceVersion=0";
+const started = Date.now();
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const checked = (what) => console.log(`${((Date.now() - started) / 1000).toFixed(1).padStart(5)} s  ${what}`);
+
+async function eventually(what, condition, within = 20_000) {
+  const end = Date.now() + within;
+  let last;
+  for (;;) {
+    try {
+      last = await condition();
+      if (last === true) return;
+    } catch (error) {
+      last = error.message;
+    }
+    if (Date.now() > end) assert.fail(`${what}: ${JSON.stringify(last)}`);
+    await pause(100);
+  }
+}
+
+function freePort() {
+  return new Promise((resolve) => {
+    const server = net.createServer().listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+const port = await freePort();
+const origin = `http://127.0.0.1:${port}`;
+
+// Asks with a user agent of its own. `open` leaves the answer open.
+function ask(path, agent = "tester", open = false) {
+  return new Promise((resolve, reject) => {
+    const request = http.get(origin + path, { headers: { "user-agent": agent }, agent: false }, (answer) => {
+      if (open) return resolve(request);
+      let text = "";
+      answer.setEncoding("utf8").on("data", (part) => (text += part));
+      answer.on("end", () => resolve({ status: answer.statusCode, text }));
+      answer.on("error", reject);
+    });
+    request.on("error", reject);
+  });
+}
+
+async function metric(name, labels) {
+  const { text } = await ask("/metrics");
+  const lines = text.split("\n").filter((line) => line.startsWith(name + "{"));
+  const its = lines.filter((line) => labels.every((label) => line.includes(label)));
+  return its.reduce((sum, line) => sum + Number(line.split(" ").pop()), 0);
+}
+
+// Returns the cells of a row by their columns, as a person reads them.
+const readRow = (table, name) => `(() => {
+  const table = document.getElementById(${JSON.stringify(table)});
+  const columns = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  const row = [...table.tBodies[0].rows].find((row) => row.cells[0].innerText.trim() === ${JSON.stringify(name)});
+  return row && Object.fromEntries([...row.cells].map((cell, at) => [columns[at], cell.innerText.trim()]));
+})()`;
+
+// Returns the contrast of the page's text, its dim text and its states.
+const CONTRAST = `(() => {
+  const light = (color) => {
+    const parts = color.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255);
+    const [r, g, b] = parts.map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const back = light(getComputedStyle(document.body).backgroundColor);
+  return ["body", ".note", "thead th", ".good"].map((selector) => {
+    const text = light(getComputedStyle(document.querySelector(selector)).color);
+    return (Math.max(text, back) + 0.05) / (Math.min(text, back) + 0.05);
+  });
+})()`;
+
+const server = spawn(apifront, ["--insecure-port", String(port)], { stdio: "ignore" });
+const browser = await Browser.start(chromium);
+try {
+  await check();
+  checked(`all is well; screenshots are in ${shots}`);
+} finally {
+  server.kill("SIGKILL");
+  await browser.stop();
+}
+process.exit(0);
+
+async function check() {
+  await eventually("apifront is ready", async () => (await ask("/readyz")).status === 200);
+  await eventually("pods are cached", async () => {
+    await ask(PODS);
+    return (await metric("apifront_cache_requests_total", ['resource="pods"', 'result="hit"'])) > 0;
+  });
+  const watch = await ask("/api/v1/pods?watch=1&resourceVersion=0", "watcher", true);
+  watch.on("error", () => {});
+  for (let n = 0; n < 3; n += 1) await ask(PODS, MARKUP);
+  await ask("/api/v1/events");
+
+  const page = await browser.openPage();
+  await page.resize(1280, 900, false);
+  await page.prefer("light");
+  await page.send("Page.navigate", { url: origin + "/status" });
+  const state = () => page.evaluate("document.getElementById('state').textContent");
+  await eventually("the page is live", async () => (await state()) === "Live");
+  checked("the page loads");
+
+  await numbersMatch(page);
+  await changesShow(page);
+  await textStaysText(page);
+  await everythingHasAName(page);
+  await keyboardWorks(page);
+  await eventually("a sample is drawn", () =>
+    page.evaluate("document.querySelector('#chart-watches .curve').getAttribute('d').length > 10"),
+  );
+  await allFits(page);
+
+  assert.deepEqual(page.console, [], "the console");
+  const foreign = page.requests.filter((url) => !url.startsWith(origin + "/status") && !/^(data|about):/.test(url));
+  assert.deepEqual(foreign, [], "requests elsewhere");
+  checked("nothing is in the console, nothing is loaded from elsewhere");
+
+  server.kill("SIGKILL");
+  await eventually("a lost server is told", async () => (await state()).startsWith("No data"));
+  checked("a lost server is told");
+}
+
+async function numbersMatch(page) {
+  await eventually("the page has the numbers of /debug/cache and /metrics", async () => {
+    const row = await page.evaluate(readRow("resources", "pods v1"));
+    const cache = JSON.parse((await ask("/debug/cache?resource=pods")).text).resources[0];
+    const hits = await metric("apifront_cache_requests_total", ['resource="pods"', 'result="hit"']);
+    const expected = [cache.state, cache.objects, cache.watchers, hits].map(String);
+    const shown = [row.State, row.Objects, row.Watchers, row.Hits];
+    return JSON.stringify(shown) === JSON.stringify(expected) || { shown, expected };
+  });
+  const bypass = await page.evaluate(readRow("bypasses", "events v1"));
+  assert.equal(bypass.Reason, "excluded");
+  assert.match(bypass["What to do"], /cache\.exclude/);
+  const part = await page.evaluate("document.getElementById('servers').tBodies[0].innerText");
+  assert.match(part, /API server\s+healthy/);
+  checked("numbers are those of /debug/cache and /metrics");
+}
+
+async function changesShow(page) {
+  await page.evaluate("window.mark = 'not loaded again'");
+  const before = Number((await page.evaluate(readRow("resources", "pods v1"))).Hits);
+  for (let n = 0; n < 5; n += 1) await ask(PODS);
+  await eventually("the page follows", async () => {
+    const hits = Number((await page.evaluate(readRow("resources", "pods v1"))).Hits);
+    return hits === before + 5 || hits;
+  });
+  assert.equal(await page.evaluate("window.mark"), "not loaded again");
+  checked("changes show without a reload");
+}
+
+async function textStaysText(page) {
+  await eventually("the user agent is shown as text", async () => {
+    const row = await page.evaluate(readRow("agents", MARKUP));
+    return row?.Requests === "3" || row;
+  });
+  const found = await page.evaluate(
+    "[document.images.length, document.scripts.length, window.harmed ?? null]",
+  );
+  assert.deepEqual(found, [0, 1, null]);
+  checked("markup in a user agent stays text");
+}
+
+// The tree that screen readers get: tables and images have names, cells are
+// cells.
+async function everythingHasAName(page) {
+  const { nodes } = await page.send("Accessibility.getFullAXTree");
+  const of = (role) => nodes.filter((node) => !node.ignored && node.role?.value === role);
+  for (const role of ["table", "image", "button", "searchbox", "combobox", "meter"]) {
+    const some = of(role);
+    assert.ok(some.length > 0, `no ${role}`);
+    for (const node of some) assert.ok(node.name?.value, `a ${role} without a name`);
+  }
+  assert.equal(of("table").length, 6);
+  assert.ok(of("columnheader").length > 20 && of("rowheader").length > 5);
+  assert.deepEqual([of("main").length, of("banner").length], [1, 1]);
+  checked("tables, charts and controls have names");
+}
+
+async function keyboardWorks(page) {
+  const focused = () => page.evaluate("document.activeElement.id || document.activeElement.className");
+  const outlined = () => page.evaluate("getComputedStyle(document.activeElement).outlineStyle !== 'none'");
+  for (const expected of ["skip", "pause"]) {
+    await page.press("Tab");
+    assert.equal(await focused(), expected);
+    assert.ok(await outlined(), `${expected} shows its focus`);
+  }
+  const state = () => page.evaluate("document.getElementById('state').textContent");
+  await page.press("Enter", "\r");
+  assert.equal(await state(), "Paused");
+  await page.press("Enter", "\r");
+  await eventually("the page goes on", async () => (await state()) === "Live");
+  await page.press("Tab");
+  assert.equal(await focused(), "filter");
+  await page.type("pod");
+  const names = "[...document.querySelectorAll('#resources tbody th')].map((cell) => cell.textContent)";
+  assert.deepEqual(await page.evaluate(names), ["pods v1"]);
+  await page.type("x");
+  assert.match(await page.evaluate("document.querySelector('#resources tbody').innerText"), /No name/);
+  await page.evaluate("document.getElementById('filter').select()");
+  await page.send("Input.insertText", { text: "" });
+  await page.press("Tab");
+  assert.equal(await focused(), "measure");
+  await page.press("ArrowDown");
+  assert.equal(await page.evaluate("document.activeElement.value"), "bytesSent");
+  assert.ok(await outlined());
+  checked("the keyboard reaches and works everything");
+}
+
+async function allFits(page) {
+  const keep = async (name) => writeFileSync(join(shots, name + ".png"), await page.screenshot());
+  const backs = new Set();
+  for (const scheme of ["light", "dark"]) {
+    await page.prefer(scheme);
+    backs.add(await page.evaluate("getComputedStyle(document.body).backgroundColor"));
+    for (const contrast of await page.evaluate(CONTRAST)) assert.ok(contrast >= 4.5, `${scheme}: ${contrast}`);
+    await page.resize(1280, 900, false);
+    await pause(200);
+    await keep(scheme);
+    for (const width of [390, 320]) {
+      await page.resize(width, 844, true);
+      await pause(200);
+      const widest = await page.evaluate(
+        "Math.max(...[...document.body.querySelectorAll('*:not(.skip, .hidden, thead, thead *)')].map((e) => e.getBoundingClientRect().right))",
+      );
+      const scrolls = await page.evaluate("document.documentElement.scrollWidth");
+      assert.ok(scrolls <= width && widest <= width + 0.5, `${width}: ${scrolls}, ${widest}`);
+      if (width === 390) await keep(scheme === "light" ? "narrow" : "narrow-dark");
+    }
+  }
+  assert.equal(backs.size, 2, "light and dark differ");
+  await page.resize(1280, 900, false);
+  checked("light and dark can be read, and 390 and 320 pixels hold everything");
+}

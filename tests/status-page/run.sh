@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Opens the status page in headless Chromium, before apifront with its embedded
+# API server, and checks what a person would: numbers, changes, keyboard, narrow
+# screens, the console. Keeps screenshots, and prints their folder.
+# APIFRONT_TEST_BINARY names an apifront in place of the one that cargo builds.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+shots=${XDG_CACHE_HOME:-$HOME/.cache}/apifront/status-page
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+command -v node > /dev/null || fail "node is needed"
+chromium=
+for name in chromium chromium-browser google-chrome; do
+  chromium=${chromium:-$(command -v "$name" || true)}
+done
+[ -n "$chromium" ] || fail "chromium is needed"
+apifront=${APIFRONT_TEST_BINARY:-}
+if [ -z "$apifront" ]; then
+  (cd "$root" && cargo build --quiet --bin apifront)
+  apifront=${CARGO_TARGET_DIR:-$root/target}/debug/apifront
+fi
+[ -x "$apifront" ] || fail "$apifront is no program"
+mkdir -p "$shots"
+timeout --kill-after=5 120 node "$here/page.mjs" "$chromium" "$apifront" "$shots"
