@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::debug_cache::{self, ResourceReport};
 use crate::server::state::generation::Generation;
-use crate::status::talkers::{ENTRIES, MAX_NAME_BYTES, Measure, Ranking, Rankings};
+use crate::status::talkers::{ENTRIES, MAX_NAME_BYTES, Measure, Rankings, Top};
 use crate::status::{Reading, SAMPLE_EVERY, Sample};
 
 /// The most resources of a report. A person reads fewer, and programs have
@@ -118,6 +118,8 @@ struct Bypass {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TopTalkers {
+    /// The time in which the requests were counted.
+    seconds: f64,
     max_entries: usize,
     max_name_bytes: usize,
     users: RankingReports,
@@ -207,6 +209,7 @@ pub(super) fn report(generation: &Generation, now: Instant) -> StatusReport {
             .map(|reason| (reason.as_str(), reason.advice()))
             .collect(),
         top_talkers: TopTalkers {
+            seconds: generation.talkers.span(now).as_secs_f64(),
             max_entries: ENTRIES,
             max_name_bytes: MAX_NAME_BYTES,
             users: generation.talkers.users(rankings),
@@ -332,20 +335,18 @@ fn rankings(rankings: &Rankings) -> RankingReports {
         Measure::BytesFromCache => "bytesFromCache",
     };
     let rankings = rankings.by_measure();
-    rankings
-        .map(|(m, ranking)| (name(m), self::ranking(ranking)))
-        .collect()
+    rankings.map(|(m, top)| (name(m), ranking(&top))).collect()
 }
 
-fn ranking(ranking: &Ranking) -> RankingReport {
-    let entries = ranking.largest().into_iter().map(|entry| Talker {
+fn ranking(top: &Top<'_>) -> RankingReport {
+    let entries = top.entries.iter().map(|entry| Talker {
         name: entry.name.to_owned(),
         count: entry.count,
         max_error: entry.error,
     });
     RankingReport {
-        total: ranking.total(),
-        max_unlisted: ranking.most_unlisted(),
+        total: top.total,
+        max_unlisted: top.most_unlisted,
         entries: entries.collect(),
     }
 }

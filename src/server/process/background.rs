@@ -59,14 +59,17 @@ async fn save(current: Arc<ArcSwap<Generation>>) {
     cache.run_saving(|| current.load().config.clone()).await;
 }
 
-/// Takes the samples of the status page's history.
+/// Takes the samples of the status page's history, and keeps its top talkers
+/// recent.
 async fn sample(current: Arc<ArcSwap<Generation>>) {
     let mut ticks = tokio::time::interval(SAMPLE_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let generation = current.load_full();
-        generation.history.take(generation.reading(Instant::now()));
+        let now = Instant::now();
+        generation.history.take(generation.reading(now));
+        generation.talkers.keep_recent(now);
     }
 }
 

@@ -34,6 +34,7 @@ use crate::server::state::generation::Generation;
 use crate::server::state::process_state::ProcessState;
 use crate::server::state::saved_rbac::CachedRbac;
 use crate::shadow::Shadow;
+use crate::status::talkers::Talkers;
 use crate::status::{History, UsageReader};
 
 /// Makes every part of the server from a configuration. The result holds the
@@ -156,7 +157,7 @@ impl ProcessParts<'_> {
             self_checks: SelfChecks::default(),
             shadow,
             watch_groups: Arc::default(),
-            talkers: Arc::default(),
+            talkers: Arc::new(Talkers::new(Instant::now())),
             history: History::default(),
             usage: UsageReader::default(),
             started: Instant::now(),

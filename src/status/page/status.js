@@ -339,6 +339,7 @@ function draw() {
   setText(byId("bypasses-note"), data.bypassesOmitted ? `${count(data.bypassesOmitted)} more are left out.` : "");
 
   const nobody = data.mode === "front" ? "(not authenticated)" : "(whoever reaches the port)";
+  setText(byId("talkers-span"), seconds(data.topTalkers.seconds));
   drawTalkers(data.topTalkers.users, showUsers, "users-note", nobody);
   drawTalkers(data.topTalkers.userAgents, showAgents, "agents-note", "(none)");
 }

@@ -5,22 +5,28 @@
 //!            (exact, some names)                  user agents ┘ measure
 //! ```
 //!
+//! The rankings are those of the last half hour to hour: after half an hour they
+//! begin anew, and the ones before are kept for as long.
+//!
 //! Names are never labels of metrics, because callers choose them. Here memory
 //! is bounded whatever they choose: rankings list a fixed number of names, and
 //! names are cut to [`MAX_NAME_BYTES`].
 
 mod pending;
 mod ranking;
+mod top;
 
-pub use ranking::{ENTRIES, Entry, Ranking};
+pub use ranking::ENTRIES;
+pub use top::Top;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
 use pending::{Pending, Slot};
-use ranking::Addition;
+use ranking::{Addition, Ranking};
 
 /// The most bytes of a name. Two names that begin with the same bytes are
 /// counted as one.
@@ -28,6 +34,9 @@ pub const MAX_NAME_BYTES: usize = 128;
 
 /// The most threads with sums of their own. Together they take 300 KB.
 const MAX_SHARDS: usize = 16;
+
+/// The time after which rankings begin anew.
+const WINDOW: Duration = Duration::from_secs(30 * 60);
 
 /// What is summed up for each name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,17 +98,26 @@ impl Amounts {
     }
 }
 
-/// One ranking by each measure, in the order of [`Measure::ALL`].
+/// Two rankings by each measure, in the order of [`Measure::ALL`].
 #[derive(Default)]
-pub struct Rankings([Ranking; Measure::ALL.len()]);
+pub struct Rankings {
+    recent: [Ranking; Measure::ALL.len()],
+    before: [Ranking; Measure::ALL.len()],
+}
 
 impl Rankings {
-    pub fn by_measure(&self) -> impl Iterator<Item = (Measure, &Ranking)> {
-        Measure::ALL.into_iter().zip(&self.0)
+    pub fn by_measure(&self) -> impl Iterator<Item = (Measure, Top<'_>)> {
+        let both = self.recent.iter().zip(&self.before);
+        let tops = both.map(|(recent, before)| Top::of(recent, before));
+        Measure::ALL.into_iter().zip(tops)
+    }
+
+    fn begin_anew(&mut self) {
+        self.before = std::mem::take(&mut self.recent);
     }
 
     fn take(&mut self, slot: &Slot) {
-        for (ranking, amount) in self.0.iter_mut().zip(slot.amounts.0) {
+        for (ranking, amount) in self.recent.iter_mut().zip(slot.amounts.0) {
             if amount > 0 {
                 ranking.add(Addition {
                     hash: slot.hash,
@@ -118,29 +136,37 @@ struct Dimensions<T> {
     agents: T,
 }
 
-/// The sums since the process started.
+/// The times at which both rankings began.
+#[derive(Clone, Copy)]
+struct Began {
+    recent: Instant,
+    before: Instant,
+}
+
 pub struct Talkers {
     /// The hash is random, so that nobody can choose names that meet in a slot.
     hasher: RandomState,
     shards: Box<[Mutex<Dimensions<Pending>>]>,
     /// Locked after a shard, never before.
     rankings: Dimensions<Mutex<Rankings>>,
-}
-
-impl Default for Talkers {
-    fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self {
-            hasher: RandomState::new(),
-            shards: (0..threads.min(MAX_SHARDS))
-                .map(|_| Mutex::default())
-                .collect(),
-            rankings: Dimensions::default(),
-        }
-    }
+    began: Mutex<Began>,
 }
 
 impl Talkers {
+    pub fn new(now: Instant) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let shards = (0..threads.min(MAX_SHARDS)).map(|_| Mutex::default());
+        Self {
+            hasher: RandomState::new(),
+            shards: shards.collect(),
+            rankings: Dimensions::default(),
+            began: Mutex::new(Began {
+                recent: now,
+                before: now,
+            }),
+        }
+    }
+
     /// Counts for the caller.
     pub fn count(&self, caller: Caller<'_>, amounts: &Amounts) {
         let (user, agent) = (cut(caller.user), cut(caller.agent));
@@ -162,6 +188,28 @@ impl Talkers {
         shard.agents.add(of_agent, owner, agent, amounts, |slot| {
             rankings.agents.lock().take(slot);
         });
+    }
+
+    /// Begins the rankings anew if it is time. Must be called now and then.
+    pub fn keep_recent(&self, now: Instant) {
+        let mut began = self.began.lock();
+        if now.saturating_duration_since(began.recent) < WINDOW {
+            return;
+        }
+        *began = Began {
+            before: began.recent,
+            recent: now,
+        };
+        // What is pending belongs to the time that ends.
+        self.users(|_| ());
+        self.agents(|_| ());
+        self.rankings.users.lock().begin_anew();
+        self.rankings.agents.lock().begin_anew();
+    }
+
+    /// Returns the time that the rankings are about.
+    pub fn span(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.began.lock().before)
     }
 
     /// Shows the rankings of users.
@@ -215,14 +263,14 @@ mod tests {
     }
 
     fn listed(rankings: &Rankings, measure: Measure) -> Vec<(String, u64)> {
-        let (_, ranking) = rankings.by_measure().find(|(m, _)| *m == measure).unwrap();
-        let largest = ranking.largest().into_iter();
-        largest.map(|e| (e.name.to_owned(), e.count)).collect()
+        let (_, top) = rankings.by_measure().find(|(m, _)| *m == measure).unwrap();
+        let entries = top.entries.into_iter();
+        entries.map(|e| (e.name.to_owned(), e.count)).collect()
     }
 
     #[test]
     fn each_measure_has_its_own_order() {
-        let talkers = Talkers::default();
+        let talkers = Talkers::new(Instant::now());
         talkers.count(
             caller("lister", "kubectl"),
             &Amounts::of_answer(9_000, true),
@@ -249,8 +297,36 @@ mod tests {
     }
 
     #[test]
+    fn talkers_of_long_ago_are_forgotten() {
+        let start = Instant::now();
+        let talkers = Talkers::new(start);
+        let count = |name| talkers.count(caller(name, ""), &Amounts::of_answer(1, false));
+        let users = || -> Vec<String> {
+            let listed = talkers.users(|r| listed(r, Measure::Requests));
+            listed.into_iter().map(|(name, _)| name).collect()
+        };
+        count("early");
+        for (minutes, span, expected) in [
+            (29, 29, &["early"][..]),
+            (30, 30, &["early"]),
+            (59, 59, &["early"]),
+            (60, 30, &["late"]),
+            (89, 59, &["late"]),
+            (90, 30, &[]),
+        ] {
+            let now = start + Duration::from_secs(60 * minutes);
+            talkers.keep_recent(now);
+            assert_eq!(users(), expected, "{minutes}");
+            assert_eq!(talkers.span(now), Duration::from_secs(60 * span));
+            if minutes == 59 {
+                count("late");
+            }
+        }
+    }
+
+    #[test]
     fn names_are_cut_between_characters() {
-        let talkers = Talkers::default();
+        let talkers = Talkers::new(Instant::now());
         let long = "\u{20ac}".repeat(1_000);
         talkers.count(caller("", &long), &Amounts::of_answer(1, false));
         let agents = talkers.agents(|r| listed(r, Measure::Requests));
@@ -260,7 +336,7 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_between_threads() {
-        let talkers = Arc::new(Talkers::default());
+        let talkers = Arc::new(Talkers::new(Instant::now()));
         let threads: Vec<_> = (0..8)
             .map(|thread| {
                 let talkers = talkers.clone();
@@ -279,7 +355,7 @@ mod tests {
             thread.join().unwrap();
         }
         let totals = |rankings: &Rankings| -> Vec<u64> {
-            rankings.by_measure().map(|(_, r)| r.total()).collect()
+            rankings.by_measure().map(|(_, top)| top.total).collect()
         };
         let expected = [80_000, 160_000, 0, 80_000, 160_000];
         assert_eq!(talkers.users(totals), expected);

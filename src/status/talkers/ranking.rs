@@ -11,7 +11,6 @@
 //! many entries as any other gets a new entry only in place of one of its own,
 //! and an owner with fewer gets it from the owner with the most.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -21,14 +20,6 @@ pub const ENTRIES: usize = 64;
 
 /// The cells of all names that are not listed. They take 4 KiB.
 const CELLS: usize = 512;
-
-/// A listed name. Its true sum is at most `count`, and less by `error` at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
-    pub name: &'a str,
-    pub count: u64,
-    pub error: u64,
-}
 
 /// The sums of one measure. The parts of an entry are in lists of their own, by
 /// the entry's place, so that a look through all sums is short.
@@ -103,27 +94,37 @@ impl Default for Ranking {
 
 impl Ranking {
     /// Returns the sum over all names.
-    pub fn total(&self) -> u64 {
+    pub(super) fn total(&self) -> u64 {
         self.total
     }
 
     /// Returns the most that a name may have which is not listed.
-    pub fn most_unlisted(&self) -> u64 {
+    pub(super) fn most_unlisted(&self) -> u64 {
         self.cells.iter().copied().max().unwrap_or_default()
     }
 
-    /// Returns the entries by what is certain of them, the largest first.
-    pub fn largest(&self) -> Vec<Entry<'_>> {
-        let entries = self.names.iter().zip(&self.counts);
-        let mut entries: Vec<Entry<'_>> = entries
-            .map(|(name, count)| Entry {
-                name: &name.text,
-                count: *count,
-                error: name.error,
-            })
-            .collect();
-        entries.sort_by_key(|e| Reverse((e.count.saturating_sub(e.error), e.count)));
-        entries
+    /// Returns the names that are listed, with their hashes.
+    pub(super) fn names(&self) -> impl Iterator<Item = (u64, &str)> {
+        self.names.iter().map(|name| (name.hash, &*name.text))
+    }
+
+    pub(super) fn lists(&self, hash: u64) -> bool {
+        self.places.contains_key(&hash)
+    }
+
+    /// Returns the least and the most that a name may have.
+    pub(super) fn bounds(&self, hash: u64) -> (u64, u64) {
+        let at = self.places.get(&hash);
+        let listed = at.and_then(|at| self.names.get(*at).zip(self.counts.get(*at)));
+        match listed {
+            Some((name, count)) => (count.saturating_sub(name.error), *count),
+            None => (
+                0,
+                cell_of(hash)
+                    .and_then(|at| self.cells.get(at))
+                    .map_or(0, |c| *c),
+            ),
+        }
     }
 
     pub(super) fn add(&mut self, addition: Addition<'_>) {
@@ -246,10 +247,14 @@ impl Ranking {
     }
 
     fn cell(&mut self, hash: u64) -> Option<&mut u64> {
-        // The low bits choose the slot of `Pending`; these are others.
-        let at = (hash >> 32).checked_rem(CELLS as u64)?;
-        self.cells.get_mut(usize::try_from(at).ok()?)
+        self.cells.get_mut(cell_of(hash)?)
     }
+}
+
+/// Returns the place of a name's cell. The low bits of the hash choose the slot
+/// of `Pending`; these are others.
+fn cell_of(hash: u64) -> Option<usize> {
+    usize::try_from((hash >> 32).checked_rem(CELLS as u64)?).ok()
 }
 
 #[cfg(test)]
@@ -260,10 +265,12 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
+    use super::super::top::{Entry, Top};
     use super::*;
 
     struct Counted {
         ranking: Ranking,
+        before: Ranking,
         truth: HashMap<String, u64>,
         hasher: std::hash::RandomState,
     }
@@ -272,9 +279,14 @@ mod tests {
         fn new() -> Self {
             Self {
                 ranking: Ranking::default(),
+                before: Ranking::default(),
                 truth: HashMap::new(),
                 hasher: std::hash::RandomState::new(),
             }
+        }
+
+        fn largest(&self) -> Vec<Entry<'_>> {
+            Top::of(&self.ranking, &self.before).entries
         }
 
         fn add(&mut self, owner: u64, name: &str, amount: u64) {
@@ -290,7 +302,7 @@ mod tests {
         /// Checks what is promised of every name.
         fn check(&self) {
             let ranking = &self.ranking;
-            let entries = ranking.largest();
+            let entries = self.largest();
             assert!(entries.len() <= ENTRIES && entries.len() == ranking.places.len());
             assert!(ranking.owners.len() <= ENTRIES);
             let shares = || ranking.owners.iter().map(|o| o.entries);
@@ -309,7 +321,7 @@ mod tests {
         }
 
         fn lists(&self, name: &str) -> bool {
-            self.ranking.largest().iter().any(|e| e.name == name)
+            self.largest().iter().any(|e| e.name == name)
         }
     }
 
@@ -321,7 +333,7 @@ mod tests {
         }
         counted.check();
         assert_eq!(counted.ranking.most_unlisted(), 0);
-        let largest = counted.ranking.largest();
+        let largest = counted.largest();
         assert_eq!(largest.len(), ENTRIES);
         assert!(largest.iter().all(|e| e.error == 0));
         assert!(largest.is_sorted_by(|a, b| a.count >= b.count));
@@ -348,26 +360,19 @@ mod tests {
         // Each name has an owner of its own, so that no share protects it.
         for n in 0..100_000u64 {
             counted.add(n, &format!("once-{n}"), 1);
-            if n % 100 == 0 {
-                let large = n / 100 % 10;
+            if n % 10 == 0 {
+                let large = n / 10 % 20;
                 counted.add(1_000_000 + large, &format!("large-{large}"), 1);
             }
         }
         counted.check();
-        for large in 0..10 {
-            // 200 of 202,000 is less than the 64th part of it by far.
-            assert_eq!(counted.truth[&format!("large-{large}")], 200);
+        for large in 0..20 {
+            // This is less than the 64th part of all, by which entries alone
+            // would keep it.
+            let name = format!("large-{large}");
+            assert_eq!(counted.truth[&name], 500);
+            assert!(counted.lists(&name), "{name}");
         }
-        // A tenth of a percent of all is not listed for certain with 512 cells,
-        // but a whole percent is.
-        for _ in 0..3_000 {
-            counted.add(1_000_000, "large-0", 1);
-        }
-        for n in 0..100_000u64 {
-            counted.add(n, &format!("again-{n}"), 1);
-        }
-        counted.check();
-        assert!(counted.lists("large-0"));
     }
 
     /// One user invents names, and all others keep theirs, however few requests
@@ -404,7 +409,7 @@ mod tests {
         }
         counted.check();
         let of = |letter| {
-            let entries = counted.ranking.largest().into_iter();
+            let entries = counted.largest().into_iter();
             entries.filter(|e| e.name.starts_with(letter)).count()
         };
         assert_eq!((of('a'), of('b')), (ENTRIES / 2, ENTRIES / 2));
