@@ -273,7 +273,7 @@ const showBypasses = makeTable("bypasses", "Forwarded reads by resource and reas
 // The count of a name in a ranking, which lists only the largest.
 function counted(entry, format) {
   if (!entry) return "–";
-  const error = entry.maxError > 0 ? "at most " + format(entry.maxError) + " less" : "";
+  const error = entry.maxError > 0 ? "up to " + format(entry.maxError) + " less" : "";
   return { text: format(entry.count), error };
 }
 const talkerColumns = (what) => [

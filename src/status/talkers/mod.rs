@@ -32,7 +32,7 @@ use ranking::{Addition, Ranking};
 /// counted as one.
 pub const MAX_NAME_BYTES: usize = 128;
 
-/// The most threads with sums of their own. Together they take 300 KB.
+/// The most threads with sums of their own. Together they take 430 KB.
 const MAX_SHARDS: usize = 16;
 
 /// The time after which rankings begin anew.

@@ -9,7 +9,10 @@
 //! Callers choose names, such as user agents, and one caller may invent many.
 //! Therefore each name has an owner, the user who brought it. An owner with as
 //! many entries as any other gets a new entry only in place of one of its own,
-//! and an owner with fewer gets it from the owner with the most.
+//! and an owner with fewer gets it from an owner with the most.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -118,23 +121,18 @@ impl Ranking {
         let listed = at.and_then(|at| self.names.get(*at).zip(self.counts.get(*at)));
         match listed {
             Some((name, count)) => (count.saturating_sub(name.error), *count),
-            None => (
-                0,
-                cell_of(hash)
-                    .and_then(|at| self.cells.get(at))
-                    .map_or(0, |c| *c),
-            ),
+            None => {
+                let cell = cell_of(hash).and_then(|at| self.cells.get(at));
+                (0, cell.copied().unwrap_or_default())
+            }
         }
     }
 
     pub(super) fn add(&mut self, addition: Addition<'_>) {
         let Addition { hash, amount, .. } = addition;
         self.total = self.total.saturating_add(amount);
-        if let Some(count) = self
-            .places
-            .get(&hash)
-            .and_then(|at| self.counts.get_mut(*at))
-        {
+        let listed = self.places.get(&hash);
+        if let Some(count) = listed.and_then(|at| self.counts.get_mut(*at)) {
             *count = count.saturating_add(amount);
             return;
         }
@@ -155,12 +153,19 @@ impl Ranking {
     fn displaced(&self, owner: u64, count: u64) -> Option<usize> {
         let all = self.counts.iter().enumerate();
         let most = self.largest_share;
-        // Everybody who has an entry has one.
+        let own = self.owners.iter();
+        let own = move || own.clone().position(|o| o.hash == owner && o.entries > 0);
+        // The usual case of users: nobody has more than one entry.
         if most <= 1 {
-            let (at, least) = all.min_by_key(|(_, count)| **count)?;
-            return (*least <= count).then_some(at);
+            let (at, least) = all.clone().min_by_key(|(_, count)| **count)?;
+            if *least > count {
+                return None;
+            }
+            if own().is_none() {
+                return Some(at);
+            }
         }
-        let own = self.owners.iter().position(|o| o.hash == owner);
+        let own = own();
         let share = |at: usize| self.owners.get(at).map_or(0, |o| o.entries);
         let own_share = own.map_or(0, share);
         let may_go = |at: usize| {
@@ -255,163 +260,4 @@ impl Ranking {
 /// of `Pending`; these are others.
 fn cell_of(hash: u64) -> Option<usize> {
     usize::try_from((hash >> 32).checked_rem(CELLS as u64)?).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-    use std::hash::BuildHasher;
-
-    use rand::rngs::StdRng;
-    use rand::{Rng, SeedableRng};
-
-    use super::super::top::{Entry, Top};
-    use super::*;
-
-    struct Counted {
-        ranking: Ranking,
-        before: Ranking,
-        truth: HashMap<String, u64>,
-        hasher: std::hash::RandomState,
-    }
-
-    impl Counted {
-        fn new() -> Self {
-            Self {
-                ranking: Ranking::default(),
-                before: Ranking::default(),
-                truth: HashMap::new(),
-                hasher: std::hash::RandomState::new(),
-            }
-        }
-
-        fn largest(&self) -> Vec<Entry<'_>> {
-            Top::of(&self.ranking, &self.before).entries
-        }
-
-        fn add(&mut self, owner: u64, name: &str, amount: u64) {
-            self.ranking.add(Addition {
-                hash: self.hasher.hash_one(name),
-                owner,
-                name,
-                amount,
-            });
-            *self.truth.entry(name.to_owned()).or_default() += amount;
-        }
-
-        /// Checks what is promised of every name.
-        fn check(&self) {
-            let ranking = &self.ranking;
-            let entries = self.largest();
-            assert!(entries.len() <= ENTRIES && entries.len() == ranking.places.len());
-            assert!(ranking.owners.len() <= ENTRIES);
-            let shares = || ranking.owners.iter().map(|o| o.entries);
-            assert_eq!(shares().sum::<usize>(), entries.len());
-            assert_eq!(shares().max(), Some(ranking.largest_share));
-            assert_eq!(ranking.total(), self.truth.values().sum::<u64>());
-            for entry in &entries {
-                let truth = self.truth[entry.name];
-                let range = entry.count - entry.error..=entry.count;
-                assert!(range.contains(&truth), "{truth} in {range:?}");
-            }
-            let unlisted = |name: &&String| entries.iter().all(|e| e.name != **name);
-            for name in self.truth.keys().filter(unlisted) {
-                assert!(self.truth[name] <= ranking.most_unlisted());
-            }
-        }
-
-        fn lists(&self, name: &str) -> bool {
-            self.largest().iter().any(|e| e.name == name)
-        }
-    }
-
-    #[test]
-    fn few_names_are_counted_exactly() {
-        let mut counted = Counted::new();
-        for n in 0..1000u64 {
-            counted.add(n % 3, &format!("agent-{}", n % 64), n);
-        }
-        counted.check();
-        assert_eq!(counted.ranking.most_unlisted(), 0);
-        let largest = counted.largest();
-        assert_eq!(largest.len(), ENTRIES);
-        assert!(largest.iter().all(|e| e.error == 0));
-        assert!(largest.is_sorted_by(|a, b| a.count >= b.count));
-    }
-
-    #[test]
-    fn sums_are_within_their_bounds_whatever_comes() {
-        for seed in 0..20 {
-            let mut random = StdRng::seed_from_u64(seed);
-            let mut counted = Counted::new();
-            for _ in 0..5_000 {
-                let owner = random.random_range(0..if seed % 2 == 0 { 3 } else { 200 });
-                // Small numbers are frequent.
-                let name = random.random_range(0..2_000) * random.random_range(0..2_000) / 2_000;
-                counted.add(owner, &name.to_string(), random.random_range(0..100));
-            }
-            counted.check();
-        }
-    }
-
-    #[test]
-    fn large_names_survive_a_flood_of_names_that_occur_once() {
-        let mut counted = Counted::new();
-        // Each name has an owner of its own, so that no share protects it.
-        for n in 0..100_000u64 {
-            counted.add(n, &format!("once-{n}"), 1);
-            if n % 10 == 0 {
-                let large = n / 10 % 20;
-                counted.add(1_000_000 + large, &format!("large-{large}"), 1);
-            }
-        }
-        counted.check();
-        for large in 0..20 {
-            // This is less than the 64th part of all, by which entries alone
-            // would keep it.
-            let name = format!("large-{large}");
-            assert_eq!(counted.truth[&name], 500);
-            assert!(counted.lists(&name), "{name}");
-        }
-    }
-
-    /// One user invents names, and all others keep theirs, however few requests
-    /// they make.
-    #[test]
-    fn an_inventor_of_names_displaces_only_its_own() {
-        let mut counted = Counted::new();
-        let inventor = 7;
-        for n in 0..1_000 {
-            counted.add(inventor, &format!("first-{n}"), 1_000);
-        }
-        for user in 100..120 {
-            counted.add(user, &format!("honest-{user}"), 1);
-        }
-        for n in 0..100_000 {
-            counted.add(inventor, &format!("invented-{n}"), 1_000);
-        }
-        counted.check();
-        for user in 100..120 {
-            assert!(counted.lists(&format!("honest-{user}")), "{user}");
-        }
-        // A newcomer finds room, too.
-        counted.add(500, "new", 1);
-        assert!(counted.lists("new"));
-        counted.check();
-    }
-
-    #[test]
-    fn two_inventors_share() {
-        let mut counted = Counted::new();
-        for n in 0..10_000 {
-            counted.add(1, &format!("a-{n}"), 5);
-            counted.add(2, &format!("b-{n}"), 1);
-        }
-        counted.check();
-        let of = |letter| {
-            let entries = counted.largest().into_iter();
-            entries.filter(|e| e.name.starts_with(letter)).count()
-        };
-        assert_eq!((of('a'), of('b')), (ENTRIES / 2, ENTRIES / 2));
-    }
 }
