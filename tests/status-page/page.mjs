@@ -120,6 +120,7 @@ async function check() {
   await changesShow(page);
   await textStaysText(page);
   await everythingHasAName(page);
+  await shadowIsShown(page);
   await keyboardWorks(page);
   await eventually("a sample is drawn", () =>
     page.evaluate("document.querySelector('#chart-watches .curve').getAttribute('d').length > 10"),
@@ -191,6 +192,23 @@ async function everythingHasAName(page) {
   assert.ok(of("columnheader").length > 20 && of("rowheader").length > 5);
   assert.deepEqual([of("main").length, of("banner").length], [1, 1]);
   checked("tables, charts and controls have names");
+}
+
+// The demo has nothing in shadow mode. Its results are drawn where there are some.
+async function shadowIsShown(page) {
+  const isHidden = "document.getElementById('shadow-section').hidden";
+  assert.equal(await page.evaluate(isHidden), true);
+  const pods = { group: "", version: "v1", resource: "pods", mode: "Shadow", wouldAnswer: 7, wouldForward: 1 };
+  const results = { ...pods, matches: 6, differences: 1, notComparable: 0 };
+  const shadow = { samplingRatePerMillion: 100000, resources: [results], resourcesOmitted: 0 };
+  await page.evaluate(`drawShadow(${JSON.stringify(shadow)})`);
+  assert.equal(await page.evaluate(isHidden), false);
+  const row = await page.evaluate(readRow("shadow", "pods v1"));
+  assert.equal(row.Different, "1");
+  assert.equal(await page.evaluate("document.querySelector('#shadow .bad').textContent"), "1");
+  await page.evaluate("drawShadow(undefined)");
+  assert.equal(await page.evaluate(isHidden), true);
+  checked("results of shadow mode are shown");
 }
 
 async function keyboardWorks(page) {

@@ -25,6 +25,7 @@ pub(super) mod respond;
 pub(super) mod shadow;
 mod status;
 mod status_report;
+mod status_shadow;
 pub(super) mod stream;
 pub(super) mod upgrade;
 mod watch_client;

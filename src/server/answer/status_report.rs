@@ -13,6 +13,7 @@ use kubernetes_wire::api::GroupVersionResource;
 use serde::Serialize;
 
 use super::debug_cache::{self, ResourceReport};
+use super::status_shadow::{self, ShadowSummary};
 use crate::server::state::generation::Generation;
 use crate::status::talkers::{ENTRIES, MAX_NAME_BYTES, Measure, Rankings, Top};
 use crate::status::{Reading, SAMPLE_EVERY, Sample};
@@ -40,6 +41,8 @@ pub(super) struct StatusReport {
     resources_omitted: usize,
     bypasses: Vec<Bypass>,
     bypasses_omitted: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shadow: Option<ShadowSummary>,
     advice: BTreeMap<&'static str, &'static str>,
     top_talkers: TopTalkers,
     history: History,
@@ -205,6 +208,7 @@ pub(super) fn report(generation: &Generation, now: Instant) -> StatusReport {
         resources_omitted,
         bypasses,
         bypasses_omitted,
+        shadow: status_shadow::summary(generation),
         advice: advice
             .map(|reason| (reason.as_str(), reason.advice()))
             .collect(),

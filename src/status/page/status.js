@@ -270,6 +270,29 @@ const showBypasses = makeTable("bypasses", "Forwarded reads by resource and reas
   { name: "What to do", kind: "wide", show: (b) => b.advice || "" },
 ]);
 
+const showShadow = makeTable("shadow", "Comparisons of shadow mode by resource", [
+  { name: "Resource", kind: "head", show: resourceName },
+  { name: "Mode", show: (r) => r.mode },
+  { name: "Would answer", kind: "number", show: (r) => count(r.wouldAnswer) },
+  { name: "Would forward", kind: "number", show: (r) => count(r.wouldForward) },
+  { name: "The same", kind: "number", show: (r) => count(r.matches) },
+  {
+    name: "Different",
+    kind: "number",
+    show: (r) => (r.differences > 0 ? { text: count(r.differences), className: "bad" } : "–"),
+  },
+  { name: "Not comparable", kind: "number", show: (r) => count(r.notComparable) },
+]);
+
+function drawShadow(shadow) {
+  byId("shadow-section").hidden = !shadow;
+  if (!shadow) return;
+  showShadow(shadow.resources, "Nothing was compared yet.");
+  const omitted = shadow.resourcesOmitted ? ` ${count(shadow.resourcesOmitted)} resources are left out.` : "";
+  const share = percent(shadow.samplingRatePerMillion / 1e6);
+  setText(byId("shadow-note"), `Of all reads, ${share} are compared. Differences are listed at /debug/shadow.${omitted}`);
+}
+
 // The count of a name in a ranking, which lists only the largest.
 function counted(entry, format) {
   if (!entry) return "–";
@@ -337,6 +360,8 @@ function draw() {
     "None: the cache answered every read.",
   );
   setText(byId("bypasses-note"), data.bypassesOmitted ? `${count(data.bypassesOmitted)} more are left out.` : "");
+
+  drawShadow(data.shadow);
 
   const nobody = data.mode === "front" ? "(not authenticated)" : "(whoever reaches the port)";
   setText(byId("talkers-span"), seconds(data.topTalkers.seconds));

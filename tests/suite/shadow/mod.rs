@@ -292,6 +292,13 @@ async fn resources_leave_shadow_mode_one_by_one() {
         found.is_some_and(|one| one["selfCheck"]["result"] == "match")
     })
     .await;
+    let status = client.get("/status.json").await.expect(200);
+    let shown = status["shadow"]["resources"].as_array().expect("resources");
+    let nodes_shown = shown.iter().find(|one| one["resource"] == "nodes");
+    assert!(
+        nodes_shown.is_some_and(|one| one["matches"].as_u64() >= Some(1)),
+        "{status:#}"
+    );
     let labels = [("result", "hit")];
     assert!(front.metric("apifront_shadow_reads_total", &labels).await >= 1.0);
     let labels = [("resource", "nodes"), ("result", "match")];
