@@ -30,4 +30,5 @@ pub mod openapi;
 pub mod outage;
 pub mod server;
 pub mod shadow;
+pub mod spans;
 pub mod status;

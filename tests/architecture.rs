@@ -89,6 +89,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "doctor",
         &["aggregation", "config", "reflector", "server", "upstream"],
     ),
+    ("spans", &["config", "request"]),
     ("health", &["request", "config"]),
     ("flow", &["request", "config"]),
     ("outage", &["config", "upstream"]),

@@ -149,6 +149,10 @@ pub struct Flags {
     #[arg(long, value_name = "VERSION")]
     pub show_hidden_metrics_for_version: Option<String>,
 
+    /// An apiserver.k8s.io TracingConfiguration [observability.tracingConfigFile]
+    #[arg(long, value_name = "FILE")]
+    pub tracing_config_file: Option<String>,
+
     /// An audit.k8s.io/v1 Policy [observability.auditPolicyFile]
     #[arg(long, value_name = "FILE")]
     pub audit_policy_file: Option<String>,

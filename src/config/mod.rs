@@ -137,6 +137,7 @@ impl Config {
             }
         }
         files.extend(self.observability.audit.iter().flat_map(Audit::files));
+        files.extend(self.observability.tracing_config_file.clone());
         if let Some(delegated) = self.access.delegated() {
             let authentication = &delegated.authentication;
             files.extend(authentication.client_ca_file.clone());

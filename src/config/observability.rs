@@ -1,6 +1,8 @@
-//! `observability` and `logging`: metrics, health, the audit log and the log.
+//! `observability` and `logging`: metrics, health, the audit log, traces and the
+//! log.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use super::audit::Audit;
 use super::check::Check;
@@ -15,6 +17,8 @@ pub struct Observability {
     pub address: Option<SocketAddr>,
     /// `None` if nothing is audited.
     pub audit: Option<Audit>,
+    /// A TracingConfiguration. `None` if nothing is traced.
+    pub tracing_config_file: Option<PathBuf>,
     /// True if metrics are shown that are hidden because of their deprecation.
     pub show_hidden_metrics: bool,
 }
@@ -52,6 +56,8 @@ impl Observability {
         Self {
             address: (port != 0).then(|| SocketAddr::new(ip, port)),
             audit: Audit::check(raw, check),
+            tracing_config_file: check
+                .file("observability.tracingConfigFile", &raw.tracing_config_file),
             show_hidden_metrics: show_hidden_metrics(raw, check),
         }
     }

@@ -79,6 +79,7 @@ impl Flags {
             audit_webhook_truncate_enabled => observability.audit_webhook_truncate_enabled;
             audit_webhook_truncate_max_event_size => observability.audit_webhook_truncate_max_event_size;
             audit_webhook_truncate_max_batch_size => observability.audit_webhook_truncate_max_batch_size;
+            tracing_config_file => observability.tracing_config_file;
             v => logging.verbosity;
             logging_format => logging.format;
         }

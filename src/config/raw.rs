@@ -78,7 +78,7 @@ pub struct SniCert {
     pub key_file: Option<String>,
 }
 
-/// The second listener for metrics and health, and the audit log.
+/// The second listener for metrics and health, the audit log and traces.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Observability {
@@ -135,6 +135,9 @@ pub struct Observability {
     pub audit_webhook_truncate_max_event_size: Option<i64>,
     /// The most bytes of a batch that is not split. Default 10485760.
     pub audit_webhook_truncate_max_batch_size: Option<i64>,
+    /// An `apiserver.k8s.io` TracingConfiguration, as kube-apiserver reads it.
+    /// Default none: no spans.
+    pub tracing_config_file: Option<String>,
     /// Show metrics hidden since this version (`1.36`). Default empty.
     pub show_hidden_metrics_for_version: Option<String>,
 }

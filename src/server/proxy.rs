@@ -129,7 +129,10 @@ impl ProxyHttp for Proxy {
         ctx: &mut RequestContext,
     ) -> Result<()> {
         match &ctx.forward {
-            Some(forward) => forward::rewrite(request, forward, ctx.audit.as_deref_mut()).await,
+            Some(forward) => {
+                let (trail, span) = (ctx.audit.as_deref_mut(), ctx.span.as_deref_mut());
+                forward::rewrite(request, forward, trail, span).await
+            }
             None => forward::not_forwarded(),
         }
     }
@@ -180,6 +183,9 @@ impl ProxyHttp for Proxy {
         }
         if let Some(trail) = &mut ctx.audit {
             trail.response(ctx.reply.code, &response.headers);
+        }
+        if let Some(span) = &mut ctx.span {
+            span.answered(ctx.reply.code);
         }
         respond::debug_header(response, session.req_header(), ctx.reply.cache)
     }

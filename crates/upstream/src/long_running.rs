@@ -10,6 +10,8 @@
 //! tunnels whose 101 comes early (pingora issue 946). Also, a request that
 //! pingora handles cannot be ended in order when apifront stops.
 
+use std::sync::Arc;
+
 use http::header::{HOST, UPGRADE};
 use http::{HeaderMap, Request, Response};
 use http_body_util::Empty;
@@ -32,6 +34,10 @@ const MAX_HEADERS: usize = 256;
 /// not process the request, or when a connection turns out to be closed.
 const ATTEMPTS: usize = 3;
 
+/// The server of an answer, in the answer's extensions.
+#[derive(Clone)]
+pub struct AnsweredBy(pub Arc<Endpoint>);
+
 impl Upstream {
     /// Sends a request without a body and waits without a time limit for the
     /// head of its answer: a log that nothing is written to has no head yet.
@@ -48,7 +54,10 @@ impl Upstream {
         let mut last = LongRunningError::NoServers;
         while let Some(endpoint) = self.pick(&tried) {
             match self.send_to(&endpoint, &request, repeatable).await {
-                Ok(answer) => return Ok(answer),
+                Ok(mut answer) => {
+                    answer.extensions_mut().insert(AnsweredBy(endpoint));
+                    return Ok(answer);
+                }
                 Err(error) => {
                     if let LongRunningError::Connect(error) = &error {
                         self.could_not_connect(&endpoint, error.unreachable());

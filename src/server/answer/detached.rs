@@ -92,7 +92,7 @@ fn take_session(session: &mut Session) -> ServerSession {
 
 impl Detached {
     fn new(session: &Session, ctx: &mut RequestContext) -> Self {
-        let finished = Finished::new(session, ctx);
+        let finished = Finished::last(session, ctx);
         ctx.reply.detached = true;
         Self {
             finished,

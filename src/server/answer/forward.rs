@@ -24,6 +24,7 @@ use crate::server::stage::access_log::Finished;
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::forwarded::{Authority, Forward};
 use crate::server::stage::seats;
+use crate::spans::RequestSpan;
 
 /// kube-apiserver's audit log takes its source addresses from this header.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
@@ -120,6 +121,7 @@ pub(in crate::server) async fn rewrite(
     request: &mut RequestHeader,
     forward: &Forward,
     trail: Option<&mut Trail>,
+    mut span: Option<&mut RequestSpan>,
 ) -> Result<()> {
     let Some(endpoint) = forward.tried.last() else {
         return Error::e_explain(ErrorType::InternalError, "no API server chosen");
@@ -142,7 +144,10 @@ pub(in crate::server) async fn rewrite(
     // The client has already been told to send its body.
     request.remove_header(&EXPECT);
     aggregator_headers::request(request, forward)?;
-    introduce(request, forward)?;
+    introduce(request, forward, span.as_deref_mut())?;
+    if let Some(span) = span {
+        span.asked(&endpoint.name);
+    }
     for (name, value) in &own {
         request.append_header(name, value)?;
     }
@@ -150,9 +155,14 @@ pub(in crate::server) async fn rewrite(
 }
 
 /// Removes the headers in which the caller claims an identity, and adds those
-/// that say who asks, from where, in which request, and over which apifronts.
+/// that say who asks, from where, in which request and trace, and over which
+/// apifronts.
 /// Every request to upstream passes here, whether pingora or `stream.rs` sends it.
-pub(in crate::server) fn introduce(request: &mut RequestHeader, forward: &Forward) -> Result<()> {
+pub(in crate::server) fn introduce(
+    request: &mut RequestHeader,
+    forward: &Forward,
+    span: Option<&mut RequestSpan>,
+) -> Result<()> {
     let front_proxy = forward.generation().gate.front_proxy();
     for (name, value) in identity::changes(&request.headers, front_proxy) {
         request.remove_header(&name);
@@ -162,6 +172,14 @@ pub(in crate::server) fn introduce(request: &mut RequestHeader, forward: &Forwar
     }
     for (name, value) in forward.identity() {
         request.append_header(name, value)?;
+    }
+    // Without a span the headers of the caller's trace stay as they are.
+    let trace = span.map(|span| span.ask(&request.method));
+    for (name, value) in trace.into_iter().flatten() {
+        request.remove_header(&name);
+        if let Some(value) = value {
+            request.insert_header(name, value)?;
+        }
     }
     request.insert_header(AUDIT_ID, forward.audit_id())?;
     request.append_header(CDN_LOOP, cdn_loop::entry())?;

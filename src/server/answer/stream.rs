@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use apifront_upstream::is_hop_by_hop;
-use apifront_upstream::long_running::{LongRunningBody, LongRunningError};
+use apifront_upstream::long_running::{AnsweredBy, LongRunningBody, LongRunningError};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRAILER, TRANSFER_ENCODING};
 use http::{Method, Request, Response, Version};
@@ -28,6 +28,7 @@ use crate::server::listener::{client_gone, loopback_guard};
 use crate::server::stage::context::RequestContext;
 use crate::server::stage::forwarded::Forward;
 use crate::server::stage::handshake;
+use crate::spans::RequestSpan;
 
 /// The time that a stop waits for the end of a half-sent event.
 const LAST_EVENT: Duration = Duration::from_secs(1);
@@ -104,7 +105,8 @@ pub(in crate::server) async fn ask_upstream(
         let status = Status::too_large("this request takes no body");
         return Ok(Err(answer(&status, session, forward)));
     }
-    let request = match upstream_request(session.req_header(), forward) {
+    let span = ctx.span.as_deref_mut();
+    let request = match upstream_request(session.req_header(), forward, span) {
         Ok(request) => request,
         Err(error) => {
             let status = Status::bad_request(format!("the request cannot be forwarded: {error}"));
@@ -120,6 +122,12 @@ pub(in crate::server) async fn ask_upstream(
     };
     match asked {
         Ok(response) => {
+            if let Some(span) = &mut ctx.span {
+                if let Some(AnsweredBy(server)) = response.extensions().get() {
+                    span.asked(&server.name);
+                }
+                span.answered(response.status().as_u16());
+            }
             let upgrading = handshake::is_upgrade(session.req_header());
             Ok(aggregate::checked(response, forward, upgrading))
         }
@@ -144,13 +152,17 @@ fn answer(status: &Status, session: &Session, forward: &Forward) -> Answer {
     Answer::from_status(status, headers, forward.query())
 }
 
-fn upstream_request(request: &RequestHeader, forward: &Forward) -> Result<Request<()>> {
+fn upstream_request(
+    request: &RequestHeader,
+    forward: &Forward,
+    span: Option<&mut RequestSpan>,
+) -> Result<Request<()>> {
     let mut request = request.clone();
     for of_the_body in [CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, EXPECT] {
         request.remove_header(&of_the_body);
     }
     aggregator_headers::request(&mut request, forward)?;
-    forward::introduce(&mut request, forward)?;
+    forward::introduce(&mut request, forward, span)?;
     let path = request.uri.path_and_query().map_or("/", |p| p.as_str());
     let mut upstream = Request::builder()
         .method(request.method.clone())

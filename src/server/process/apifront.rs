@@ -22,6 +22,7 @@ use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::server::state::drain::Drain;
 use crate::server::state::generation::Generation;
+use crate::spans;
 
 /// A running server.
 pub struct Apifront {
@@ -49,6 +50,9 @@ pub async fn check(config: &Config, metrics: &Metrics) -> Result<(), StartError>
     build::check_saved_stores(config)?;
     if let Some(audit) = &config.observability.audit {
         audit::check(audit).await?;
+    }
+    if let Some(file) = &config.observability.tracing_config_file {
+        spans::check(file)?;
     }
     Ok(())
 }
@@ -126,7 +130,7 @@ impl Apifront {
             tracing::warn!(requests = cut_off, "cut off");
         }
         self.background.shutdown().await;
-        self.current.load().audit.stop().await;
+        tokio::join!(generation.audit.stop(), generation.tracing.stop());
         if let Some(embedded) = self.embedded.take() {
             embedded.stop().await;
         }

@@ -34,6 +34,7 @@ use crate::server::state::generation::Generation;
 use crate::server::state::process_state::ProcessState;
 use crate::server::state::saved_rbac::CachedRbac;
 use crate::shadow::Shadow;
+use crate::spans::{Tracing, TracingMetrics};
 use crate::status::talkers::Talkers;
 use crate::status::{History, UsageReader};
 
@@ -136,6 +137,8 @@ impl ProcessParts<'_> {
         let health = health(live, &cache, upstream, &outage);
         let audit = Audit::new(AuditMetrics::register(registry)?);
         audit.apply(audit.prepare(config.observability.audit.as_ref()).await?);
+        let tracing = Tracing::new(TracingMetrics::register(registry)?);
+        tracing.apply(tracing.prepare(config.observability.tracing_config_file.as_deref())?);
         let flow = Arc::new(Flow::new(config, metrics.flow.clone()));
         let shadow = Arc::new(Shadow::new(metrics.shadow.clone()));
         let openapi = OpenApi::new(upstream.clone(), OpenApiMetrics::register(registry)?);
@@ -151,6 +154,7 @@ impl ProcessParts<'_> {
             metrics,
             flow,
             audit,
+            tracing,
             deprecations: self.deprecations,
             drain: Arc::new(Drain::default()),
             outage,

@@ -15,6 +15,7 @@ use crate::authn::CaBundle;
 use crate::config::{Config, LiveConfig};
 use crate::server::listener::tls::{AnyClientCertificate, ServerCertificates};
 use crate::server::state::generation::Generation;
+use crate::spans;
 
 /// Puts new configurations in force.
 pub(super) struct Reloader {
@@ -35,6 +36,7 @@ struct Prepared {
     certificates: Option<Arc<ServerCertificates>>,
     access: Option<PreparedAccess>,
     audit: audit::Prepared,
+    tracing: spans::Prepared,
 }
 
 impl Reloader {
@@ -61,11 +63,13 @@ impl Reloader {
         let running = self.current.load();
         let settings = build::upstream(&config, self.embedded).await?;
         let audit = config.observability.audit.as_ref();
+        let tracing = config.observability.tracing_config_file.as_deref();
         Ok(Prepared {
             upstream: Upstream::new(&settings, running.metrics.upstream.clone())?,
             aggregation: build::aggregation(&config, &running.metrics)?,
             certificates: server_certificates(&config)?,
             access: PreparedAccess::new(&config)?,
+            tracing: running.tracing.prepare(tracing)?,
             // This comes last, because it opens files to write to.
             audit: running.audit.prepare(audit).await?,
             config,
@@ -82,6 +86,7 @@ impl Reloader {
             certificates,
             access,
             audit,
+            tracing,
         } = prepared;
         if let (Some(shown), Some(fresh)) = (&self.certificates, &certificates) {
             shown.replace(fresh);
@@ -99,6 +104,7 @@ impl Reloader {
             .metrics
             .show_hidden(fresh.config.observability.show_hidden_metrics);
         fresh.audit.apply(audit);
+        fresh.tracing.apply(tracing);
         upstream.continue_from(&self.upstream.load());
         self.upstream.store(Arc::new(upstream));
         if old.config.upstream != fresh.config.upstream {

@@ -3,6 +3,7 @@
 use super::build::BuildError;
 use crate::audit::AuditError;
 use crate::server::listener::listen::ListenError;
+use crate::spans::TracingError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -18,6 +19,8 @@ pub enum StartError {
     Tls(String),
     #[error(transparent)]
     Audit(#[from] AuditError),
+    #[error(transparent)]
+    Tracing(#[from] TracingError),
     #[error("embedded API server: {0}")]
     Embedded(std::io::Error),
 }

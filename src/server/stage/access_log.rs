@@ -19,6 +19,7 @@ use super::context::{CacheResult, Reply, RequestContext};
 use super::talker;
 use crate::deprecation::{Deprecations, Requested};
 use crate::metrics::{self, KnownName, RequestOutcome, ResourceMetrics};
+use crate::spans::{Ending, RequestSpan};
 
 /// The health paths. Of all paths without a resource, kube-apiserver counts
 /// only these by their path.
@@ -50,6 +51,7 @@ pub(in crate::server) struct Finished {
     deprecated: Option<DeprecatedApi>,
     metrics: Arc<metrics::Metrics>,
     end: &'static str,
+    span: Option<Box<RequestSpan>>,
 }
 
 #[derive(Clone, Copy)]
@@ -178,6 +180,16 @@ impl Finished {
             deprecated: DeprecatedApi::of(ctx),
             metrics: ctx.generation().metrics.clone(),
             end: "",
+            span: None,
+        }
+    }
+
+    /// Does the same as [`Finished::new`] for the one that will be recorded,
+    /// which takes the request's spans along.
+    pub(in crate::server) fn last(session: &Session, ctx: &mut RequestContext) -> Self {
+        Self {
+            span: ctx.span.take(),
+            ..Self::new(session, ctx)
         }
     }
 
@@ -260,6 +272,15 @@ impl Finished {
                 .upstream
                 .observe(UpstreamKind::Forward, code, took);
         }
+        if let Some(span) = self.span {
+            span.end(&Ending {
+                code: self.code,
+                bytes: response_bytes,
+                cache: result.map_or("", CountedResult::as_str),
+                reason,
+                end: self.end,
+            });
+        }
         tracing::info!(
             target: crate::logging::ACCESS,
             method = &*short(self.method.as_str(), MAX_LOGGED_WORD_BYTES),
@@ -316,7 +337,7 @@ pub(in crate::server) fn record_request(
     } else {
         session.as_ref().body_bytes_sent()
     };
-    let finished = Finished::new(session, ctx);
+    let finished = Finished::last(session, ctx);
     let upstream_failed = error.is_some_and(|e| e.esource() == &ErrorSource::Upstream);
     if upstream_failed && session.as_ref().response_written().is_some() {
         finished.aborted();

@@ -18,6 +18,7 @@ use super::identified::{Identified, Refused};
 use super::observed::AnswerObserver;
 use super::reached::Stage;
 use super::received::Received;
+use super::span;
 use crate::aggregation;
 use crate::audit::Trail;
 use crate::deprecation::Requested;
@@ -27,6 +28,7 @@ use crate::server::listener::http1::NextRequest;
 use crate::server::listener::http2;
 use crate::server::state::drain::OpenRequest;
 use crate::server::state::generation::Generation;
+use crate::spans::RequestSpan;
 
 /// The part that the cache had in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,9 @@ pub struct RequestContext {
     /// The trail of a request that is audited; `annotate` adds to its events.
     /// The last event is made when the trail is dropped.
     pub(in crate::server) audit: Option<Box<Trail>>,
+    /// The spans of a request that is traced. They end when the request is
+    /// recorded.
+    pub(in crate::server) span: Option<Box<RequestSpan>>,
     pub(in crate::server) reply: Reply,
     /// The way upstream, if the request is forwarded.
     pub(in crate::server) forward: Option<Forward>,
@@ -91,6 +96,7 @@ impl RequestContext {
             },
             stage: Stage::Waiting(generation),
             audit: None,
+            span: None,
             reply: Reply {
                 code: 0,
                 bytes: 0,
@@ -140,9 +146,13 @@ impl RequestContext {
                     .wait_for_room(identified.known(), from)
                     .await;
                 self.audit = audit::admitted(session, identified);
+                self.span = span::admitted(session, identified);
                 self.stage = Stage::Identified(identified.clone());
             }
-            Err(refused) => self.audit = audit::refused(session, &received, refused),
+            Err(refused) => {
+                self.audit = audit::refused(session, &received, refused);
+                self.span = span::refused(session, &received, refused);
+            }
         }
         identified
     }

@@ -21,6 +21,7 @@ pub(super) mod observed;
 mod reached;
 mod received;
 pub(super) mod seats;
+pub(super) mod span;
 pub(super) mod talker;
 mod too_many_requests;
 

@@ -20,6 +20,7 @@ use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
 use crate::outage::Outage;
 use crate::shadow::Shadow;
+use crate::spans::Tracing;
 use crate::status::talkers::Talkers;
 use crate::status::{History, UsageReader};
 
@@ -39,6 +40,7 @@ pub struct ProcessState {
     pub metrics: Arc<Metrics>,
     pub flow: Arc<Flow>,
     pub audit: Arc<Audit>,
+    pub tracing: Tracing,
     pub deprecations: Arc<Deprecations>,
     pub drain: Arc<Drain>,
     pub outage: Arc<Outage>,

@@ -6,6 +6,7 @@ pub const ANONYMOUS: &str = "system:anonymous";
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub const AUTHENTICATED: &str = "system:authenticated";
 pub const MASTERS: &str = "system:masters";
+pub const MONITORING: &str = "system:monitoring";
 
 /// The identity of a caller, as in authentication.k8s.io/v1 UserInfo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -1,0 +1,53 @@
+//! Begins the spans of a request. Its steps report to the
+//! [`RequestSpan`](crate::spans::RequestSpan) in its context.
+
+use kubernetes_wire::api::UserInfo;
+use kubernetes_wire::api::user::{MASTERS, MONITORING};
+use pingora_proxy::Session;
+
+use super::identified::{Identified, Refused};
+use super::received::Received;
+use crate::spans::{Beginning, RequestSpan};
+
+/// Begins the span of a known caller. The owner of a personal apifront is
+/// trusted: nobody else can reach it.
+pub(in crate::server) fn admitted(
+    session: &Session,
+    identified: &Identified,
+) -> Option<Box<RequestSpan>> {
+    let trusted = identified.known().is_none_or(is_trusted);
+    begin(session, identified, trusted)
+}
+
+/// Begins the span of a caller who is known and refused all the same. As in
+/// kube-apiserver, callers who are unknown leave no span.
+pub(in crate::server) fn refused(
+    session: &Session,
+    received: &Received,
+    refused: &Refused,
+) -> Option<Box<RequestSpan>> {
+    match refused {
+        Refused::Caller(_) => None,
+        Refused::Later { caller, .. } => {
+            begin(session, received, caller.as_ref().is_some_and(is_trusted))
+        }
+    }
+}
+
+/// Tells whether kube-apiserver lets the caller's trace go on
+/// (k8s.io/apiserver `endpoints/filters/traces.go`). The user is the one who was
+/// authenticated, not the one who is impersonated.
+fn is_trusted(user: &UserInfo) -> bool {
+    user.groups.iter().any(|g| g == MASTERS || g == MONITORING)
+}
+
+fn begin(session: &Session, received: &Received, trusted: bool) -> Option<Box<RequestSpan>> {
+    received.generation().tracing.begin(&Beginning {
+        info: received.info(),
+        headers: &session.req_header().headers,
+        started: received.started(),
+        peer: session.client_addr().and_then(|a| a.as_inet()).copied(),
+        audit_id: received.audit_id().to_str().unwrap_or_default(),
+        trusted,
+    })
+}

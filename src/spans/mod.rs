@@ -1,0 +1,143 @@
+//! Tracing: spans of requests, which go to a collector by OTLP, as
+//! kube-apiserver's do with `--tracing-config-file`.
+//!
+//! ```text
+//! request ─▶ RequestSpan ─ SERVER span ──────────────▶ queue ─▶ thread ─▶ collector
+//!                │       └ CLIENT span, if forwarded ─▶ (full: counted and dropped)
+//!                └─▶ traceparent for upstream
+//! ```
+//!
+//! Without a configuration there are no spans, and a caller's trace headers go
+//! to upstream as they are. A request that is not sampled has ids for upstream
+//! and no attributes.
+
+mod endpoint;
+mod export;
+mod file;
+mod metrics;
+mod name;
+mod request_span;
+mod trace_context;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
+
+pub use export::ExportError;
+pub use metrics::TracingMetrics;
+pub use request_span::{Beginning, Ending, RequestSpan};
+
+use crate::config::ConfigErrors;
+use file::Settings;
+
+/// The name of the part of the program that makes the spans.
+const SCOPE: &str = "apifront";
+
+/// The time for which apifront waits, when it stops, until the collector has
+/// taken the spans.
+const FLUSH_WITHIN: Duration = Duration::from_secs(5);
+
+#[derive(Debug, thiserror::Error)]
+pub enum TracingError {
+    #[error("observability.tracingConfigFile: {0}")]
+    File(#[from] ConfigErrors),
+    #[error("observability.tracingConfigFile: {0}")]
+    Export(#[from] ExportError),
+}
+
+/// Checks that the file can be used. Connects to nobody.
+pub fn check(file: &Path) -> Result<(), TracingError> {
+    file::load(file)?;
+    Ok(())
+}
+
+/// The tracing state. It lives as long as the process; a reload replaces the
+/// way to the collector.
+pub struct Tracing {
+    /// `None` if there are no spans.
+    running: ArcSwapOption<Running>,
+    metrics: TracingMetrics,
+}
+
+/// The way to one collector.
+struct Running {
+    settings: Settings,
+    tracer: SdkTracer,
+    provider: SdkTracerProvider,
+}
+
+/// The way to a collector that is not used yet.
+pub struct Prepared(Option<Arc<Running>>);
+
+impl Tracing {
+    pub fn new(metrics: TracingMetrics) -> Self {
+        Self {
+            running: ArcSwapOption::empty(),
+            metrics,
+        }
+    }
+
+    /// Reads the file, and prepares the way to its collector. Keeps the way that
+    /// is in use if the settings did not change. Must be called in a runtime.
+    pub fn prepare(&self, file: Option<&Path>) -> Result<Prepared, TracingError> {
+        let Some(file) = file else {
+            return Ok(Prepared(None));
+        };
+        let settings = file::load(file)?;
+        if let Some(running) = self.running.load_full()
+            && running.settings == settings
+        {
+            return Ok(Prepared(Some(running)));
+        }
+        let provider = export::provider(&settings, &self.metrics)?;
+        Ok(Prepared(Some(Arc::new(Running {
+            tracer: provider.tracer(SCOPE),
+            settings,
+            provider,
+        }))))
+    }
+
+    /// Traces all further requests in this way. The spans of requests that are
+    /// open now are lost if the collector changes.
+    pub fn apply(&self, Prepared(next): Prepared) {
+        let same = |old: &Arc<Running>| next.as_ref().is_some_and(|next| Arc::ptr_eq(old, next));
+        let old = self.running.load_full().filter(|old| !same(old));
+        self.running.store(next);
+        if let Some(old) = old {
+            tokio::task::spawn_blocking(move || old.stop());
+        }
+    }
+
+    /// Begins the span of a request. `None` if there are no spans.
+    pub fn begin(&self, beginning: &Beginning<'_>) -> Option<Box<RequestSpan>> {
+        let running = self.running.load();
+        let running = running.as_ref()?;
+        Some(Box::new(RequestSpan::begin(
+            running.tracer.clone(),
+            beginning,
+        )))
+    }
+
+    /// Waits until the collector has taken all spans, but at most
+    /// [`FLUSH_WITHIN`].
+    pub async fn stop(&self) {
+        let Some(running) = self.running.swap(None) else {
+            return;
+        };
+        // The thread ends within the same time; an error would be a panic there.
+        let _ended = tokio::task::spawn_blocking(move || running.stop()).await;
+    }
+}
+
+impl Running {
+    /// Sends what is queued, and ends the thread that sends. Blocks.
+    fn stop(&self) {
+        if let Err(error) = self.provider.shutdown_with_timeout(FLUSH_WITHIN) {
+            tracing::warn!(%error, "spans were lost: not sent to the collector before the end");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The headers of W3C Trace Context, level 1, read as kube-apiserver's library
+//! reads them (go.opentelemetry.io/otel `propagation/trace_context.go`).
+
+use std::str::FromStr;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
+
+pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+pub(super) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+
+/// The flags that have a meaning: sampled, and a random trace id.
+const KNOWN_FLAGS: u8 = 0x03;
+
+/// The last version that there may be.
+const MAX_VERSION: u8 = 254;
+
+/// Returns the span that a caller names as the parent, or `None` if there is no
+/// such header or it is malformed.
+pub(super) fn parent(headers: &HeaderMap) -> Option<SpanContext> {
+    let text = headers.get(TRACEPARENT)?.to_str().ok()?;
+    let mut rest = text;
+    let version = u8::from_str_radix(part(&mut rest, 2)?, 16).ok()?;
+    let trace_id = TraceId::from_hex(part(&mut rest, 32)?).ok()?;
+    let span_id = SpanId::from_hex(part(&mut rest, 16)?).ok()?;
+    let flags = u8::from_str_radix(part(&mut rest, 2)?, 16).ok()?;
+    let unknown = !rest.is_empty() || flags > KNOWN_FLAGS;
+    if version > MAX_VERSION || (version == 0 && unknown) {
+        return None;
+    }
+    // A malformed state does not make its parent malformed (3.3.1.1 of the
+    // recommendation).
+    let state = headers.get(TRACESTATE).and_then(|v| v.to_str().ok());
+    let state = state.and_then(|text| TraceState::from_str(text).ok());
+    let flags = TraceFlags::new(flags & KNOWN_FLAGS);
+    let context = SpanContext::new(trace_id, span_id, flags, true, state.unwrap_or_default());
+    context.is_valid().then_some(context)
+}
+
+/// Cuts off the first field, which must have so many lower-case digits.
+fn part<'t>(rest: &mut &'t str, digits: usize) -> Option<&'t str> {
+    let (part, after) = rest.split_once('-').unwrap_or((rest, ""));
+    *rest = after;
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    (part.len() == digits && part.bytes().all(is_digit)).then_some(part)
+}
+
+/// Returns the header that names this span as the parent.
+pub(super) fn traceparent(span: &SpanContext) -> Option<HeaderValue> {
+    let flags = span.trace_flags().to_u8() & KNOWN_FLAGS;
+    let text = format!("00-{}-{}-{flags:02x}", span.trace_id(), span.span_id());
+    HeaderValue::try_from(text).ok()
+}
+
+/// Returns the header with the trace's state, if it has any.
+pub(super) fn tracestate(span: &SpanContext) -> Option<HeaderValue> {
+    let text = span.trace_state().header();
+    (!text.is_empty()).then(|| HeaderValue::try_from(text).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    const SPAN: &str = "b7ad6b7169203331";
+
+    fn read(text: &str) -> Option<SpanContext> {
+        let mut headers = HeaderMap::new();
+        headers.insert(TRACEPARENT, HeaderValue::try_from(text).unwrap());
+        parent(&headers)
+    }
+
+    #[test]
+    fn well_formed_parents() {
+        for (text, written) in [
+            (format!("00-{TRACE}-{SPAN}-01"), "01"),
+            (format!("00-{TRACE}-{SPAN}-00"), "00"),
+            (format!("00-{TRACE}-{SPAN}-03"), "03"),
+            // The library takes an empty fifth field for none.
+            (format!("00-{TRACE}-{SPAN}-01-"), "01"),
+            // Of later versions the first fields are read.
+            (format!("cc-{TRACE}-{SPAN}-09"), "01"),
+            (format!("cc-{TRACE}-{SPAN}-01-what-the-future-is"), "01"),
+        ] {
+            let parent = read(&text).unwrap_or_else(|| panic!("{text}"));
+            assert!(parent.is_remote());
+            let written = format!("00-{TRACE}-{SPAN}-{written}");
+            assert_eq!(traceparent(&parent).unwrap(), written.as_str(), "{text}");
+        }
+    }
+
+    #[test]
+    fn malformed_parents_are_none() {
+        let upper = TRACE.to_ascii_uppercase();
+        let zeros = "0".repeat(32);
+        for text in [
+            String::new(),
+            "00".to_owned(),
+            format!("00-{TRACE}-{SPAN}"),
+            format!("00-{TRACE}-{SPAN}-"),
+            format!("00-{TRACE}-{SPAN}-1"),
+            format!("00-{TRACE}-{SPAN}-04"),
+            format!("00-{TRACE}-{SPAN}-01-more"),
+            format!("00-{upper}-{SPAN}-01"),
+            format!("00-{zeros}-{SPAN}-01"),
+            format!("00-{TRACE}-0000000000000000-01"),
+            format!("00-{TRACE}0-{SPAN}-01"),
+            format!("00-42-{SPAN}-01"),
+            format!("ff-{TRACE}-{SPAN}-01"),
+            format!("+0-{TRACE}-{SPAN}-01"),
+            format!(" 00-{TRACE}-{SPAN}-01"),
+        ] {
+            assert!(read(&text).is_none(), "{text}");
+        }
+        assert!(parent(&HeaderMap::new()).is_none());
+    }
+
+    #[test]
+    fn the_state_follows_its_parent() {
+        for (state, written) in [("a=1,b=2", Some("a=1,b=2")), ("", None), ("no state", None)] {
+            let mut headers = HeaderMap::new();
+            let text = format!("00-{TRACE}-{SPAN}-01");
+            headers.insert(TRACEPARENT, HeaderValue::try_from(text).unwrap());
+            headers.insert(TRACESTATE, HeaderValue::from_static(state));
+            let found = tracestate(&parent(&headers).unwrap());
+            assert_eq!(found.as_ref().map(|v| v.to_str().unwrap()), written);
+        }
+    }
+}
