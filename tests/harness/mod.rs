@@ -15,6 +15,7 @@ pub mod binaries;
 pub mod certificates;
 pub mod client;
 pub mod cluster;
+pub mod collector;
 pub mod differential;
 pub mod elsewhere;
 pub mod encodings;

@@ -80,6 +80,7 @@ mod sharded;
 mod status;
 mod streams;
 mod tables;
+mod tracing;
 mod traps;
 mod tree;
 mod warm_restart;
