@@ -149,7 +149,7 @@ pub struct Flags {
     #[arg(long, value_name = "VERSION")]
     pub show_hidden_metrics_for_version: Option<String>,
 
-    /// An apiserver.k8s.io TracingConfiguration [observability.tracingConfigFile]
+    /// An apiserver.config.k8s.io/v1 TracingConfiguration [observability.tracingConfigFile]
     #[arg(long, value_name = "FILE")]
     pub tracing_config_file: Option<String>,
 

@@ -135,7 +135,7 @@ pub struct Observability {
     pub audit_webhook_truncate_max_event_size: Option<i64>,
     /// The most bytes of a batch that is not split. Default 10485760.
     pub audit_webhook_truncate_max_batch_size: Option<i64>,
-    /// An `apiserver.k8s.io` TracingConfiguration, as kube-apiserver reads it.
+    /// An `apiserver.config.k8s.io/v1` TracingConfiguration, as kube-apiserver reads it.
     /// Default none: no spans.
     pub tracing_config_file: Option<String>,
     /// Show metrics hidden since this version (`1.36`). Default empty.

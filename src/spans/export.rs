@@ -111,7 +111,7 @@ impl SpanProcessor for Queue {
         let (relaxed, waiting) = (Ordering::Relaxed, &self.waiting);
         match waiting.fetch_update(relaxed, relaxed, room) {
             Ok(_) => self.batches.on_end(span),
-            Err(_) => self.metrics.dropped.inc(),
+            Err(_) => self.metrics.dropped(),
         }
     }
 
@@ -146,13 +146,13 @@ impl Export for Counted {
         let number = u64::try_from(spans).unwrap_or(u64::MAX);
         match &sent {
             Ok(()) => {
-                self.metrics.exported.inc_by(number);
+                self.metrics.exported(number);
                 if self.failures.lock().end() {
                     tracing::info!(collector = self.endpoint, "spans are sent again");
                 }
             }
             Err(error) => {
-                self.metrics.failed.inc_by(number);
+                self.metrics.failed(number);
                 let lost = self.failures.lock().add(number, Instant::now());
                 if let Some(spans) = lost {
                     let collector = &self.endpoint;

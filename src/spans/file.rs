@@ -1,5 +1,5 @@
 //! Reads kube-apiserver's file for tracing, an unmodified
-//! `apiserver.k8s.io` TracingConfiguration (k8s.io/apiserver
+//! `apiserver.config.k8s.io` TracingConfiguration (k8s.io/apiserver
 //! `server/options/tracing.go`, component-base `tracing/api/v1`). What
 //! kube-apiserver refuses is refused: its decoding is strict.
 
@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 use super::endpoint::{self, Endpoint};
 use crate::config::{ConfigErrors, FieldError};
 
-/// All versions are the same.
+/// All versions have the same fields.
 const API_VERSIONS: [&str; 3] = [
-    "apiserver.k8s.io/v1",
+    "apiserver.config.k8s.io/v1",
     "apiserver.k8s.io/v1beta1",
     "apiserver.k8s.io/v1alpha1",
 ];
@@ -134,8 +134,10 @@ fn rate(value: Option<&Value>) -> Result<u32, FieldError> {
     let Some(value) = value.filter(|value| !value.is_null()) else {
         return Ok(0);
     };
-    let rate = value.as_u64().and_then(|rate| u32::try_from(rate).ok());
-    rate.filter(|rate| *rate <= MILLION).ok_or_else(|| {
+    // `5.0` and `1e3` are whole numbers for YAML.
+    let rate = value.as_f64().filter(|rate| rate.fract() == 0.0);
+    let rate = rate.filter(|rate| (0.0..=f64::from(MILLION)).contains(rate));
+    rate.map(|rate| rate as u32).ok_or_else(|| {
         let problem = format!("must be a whole number between 0 and {MILLION}");
         error("samplingRatePerMillion", &shown(value), problem)
     })
@@ -154,7 +156,7 @@ fn shown(value: &Value) -> String {
 mod tests {
     use super::*;
 
-    const HEAD: &str = "apiVersion: apiserver.k8s.io/v1\nkind: TracingConfiguration\n";
+    const HEAD: &str = "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\n";
 
     fn errors(text: &str) -> Vec<String> {
         let errors = parse(text).unwrap_err();
@@ -173,6 +175,10 @@ mod tests {
         let settings = parse(&settings).unwrap();
         assert_eq!(settings.endpoint.uri(), "http://collector:1");
         assert_eq!(settings.sampling_rate_per_million, MILLION);
+        for (rate, read) in [("5.0", 5), ("1e3", 1000)] {
+            let settings = parse(&format!("{HEAD}samplingRatePerMillion: {rate}\n")).unwrap();
+            assert_eq!(settings.sampling_rate_per_million, read);
+        }
         assert!(
             parse(&format!(
                 "{HEAD}endpoint: null\nsamplingRatePerMillion: null"
@@ -188,7 +194,7 @@ mod tests {
             errors(text),
             [
                 "extra: \"7\": unknown field",
-                "apiVersion: \"v1\": must be apiserver.k8s.io/v1 or apiserver.k8s.io/v1beta1 or \
+                "apiVersion: \"v1\": must be apiserver.config.k8s.io/v1 or apiserver.k8s.io/v1beta1 or \
                  apiserver.k8s.io/v1alpha1",
                 "kind: must be TracingConfiguration",
                 "endpoint: \"http://x\": must be HOST:PORT, dns:///HOST:PORT or unix:///PATH: \

@@ -1,16 +1,11 @@
 //! The metrics of tracing.
 
-use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::{IntCounterVec, Opts, Registry};
 
-/// The counters of spans, by what became of them.
+/// Counts spans by what became of them.
 #[derive(Clone, Debug)]
 pub struct TracingMetrics {
-    /// The collector took them.
-    pub(super) exported: IntCounter,
-    /// The collector could not be reached, or did not take them.
-    pub(super) failed: IntCounter,
-    /// There was no room for them in the queue.
-    pub(super) dropped: IntCounter,
+    spans: IntCounterVec,
 }
 
 impl TracingMetrics {
@@ -18,16 +13,31 @@ impl TracingMetrics {
         let spans = IntCounterVec::new(
             Opts::new(
                 "apifront_tracing_spans_total",
-                "Counter of spans of sampled requests, by what became of them: exported, failed \
-                 (not taken by the collector) or dropped (no room in the queue).",
+                "Spans that ended: exported to the collector, failed because it did not take \
+                 them, or dropped because too many waited.",
             ),
             &["result"],
         )?;
         registry.register(Box::new(spans.clone()))?;
-        Ok(Self {
-            exported: spans.with_label_values(&["exported"]),
-            failed: spans.with_label_values(&["failed"]),
-            dropped: spans.with_label_values(&["dropped"]),
-        })
+        Ok(Self { spans })
+    }
+
+    /// Counts spans that the collector took.
+    pub(super) fn exported(&self, spans: u64) {
+        self.count("exported", spans);
+    }
+
+    /// Counts spans of a batch that the collector did not take.
+    pub(super) fn failed(&self, spans: u64) {
+        self.count("failed", spans);
+    }
+
+    /// Counts a span for which the queue had no room.
+    pub(super) fn dropped(&self) {
+        self.count("dropped", 1);
+    }
+
+    fn count(&self, result: &str, spans: u64) {
+        self.spans.with_label_values(&[result]).inc_by(spans);
     }
 }

@@ -122,6 +122,7 @@ impl RequestSpan {
             .set_attribute(KeyValue::new("apifront.upstream", server.to_owned()));
         if let Some(client) = &mut self.client {
             let (host, port) = server.rsplit_once(':').unwrap_or((server, ""));
+            let host = host.trim_start_matches('[').trim_end_matches(']');
             client.set_attribute(KeyValue::new("server.address", host.to_owned()));
             if let Ok(port) = port.parse::<u16>() {
                 client.set_attribute(KeyValue::new("server.port", i64::from(port)));
@@ -222,4 +223,147 @@ fn status(code: u16) -> KeyValue {
 fn short(text: &str) -> Value {
     let end = text.floor_char_boundary(MAX_TEXT_BYTES);
     text.get(..end).unwrap_or_default().to_owned().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use kubernetes_wire::api::Query;
+    use opentelemetry::trace::TracerProvider;
+    use opentelemetry_sdk::error::OTelSdkResult;
+    use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, SpanData, SpanProcessor};
+
+    use super::*;
+
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331";
+
+    /// Keeps the spans that ended.
+    #[derive(Clone, Debug, Default)]
+    struct Ended(Arc<Mutex<Vec<SpanData>>>);
+
+    impl SpanProcessor for Ended {
+        fn on_start(&self, _: &mut Span, _: &Context) {}
+
+        fn on_end(&self, span: SpanData) {
+            self.0.lock().unwrap().push(span);
+        }
+
+        fn force_flush(&self) -> OTelSdkResult {
+            Ok(())
+        }
+
+        fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
+            Ok(())
+        }
+    }
+
+    /// Begins a span, by the caller's flags, where no trace begins by itself.
+    fn begin(flags: &str, trusted: bool) -> (RequestSpan, Ended) {
+        let ended = Ended::default();
+        let provider = SdkTracerProvider::builder()
+            .with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOff)))
+            .with_span_processor(ended.clone())
+            .build();
+        let mut headers = HeaderMap::new();
+        let parent = format!("{PARENT}-{flags}");
+        headers.insert(TRACEPARENT, HeaderValue::try_from(parent).unwrap());
+        let path = "/api/v1/namespaces/a/pods/b";
+        let info = RequestInfo::parse(&Method::GET, path, &Query::default()).unwrap();
+        let beginning = Beginning {
+            info: &info,
+            headers: &headers,
+            started: Instant::now(),
+            peer: None,
+            audit_id: "an-id",
+            trusted,
+        };
+        (
+            RequestSpan::begin(provider.tracer("test"), &beginning),
+            ended,
+        )
+    }
+
+    fn parent(headers: [(HeaderName, Option<HeaderValue>); 2]) -> String {
+        let [(_, parent), (_, state)] = headers;
+        assert_eq!(state, None);
+        parent.unwrap().to_str().unwrap().to_owned()
+    }
+
+    fn attribute(span: &SpanData, key: &str) -> String {
+        let found = span.attributes.iter().find(|a| a.key.as_str() == key);
+        found.map(|a| a.value.to_string()).unwrap_or_default()
+    }
+
+    const ENDING: Ending = Ending {
+        code: 503,
+        bytes: 7,
+        cache: "bypass",
+        reason: "not_cached",
+        end: "",
+    };
+
+    #[test]
+    fn each_attempt_has_a_span() {
+        let (mut span, ended) = begin("01", true);
+        let first = parent(span.ask(&Method::GET));
+        span.asked("10.0.0.1:6443");
+        let second = parent(span.ask(&Method::GET));
+        span.asked("[fd00::1]:443");
+        span.answered(503);
+        span.end(&ENDING);
+        let spans = ended.0.lock().unwrap();
+        let [one, two, server] = spans.as_slice() else {
+            panic!("{spans:#?}");
+        };
+        for (span, header) in [(one, first), (two, second)] {
+            let (trace, id) = (span.span_context.trace_id(), span.span_context.span_id());
+            assert_eq!(header, format!("00-{trace}-{id}-01"));
+            assert_eq!(span.parent_span_id, server.span_context.span_id());
+        }
+        assert_eq!(one.status, Status::error("no answer"));
+        assert_eq!(attribute(one, "server.address"), "10.0.0.1");
+        assert_eq!(attribute(two, "server.address"), "fd00::1");
+        assert_eq!(attribute(two, "server.port"), "443");
+        assert_eq!(attribute(two, "http.request.resend_count"), "1");
+        assert_eq!(two.status, Status::error(""));
+        assert_eq!(server.status, Status::error(""));
+        for (key, value) in [
+            ("apifront.upstream", "[fd00::1]:443"),
+            ("apifront.cache.result", "bypass"),
+            ("apifront.cache.bypass_reason", "not_cached"),
+            ("apifront.stream.end", ""),
+            ("http.response.status_code", "503"),
+            ("http.response.body.size", "7"),
+            ("url.path", "/api/v1/namespaces/a/pods/b"),
+            ("audit-id", "an-id"),
+        ] {
+            assert_eq!(attribute(server, key), value, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_not_sampled_has_ids_alone() {
+        for (flags, trusted) in [("00", true), ("00", false), ("01", false)] {
+            let (mut span, ended) = begin(flags, trusted);
+            assert!(!span.server.is_recording());
+            let header = parent(span.ask(&Method::POST));
+            assert!(header.ends_with("-00"), "{header}");
+            let (trace, _) = PARENT.rsplit_once('-').unwrap();
+            assert_eq!(header.starts_with(trace), trusted, "{header}");
+            span.asked("10.0.0.1:6443");
+            span.answered(200);
+            span.end(&ENDING);
+            assert!(ended.0.lock().unwrap().is_empty());
+        }
+    }
+
+    #[test]
+    fn spans_end_even_if_nobody_ends_them() {
+        let (mut span, ended) = begin("01", true);
+        span.ask(&Method::GET);
+        drop(span);
+        assert_eq!(ended.0.lock().unwrap().len(), 2);
+    }
 }

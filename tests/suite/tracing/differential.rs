@@ -60,7 +60,7 @@ async fn one_trace_goes_from_the_caller_through_apifront_to_kube_apiserver() {
             Method::GET,
             format!("{MAPS}?watch=1&timeoutSeconds=1&unknownParameter=1"),
             String::new(),
-            "unknown_parameter",
+            "unusual_request",
         ),
         (Method::DELETE, map("missing"), String::new(), ""),
     ] {

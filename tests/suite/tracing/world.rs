@@ -24,7 +24,7 @@ pub const APIFRONT: &str = "apifront";
 pub fn tracing_file(folder: &Path, endpoint: &str, rate: u32) -> PathBuf {
     let file = folder.join("tracing.yaml");
     let text = format!(
-        "apiVersion: apiserver.k8s.io/v1\nkind: TracingConfiguration\n\
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\n\
          endpoint: {endpoint}\nsamplingRatePerMillion: {rate}\n"
     );
     std::fs::write(&file, text).expect("tracing file");
