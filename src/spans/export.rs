@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use opentelemetry::{Context, KeyValue};
-use opentelemetry_otlp::{SpanExporter, WithExportConfig};
+use opentelemetry_otlp::{RetryPolicy, SpanExporter, WithExportConfig, WithTonicConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{
@@ -30,8 +30,10 @@ const MAX_WAITING: usize = 2048;
 const MAX_BATCH: usize = 512;
 const SEND_EVERY: Duration = Duration::from_secs(5);
 
-/// The time that the collector has for a batch.
+/// The time that the collector has for a batch, also to come back. The pauses
+/// between attempts grow to 1.6 s, so that there are never so many in that time.
 const SEND_WITHIN: Duration = Duration::from_secs(10);
+const MAX_RETRIES: usize = 20;
 
 /// The shortest time between two log lines about batches that were not taken.
 const TELL_EVERY: Duration = Duration::from_secs(60);
@@ -52,6 +54,7 @@ pub(super) fn provider(
             .with_tonic()
             .with_endpoint(settings.endpoint.uri())
             .with_timeout(SEND_WITHIN)
+            .with_retry_policy(RetryPolicy::recommended().with_max_retries(MAX_RETRIES))
             .build()?,
         endpoint: settings.endpoint.uri().to_owned(),
         waiting: waiting.clone(),

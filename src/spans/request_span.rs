@@ -48,9 +48,12 @@ pub struct RequestSpan {
     /// Declared before `server`, so that it ends before it.
     client: Option<Span>,
     server: Span,
-    /// The requests to upstream so far, and whether the last one was answered.
+    /// The requests to upstream so far.
     attempts: i64,
-    answered: bool,
+    /// The server of the last one, `host:port`, and the status of its answer; 0
+    /// if there was none. A span would keep each of several values.
+    asked: String,
+    answer: u16,
 }
 
 impl RequestSpan {
@@ -68,6 +71,7 @@ impl RequestSpan {
         };
         let mut server = match linked {
             Some(linked) => {
+                let linked = trace_context::without_state(&linked);
                 let links = vec![Link::new(linked, Vec::new(), 0)];
                 tracer.build_with_context(started(builder, beginning).with_links(links), &context)
             }
@@ -82,7 +86,8 @@ impl RequestSpan {
             client: None,
             server,
             attempts: 0,
-            answered: false,
+            asked: String::new(),
+            answer: 0,
         }
     }
 
@@ -103,7 +108,7 @@ impl RequestSpan {
             }
         }
         self.attempts = self.attempts.saturating_add(1);
-        self.answered = false;
+        self.answer = 0;
         let span = client.span_context();
         let headers = [
             (TRACEPARENT, trace_context::traceparent(span)),
@@ -115,39 +120,35 @@ impl RequestSpan {
 
     /// Notes the server that is asked, `host:port`.
     pub fn asked(&mut self, server: &str) {
-        if !self.server.is_recording() {
-            return;
-        }
-        self.server
-            .set_attribute(KeyValue::new("apifront.upstream", server.to_owned()));
-        if let Some(client) = &mut self.client {
-            let (host, port) = server.rsplit_once(':').unwrap_or((server, ""));
-            let host = host.trim_start_matches('[').trim_end_matches(']');
-            client.set_attribute(KeyValue::new("server.address", host.to_owned()));
-            if let Ok(port) = port.parse::<u16>() {
-                client.set_attribute(KeyValue::new("server.port", i64::from(port)));
-            }
+        if self.server.is_recording() {
+            server.clone_into(&mut self.asked);
         }
     }
 
     /// Notes the head of upstream's answer.
     pub fn answered(&mut self, code: u16) {
-        self.answered = true;
-        let Some(client) = self.client.as_mut().filter(|span| span.is_recording()) else {
-            return;
-        };
-        client.set_attribute(status(code));
-        if code >= 400 {
-            client.set_attribute(KeyValue::new("error.type", code.to_string()));
-            client.set_status(Status::error(""));
-        }
+        self.answer = code;
     }
 
     fn end_client(&mut self) {
-        if let Some(mut client) = self.client.take()
-            && !self.answered
-        {
-            client.set_status(Status::error("no answer"));
+        let Some(mut client) = self.client.take().filter(|span| span.is_recording()) else {
+            return;
+        };
+        let (host, port) = self.asked.rsplit_once(':').unwrap_or((&self.asked, ""));
+        if !host.is_empty() {
+            let host = host.trim_start_matches('[').trim_end_matches(']');
+            client.set_attribute(KeyValue::new("server.address", host.to_owned()));
+        }
+        if let Ok(port) = port.parse::<u16>() {
+            client.set_attribute(KeyValue::new("server.port", i64::from(port)));
+        }
+        match self.answer {
+            0 => client.set_status(Status::error("no answer")),
+            code => client.set_attribute(status(code)),
+        }
+        if self.answer >= 400 {
+            client.set_attribute(KeyValue::new("error.type", self.answer.to_string()));
+            client.set_status(Status::error(""));
         }
     }
 
@@ -156,6 +157,11 @@ impl RequestSpan {
         self.end_client();
         if !self.server.is_recording() {
             return;
+        }
+        if !self.asked.is_empty() {
+            let asked = std::mem::take(&mut self.asked);
+            self.server
+                .set_attribute(KeyValue::new("apifront.upstream", asked));
         }
         let texts = [
             ("apifront.cache.result", ending.cache),
@@ -292,8 +298,10 @@ mod tests {
     }
 
     fn attribute(span: &SpanData, key: &str) -> String {
-        let found = span.attributes.iter().find(|a| a.key.as_str() == key);
-        found.map(|a| a.value.to_string()).unwrap_or_default()
+        let found = span.attributes.iter().filter(|a| a.key.as_str() == key);
+        let found: Vec<_> = found.map(|a| a.value.to_string()).collect();
+        assert!(found.len() <= 1, "{key} {found:?}");
+        found.concat()
     }
 
     const ENDING: Ending = Ending {
@@ -311,6 +319,7 @@ mod tests {
         span.asked("10.0.0.1:6443");
         let second = parent(span.ask(&Method::GET));
         span.asked("[fd00::1]:443");
+        span.answered(103);
         span.answered(503);
         span.end(&ENDING);
         let spans = ended.0.lock().unwrap();

@@ -15,6 +15,10 @@ const KNOWN_FLAGS: u8 = 0x03;
 /// The last version that there may be.
 const MAX_VERSION: u8 = 254;
 
+/// The most members of a state, and the most bytes that so many may have.
+const MAX_MEMBERS: usize = 32;
+const MAX_STATE_BYTES: usize = MAX_MEMBERS * (256 + 1 + 256 + 1);
+
 /// Returns the span that a caller names as the parent, or `None` if there is no
 /// such header or it is malformed.
 pub(super) fn parent(headers: &HeaderMap) -> Option<SpanContext> {
@@ -30,11 +34,22 @@ pub(super) fn parent(headers: &HeaderMap) -> Option<SpanContext> {
     }
     // A malformed state does not make its parent malformed (3.3.1.1 of the
     // recommendation).
-    let state = headers.get(TRACESTATE).and_then(|v| v.to_str().ok());
-    let state = state.and_then(|text| TraceState::from_str(text).ok());
+    let state = headers.get(TRACESTATE).and_then(state);
     let flags = TraceFlags::new(flags & KNOWN_FLAGS);
     let context = SpanContext::new(trace_id, span_id, flags, true, state.unwrap_or_default());
     context.is_valid().then_some(context)
+}
+
+fn state(value: &HeaderValue) -> Option<TraceState> {
+    let text = value.to_str().ok()?;
+    let fits = text.len() <= MAX_STATE_BYTES && text.split(',').count() <= MAX_MEMBERS;
+    fits.then(|| TraceState::from_str(text).ok())?
+}
+
+/// Returns a span for a link, without the trace's state, which may be long.
+pub(super) fn without_state(span: &SpanContext) -> SpanContext {
+    let (trace, id, flags) = (span.trace_id(), span.span_id(), span.trace_flags());
+    SpanContext::new(trace, id, flags, span.is_remote(), TraceState::default())
 }
 
 /// Cuts off the first field, which must have so many lower-case digits.
@@ -118,11 +133,21 @@ mod tests {
 
     #[test]
     fn the_state_follows_its_parent() {
-        for (state, written) in [("a=1,b=2", Some("a=1,b=2")), ("", None), ("no state", None)] {
+        let members = |number| vec!["a=1"; number].join(",");
+        let (most, more) = (members(32), members(33));
+        let long = format!("a={}", "1".repeat(MAX_STATE_BYTES));
+        for (state, written) in [
+            ("a=1,b=2", Some("a=1,b=2")),
+            (&most, Some(&*most)),
+            (&more, None),
+            (&long, None),
+            ("", None),
+            ("no state", None),
+        ] {
             let mut headers = HeaderMap::new();
             let text = format!("00-{TRACE}-{SPAN}-01");
             headers.insert(TRACEPARENT, HeaderValue::try_from(text).unwrap());
-            headers.insert(TRACESTATE, HeaderValue::from_static(state));
+            headers.insert(TRACESTATE, HeaderValue::try_from(state).unwrap());
             let found = tracestate(&parent(&headers).unwrap());
             assert_eq!(found.as_ref().map(|v| v.to_str().unwrap()), written);
         }

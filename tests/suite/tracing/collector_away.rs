@@ -15,6 +15,7 @@ use crate::harness::process::temporary_folder;
 
 /// More spans than may wait.
 const REQUESTS: usize = 6_000;
+const MAY_WAIT: usize = 2_048;
 
 const METRIC: &str = "apifront_tracing_spans_total";
 
@@ -50,10 +51,12 @@ async fn requests_are_answered_and_the_log_stays_short() {
     let front = start(&ports::loopback(ports::free()).to_string()).await;
     let client = front.admin_client().over(Protocol::Http2);
     ask(&client, REQUESTS).await;
-    eventually("all spans are counted", SOON, || async {
-        count(&front, "failed").await + count(&front, "dropped").await >= REQUESTS as f64
+    eventually("a batch was given up", SOON, || async {
+        count(&front, "failed").await > 0.0
     })
     .await;
+    let lost = count(&front, "failed").await + count(&front, "dropped").await;
+    assert!(lost >= (REQUESTS - MAY_WAIT) as f64, "{lost}");
     assert_eq!(count(&front, "exported").await, 0.0);
     let log = front.process.log();
     let lines = log.lines().filter(|line| line.contains("span"));
