@@ -91,6 +91,11 @@ impl RequestSpan {
         }
     }
 
+    /// Tells whether there is anything to send to the collector.
+    pub fn is_sampled(&self) -> bool {
+        self.server.is_recording()
+    }
+
     /// Begins the span of a request to upstream. Returns the headers by which
     /// upstream's span follows it, in place of the caller's; `None` removes a
     /// header. A span that is still open ends.
@@ -120,7 +125,7 @@ impl RequestSpan {
 
     /// Notes the server that is asked, `host:port`.
     pub fn asked(&mut self, server: &str) {
-        if self.server.is_recording() {
+        if self.is_sampled() {
             server.clone_into(&mut self.asked);
         }
     }
@@ -155,7 +160,7 @@ impl RequestSpan {
     /// Ends the spans.
     pub fn end(mut self, ending: &Ending) {
         self.end_client();
-        if !self.server.is_recording() {
+        if !self.is_sampled() {
             return;
         }
         if !self.asked.is_empty() {
@@ -356,7 +361,7 @@ mod tests {
     fn a_request_that_is_not_sampled_has_ids_alone() {
         for (flags, trusted) in [("00", true), ("00", false), ("01", false)] {
             let (mut span, ended) = begin(flags, trusted);
-            assert!(!span.server.is_recording());
+            assert!(!span.is_sampled());
             let header = parent(span.ask(&Method::POST));
             assert!(header.ends_with("-00"), "{header}");
             let (trace, _) = PARENT.rsplit_once('-').unwrap();

@@ -185,10 +185,11 @@ impl Finished {
     }
 
     /// Does the same as [`Finished::new`] for the one that will be recorded,
-    /// which takes the request's spans along.
+    /// which takes the request's spans along. A watch that is not sampled holds
+    /// nothing for them.
     pub(in crate::server) fn last(session: &Session, ctx: &mut RequestContext) -> Self {
         Self {
-            span: ctx.span.take(),
+            span: ctx.span.take().filter(|span| span.is_sampled()),
             ..Self::new(session, ctx)
         }
     }
