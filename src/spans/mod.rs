@@ -112,14 +112,12 @@ impl Tracing {
         }
     }
 
-    /// Begins the span of a request. `None` if there are no spans.
-    pub fn begin(&self, beginning: &Beginning<'_>) -> Option<Box<RequestSpan>> {
+    /// Begins the span of a request. `None` if there are no spans; then nothing
+    /// is asked of the request.
+    pub fn begin<'r>(&self, beginning: impl FnOnce() -> Beginning<'r>) -> Option<Box<RequestSpan>> {
         let running = self.running.load();
-        let running = running.as_ref()?;
-        Some(Box::new(RequestSpan::begin(
-            running.tracer.clone(),
-            beginning,
-        )))
+        let tracer = running.as_ref()?.tracer.clone();
+        Some(Box::new(RequestSpan::begin(tracer, &beginning())))
     }
 
     /// Waits until the collector has taken all spans, but at most

@@ -69,6 +69,7 @@ async fn the_list_of_metrics_is_true() {
         "apifront_slow_clients_total",
         "apifront_subject_access_review_cache_total",
         "apifront_token_review_cache_total",
+        "apifront_tracing_spans_total",
         "apifront_watch_delivery_seconds",
         "apifront_watch_ends_total",
     ];

@@ -15,8 +15,9 @@ pub(in crate::server) fn admitted(
     session: &Session,
     identified: &Identified,
 ) -> Option<Box<RequestSpan>> {
-    let trusted = identified.known().is_none_or(is_trusted);
-    begin(session, identified, trusted)
+    begin(session, identified, || {
+        identified.known().is_none_or(is_trusted)
+    })
 }
 
 /// Begins the span of a caller who is known and refused all the same. As in
@@ -28,9 +29,9 @@ pub(in crate::server) fn refused(
 ) -> Option<Box<RequestSpan>> {
     match refused {
         Refused::Caller(_) => None,
-        Refused::Later { caller, .. } => {
-            begin(session, received, caller.as_ref().is_some_and(is_trusted))
-        }
+        Refused::Later { caller, .. } => begin(session, received, || {
+            caller.as_ref().is_some_and(is_trusted)
+        }),
     }
 }
 
@@ -41,13 +42,17 @@ fn is_trusted(user: &UserInfo) -> bool {
     user.groups.iter().any(|g| g == MASTERS || g == MONITORING)
 }
 
-fn begin(session: &Session, received: &Received, trusted: bool) -> Option<Box<RequestSpan>> {
-    received.generation().tracing.begin(&Beginning {
+fn begin(
+    session: &Session,
+    received: &Received,
+    trusted: impl FnOnce() -> bool,
+) -> Option<Box<RequestSpan>> {
+    received.generation().tracing.begin(|| Beginning {
         info: received.info(),
         headers: &session.req_header().headers,
         started: received.started(),
         peer: session.client_addr().and_then(|a| a.as_inet()).copied(),
         audit_id: received.audit_id().to_str().unwrap_or_default(),
-        trusted,
+        trusted: trusted(),
     })
 }
