@@ -5,12 +5,15 @@ use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use serde_json::json;
 
 use super::world::{APIFRONT, KUBE_APISERVER, Parent, SOON, Who, World};
+use crate::harness::apifront::Apifront;
 use crate::harness::client::Answer;
 use crate::harness::cluster::unique;
 use crate::harness::collector::Collected;
 use crate::harness::eventually;
 use crate::harness::expect::DEBUG;
+use crate::harness::kubeconfig::{self, Credential};
 use crate::harness::objects::config_map;
+use crate::harness::process::temporary_folder;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -28,8 +31,7 @@ fn map(purpose: &str) -> String {
     format!("{MAPS}/{}", unique(purpose))
 }
 
-/// Returns the spans of a trace, once one of them is that of kube-apiserver's
-/// answer, or apifront's.
+/// Returns all spans of a trace whose requests have ended.
 async fn trace(world: &World, parent: &Parent) -> Vec<Collected> {
     world.settle().await;
     world.collector.find(|span| span.trace_id() == parent.trace)
@@ -247,6 +249,40 @@ async fn with_a_rate_the_same_requests_are_sampled() {
 async fn without_a_rate_the_same_requests_are_sampled() {
     skip_under_oracle!("kube-apiserver has no spans of apifront");
     compare_sampling(&World::start(0).await).await;
+}
+
+/// In this mode upstream authenticates apifront's own user, and judges its
+/// `traceparent` by that.
+#[tokio::test]
+async fn in_impersonate_mode_apifronts_user_decides_whether_upstreams_span_joins() {
+    skip_under_oracle!("kube-apiserver has no spans of apifront");
+    let world = World::shared();
+    let cluster = &world.cluster;
+    for (groups, joins) in [(&[][..], false), (&["system:monitoring"], true)] {
+        let own = cluster.certificates.client("apifront", groups);
+        let (url, ca) = (cluster.server_url(), Some(cluster.ca()));
+        let folder = temporary_folder("impersonate");
+        let own = kubeconfig::write(&folder, "own", &url, ca, Credential::Certificate(&own));
+        let file = world.front.read_config()["observability"]["tracingConfigFile"].clone();
+        let front = Apifront::start_directly(cluster, |config| {
+            config["identity"] = json!({ "mode": "Impersonate" });
+            config["upstream"] = json!({ "kubeconfig": own });
+            config["observability"]["tracingConfigFile"] = file;
+        })
+        .await;
+        let (parent, path) = (Parent::new(), map("impersonated"));
+        let headers = [("traceparent", &*parent.header("01"))];
+        let admin = front.admin_client();
+        admin.send(Method::DELETE, &path, &headers, "").await;
+        let upstream = world.server_span(KUBE_APISERVER, &path).await;
+        front.stop().await;
+        let spans = world.collector.find(|span| span.trace_id() == parent.trace);
+        let client = only(&spans, APIFRONT, SpanKind::Client);
+        let asked = (client.trace_id(), client.span_id());
+        assert_eq!(upstream.trace_id() == parent.trace, joins, "{groups:?}");
+        assert_eq!(upstream.parent_id() == asked.1, joins, "{groups:?}");
+        assert_eq!(upstream.links().contains(&asked), !joins, "{groups:?}");
+    }
 }
 
 #[tokio::test]
