@@ -34,7 +34,7 @@ async fn start(endpoint: &str) -> Apifront {
 
 /// Asks so often, at most so many requests at a time.
 async fn ask(client: &Client, requests: usize) {
-    const AT_A_TIME: usize = 50;
+    const AT_A_TIME: usize = 20;
     for _ in 0..requests / AT_A_TIME {
         let some = (0..AT_A_TIME).map(|_| async { client.get(PATH).await.expect(200) });
         futures::future::join_all(some).await;
@@ -74,12 +74,15 @@ async fn a_collector_that_never_answers_holds_up_neither_requests_nor_the_stop()
     let front = start(&address.to_string()).await;
     let client = front.admin_client().over(Protocol::Http2);
     ask(&client, REQUESTS).await;
-    let dropped = count(&front, "dropped").await;
-    assert!(dropped > 0.0, "the queue has a bound");
+    eventually("spans find no room in the queue", SOON, || async {
+        client.get(PATH).await.expect(200);
+        count(&front, "dropped").await > 0.0
+    })
+    .await;
     let began = Instant::now();
     front.stop().await;
     let took = began.elapsed();
-    assert!(took < Duration::from_secs(15), "{took:?}");
+    assert!(took < Duration::from_secs(20), "{took:?}");
     drop(silent);
 }
 
