@@ -135,7 +135,7 @@ async fn a_defect_in_any_representation_is_found() {
     })
     .await;
     let client = front.admin_client();
-    let ns = cluster.namespace("planted").await;
+    let ns = cluster.namespace("tampered").await;
     let list = format!("/api/v1/namespaces/{ns}/configmaps");
     let labels = json!({ "planted": "planted-1" });
     let object = config_map("a", labels.clone(), json!({ "n": "1" }));
