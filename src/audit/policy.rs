@@ -10,13 +10,10 @@ use serde_json::{Map, Value};
 
 use super::level::{Decision, Level, Stage, Stages};
 use super::rule::{GroupResources, PathPattern, Policy, ResourcePattern, Rule, Target};
-use crate::config::{ConfigErrors, FieldError};
+use crate::config::{ConfigErrors, FieldError, read_text};
 
 const API_VERSION: &str = "audit.k8s.io/v1";
 const KIND: &str = "Policy";
-
-/// The most bytes of a policy file: as many as a ConfigMap holds.
-const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The depth of a policy is 5; annotations in `metadata` may need more.
 const MAX_DEPTH: usize = 16;
@@ -27,32 +24,12 @@ pub fn load(file: &Path) -> Result<Policy, ConfigErrors> {
         file: Some(file.to_owned()),
         errors,
     };
-    let text = read(file).map_err(|problem| errors(vec![whole(problem)]))?;
+    let text = read_text(file)?;
     let (policy, warnings) = parse(&text).map_err(errors)?;
     for warning in warnings {
         tracing::warn!(file = %file.display(), "audit policy: {warning}");
     }
     Ok(policy)
-}
-
-fn read(file: &Path) -> Result<String, String> {
-    use std::io::Read;
-    let mut text = String::new();
-    let read = std::fs::File::open(file)
-        .and_then(|f| f.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
-        .map_err(|error| format!("cannot be read: {error}"))?;
-    if read as u64 > MAX_FILE_BYTES {
-        return Err(format!("is larger than {MAX_FILE_BYTES} bytes"));
-    }
-    Ok(text)
-}
-
-fn whole(problem: String) -> FieldError {
-    FieldError {
-        field: String::new(),
-        value: String::new(),
-        problem,
-    }
 }
 
 /// Returns the policy, and warnings about what has no effect in it.
@@ -68,7 +45,7 @@ pub(super) fn parse(text: &str) -> Result<(Policy, Vec<FieldError>), Vec<FieldEr
         with_snippet: false,
     };
     let document: Value = serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| vec![whole(error.to_string())])?;
+        .map_err(|error| vec![FieldError::of_file(error.to_string())])?;
     let mut reader = Reader::default();
     let policy = reader.policy(&document);
     match policy {
@@ -96,7 +73,7 @@ impl Reader {
     fn policy(&mut self, document: &Value) -> Option<Policy> {
         let Some(policy) = document.as_object() else {
             self.errors
-                .push(whole(format!("is no {API_VERSION} {KIND}")));
+                .push(FieldError::of_file(format!("is no {API_VERSION} {KIND}")));
             return None;
         };
         for (field, expected) in [("apiVersion", API_VERSION), ("kind", KIND)] {

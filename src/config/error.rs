@@ -14,6 +14,17 @@ pub struct FieldError {
     pub problem: String,
 }
 
+impl FieldError {
+    /// Makes an error about a file as a whole.
+    pub fn of_file(problem: impl Into<String>) -> Self {
+        Self {
+            field: String::new(),
+            value: String::new(),
+            problem: problem.into(),
+        }
+    }
+}
+
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.field.is_empty() {

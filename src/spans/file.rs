@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::endpoint::{self, Endpoint};
-use crate::config::{ConfigErrors, FieldError};
+use crate::config::{ConfigErrors, FieldError, read_text};
 
 /// All versions have the same fields.
 const API_VERSIONS: [&str; 3] = [
@@ -17,9 +17,6 @@ const API_VERSIONS: [&str; 3] = [
     "apiserver.k8s.io/v1alpha1",
 ];
 const KIND: &str = "TracingConfiguration";
-
-/// The most bytes of the file: as many as a ConfigMap holds.
-const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The depth of the file is 1.
 const MAX_DEPTH: usize = 4;
@@ -41,24 +38,8 @@ pub(super) fn load(file: &Path) -> Result<Settings, ConfigErrors> {
         file: Some(file.to_owned()),
         errors,
     };
-    let text = read(file).map_err(|problem| errors(vec![whole(problem)]))?;
+    let text = read_text(file)?;
     parse(&text).map_err(errors)
-}
-
-fn read(file: &Path) -> Result<String, String> {
-    use std::io::Read;
-    let mut text = String::new();
-    let read = std::fs::File::open(file)
-        .and_then(|f| f.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
-        .map_err(|error| format!("cannot be read: {error}"))?;
-    if read as u64 > MAX_FILE_BYTES {
-        return Err(format!("is larger than {MAX_FILE_BYTES} bytes"));
-    }
-    Ok(text)
-}
-
-fn whole(problem: String) -> FieldError {
-    error("", "", problem)
 }
 
 fn error(field: &str, value: &str, problem: impl Into<String>) -> FieldError {
@@ -81,9 +62,9 @@ fn parse(text: &str) -> Result<Settings, Vec<FieldError>> {
         with_snippet: false,
     };
     let document: Value = serde_saphyr::from_str_with_options(text, options)
-        .map_err(|error| vec![whole(error.to_string())])?;
+        .map_err(|error| vec![FieldError::of_file(error.to_string())])?;
     let Some(fields) = document.as_object() else {
-        return Err(vec![whole(format!("is no {KIND}"))]);
+        return Err(vec![FieldError::of_file(format!("is no {KIND}"))]);
     };
     let mut errors = unknown(fields);
     errors.extend(kind(fields));
