@@ -129,6 +129,7 @@ fn texts() -> [String; 2] {
              apiserver_request_total{{verb=\"GET\",group=\"resource.k8s.io\",version=\"v1beta1\",resource=\"resourceclaims\",subresource=\"\",code=\"200\"}} {used}\n\
              apiserver_requested_deprecated_apis{{group=\"resource.k8s.io\",version=\"v1beta1\",resource=\"resourceclaims\",subresource=\"\",removed_release=\"1.38\"}} 1\n\
              apifront_cache_self_check_total{{group=\"\",version=\"v1\",resource=\"pods\",result=\"mismatch\"}} {wrong}\n\
+             apifront_shadow_comparisons_total{{group=\"\",version=\"v1\",resource=\"pods\",verb=\"list\",representation=\"json\",result=\"difference\"}} {wrong}\n\
              apiserver_flowcontrol_rejected_requests_total{{priority_level=\"user\",reason=\"queue-full\"}} {failed}\n\
              apifront_config_last_reload_successful {applied}\n\
              up {healthy}\n",
