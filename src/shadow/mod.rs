@@ -43,7 +43,7 @@ const AT_A_TIME: usize = 2;
 /// The watches that are followed at a time. Each holds a watch of the cache.
 const WATCHES: usize = 256;
 
-/// What shadow mode has found, and the limits of its work.
+/// The results of shadow mode, and the limits of its work.
 pub struct Shadow {
     pub budget: Arc<Budget>,
     pub turns: Arc<Semaphore>,

@@ -1,4 +1,4 @@
-//! What shadow mode has found: counts, and the first differences.
+//! The results of shadow mode: counts, and the first differences.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
@@ -59,7 +59,7 @@ pub struct Tally {
     pub not_comparable: BTreeMap<&'static str, u64>,
 }
 
-/// What the compared answers took.
+/// The bytes and the time of the compared answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
     pub answers: u64,

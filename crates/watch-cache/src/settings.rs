@@ -50,7 +50,7 @@ pub struct CacheModes {
     pub shadow: ShadowLimits,
 }
 
-/// What is done with a resource in memory.
+/// The use that is made of a resource in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheMode {
     /// Reads are answered from it.

@@ -65,7 +65,7 @@ struct ComparisonReport {
     counts: Counts,
 }
 
-/// What the answers took that were compared and found to be the same.
+/// The bytes and the time of answers that were the same on both sides.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CostReport {

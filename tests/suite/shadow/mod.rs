@@ -237,12 +237,9 @@ async fn watches_are_followed_event_by_event() {
             let path = format!("{list}?watch=1&timeoutSeconds=6&{query}");
             expected += least;
             let client = client.clone().with_header("accept", &accept);
-            tokio::spawn(async move {
-                let mut watch = Watch::open(&client, &path).await;
-                watch.rest().await
-            });
+            let mut watch = Watch::open(&client, &path).await;
+            tokio::spawn(async move { watch.rest().await });
         }
-        tokio::time::sleep(Duration::from_secs(1)).await;
         let object = config_map("b", json!({"app": "x"}), json!({"n": "1"}));
         client.post(&list, &object).await.expect(201);
         let patch = json!({"data": {"n": "2"}});

@@ -99,7 +99,9 @@ impl Consistent<'_> {
     }
 }
 
-async fn reached(store: &Store, version: u64, within: Duration) -> bool {
+/// Waits until the store has reached the version. Returns false if it has not
+/// within this time, or was closed.
+pub async fn reached(store: &Store, version: u64, within: Duration) -> bool {
     let mut progress = store.subscribe();
     let wait = progress.wait_for(|p| p.closed || p.resource_version >= version);
     match tokio::time::timeout(within, wait).await {

@@ -21,7 +21,7 @@ pub use body::{
     Ahead, GzipList, NotDeflated, Shape, get_body, list_body, list_forms, objects_to_make,
 };
 pub use bypass_reason::BypassReason;
-pub use consistency::{AnswerSource, Consistent};
+pub use consistency::{AnswerSource, Consistent, reached};
 pub use own_writes::{LastWrite, OpenWrite, OwnWrites};
 pub use page::{Page, Selection, page};
 pub use plan::{Freshness, ListPlan, ListVersion, WatchPlan, get, list, watch};

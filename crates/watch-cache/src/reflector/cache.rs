@@ -19,7 +19,7 @@ use super::run::{self, ReflectorContext};
 use crate::ResourcePattern;
 use crate::metrics::Metrics;
 use crate::saved::SavedStores;
-use crate::store::ListForm;
+use crate::store::{ListForm, Store};
 
 /// The most resources that are watched. In a cluster with more resources than
 /// this, upstream answers for the rest.
@@ -132,6 +132,11 @@ impl Cache {
         if let Some(entry) = self.entries.read().get(gvr) {
             entry.touch(Instant::now());
         }
+    }
+
+    /// Returns the store of the resource, if it is cached, and starts nothing.
+    pub fn store(&self, gvr: &GroupVersionResource) -> Option<Arc<Store>> {
+        self.entries.read().get(gvr)?.store()
     }
 
     /// Does the same as [`Cache::lookup`], but waits for a first list that is

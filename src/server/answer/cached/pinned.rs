@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apifront_watch_cache::read::BypassReason;
+use apifront_watch_cache::read::{BypassReason, reached};
 use apifront_watch_cache::store::{Snapshot, Store, StoredObject};
 
 use super::newest::{Newest, Resource};
@@ -115,8 +115,8 @@ impl Pinned {
             return Err("not_reached");
         }
         self.unheard = true;
-        let none = Vec::new();
-        Ok(whole(Arc::new(current.with(version, Vec::new(), none))))
+        let same = current.with(version, Vec::new(), Vec::new());
+        Ok(whole(Arc::new(same)))
     }
 
     async fn object(&self, resource: Resource<'_>, version: u64) -> Result<Newest, &'static str> {
@@ -181,11 +181,4 @@ fn whole(snapshot: Arc<Snapshot>) -> Newest {
         // Nobody will ask for the rest of it.
         complete: false,
     }
-}
-
-async fn reached(store: &Store, version: u64, within: Duration) -> bool {
-    let mut progress = store.subscribe();
-    let wait = progress.wait_for(|p| p.closed || p.resource_version >= version);
-    let waited = tokio::time::timeout(within, wait).await;
-    matches!(waited, Ok(Ok(progress)) if !progress.closed)
 }

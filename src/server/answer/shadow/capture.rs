@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::CONTENT_ENCODING;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 
 use super::follow::Tee;
 use super::{Sampled, compare};
 use crate::server::stage::observed::AnswerObserver;
-use crate::shadow::{HeldBytes, Subject, Verdict};
+use crate::shadow::{HeldBytes, Verdict};
 
 /// Upstream's answer to a read.
 pub(in crate::server) struct Capture {
@@ -52,6 +52,12 @@ impl AnswerObserver for Capture {
 }
 
 impl Head {
+    pub(super) fn content_type(&self) -> &str {
+        let content_type = self.headers.get(CONTENT_TYPE);
+        let text = content_type.and_then(|value| value.to_str().ok());
+        text.unwrap_or_default()
+    }
+
     pub(super) fn is_gzip(&self) -> bool {
         let encoding = self.headers.get(CONTENT_ENCODING);
         encoding.is_some_and(|encoding| encoding == "gzip")
@@ -82,12 +88,7 @@ impl Capture {
     fn hold(&mut self, bytes: &[u8]) -> bool {
         if self.held.hold(bytes.len()).is_err() {
             let (sampled, shadow) = (&self.sampled, self.sampled.shadow());
-            let subject = Subject {
-                gvr: sampled.identified.info().gvr.clone(),
-                verb: sampled.verb(),
-                representation: sampled.representation,
-                version: 0,
-            };
+            let subject = sampled.subject(sampled.representation);
             shadow.judged(&subject, Verdict::NotComparable("no_room"));
             return false;
         }

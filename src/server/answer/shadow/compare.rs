@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use apifront_watch_cache::read::BypassReason;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::capture::Whole;
-use super::{Sampled, is_allowed};
+use super::{HEARS_WITHIN, Sampled, is_allowed};
 use crate::config::Access;
 use crate::server::answer::cached::{self, Outcome, Pin, Pinned};
 use crate::server::answer::offload_threads;
@@ -23,10 +23,6 @@ use crate::shadow::{
 /// The time that an answer waits for a version at first. Events arrive within
 /// milliseconds.
 const SOON: Duration = Duration::from_millis(500);
-
-/// The time in which the store hears of any version: upstream sends a bookmark
-/// each minute.
-const LATE: Duration = Duration::from_secs(75);
 
 /// The reason why an answer of ours was not made.
 enum NotMade {
@@ -48,26 +44,19 @@ pub(super) async fn compare(sampled: Sampled, mut whole: Whole) {
         return;
     };
     let is_list = sampled.verb() == "list";
-    let content_type = whole.head.headers.get(CONTENT_TYPE);
-    let content_type = content_type
-        .and_then(|v| v.to_str().ok())
-        .unwrap_or_default();
     let status = whole.head.status;
-    let mut subject = Subject {
-        gvr: sampled.identified.info().gvr.clone(),
-        verb: sampled.verb(),
-        representation: match status.is_success() {
-            true => sampled.representation.answered_as(content_type),
-            false => Label::Other,
-        },
-        version: 0,
+    let label = match status.is_success() {
+        true => sampled
+            .representation
+            .answered_as(whole.head.content_type()),
+        false => Label::Other,
     };
+    let mut subject = sampled.subject(label);
     let limits = &sampled.identified.generation().config.cache.modes.shadow;
     let upstream = match unpacked(&mut whole, limits.max_held_bytes).await {
         Ok(upstream) => upstream,
         Err(why) => return shadow.judged(&subject, Verdict::NotComparable(why)),
     };
-    let label = subject.representation;
     let version = match status.is_success() {
         true => shadow::version_of(label, is_list, &upstream),
         false => None,
@@ -138,7 +127,7 @@ impl Compared<'_> {
         shadow: &Arc<Shadow>,
         turn: tokio::sync::OwnedSemaphorePermit,
     ) -> Option<Verdict> {
-        let first = self.make(SOON).await;
+        let first = self.make(self.pinned(SOON).trusting()).await;
         let would = match &first {
             Err(NotMade::Bypass(reason)) => Some(reason.as_str()),
             Ok(_) | Err(NotMade::NotComparable(_)) => None,
@@ -158,7 +147,8 @@ impl Compared<'_> {
             // The store had not heard of that version.
             Judged::Made(..) | Judged::Late => drop(turn),
         }
-        match self.judge(self.make(LATE).await).await {
+        let late = self.make(self.pinned(HEARS_WITHIN)).await;
+        match self.judge(late).await {
             Judged::Said(verdict) => verdict,
             Judged::Made(_, None) => Some(Verdict::Match),
             Judged::Made(_, Some(found)) => Some(Verdict::Difference(found)),
@@ -166,19 +156,14 @@ impl Compared<'_> {
         }
     }
 
-    async fn make(&self, patience: Duration) -> Result<Made, NotMade> {
-        let Sampled {
-            request,
-            identified,
-            since,
-            ..
-        } = self.sampled;
-        let version = identified.query().get("resourceVersion");
+    fn pinned(&self, patience: Duration) -> Pinned {
+        let version = self.sampled.identified.query().get("resourceVersion");
         let most_recent = version.unwrap_or_default().is_empty();
-        let mut pinned = Pinned::new(self.pin, patience).since(*since, most_recent);
-        if patience == SOON {
-            pinned = pinned.trusting();
-        }
+        Pinned::new(self.pin, patience).since(self.sampled.since, most_recent)
+    }
+
+    async fn make(&self, mut pinned: Pinned) -> Result<Made, NotMade> {
+        let (request, identified) = (&self.sampled.request, &self.sampled.identified);
         let outcome = cached::answer_at(request, identified.clone(), &mut pinned).await;
         if let Some(why) = pinned.not_comparable {
             return Err(NotMade::NotComparable(why));
@@ -224,7 +209,7 @@ impl Compared<'_> {
         }
         let body = Body {
             pieces: ours.body.clone(),
-            is_gzip: ours.headers.contains_key(http::header::CONTENT_ENCODING),
+            is_gzip: ours.headers.contains_key(CONTENT_ENCODING),
         };
         let (upstream, label) = (self.upstream.clone(), self.subject.representation);
         // Both were made between the request and now.
@@ -235,7 +220,7 @@ impl Compared<'_> {
             }
             match plain(&body, usize::MAX) {
                 Ok(ours) => compare_bodies(label, &upstream, &ours, between),
-                // What no client could read is different.
+                // No client could read this answer, so it is different.
                 Err(_) => {
                     let ours = body.pieces.concat();
                     Some(Difference::of_bytes("body", Some(&upstream), Some(&ours)))

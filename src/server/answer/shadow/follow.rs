@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use apifront_watch_cache::read::{BypassReason, WatchPlan};
 use apifront_watch_cache::watch::Watch;
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, CONTENT_TYPE};
+use http::header::ACCEPT_ENCODING;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::Sampled;
 use super::capture::Head;
+use super::{HEARS_WITHIN, Sampled};
 use crate::server::answer::cached::{self, Outcome, Pin, Pinned};
 use crate::shadow::{
     Columns, Difference, Frame, FrameReader, HeldBytes, Label, Shadow, Subject, Verdict,
@@ -26,17 +26,13 @@ const ARRIVES: Duration = Duration::from_secs(10);
 /// The pieces of upstream's stream that are on their way to the comparison.
 const PIECES: usize = 1_024;
 
-/// The time in which the store hears of any version: upstream sends a bookmark
-/// each minute.
-const HEARS: Duration = Duration::from_secs(75);
-
 /// The caller's side of a followed watch. Dropping it ends the comparison.
 pub(in crate::server) struct Tee {
     events: Sender<Bytes>,
     way: Arc<Mutex<Way>>,
 }
 
-/// What is on its way from the caller's side to the comparison.
+/// The pieces that are on their way from the caller's side to the comparison.
 struct Way {
     held: HeldBytes,
     /// Whether there was no room for some bytes.
@@ -56,10 +52,7 @@ enum End {
 impl Tee {
     /// Begins to follow a watch, if it can be.
     pub(super) fn start(sampled: Sampled, head: Head, held: HeldBytes) -> Option<Self> {
-        let content_type = head.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
-        let label = sampled
-            .representation
-            .answered_as(content_type.unwrap_or_default());
+        let label = sampled.representation.answered_as(head.content_type());
         let shadow = sampled.shadow().clone();
         let (events, arriving) = channel(PIECES);
         let limits = &sampled.identified.generation().config.cache.modes.shadow;
@@ -70,14 +63,9 @@ impl Tee {
         };
         let way = Arc::new(Mutex::new(way));
         let mut follower = Follower {
-            subject: Subject {
-                gvr: sampled.identified.info().gvr.clone(),
-                verb: "watch",
-                representation: label,
-                version: 0,
-            },
+            subject: sampled.subject(label),
             reader: FrameReader::new(label, head.is_gzip()),
-            content_type: content_type.unwrap_or_default().to_owned(),
+            content_type: head.content_type().to_owned(),
             sampled,
             shadow: shadow.clone(),
             arriving,
@@ -177,7 +165,7 @@ impl Follower {
         }
         let mut request = self.sampled.request.clone();
         request.remove_header(&ACCEPT_ENCODING);
-        let mut pinned = Pinned::new(pin, HEARS);
+        let mut pinned = Pinned::new(pin, HEARS_WITHIN);
         let identified = self.sampled.identified.clone();
         match cached::answer_at(&request, identified, &mut pinned).await {
             Outcome::Watch(watch, _) => Ok(watch),
@@ -325,11 +313,8 @@ impl Follower {
         }
         let version = frame.version().unwrap_or(u64::MAX);
         self.subject.version = version;
-        let entries = self.sampled.identified.generation().cache.entries();
-        let entry = entries
-            .into_iter()
-            .find(|entry| entry.gvr == self.subject.gvr);
-        let store = entry.and_then(|entry| entry.store());
+        let cache = &self.sampled.identified.generation().cache;
+        let store = cache.store(&self.subject.gvr);
         let reached = store.is_some_and(|store| store.progress().resource_version >= version);
         match reached {
             true => End::Difference(Difference::of_bytes("event", Some(&frame.bytes), None)),
@@ -346,10 +331,10 @@ fn differs(label: Label, theirs: &Frame, ours: &Frame, columns: &Columns) -> Opt
         return None;
     }
     let (one, other) = (theirs.content(), ours.content());
-    // The contents are the same: something else of the event differs.
-    let framing = || Difference::of_bytes("event", Some(&theirs.bytes), Some(&ours.bytes));
     if one == other {
-        return Some(framing());
+        // Something around the object differs.
+        let (theirs, ours) = (Some(theirs.bytes.as_ref()), Some(ours.bytes.as_ref()));
+        return Some(Difference::of_bytes("event", theirs, ours));
     }
     let mut found = crate::shadow::compare_bodies(label, one, other, ARRIVES)?;
     found.path = found.path.replacen("body", "event", 1);

@@ -10,7 +10,7 @@ mod compare;
 mod follow;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use apifront_watch_cache::read::BypassReason;
 pub(in crate::server) use capture::Capture;
@@ -21,7 +21,11 @@ use tokio::task::JoinHandle;
 
 use crate::server::stage::context::CacheResult;
 use crate::server::stage::{Identified, NotGranted, PendingGrant, handshake};
-use crate::shadow::{Label, Shadow};
+use crate::shadow::{Label, Shadow, Subject};
+
+/// The time in which the store hears of any version: upstream sends a bookmark
+/// each minute.
+const HEARS_WITHIN: Duration = Duration::from_secs(75);
 
 /// A read that upstream answers, and whose answer is compared.
 pub(in crate::server) struct Sampled {
@@ -50,10 +54,7 @@ pub(in crate::server) fn begin(
         return None;
     }
     let gvr = &identified.info().gvr;
-    let mut entries = generation.cache.entries().into_iter();
-    let store = entries
-        .find(|entry| entry.gvr == *gvr)
-        .and_then(|entry| entry.store());
+    let store = generation.cache.store(gvr);
     let is_watch = identified.info().verb == "watch";
     let asking = identified.clone();
     let sampled = Sampled {
@@ -76,6 +77,16 @@ async fn is_allowed(identified: &Arc<Identified>) -> bool {
 impl Sampled {
     fn shadow(&self) -> &Arc<Shadow> {
         &self.identified.generation().shadow
+    }
+
+    /// Returns what is compared, of an answer in this representation.
+    fn subject(&self, representation: Label) -> Subject {
+        Subject {
+            gvr: self.identified.info().gvr.clone(),
+            verb: self.verb(),
+            representation,
+            version: 0,
+        }
     }
 
     /// Returns the verb as metrics name it.
