@@ -12,6 +12,7 @@ const CRATES: &[(&str, &str, Option<&str>)] = &[
     ("crates/upstream/src", "apifront_upstream", Some("upstream")),
     ("crates/watch-cache/src", "apifront_watch_cache", None),
     ("crates/embedded/src", "apifront_embedded", Some("embedded")),
+    ("crates/fairness/src", "apifront_fairness", Some("fairness")),
     ("src", "apifront", None),
 ];
 
@@ -91,6 +92,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("spans", &["config", "request"]),
     ("health", &["request", "config"]),
+    ("fairness", &["request"]),
     ("flow", &["request", "config"]),
     ("outage", &["config", "upstream"]),
     ("shadow", &["negotiation", "representation", "schema"]),

@@ -1,0 +1,121 @@
+//! FlowSchemas: which requests go to which level, and what their flows are.
+
+use serde::Deserialize;
+
+use super::{Metadata, null_is_default};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct FlowSchema {
+    #[serde(default)]
+    pub metadata: Metadata,
+    #[serde(default)]
+    pub spec: FlowSchemaSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FlowSchemaSpec {
+    #[serde(default)]
+    pub priority_level_configuration: PriorityLevelReference,
+    /// The schema with the lowest number that matches is chosen.
+    #[serde(default)]
+    pub matching_precedence: i32,
+    #[serde(default)]
+    pub distinguisher_method: Option<FlowDistinguisherMethod>,
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub rules: Vec<PolicyRulesWithSubjects>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct PriorityLevelReference {
+    #[serde(default)]
+    pub name: String,
+}
+
+/// What divides the requests of a schema into flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct FlowDistinguisherMethod {
+    #[serde(rename = "type")]
+    pub method: DistinguisherMethod,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum DistinguisherMethod {
+    ByUser,
+    ByNamespace,
+}
+
+/// Matches if a subject and a rule match.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyRulesWithSubjects {
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub subjects: Vec<Subject>,
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub resource_rules: Vec<ResourcePolicyRule>,
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub non_resource_rules: Vec<NonResourcePolicyRule>,
+}
+
+/// A caller or a set of callers. `kind` says which field counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Subject {
+    #[serde(default)]
+    pub kind: String,
+    #[serde(default)]
+    pub user: Option<UserSubject>,
+    #[serde(default)]
+    pub group: Option<GroupSubject>,
+    #[serde(default)]
+    pub service_account: Option<ServiceAccountSubject>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct UserSubject {
+    #[serde(default)]
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct GroupSubject {
+    #[serde(default)]
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct ServiceAccountSubject {
+    #[serde(default)]
+    pub namespace: String,
+    #[serde(default)]
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourcePolicyRule {
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub verbs: Vec<String>,
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub api_groups: Vec<String>,
+    /// Resources, and subresources as `pods/log`.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub resources: Vec<String>,
+    /// Tells whether requests without a namespace match.
+    #[serde(default)]
+    pub cluster_scope: bool,
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub namespaces: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct NonResourcePolicyRule {
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub verbs: Vec<String>,
+    #[serde(
+        default,
+        rename = "nonResourceURLs",
+        deserialize_with = "null_is_default"
+    )]
+    pub non_resource_urls: Vec<String>,
+}

@@ -1,0 +1,24 @@
+//! Why a request is refused with 429.
+
+/// The reason, in the words of the label `reason` of
+/// `apiserver_flowcontrol_rejected_requests_total`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[error("too many requests: {}", self.as_str())]
+pub enum Rejected {
+    /// The level has no queues, and no seats are free.
+    ConcurrencyLimit,
+    /// The queue of the request's flow is full.
+    QueueFull,
+    /// The request waited for as long as it may, or its client left.
+    TimeOut,
+}
+
+impl Rejected {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ConcurrencyLimit => "concurrency-limit",
+            Self::QueueFull => "queue-full",
+            Self::TimeOut => "time-out",
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! How much of a level a request takes.
+
+use std::time::Duration;
+
+/// The seats of a request, as an estimator of its work says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Width {
+    /// The seats while the request executes.
+    pub initial_seats: u64,
+    /// The seats during the additional latency.
+    pub final_seats: u64,
+    /// For how long seats stay taken after the request has been answered. The
+    /// caller does not wait for it.
+    pub additional_latency: Duration,
+}
+
+impl Width {
+    /// Returns a width of so many seats without additional latency.
+    pub const fn of(seats: u64) -> Self {
+        Self {
+            initial_seats: seats,
+            final_seats: 0,
+            additional_latency: Duration::ZERO,
+        }
+    }
+
+    /// Returns the most seats that the request takes at one moment. These are
+    /// taken from its beginning to the end of the additional latency.
+    pub fn max_seats(&self) -> usize {
+        let seats = self.initial_seats.max(self.final_seats);
+        usize::try_from(seats).unwrap_or(usize::MAX)
+    }
+}
