@@ -1,19 +1,27 @@
 //! The front of the engine: what a server asks of it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::request::RequestInfo;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
+use crate::borrowing::ADJUSTMENT_PERIOD;
 use crate::classification::Classification;
-use crate::level::Level;
+use crate::clock::{Clock, SystemClock};
+use crate::controller::{Active, Controller};
+use crate::dump;
+use crate::level::{Level, Surroundings};
 use crate::metrics::FairnessMetrics;
 use crate::objects::{CATCH_ALL, Ignored, Objects};
+use crate::queue_set::Started;
 use crate::rejected::Rejected;
-use crate::schema::Schema;
-use crate::seats::Seats;
+use crate::seats::{Place, Seats};
 use crate::width::Width;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,76 +33,182 @@ pub struct Settings {
 
 /// Decides which requests execute, wait and are refused.
 pub struct Fairness {
-    catch_all: ArcSwap<Schema>,
+    surroundings: Arc<Surroundings>,
+    controller: Arc<Mutex<Controller>>,
+    active: ArcSwap<Active>,
 }
 
 impl Fairness {
     /// Begins with the objects that a new cluster has.
-    pub fn new(_settings: Settings, _metrics: FairnessMetrics) -> Arc<Self> {
-        let schema = Schema {
-            name: CATCH_ALL.to_owned(),
-            uid: String::new(),
-            precedence: 10_000,
-            rules: Vec::new(),
-            distinguisher: None,
-            has_flows: false,
-            level: Arc::new(Level::new(CATCH_ALL, false)),
-            level_uid: String::new(),
-        };
+    pub fn new(settings: Settings, metrics: FairnessMetrics) -> Arc<Self> {
+        Self::with_clock(settings, metrics, SystemClock::shared())
+    }
+
+    pub(crate) fn with_clock(
+        settings: Settings,
+        metrics: FairnessMetrics,
+        clock: Arc<dyn Clock>,
+    ) -> Arc<Self> {
+        let surroundings = Arc::new(Surroundings {
+            clock,
+            wake: Notify::new(),
+            reap: AtomicBool::new(false),
+        });
+        let objects = Objects::defaults();
+        let mut controller = Controller::new(surroundings.clone(), settings.total_seats, objects);
+        // kube-apiserver's own objects are not ignored.
+        let (active, _) = controller.digest();
+        let controller = Arc::new(Mutex::new(controller));
+        metrics.observe(&controller);
         Arc::new(Self {
-            catch_all: ArcSwap::from_pointee(schema),
+            surroundings,
+            controller,
+            active: ArcSwap::from_pointee(active),
         })
     }
 
     /// Puts another number of seats in force.
-    pub fn set_total_seats(&self, _seats: usize) {}
+    pub fn set_total_seats(&self, seats: usize) {
+        let mut controller = self.controller.lock();
+        controller.set_total_seats(seats);
+        self.digest(&mut controller);
+    }
 
     /// Puts the objects of a cluster in force. The mandatory ones are added if
-    /// they are absent. Returns what is ignored, and why.
-    pub fn configure(&self, _objects: Objects) -> Vec<Ignored> {
-        Vec::new()
+    /// they are absent. Requests that wait keep their places, and levels that
+    /// are gone end their requests. Returns what is ignored, and why.
+    pub fn configure(&self, objects: Objects) -> Vec<Ignored> {
+        let mut controller = self.controller.lock();
+        controller.set_objects(objects);
+        self.digest(&mut controller)
+    }
+
+    fn digest(&self, controller: &mut Controller) -> Vec<Ignored> {
+        let (active, ignored) = controller.digest();
+        self.active.store(Arc::new(active));
+        ignored
     }
 
     /// Finds the schema and the level of a request. There always is one.
     pub fn classify(&self, info: &RequestInfo, user: &UserInfo) -> Classification {
-        Classification::new(&self.catch_all.load(), info, user)
+        let active = self.active.load();
+        let found = active
+            .schemas
+            .iter()
+            .find(|schema| schema.matches(info, user));
+        Classification::new(found.unwrap_or(&active.catch_all), info, user)
     }
 
     /// Takes the seats of a request, and waits for them no longer than `wait`.
     /// Cancel-safe: a dropped future leaves its queue.
     pub async fn admit(
         self: &Arc<Self>,
-        _class: &Classification,
-        _width: Width,
-        _wait: Duration,
+        class: &Classification,
+        width: Width,
+        wait: Duration,
     ) -> Result<Seats, Rejected> {
-        Ok(Seats::new(Duration::ZERO))
+        let level = &class.schema.level;
+        let (level, started) = match level.start(class, width) {
+            Some(started) => (level.clone(), started),
+            None => self
+                .start_elsewhere(class, width)
+                .ok_or(Rejected::ConcurrencyLimit)?,
+        };
+        match started {
+            Started::Executing(id) => Ok(Seats::new(level, id, Duration::ZERO)),
+            Started::Waiting(id, go) => Place::new(level, id, go).seats(wait).await,
+            Started::Rejected(reason) => Err(reason),
+        }
+    }
+
+    /// Begins a request whose level was retired after the request was
+    /// classified: in the level that now has the name, or in the one for
+    /// requests that nothing else matches, which is always there.
+    fn start_elsewhere(
+        &self,
+        class: &Classification,
+        width: Width,
+    ) -> Option<(Arc<Level>, Started)> {
+        let active = self.active.load();
+        let named = |name: &str| active.levels.iter().find(|level| level.name() == name);
+        [class.priority_level(), CATCH_ALL]
+            .iter()
+            .filter_map(|name| named(name))
+            .find_map(|level| Some((level.clone(), level.start(class, width)?)))
     }
 
     /// Returns the seconds after which refused clients of the level should come
     /// back.
-    pub fn retry_after(&self, _class: &Classification) -> u64 {
-        1
+    pub fn retry_after(&self, class: &Classification) -> u64 {
+        class.schema.level.retry_after()
     }
 
-    /// Adjusts the limits of the levels and ends additional latencies, for ever.
+    /// Adjusts the limits of the levels, ends additional latencies and removes
+    /// levels that are gone, for ever.
     pub async fn run(self: Arc<Self>) {
-        std::future::pending::<()>().await;
+        let mut adjust = interval(ADJUSTMENT_PERIOD);
+        adjust.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let due = self.until_next_due();
+            let latency_ends = async {
+                match due {
+                    Some(due) => sleep(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = adjust.tick() => self.adjust(),
+                () = latency_ends => self.end_latencies(),
+                () = self.surroundings.wake.notified() => {}
+            }
+            self.reap();
+        }
+    }
+
+    /// Gives the levels new limits, by what they needed since the last time.
+    pub(crate) fn adjust(&self) {
+        self.controller.lock().adjust();
+    }
+
+    /// Ends the additional latencies that are over.
+    pub(crate) fn end_latencies(&self) {
+        for level in &self.active.load().levels {
+            level.change(|set, now| set.advance(now));
+        }
+    }
+
+    /// Removes levels that are gone and have become idle.
+    pub(crate) fn reap(&self) {
+        if self.surroundings.reap.swap(false, Ordering::Relaxed) {
+            let mut controller = self.controller.lock();
+            self.digest(&mut controller);
+        }
+    }
+
+    fn until_next_due(&self) -> Option<Duration> {
+        let active = self.active.load();
+        let due = |level: &Arc<Level>| level.look(|set, _, _| set.next_due());
+        let next = active.levels.iter().filter_map(due).min()?;
+        Some(next.since(self.surroundings.clock.now()))
     }
 
     /// Returns the body of `/debug/api_priority_and_fairness/dump_priority_levels`.
     pub fn dump_priority_levels(&self) -> String {
-        String::new()
+        dump::priority_levels(&self.active.load().levels)
     }
 
     /// Returns the body of `/debug/api_priority_and_fairness/dump_queues`.
     pub fn dump_queues(&self) -> String {
-        String::new()
+        dump::queues(&self.active.load().levels)
     }
 
     /// Returns the body of `/debug/api_priority_and_fairness/dump_requests`;
     /// `with_details` is its parameter `includeRequestDetails`.
-    pub fn dump_requests(&self, _with_details: bool) -> String {
-        String::new()
+    pub fn dump_requests(&self, with_details: bool) -> String {
+        dump::requests(
+            &self.active.load().levels,
+            &*self.surroundings.clock,
+            with_details,
+        )
     }
 }

@@ -1,33 +1,199 @@
-//! A priority level.
+//! A priority level: a set of queues behind a lock, and those who wait for it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-#[derive(Debug)]
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::classification::Classification;
+use crate::clock::{Clock, Time};
+use crate::dropped_requests::DroppedRequests;
+use crate::objects::EXEMPT;
+use crate::queue_set::request::RequestId;
+use crate::queue_set::{QueueSet, Started};
+use crate::width::Width;
+
+/// What all levels share: the clock, and the call for the task that keeps them.
+pub(crate) struct Surroundings {
+    pub clock: Arc<dyn Clock>,
+    /// A level's additional latencies end earlier than the task knows, or a
+    /// level can be removed.
+    pub wake: Notify,
+    /// A level that is not wanted any more has become idle.
+    pub reap: AtomicBool,
+}
+
 pub(crate) struct Level {
     name: String,
-    is_exempt: bool,
+    surroundings: Arc<Surroundings>,
     /// 0 for none.
     max_seats: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    set: QueueSet,
+    dropped: DroppedRequests,
+    stage: Stage,
+}
+
+/// What becomes of a level:
+///
+/// ```text
+/// wanted ⇄ quiescing (no object names it, requests are left) ─▶ retired
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Wanted,
+    Quiescing,
+    /// It takes no requests any more, and has none.
+    Retired,
+}
+
+impl fmt::Debug for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Level").field("name", &self.name).finish()
+    }
 }
 
 impl Level {
-    pub(crate) fn new(name: &str, is_exempt: bool) -> Self {
-        Self {
+    pub(crate) fn new(name: &str, surroundings: &Arc<Surroundings>) -> Arc<Self> {
+        let now = surroundings.clock.now();
+        Arc::new(Self {
             name: name.to_owned(),
-            is_exempt,
+            surroundings: surroundings.clone(),
             max_seats: AtomicU64::new(0),
-        }
+            state: Mutex::new(State {
+                set: QueueSet::new(now),
+                dropped: DroppedRequests::default(),
+                stage: Stage::Wanted,
+            }),
+        })
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
+    /// The name decides: no other level may be exempt.
     pub(crate) fn is_exempt(&self) -> bool {
-        self.is_exempt
+        self.name == EXEMPT
     }
 
     pub(crate) fn max_seats(&self) -> Option<u64> {
         Some(self.max_seats.load(Ordering::Relaxed)).filter(|seats| *seats > 0)
+    }
+
+    pub(crate) fn set_max_seats(&self, seats: u64) {
+        self.max_seats.store(seats, Ordering::Relaxed);
+    }
+
+    /// Changes the set of queues, and then tells those who wait of their luck.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut QueueSet, Time) -> T) -> T {
+        self.change_state(|state, now| change(&mut state.set, now))
+    }
+
+    fn change_state<T>(&self, change: impl FnOnce(&mut State, Time) -> T) -> T {
+        let mut state = self.state.lock();
+        // Read under the lock, so that time never goes back in a set.
+        let now = self.surroundings.clock.now();
+        let due = state.set.next_due();
+        let result = change(&mut state, now);
+        let granted = state.set.take_granted();
+        let due_earlier = match (state.set.next_due(), due) {
+            (Some(new), Some(old)) => new < old,
+            (new, _) => new.is_some(),
+        };
+        let is_done = state.stage == Stage::Quiescing && state.set.is_idle();
+        drop(state);
+        for go in granted {
+            // One that has left meanwhile ends its request itself.
+            let _ = go.send(());
+        }
+        if is_done {
+            self.surroundings.reap.store(true, Ordering::Relaxed);
+        }
+        if is_done || due_earlier {
+            self.surroundings.wake.notify_one();
+        }
+        result
+    }
+
+    /// Begins a request. Returns `None` if the level is retired.
+    pub(crate) fn start(&self, class: &Classification, width: Width) -> Option<Started> {
+        self.change_state(|state, now| {
+            if state.stage == Stage::Retired {
+                return None;
+            }
+            let started = state.set.start(now, class, width);
+            if matches!(started, Started::Rejected(_)) {
+                state.dropped.record(self.second(now));
+            }
+            Some(started)
+        })
+    }
+
+    pub(crate) fn finish(&self, id: RequestId) {
+        self.change(|set, now| set.finish(now, id));
+    }
+
+    /// Takes a request that waited for too long out of its queue. Returns false
+    /// if it has begun to execute.
+    pub(crate) fn leave(&self, id: RequestId) -> bool {
+        self.change_state(|state, now| {
+            let left = state.set.leave(now, id);
+            if left {
+                state.dropped.record(self.second(now));
+            }
+            left
+        })
+    }
+
+    /// Ends a request whose caller has left.
+    pub(crate) fn abandon(&self, id: RequestId) {
+        self.change_state(|state, now| {
+            if state.set.abandon(now, id) {
+                state.dropped.record(self.second(now));
+            }
+        });
+    }
+
+    pub(crate) fn retry_after(&self) -> u64 {
+        self.state.lock().dropped.retry_after()
+    }
+
+    /// Returns how long a request waited that executes now.
+    pub(crate) fn waited(&self, id: RequestId) -> Duration {
+        self.state.lock().set.waited(id)
+    }
+
+    pub(crate) fn want(&self) {
+        self.state.lock().stage = Stage::Wanted;
+    }
+
+    /// Retires a level that no object names, or lets it end its requests first.
+    /// Returns whether it is retired.
+    pub(crate) fn unwant(&self) -> bool {
+        let mut state = self.state.lock();
+        state.stage = match state.set.is_idle() {
+            true => Stage::Retired,
+            false => Stage::Quiescing,
+        };
+        state.stage == Stage::Retired
+    }
+
+    /// Looks at the set of queues.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&mut QueueSet, Stage, Time) -> T) -> T {
+        let mut state = self.state.lock();
+        let now = self.surroundings.clock.now();
+        let stage = state.stage;
+        look(&mut state.set, stage, now)
+    }
+
+    fn second(&self, now: Time) -> u64 {
+        self.surroundings.clock.unix(now).as_secs()
     }
 }

@@ -1,5 +1,38 @@
 //! API Priority and Fairness (KEP-1040), as kube-apiserver does it
-//! (k8s.io/apiserver `util/flowcontrol`).
+//! (k8s.io/apiserver `util/flowcontrol`): which requests execute, which wait,
+//! and which are refused.
+//!
+//! - [`Fairness`] is the front. It has the configuration in force.
+//! - `objects` are the API's objects; `controller.rs` makes levels and schemas
+//!   of them.
+//! - `matching.rs` finds a request's schema, `flow_hash.rs` and
+//!   `shuffle_sharding.rs` its queues.
+//! - `queue_set` is one level's fair queuing, without lock, clock or task.
+//!   `level.rs` has its lock, `seats.rs` its waiting callers.
+//! - `borrowing.rs` gives levels new limits, by `allocation.rs`.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use apifront_fairness::{Fairness, FairnessMetrics, Settings, Width};
+//! use http::Method;
+//! use kubernetes_wire::api::{Query, UserInfo};
+//! use kubernetes_wire::request::RequestInfo;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let metrics = FairnessMetrics::register(&prometheus::Registry::new())?;
+//! let fairness = Fairness::new(Settings { total_seats: 600 }, metrics);
+//! tokio::spawn(fairness.clone().run());
+//!
+//! let info = RequestInfo::parse(&Method::GET, "/api/v1/pods", &Query::default())?;
+//! let class = fairness.classify(&info, &UserInfo::anonymous());
+//! assert_eq!(class.flow_schema(), "global-default");
+//! let seats = fairness.admit(&class, Width::of(1), Duration::from_secs(15)).await?;
+//! drop(seats);
+//! # Ok(())
+//! # }
+//! ```
 
 // No value from the wire or a file may cause an arithmetic overflow or an index
 // out of bounds.
@@ -12,16 +45,32 @@
     )
 )]
 
+mod allocation;
+mod borrowing;
 mod classification;
 mod clock;
+mod controller;
+mod dropped_requests;
+mod dump;
 mod fairness;
 mod flow_hash;
+mod histogram;
+mod integrator;
 mod level;
+mod limits;
+mod matching;
 mod metrics;
 mod objects;
+mod queue_set;
 mod rejected;
 mod schema;
+mod seat_demand;
+mod seat_seconds;
 mod seats;
+mod shuffle_sharding;
+mod table;
+#[cfg(test)]
+mod tests;
 mod width;
 
 pub use classification::Classification;

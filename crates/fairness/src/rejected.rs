@@ -14,6 +14,8 @@ pub enum Rejected {
 }
 
 impl Rejected {
+    pub const ALL: [Self; 3] = [Self::ConcurrencyLimit, Self::QueueFull, Self::TimeOut];
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ConcurrencyLimit => "concurrency-limit",

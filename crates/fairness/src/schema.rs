@@ -1,21 +1,60 @@
-//! A FlowSchema that leads to a level, ready to be matched and counted.
+//! A FlowSchema that leads to a level, ready to be matched.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use kubernetes_wire::api::UserInfo;
+use kubernetes_wire::request::RequestInfo;
 
 use crate::level::Level;
-use crate::objects::{DistinguisherMethod, PolicyRulesWithSubjects};
+use crate::objects::{DistinguisherMethod, FlowSchema, PolicyRulesWithSubjects};
 
 #[derive(Debug)]
 pub(crate) struct Schema {
     pub name: String,
     pub uid: String,
-    pub precedence: i32,
-    pub rules: Vec<PolicyRulesWithSubjects>,
-    /// What divides the schema's requests into flows, if its level has several
-    /// queues.
+    /// What divides the schema's requests into flows.
     pub distinguisher: Option<DistinguisherMethod>,
     /// Tells whether flows matter, because the level has several queues.
     pub has_flows: bool,
     pub level: Arc<Level>,
     pub level_uid: String,
+    rules: Vec<PolicyRulesWithSubjects>,
+    /// Where the level last counted the schema.
+    place: AtomicUsize,
+}
+
+impl Schema {
+    pub(crate) fn new(
+        object: &FlowSchema,
+        level: Arc<Level>,
+        level_uid: &str,
+        has_flows: bool,
+    ) -> Self {
+        Self {
+            name: object.metadata.name.clone(),
+            uid: object.metadata.uid.clone(),
+            distinguisher: object.spec.distinguisher_method.map(|d| d.method),
+            has_flows,
+            level,
+            level_uid: level_uid.to_owned(),
+            rules: object.spec.rules.clone(),
+            place: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn matches(&self, info: &RequestInfo, user: &UserInfo) -> bool {
+        self.rules.iter().any(|rule| rule.matches(info, user))
+    }
+
+    pub(crate) fn place(&self) -> usize {
+        self.place.load(Ordering::Relaxed)
+    }
+
+    /// Remembers the place. It hardly ever changes, and is written only then.
+    pub(crate) fn set_place(&self, place: usize) {
+        if self.place() != place {
+            self.place.store(place, Ordering::Relaxed);
+        }
+    }
 }

@@ -94,8 +94,4 @@ impl PriorityLevelSpec {
         let limited = self.limited.as_ref()?;
         Some(limited.borrowing_limit_percent?.max(0))
     }
-
-    pub(crate) fn queuing(&self) -> Option<QueuingConfiguration> {
-        self.limited.as_ref()?.limit_response.queuing
-    }
 }

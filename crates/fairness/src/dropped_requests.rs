@@ -1,0 +1,79 @@
+//! The `Retry-After` of a level: it doubles while the level refuses many
+//! requests, and goes down by a second at a time (k8s.io/apiserver
+//! `util/flowcontrol/dropped_requests_tracker.go`).
+
+use std::collections::VecDeque;
+
+/// The longest that a client is told to stay away, in seconds.
+const LONGEST: u64 = 32;
+/// So many refusals in each second of the last interval double it.
+const MANY: u64 = 3;
+
+#[derive(Debug)]
+pub(crate) struct DroppedRequests {
+    /// Past seconds with the number of their refusals, oldest first. It has at
+    /// most one entry for each of the last `LONGEST` seconds.
+    history: VecDeque<(u64, u64)>,
+    second: u64,
+    count: u64,
+    retry_after: u64,
+    raised_at: u64,
+}
+
+impl Default for DroppedRequests {
+    fn default() -> Self {
+        Self {
+            history: VecDeque::new(),
+            second: 0,
+            count: 0,
+            retry_after: 1,
+            raised_at: 0,
+        }
+    }
+}
+
+impl DroppedRequests {
+    pub(crate) fn retry_after(&self) -> u64 {
+        self.retry_after
+    }
+
+    /// Counts a refusal in a second since 1970.
+    pub(crate) fn record(&mut self, second: u64) {
+        // A clock that went back counts in the second that was reached.
+        let second = second.max(self.second);
+        if second == self.second {
+            self.count = self.count.saturating_add(1);
+            return;
+        }
+        self.history.push_back((self.second, self.count));
+        let kept = self.retry_after.saturating_mul(2).min(LONGEST);
+        let reached = self.second;
+        while self
+            .history
+            .front()
+            .is_some_and(|(past, _)| reached.saturating_sub(*past) > kept)
+        {
+            self.history.pop_front();
+        }
+        self.second = second;
+        self.count = 1;
+        self.adjust();
+    }
+
+    /// Judges the interval of `retry_after` seconds before this one.
+    fn adjust(&mut self) {
+        let interval = self.retry_after;
+        let dropped: u64 = self
+            .history
+            .iter()
+            .filter(|(past, _)| self.second.saturating_sub(*past) <= interval)
+            .fold(0, |sum, (_, count)| sum.saturating_add(*count));
+        let since_raised = self.second.saturating_sub(self.raised_at);
+        if since_raised >= interval && dropped >= interval.saturating_mul(MANY) {
+            self.retry_after = interval.saturating_mul(2).min(LONGEST);
+            self.raised_at = self.second;
+        } else if dropped < interval && interval > 1 {
+            self.retry_after = interval.saturating_sub(1);
+        }
+    }
+}

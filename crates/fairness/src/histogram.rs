@@ -1,0 +1,140 @@
+//! Histograms that a level's lock guards: of observations, and of a ratio over
+//! time.
+
+use std::time::Duration;
+
+use crate::clock::Time;
+
+/// Counts by upper bounds. The last count is of what is above all bounds.
+#[derive(Clone, Debug)]
+pub(crate) struct Histogram {
+    bounds: &'static [f64],
+    counts: Vec<u64>,
+    sum: f64,
+}
+
+impl Histogram {
+    pub(crate) fn new(bounds: &'static [f64]) -> Self {
+        Self {
+            bounds,
+            counts: vec![0; bounds.len().saturating_add(1)],
+            sum: 0.0,
+        }
+    }
+
+    pub(crate) fn observe(&mut self, value: f64) {
+        self.weigh(value, 1);
+    }
+
+    pub(crate) fn observe_time(&mut self, time: Duration) {
+        self.weigh(time.as_secs_f64(), 1);
+    }
+
+    fn weigh(&mut self, value: f64, weight: u64) {
+        let at = self
+            .bounds
+            .iter()
+            .take_while(|bound| value > **bound)
+            .count();
+        if let Some(count) = self.counts.get_mut(at) {
+            *count = count.saturating_add(weight);
+        }
+        self.sum += value * weight as f64;
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.counts
+            .iter()
+            .fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    pub(crate) fn sum(&self) -> f64 {
+        self.sum
+    }
+
+    /// Returns the upper bounds with the numbers of values up to them.
+    pub(crate) fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
+        let mut sum = 0_u64;
+        self.bounds
+            .iter()
+            .zip(&self.counts)
+            .map(move |(bound, count)| {
+                sum = sum.saturating_add(*count);
+                (*bound, sum)
+            })
+    }
+}
+
+/// A ratio over time: each nanosecond is an observation (component-base
+/// `metrics/prometheusextension`).
+#[derive(Clone, Debug)]
+pub(crate) struct TimingRatio {
+    histogram: Histogram,
+    last: Time,
+    numerator: f64,
+    denominator: f64,
+}
+
+impl TimingRatio {
+    pub(crate) fn new(bounds: &'static [f64], now: Time) -> Self {
+        Self {
+            histogram: Histogram::new(bounds),
+            last: now,
+            numerator: 0.0,
+            denominator: 1.0,
+        }
+    }
+
+    pub(crate) fn set(&mut self, now: Time, numerator: usize) {
+        self.advance(now);
+        self.numerator = numerator as f64;
+    }
+
+    pub(crate) fn set_denominator(&mut self, now: Time, denominator: usize) {
+        self.advance(now);
+        self.denominator = denominator.max(1) as f64;
+    }
+
+    /// Returns the histogram up to now.
+    pub(crate) fn read(&mut self, now: Time) -> Histogram {
+        self.advance(now);
+        self.histogram.clone()
+    }
+
+    fn advance(&mut self, now: Time) {
+        let nanos = now.0.saturating_sub(self.last.0);
+        if nanos > 0 {
+            self.histogram
+                .weigh(self.numerator / self.denominator, nanos);
+            self.last = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_on_a_bound_counts_below_it() {
+        let mut histogram = Histogram::new(&[1.0, 2.0]);
+        for value in [0.5, 1.0, 1.5, 2.0, 2.5] {
+            histogram.observe(value);
+        }
+        let counts: Vec<(f64, u64)> = histogram.cumulative().collect();
+        assert_eq!(counts, [(1.0, 2), (2.0, 4)]);
+        assert_eq!((histogram.count(), histogram.sum()), (5, 7.5));
+    }
+
+    #[test]
+    fn each_nanosecond_is_an_observation() {
+        let mut ratio = TimingRatio::new(&[0.0, 0.5, 1.0], Time(100));
+        ratio.set_denominator(Time(100), 4);
+        ratio.set(Time(110), 2);
+        ratio.set(Time(140), 8);
+        let seen = ratio.read(Time(145));
+        let counts: Vec<(f64, u64)> = seen.cumulative().collect();
+        assert_eq!(counts, [(0.0, 10), (0.5, 40), (1.0, 40)]);
+        assert_eq!((seen.count(), seen.sum()), (45, 30.0 * 0.5 + 5.0 * 2.0));
+    }
+}

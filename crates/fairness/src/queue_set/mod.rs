@@ -1,0 +1,352 @@
+//! Fair queuing of one level's requests (k8s.io/apiserver
+//! `util/flowcontrol/fairqueuing/queueset`).
+//!
+//! In a virtual world all active queues have the same number of seats, and the
+//! progress meter R tells how many seat-seconds each of them has had. In the
+//! real world the queue is served whose oldest request would finish first in
+//! the virtual one. How long a request will execute is not known, so each is
+//! taken for one of [`ESTIMATED_SERVICE`]; at its end the queue's place in
+//! virtual time is put right.
+//!
+//! A set has no lock, no clock and no task: `level.rs` has them.
+//!
+//! ```text
+//!                  ┌────────────── start: no seats, no queues, or a full one ─▶ rejected
+//!                  │
+//!   start ─────────┼─ dispatch ─▶ executing ─ finish ─▶ lingering ─ due ─▶ gone
+//!                  │    ▲                       │  (additional latency)
+//!                  ▼    │                       └─ (none) ───────────────▶ gone
+//!               waiting ┴─ leave ─▶ rejected
+//! ```
+
+pub(crate) mod config;
+mod dispatch;
+pub(crate) mod dump;
+mod end;
+mod queue;
+pub(crate) mod reading;
+pub(crate) mod request;
+pub(crate) mod statistics;
+#[cfg(test)]
+mod tests;
+mod virtual_time;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::classification::Classification;
+use crate::clock::Time;
+use crate::integrator::{Integrator, Moments};
+use crate::rejected::Rejected;
+use crate::seat_seconds::SeatSeconds;
+use crate::shuffle_sharding::Dealer;
+use crate::width::Width;
+use config::{Dispatching, Queuing};
+use end::Lingering;
+use queue::Queue;
+use request::{Request, RequestId, Requests};
+use statistics::Statistics;
+
+/// For how long a request is expected to execute. Other numbers would change
+/// who comes first for a moment, but not who has how much in the long run.
+const ESTIMATED_SERVICE: Duration = Duration::from_millis(3);
+
+/// The most requests that wait in one level. The limit of a queue's length does
+/// not hold while seats are free that the oldest request is too wide for.
+const MOST_WAITING: usize = 65_536;
+
+/// What became of a request that asked for seats.
+#[derive(Debug)]
+pub(crate) enum Started {
+    Executing(RequestId),
+    /// The receiver hears when the request executes.
+    Waiting(RequestId, oneshot::Receiver<()>),
+    Rejected(Rejected),
+}
+
+/// One level's queues and seats.
+#[derive(Debug)]
+pub(crate) struct QueueSet {
+    queuing: Queuing,
+    dispatching: Dispatching,
+    /// More than are wanted while the others drain. There are none before the
+    /// first configuration with queues.
+    queues: Vec<Queue>,
+    /// The length of a queue in the last configuration that had queues.
+    length_limit: usize,
+    requests: Requests,
+    /// The queues in which requests wait.
+    waiting_queues: BTreeSet<usize>,
+    active_queues: usize,
+    /// The queue that was dispatched from last.
+    robin: usize,
+    /// How many requests have been dealt a hand.
+    dealt: u64,
+    waiting_requests: usize,
+    waiting_seats: usize,
+    executing_requests: usize,
+    /// The seats of requests that execute or are in their additional latency.
+    seats_in_use: usize,
+    /// Those of them that belong to no queue.
+    queueless_seats: usize,
+    lingering: BTreeMap<(Time, u64), Lingering>,
+    /// The next number in the order of arrivals.
+    next_order: u64,
+    /// The progress meter, and when it was read.
+    r: SeatSeconds,
+    read_at: Time,
+    demand: Integrator,
+    statistics: Statistics,
+    /// The waiting requests that execute now, and do not know it yet.
+    granted: Vec<oneshot::Sender<()>>,
+}
+
+impl QueueSet {
+    pub(crate) fn new(now: Time) -> Self {
+        Self {
+            queuing: Queuing::Reject,
+            dispatching: Dispatching {
+                limit: 0,
+                denominator: 1,
+            },
+            queues: Vec::new(),
+            length_limit: 1,
+            requests: Requests::default(),
+            waiting_queues: BTreeSet::new(),
+            active_queues: 0,
+            robin: 0,
+            dealt: 0,
+            waiting_requests: 0,
+            waiting_seats: 0,
+            executing_requests: 0,
+            seats_in_use: 0,
+            queueless_seats: 0,
+            lingering: BTreeMap::new(),
+            next_order: 0,
+            r: SeatSeconds::default(),
+            read_at: now,
+            demand: Integrator::new(now),
+            statistics: Statistics::new(now),
+            granted: Vec::new(),
+        }
+    }
+
+    /// Puts a configuration in force. Requests that wait keep their places, and
+    /// queues that are too many vanish once nothing is in them.
+    pub(crate) fn configure(&mut self, now: Time, queuing: Queuing, dispatching: Dispatching) {
+        self.advance(now);
+        if let Queuing::Queues { queues, .. } = queuing
+            && queues > self.queues.len()
+        {
+            self.queues.resize_with(queues, Queue::default);
+        }
+        // Without queues, those that wait from before are measured against one.
+        let capacity = match queuing {
+            Queuing::Queues {
+                queues,
+                length_limit,
+                ..
+            } => {
+                self.length_limit = length_limit.max(1);
+                queues.saturating_mul(self.length_limit)
+            }
+            Queuing::Exempt | Queuing::Reject => self.length_limit,
+        };
+        self.queuing = queuing;
+        self.dispatching = dispatching;
+        self.drop_idle_queues();
+        let statistics = &mut self.statistics;
+        statistics.waiting.set_denominator(now, capacity);
+        for ratio in [&mut statistics.executing, &mut statistics.seats] {
+            ratio.set_denominator(now, dispatching.denominator);
+        }
+        statistics
+            .demand
+            .set_denominator(now, dispatching.denominator);
+        self.dispatch_as_much_as_possible(now);
+    }
+
+    /// Takes up which schemas lead to this level.
+    pub(crate) fn set_schemas(&mut self, names: &[&str]) {
+        self.statistics.schemas.configure(names);
+    }
+
+    /// Begins a request: it executes, waits or is refused.
+    pub(crate) fn start(&mut self, now: Time, class: &Classification, width: Width) -> Started {
+        self.advance(now);
+        let schemas = &mut self.statistics.schemas;
+        let schema = schemas.place(&class.schema.name, class.schema.place());
+        class.schema.set_place(schema);
+        let seats = width.max_seats();
+        if let Some(schema) = schemas.get_mut(schema) {
+            schema.estimated_seats.observe(seats as f64);
+        }
+        let (dealer, length_limit) = match self.queuing {
+            Queuing::Queues {
+                dealer,
+                length_limit,
+                ..
+            } => (dealer, length_limit),
+            Queuing::Exempt | Queuing::Reject => {
+                return self.start_sans_queue(now, class, schema, width);
+            }
+        };
+        let queue = self.choose_queue(&dealer, class.flow);
+        let length = self.queue(queue).map_or(0, |queue| queue.waiting.len());
+        let is_full = self.seats_in_use >= self.dispatching.limit && length >= length_limit;
+        if is_full || self.waiting_requests >= MOST_WAITING {
+            return self.reject_at_once(schema, Rejected::QueueFull);
+        }
+        let request = self.request(now, class, schema, width, Some(queue));
+        if self.waiting_requests == 0
+            && self.seats_in_use < self.dispatching.limit
+            && self.can_accommodate(seats)
+        {
+            return Started::Executing(self.execute_at_once(now, queue, request));
+        }
+        let (id, receiver) = self.enqueue(now, queue, request);
+        self.dispatch_as_much_as_possible(now);
+        match self.requests.get(id).and_then(|request| request.started) {
+            Some(_) => Started::Executing(id),
+            None => Started::Waiting(id, receiver),
+        }
+    }
+
+    fn start_sans_queue(
+        &mut self,
+        now: Time,
+        class: &Classification,
+        schema: usize,
+        width: Width,
+    ) -> Started {
+        if !self.can_accommodate(width.max_seats()) {
+            return self.reject_at_once(schema, Rejected::ConcurrencyLimit);
+        }
+        let request = self.request(now, class, schema, width, None);
+        let id = self.requests.insert(request);
+        self.begin(now, id);
+        self.note_demand(now);
+        Started::Executing(id)
+    }
+
+    fn request(
+        &mut self,
+        now: Time,
+        class: &Classification,
+        schema: usize,
+        width: Width,
+        queue: Option<usize>,
+    ) -> Request {
+        let final_work = SeatSeconds::of(width.final_seats as f64, width.additional_latency);
+        let initial_work = SeatSeconds::of(width.initial_seats as f64, ESTIMATED_SERVICE);
+        self.next_order = self.next_order.saturating_add(1);
+        Request {
+            class: class.clone(),
+            schema,
+            width,
+            total_work: initial_work.plus(final_work),
+            final_work,
+            queue,
+            arrival: now,
+            arrival_r: self.r,
+            started: None,
+            go: None,
+            order: self.next_order,
+        }
+    }
+
+    fn reject_at_once(&mut self, schema: usize, reason: Rejected) -> Started {
+        self.statistics.rejected = self.statistics.rejected.saturating_add(1);
+        let schemas = &mut self.statistics.schemas;
+        if let Some(schema) = schemas.get_mut(schema) {
+            schema.reject(reason);
+            // An exempt level refuses nothing, so this is never one's.
+            schema.waited_for_nothing.observe(0.0);
+        }
+        schemas.forget_if_gone(schema);
+        Started::Rejected(reason)
+    }
+
+    /// Chooses the queue with the least waiting work of the flow's hand. The
+    /// first one that is looked at changes with each request, so that flows
+    /// whose hands overlap do not always meet in the same queue.
+    fn choose_queue(&mut self, dealer: &Dealer, flow: u64) -> usize {
+        let (hand, size) = dealer.deal(flow);
+        let hand = hand.get(..size).unwrap_or_default();
+        let offset = self.dealt.checked_rem(size as u64).unwrap_or(0) as usize;
+        self.dealt = self.dealt.wrapping_add(1);
+        let cards = hand.iter().skip(offset).chain(hand.iter().take(offset));
+        let work = |queue: usize| self.queue(queue).map(|queue| queue.total_work);
+        cards
+            .filter_map(|queue| Some((work(*queue)?, *queue)))
+            .reduce(|best, next| if next.0 < best.0 { next } else { best })
+            .map_or(0, |(_, queue)| queue)
+    }
+
+    fn queue(&self, at: usize) -> Option<&Queue> {
+        self.queues.get(at)
+    }
+
+    /// Changes a queue, and counts it among the active ones if it is.
+    fn change_queue(&mut self, at: usize, change: impl FnOnce(&mut Queue)) {
+        let Some(queue) = self.queues.get_mut(at) else {
+            return;
+        };
+        let was_active = queue.is_active();
+        change(queue);
+        match (was_active, queue.is_active()) {
+            (false, true) => self.active_queues = self.active_queues.saturating_add(1),
+            (true, false) => self.active_queues = self.active_queues.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    /// Removes queues that are not wanted any more, from the end, as far as
+    /// nothing belongs to them.
+    fn drop_idle_queues(&mut self) {
+        let wanted = match self.queuing {
+            Queuing::Queues { queues, .. } => queues,
+            Queuing::Exempt | Queuing::Reject => 0,
+        };
+        while self.queues.len() > wanted && self.queues.last().is_some_and(Queue::is_idle) {
+            self.queues.pop();
+        }
+    }
+
+    fn note_demand(&mut self, now: Time) {
+        let demand = self.seats_in_use.saturating_add(self.waiting_seats);
+        self.demand.set(now, demand as f64);
+        self.statistics.demand.set(now, demand);
+    }
+
+    /// Returns the demand since the last call.
+    pub(crate) fn take_demand(&mut self, now: Time) -> Moments {
+        self.demand.reset(now)
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting_requests == 0 && self.executing_requests == 0
+    }
+
+    /// Returns how long a request waited that executes now.
+    pub(crate) fn waited(&self, id: RequestId) -> Duration {
+        let times = self.requests.get(id).map(|r| (r.arrival, r.started));
+        match times {
+            Some((arrival, Some(started))) => started.since(arrival),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Returns when the next additional latency ends.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        self.lingering.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    /// Returns those who are to hear that their requests execute. They are told
+    /// when the lock is free again.
+    pub(crate) fn take_granted(&mut self) -> Vec<oneshot::Sender<()>> {
+        std::mem::take(&mut self.granted)
+    }
+}

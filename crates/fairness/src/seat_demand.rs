@@ -1,0 +1,35 @@
+//! How many seats a level could use, smoothed over minutes.
+
+use crate::integrator::Moments;
+
+/// What remains of the smoothed demand after a period of ten seconds. Its
+/// half-life is five minutes.
+const SMOOTHING: f64 = 0.977;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct SeatDemand {
+    pub average: f64,
+    pub deviation: f64,
+    pub high_watermark: usize,
+    /// It follows a rise at once, and a fall slowly.
+    pub smoothed: f64,
+}
+
+impl SeatDemand {
+    pub(crate) fn update(&mut self, seen: Moments) {
+        self.high_watermark = seen.highest.round() as usize;
+        if seen.seconds <= 0.0 {
+            return;
+        }
+        let deviation = if seen.deviation.is_nan() {
+            0.0
+        } else {
+            seen.deviation
+        };
+        let envelope = seen.average + deviation;
+        let fallen = SMOOTHING * self.smoothed + (1.0 - SMOOTHING) * envelope;
+        self.average = seen.average;
+        self.deviation = deviation;
+        self.smoothed = envelope.max(fallen);
+    }
+}

@@ -1,0 +1,71 @@
+//! Work, as seats times time. One request's place in virtual time is measured in
+//! it (k8s.io/apiserver `util/flowcontrol/request`, and the comment of
+//! `fairqueuing/queueset`).
+
+use std::fmt;
+use std::time::Duration;
+
+/// Hundred-millionths of a seat-second: of ten nanoseconds of one seat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SeatSeconds(pub u64);
+
+const PER_SEAT_SECOND: u64 = 100_000_000;
+const NANOS_PER_UNIT: f64 = 10.0;
+
+impl SeatSeconds {
+    pub(crate) const MAX: Self = Self(u64::MAX);
+
+    pub(crate) fn of(seats: f64, duration: Duration) -> Self {
+        // A cast of a float saturates.
+        Self((seats * duration.as_nanos() as f64 / NANOS_PER_UNIT).round() as u64)
+    }
+
+    pub(crate) fn plus(self, more: Self) -> Self {
+        Self(self.0.saturating_add(more.0))
+    }
+
+    pub(crate) fn minus(self, less: Self) -> Self {
+        Self(self.0.saturating_sub(less.0))
+    }
+
+    pub(crate) fn as_f64(self) -> f64 {
+        self.0 as f64 / PER_SEAT_SECOND as f64
+    }
+
+    /// Returns for how long so many seats do this work.
+    pub(crate) fn duration_per_seat(self, seats: usize) -> Duration {
+        let nanos = self.0 as f64 / (seats.max(1) as f64) * NANOS_PER_UNIT;
+        Duration::from_nanos(nanos as u64)
+    }
+}
+
+impl fmt::Display for SeatSeconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = self.0 / PER_SEAT_SECOND;
+        let rest = self.0 % PER_SEAT_SECOND;
+        write!(f, "{whole}.{rest:08}ss")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The figures are those of kube-apiserver's own conversions.
+    #[test]
+    fn conversions() {
+        let ms = Duration::from_millis;
+        assert_eq!(SeatSeconds::of(1.0, ms(3)).0, 300_000);
+        assert_eq!(SeatSeconds::of(2.5, Duration::from_nanos(7)).0, 2);
+        assert_eq!(SeatSeconds::of(10.0, ms(25)).to_string(), "0.25000000ss");
+        assert_eq!(SeatSeconds(12_345_678_901).to_string(), "123.45678901ss");
+        assert_eq!(
+            SeatSeconds::of(10.0, ms(5))
+                .duration_per_seat(4)
+                .as_micros(),
+            12_500
+        );
+        assert_eq!(SeatSeconds::of(f64::MAX, ms(5)), SeatSeconds::MAX);
+        assert_eq!(SeatSeconds(150_000_000).as_f64(), 1.5);
+    }
+}

@@ -1,0 +1,64 @@
+//! Rows of words with commas between them, in columns, as Go's `text/tabwriter`
+//! aligns the tables of kube-apiserver's dumps.
+
+use std::fmt::Write;
+
+/// A column is at least so wide, and a space wider than its widest word.
+const LEAST_WIDTH: usize = 8;
+
+/// Writes the rows. Each has as many words as the first.
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(shown).collect())
+        .collect();
+    let columns = rows.first().map_or(0, Vec::len);
+    // With its comma and a space.
+    let width = |word: &String| word.chars().count().saturating_add(2);
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| {
+            let words = rows.iter().filter_map(|row| row.get(column));
+            words.map(width).max().unwrap_or(0).max(LEAST_WIDTH)
+        })
+        .collect();
+    let mut text = String::new();
+    for row in &rows {
+        let last = row.len().saturating_sub(1);
+        for (at, (word, width)) in row.iter().zip(&widths).enumerate() {
+            // Writing to a string does not fail.
+            let _ = match at == last {
+                true => writeln!(text, "{word}"),
+                false => write!(text, "{:<width$}", format!("{word},"), width = *width),
+            };
+        }
+    }
+    text
+}
+
+/// Shows a word without what would begin a new line or column: callers choose
+/// paths and names.
+fn shown(word: &String) -> String {
+    match word.contains(char::is_control) {
+        true => word.escape_debug().to_string(),
+        false => word.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The expected text is what `text/tabwriter` writes.
+    #[test]
+    fn columns_are_as_wide_as_their_widest_word() {
+        let row = |words: [&str; 3]| words.map(str::to_owned).to_vec();
+        let rows = [
+            row(["Name", "Index", "Last"]),
+            row(["longer-name", "-1", "y\nz"]),
+        ];
+        assert_eq!(
+            table(&rows),
+            "Name,        Index,  Last\nlonger-name, -1,     y\\nz\n"
+        );
+    }
+}

@@ -1,0 +1,71 @@
+//! A clock that tests set, and requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::Method;
+use kubernetes_wire::api::{Query, UserInfo};
+use kubernetes_wire::request::RequestInfo;
+use prometheus::Registry;
+
+use crate::clock::{Clock, Time};
+use crate::{Fairness, FairnessMetrics, Settings};
+
+/// A clock that stands still until it is told.
+#[derive(Default)]
+pub(crate) struct TestClock(AtomicU64);
+
+impl TestClock {
+    pub(crate) fn pass(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap();
+        self.0.fetch_add(nanos, Ordering::Relaxed);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Time {
+        Time(self.0.load(Ordering::Relaxed))
+    }
+
+    fn unix(&self, time: Time) -> Duration {
+        Duration::from_secs(1_000_000) + Duration::from_nanos(time.0)
+    }
+}
+
+/// An engine with a clock of its own, and the registry of its metrics.
+pub(crate) fn engine(total_seats: usize) -> (Arc<Fairness>, Arc<TestClock>, Registry) {
+    let registry = Registry::new();
+    let metrics = FairnessMetrics::register(&registry).unwrap();
+    let clock = Arc::new(TestClock::default());
+    let settings = Settings { total_seats };
+    let fairness = Fairness::with_clock(settings, metrics, clock.clone());
+    (fairness, clock, registry)
+}
+
+pub(crate) fn info(method: &str, target: &str) -> RequestInfo {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let method: Method = method.parse().unwrap();
+    RequestInfo::parse(&method, path, &Query::parse(query)).unwrap()
+}
+
+pub(crate) fn user(name: &str, groups: &[&str]) -> UserInfo {
+    UserInfo {
+        name: name.to_owned(),
+        groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+        ..UserInfo::default()
+    }
+}
+
+/// Numbers that look random and are the same in every language.
+pub(crate) struct Lcg(pub u64);
+
+impl Lcg {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
