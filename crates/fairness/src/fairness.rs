@@ -34,7 +34,7 @@ pub struct Settings {
 /// Decides which requests execute, wait and are refused.
 pub struct Fairness {
     surroundings: Arc<Surroundings>,
-    controller: Arc<Mutex<Controller>>,
+    pub(crate) controller: Arc<Mutex<Controller>>,
     active: ArcSwap<Active>,
 }
 

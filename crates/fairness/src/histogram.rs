@@ -86,13 +86,17 @@ impl TimingRatio {
     }
 
     pub(crate) fn set(&mut self, now: Time, numerator: usize) {
-        self.advance(now);
-        self.numerator = numerator as f64;
+        self.change(now, numerator as f64, self.denominator);
     }
 
     pub(crate) fn set_denominator(&mut self, now: Time, denominator: usize) {
+        self.change(now, self.numerator, denominator.max(1) as f64);
+    }
+
+    fn change(&mut self, now: Time, numerator: f64, denominator: f64) {
         self.advance(now);
-        self.denominator = denominator.max(1) as f64;
+        self.numerator = numerator;
+        self.denominator = denominator;
     }
 
     /// Returns the histogram up to now.

@@ -4,18 +4,43 @@
 use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::request::RequestInfo;
 
-use crate::objects::{
-    NonResourcePolicyRule, PolicyRulesWithSubjects, ResourcePolicyRule, ServiceAccountSubject,
-    Subject,
-};
+use crate::objects::{NonResourcePolicyRule, PolicyRulesWithSubjects, ResourcePolicyRule, Subject};
 
 /// Matches everything, if it stands where it may.
 const ALL: &str = "*";
 const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
-impl PolicyRulesWithSubjects {
+/// A rule in the form in which it is asked often.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    subjects: Vec<Callers>,
+    resource_rules: Vec<ResourcePolicyRule>,
+    non_resource_rules: Vec<NonResourcePolicyRule>,
+}
+
+/// The callers that a subject stands for.
+#[derive(Debug)]
+enum Callers {
+    All,
+    User(String),
+    Group(String),
+    /// The service account of this user name.
+    ServiceAccount(String),
+    /// The service accounts whose user names begin so.
+    OfNamespace(String),
+}
+
+impl Rule {
+    pub(crate) fn of(object: &PolicyRulesWithSubjects) -> Self {
+        Self {
+            subjects: object.subjects.iter().filter_map(Callers::of).collect(),
+            resource_rules: object.resource_rules.clone(),
+            non_resource_rules: object.non_resource_rules.clone(),
+        }
+    }
+
     pub(crate) fn matches(&self, info: &RequestInfo, user: &UserInfo) -> bool {
-        self.subjects.iter().any(|subject| subject.matches(user))
+        self.subjects.iter().any(|callers| callers.include(user))
             && match info.is_resource_request {
                 true => self.resource_rules.iter().any(|rule| rule.matches(info)),
                 false => self
@@ -26,37 +51,35 @@ impl PolicyRulesWithSubjects {
     }
 }
 
-impl Subject {
-    fn matches(&self, user: &UserInfo) -> bool {
-        match self.kind.as_str() {
-            "User" => {
-                let named = |name: &str| name == ALL || name == user.name;
-                self.user
-                    .as_ref()
-                    .is_some_and(|subject| named(&subject.name))
+impl Callers {
+    /// Returns the callers of a subject, or `None` if it has none.
+    fn of(subject: &Subject) -> Option<Self> {
+        let named = |name: &String, callers: fn(String) -> Self| match name.as_str() {
+            ALL => Self::All,
+            _ => callers(name.clone()),
+        };
+        match subject.kind.as_str() {
+            "User" => Some(named(&subject.user.as_ref()?.name, Self::User)),
+            "Group" => Some(named(&subject.group.as_ref()?.name, Self::Group)),
+            "ServiceAccount" => {
+                let account = subject.service_account.as_ref()?;
+                let prefix = format!("{SERVICE_ACCOUNT_PREFIX}{}:", account.namespace);
+                Some(match account.name.as_str() {
+                    ALL => Self::OfNamespace(prefix),
+                    name => Self::ServiceAccount(format!("{prefix}{name}")),
+                })
             }
-            "Group" => {
-                let named = |name: &str| name == ALL || user.groups.iter().any(|g| g == name);
-                self.group
-                    .as_ref()
-                    .is_some_and(|subject| named(&subject.name))
-            }
-            "ServiceAccount" => self
-                .service_account
-                .as_ref()
-                .is_some_and(|account| account.matches(&user.name)),
-            _ => false,
+            _ => None,
         }
     }
-}
 
-impl ServiceAccountSubject {
-    fn matches(&self, user: &str) -> bool {
-        let name = user
-            .strip_prefix(SERVICE_ACCOUNT_PREFIX)
-            .and_then(|rest| rest.strip_prefix(self.namespace.as_str()))
-            .and_then(|rest| rest.strip_prefix(':'));
-        name.is_some_and(|name| self.name == ALL || self.name == name)
+    fn include(&self, user: &UserInfo) -> bool {
+        match self {
+            Self::All => true,
+            Self::User(name) | Self::ServiceAccount(name) => *name == user.name,
+            Self::Group(name) => user.groups.contains(name),
+            Self::OfNamespace(prefix) => user.name.starts_with(prefix.as_str()),
+        }
     }
 }
 

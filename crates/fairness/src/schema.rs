@@ -7,7 +7,8 @@ use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::request::RequestInfo;
 
 use crate::level::Level;
-use crate::objects::{DistinguisherMethod, FlowSchema, PolicyRulesWithSubjects};
+use crate::matching::Rule;
+use crate::objects::{DistinguisherMethod, FlowSchema};
 
 #[derive(Debug)]
 pub(crate) struct Schema {
@@ -19,7 +20,7 @@ pub(crate) struct Schema {
     pub has_flows: bool,
     pub level: Arc<Level>,
     pub level_uid: String,
-    rules: Vec<PolicyRulesWithSubjects>,
+    rules: Vec<Rule>,
     /// Where the level last counted the schema.
     place: AtomicUsize,
 }
@@ -38,7 +39,7 @@ impl Schema {
             has_flows,
             level,
             level_uid: level_uid.to_owned(),
-            rules: object.spec.rules.clone(),
+            rules: object.spec.rules.iter().map(Rule::of).collect(),
             place: AtomicUsize::new(0),
         }
     }

@@ -17,7 +17,11 @@ impl SeatSeconds {
 
     pub(crate) fn of(seats: f64, duration: Duration) -> Self {
         // A cast of a float saturates.
-        Self((seats * duration.as_nanos() as f64 / NANOS_PER_UNIT).round() as u64)
+        let units = seats * nanos(duration) / NANOS_PER_UNIT;
+        let whole = units as u64;
+        // The nearest number. `f64::round` is a call on x86-64.
+        let up = units - whole as f64 >= 0.5;
+        Self(whole.saturating_add(u64::from(up)))
     }
 
     pub(crate) fn plus(self, more: Self) -> Self {
@@ -37,6 +41,11 @@ impl SeatSeconds {
         let nanos = self.0 as f64 / (seats.max(1) as f64) * NANOS_PER_UNIT;
         Duration::from_nanos(nanos as u64)
     }
+}
+
+/// Returns the nanoseconds of a duration of less than 584 years.
+fn nanos(duration: Duration) -> f64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) as f64
 }
 
 impl fmt::Display for SeatSeconds {

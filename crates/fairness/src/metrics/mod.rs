@@ -114,21 +114,21 @@ fn queues(families: &mut Families, name: &str, reading: &Reading) {
     );
     families.histogram(&families::REQUEST_UTILIZATION, &waiting, &reading.waiting);
     families.histogram(&families::DEMAND, &[level], &reading.demand);
-    families.number(&families::CURRENT_R, &[level], reading.r);
+    families.number(&families::CURRENT_R, &[level], reading.r.as_f64());
     let (advanced, failed) = reading.epochs;
     families.count(&families::EPOCHS, &[level, ("success", "true")], advanced);
     families.count(&families::EPOCHS, &[level, ("success", "false")], failed);
     let Some(dispatch) = reading.dispatch else {
         return;
     };
-    families.number(&families::DISPATCH_R, &[level], dispatch.now);
-    families.number(&families::LATEST_S, &[level], dispatch.latest);
+    families.number(&families::DISPATCH_R, &[level], dispatch.now.as_f64());
+    families.number(&families::LATEST_S, &[level], dispatch.latest.as_f64());
     for (family, (least, most)) in [
         (&families::NEXT_S, dispatch.next),
         (&families::NEXT_DISCOUNTED_S, dispatch.next_discounted),
     ] {
-        families.number(family, &[level, ("bound", "min")], least);
-        families.number(family, &[level, ("bound", "max")], most);
+        families.number(family, &[level, ("bound", "min")], least.as_f64());
+        families.number(family, &[level, ("bound", "max")], most.as_f64());
     }
 }
 

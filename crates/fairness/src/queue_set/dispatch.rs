@@ -204,12 +204,11 @@ impl QueueSet {
         next: (SeatSeconds, SeatSeconds),
         discounted: (SeatSeconds, SeatSeconds),
     ) {
-        let pair = |(least, most): (SeatSeconds, SeatSeconds)| (least.as_f64(), most.as_f64());
         self.statistics.dispatch = Some(DispatchReadings {
-            now: self.r.as_f64(),
-            latest: latest.as_f64(),
-            next: pair(next),
-            next_discounted: pair(discounted),
+            now: self.r,
+            latest,
+            next,
+            next_discounted: discounted,
         });
     }
 

@@ -321,6 +321,11 @@ impl QueueSet {
         self.statistics.demand.set(now, demand);
     }
 
+    #[cfg(test)]
+    pub(crate) fn set_demand(&mut self, now: Time, seats: f64) {
+        self.demand.set(now, seats);
+    }
+
     /// Returns the demand since the last call.
     pub(crate) fn take_demand(&mut self, now: Time) -> Moments {
         self.demand.reset(now)

@@ -4,12 +4,13 @@ use super::QueueSet;
 use super::statistics::{DispatchReadings, SchemaStatistics};
 use crate::clock::Time;
 use crate::histogram::Histogram;
+use crate::seat_seconds::SeatSeconds;
 
 pub(crate) struct Reading {
     pub schemas: Vec<SchemaStatistics>,
     pub epochs: (u64, u64),
-    /// The progress meter, in seat-seconds.
-    pub r: f64,
+    /// The progress meter.
+    pub r: SeatSeconds,
     pub dispatch: Option<DispatchReadings>,
     pub seats: Histogram,
     pub executing: Histogram,
@@ -24,7 +25,7 @@ impl QueueSet {
         Reading {
             schemas: statistics.schemas.iter().cloned().collect(),
             epochs: statistics.epochs,
-            r: self.r.as_f64(),
+            r: self.r,
             dispatch: statistics.dispatch,
             seats: statistics.seats.read(now),
             executing: statistics.executing.read(now),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::clock::Time;
 use crate::histogram::{Histogram, TimingRatio};
 use crate::rejected::Rejected;
+use crate::seat_seconds::SeatSeconds;
 
 /// kube-apiserver's buckets.
 const SECONDS: &[f64] = &[
@@ -146,15 +147,15 @@ impl Schemas {
     }
 }
 
-/// Readings of the progress meter at the latest dispatch, in seat-seconds.
+/// Readings of the progress meter at the latest dispatch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct DispatchReadings {
-    pub now: f64,
-    pub latest: f64,
+    pub now: SeatSeconds,
+    pub latest: SeatSeconds,
     /// The least and the most of the readings at which queues dispatch next.
-    pub next: (f64, f64),
+    pub next: (SeatSeconds, SeatSeconds),
     /// The same, less the estimated work in progress.
-    pub next_discounted: (f64, f64),
+    pub next_discounted: (SeatSeconds, SeatSeconds),
 }
 
 /// The counts of the whole level.

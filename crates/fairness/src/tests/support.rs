@@ -8,9 +8,10 @@ use http::Method;
 use kubernetes_wire::api::{Query, UserInfo};
 use kubernetes_wire::request::RequestInfo;
 use prometheus::Registry;
+use prometheus::proto::MetricType;
 
 use crate::clock::{Clock, Time};
-use crate::{Fairness, FairnessMetrics, Settings};
+use crate::{Fairness, FairnessMetrics, Objects, Settings};
 
 /// A clock that stands still until it is told.
 #[derive(Default)]
@@ -68,4 +69,50 @@ impl Lcg {
             .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
+}
+
+/// A level named `busy` with so many seats, whose schema `busy` is for all
+/// requests and takes each user for a flow. It neither lends nor borrows. The
+/// engine needs `total_seats` of them.
+pub(crate) fn busy(queues: i32, hand_size: i32, length_limit: i32) -> Objects {
+    let level = format!(
+        r#"{{"metadata":{{"name":"busy","uid":"level-uid"}},"spec":{{"type":"Limited","limited":
+        {{"nominalConcurrencyShares":10,"lendablePercent":0,"limitResponse":{{"type":"Queue",
+        "queuing":{{"queues":{queues},"handSize":{hand_size},
+        "queueLengthLimit":{length_limit}}}}}}}}}}}"#
+    );
+    let schema = r#"{"metadata":{"name":"busy","uid":"schema-uid"},"spec":
+        {"priorityLevelConfiguration":{"name":"busy"},"matchingPrecedence":5,
+        "distinguisherMethod":{"type":"ByUser"},"rules":[{"subjects":
+        [{"kind":"Group","group":{"name":"*"}}],"resourceRules":[{"verbs":["*"],
+        "apiGroups":["*"],"resources":["*"],"namespaces":["*"],"clusterScope":true}]}]}}"#;
+    Objects {
+        flow_schemas: vec![serde_json::from_str(schema).unwrap()],
+        priority_levels: vec![serde_json::from_str(&level).unwrap()],
+    }
+}
+
+/// The seats of an engine whose level `busy` has this many, an even number. The
+/// catch-all level has a third.
+pub(crate) fn total_seats(busy: usize) -> usize {
+    busy / 2 * 3
+}
+
+/// The value of a series with these labels, among others; of a histogram, its
+/// count.
+pub(crate) fn series(registry: &Registry, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    let families = registry.gather();
+    let family = families.iter().find(|family| family.name() == name)?;
+    let metric = family.get_metric().iter().find(|metric| {
+        let has = |(name, value): &(&str, &str)| {
+            let mut pairs = metric.get_label().iter();
+            pairs.any(|pair| pair.name() == *name && pair.value() == *value)
+        };
+        labels.iter().all(has)
+    })?;
+    Some(match family.get_field_type() {
+        MetricType::COUNTER => metric.get_counter().get_value(),
+        MetricType::GAUGE => metric.get_gauge().get_value(),
+        _ => metric.get_histogram().get_sample_count() as f64,
+    })
 }
