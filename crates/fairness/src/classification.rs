@@ -7,16 +7,20 @@ use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::request::RequestInfo;
 
 use crate::flow_hash::flow_hash;
+use crate::level::Level;
 use crate::objects::DistinguisherMethod;
 use crate::schema::Schema;
 
-/// The schema and the level of a request. Cheap to clone.
+/// The schema and the level of a request. A clone is a pointer.
 #[derive(Clone, Debug)]
-pub struct Classification {
-    pub(crate) schema: Arc<Schema>,
-    pub(crate) flow: u64,
-    pub(crate) is_watch: bool,
-    pub(crate) details: Arc<Details>,
+pub struct Classification(Arc<Classified>);
+
+#[derive(Debug)]
+struct Classified {
+    schema: Arc<Schema>,
+    flow: u64,
+    is_watch: bool,
+    details: Details,
 }
 
 impl Classification {
@@ -32,45 +36,77 @@ impl Classification {
             true => flow_hash(&schema.name, details.distinguisher()),
             false => 0,
         };
-        Self {
+        Self(Arc::new(Classified {
             schema: schema.clone(),
             flow,
             is_watch: info.verb == "watch",
-            details: Arc::new(details),
-        }
+            details,
+        }))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_flow(schema: &Arc<Schema>, flow: u64) -> Self {
+        let info = crate::tests::support::info("GET", "/api/v1/pods");
+        Self(Arc::new(Classified {
+            schema: schema.clone(),
+            flow,
+            is_watch: false,
+            details: Details::new(&info, &UserInfo::anonymous(), None),
+        }))
+    }
+
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.0.schema
+    }
+
+    pub(crate) fn level(&self) -> &Arc<Level> {
+        &self.0.schema.level
+    }
+
+    /// Returns the hash of the request's flow.
+    pub(crate) fn flow(&self) -> u64 {
+        self.0.flow
+    }
+
+    pub(crate) fn is_watch(&self) -> bool {
+        self.0.is_watch
+    }
+
+    pub(crate) fn details(&self) -> &Details {
+        &self.0.details
     }
 
     pub fn flow_schema(&self) -> &str {
-        &self.schema.name
+        &self.schema().name
     }
 
     pub fn priority_level(&self) -> &str {
-        self.schema.level.name()
+        self.level().name()
     }
 
     /// Returns the value of the header
     /// `X-Kubernetes-PF-FlowSchema-UID`. It is empty for a schema that is not
     /// an object of the cluster.
     pub fn flow_schema_uid(&self) -> &str {
-        &self.schema.uid
+        &self.schema().uid
     }
 
     /// Returns the value of the header
     /// `X-Kubernetes-PF-PriorityLevel-UID`. It is empty for a level that is not
     /// an object of the cluster.
     pub fn priority_level_uid(&self) -> &str {
-        &self.schema.level_uid
+        &self.schema().level_uid
     }
 
     /// Tells whether the request never waits and is never refused.
     pub fn is_exempt(&self) -> bool {
-        self.schema.level.is_exempt()
+        self.level().is_exempt()
     }
 
     /// Returns the most seats that an estimator may give to one request of the
     /// level. Levels that never had queues set no such bound.
     pub fn max_seats(&self) -> Option<u64> {
-        self.schema.level.max_seats()
+        self.level().max_seats()
     }
 }
 

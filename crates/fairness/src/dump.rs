@@ -136,7 +136,7 @@ impl RequestDump {
             self.class.flow_schema().to_owned(),
             queue,
             index,
-            self.class.details.distinguisher().to_owned(),
+            self.class.details().distinguisher().to_owned(),
             time(self.arrival),
             self.width.initial_seats.to_string(),
             self.width.final_seats.to_string(),
@@ -146,7 +146,7 @@ impl RequestDump {
     }
 
     fn details(&self) -> [String; 8] {
-        let word = |word| self.class.details.word(word).to_owned();
+        let word = |word| self.class.details().word(word).to_owned();
         let api_version = match word(Word::Group).as_str() {
             "" => word(Word::Version),
             group => format!("{group}/{}", word(Word::Version)),

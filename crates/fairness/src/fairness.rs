@@ -107,7 +107,7 @@ impl Fairness {
         width: Width,
         wait: Duration,
     ) -> Result<Seats, Rejected> {
-        let level = &class.schema.level;
+        let level = class.level();
         let (level, started) = match level.start(class, width) {
             Some(started) => (level.clone(), started),
             None => self
@@ -140,7 +140,7 @@ impl Fairness {
     /// Returns the seconds after which refused clients of the level should come
     /// back.
     pub fn retry_after(&self, class: &Classification) -> u64 {
-        class.schema.level.retry_after()
+        class.level().retry_after()
     }
 
     /// Adjusts the limits of the levels, ends additional latencies and removes
@@ -210,5 +210,10 @@ impl Fairness {
             &*self.surroundings.clock,
             with_details,
         )
+    }
+
+    #[cfg(test)]
+    pub(crate) fn levels(&self) -> Vec<Arc<Level>> {
+        self.active.load().levels.clone()
     }
 }

@@ -67,7 +67,7 @@ impl QueueSet {
         self.statistics.executing.set(now, executing);
         if let Some(schema) = self.statistics.schemas.get_mut(request.schema) {
             schema.executing_requests = schema.executing_requests.saturating_sub(1);
-            schema.execute(request.class.is_watch, executed);
+            schema.execute(request.class.is_watch(), executed);
         }
         if let Some(at) = request.queue {
             let seats = request.width.initial_seats as f64;

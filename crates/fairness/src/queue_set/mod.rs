@@ -177,8 +177,8 @@ impl QueueSet {
     pub(crate) fn start(&mut self, now: Time, class: &Classification, width: Width) -> Started {
         self.advance(now);
         let schemas = &mut self.statistics.schemas;
-        let schema = schemas.place(&class.schema.name, class.schema.place());
-        class.schema.set_place(schema);
+        let schema = schemas.place(&class.schema().name, class.schema().place());
+        class.schema().set_place(schema);
         let seats = width.max_seats();
         if let Some(schema) = schemas.get_mut(schema) {
             schema.estimated_seats.observe(seats as f64);
@@ -193,7 +193,7 @@ impl QueueSet {
                 return self.start_sans_queue(now, class, schema, width);
             }
         };
-        let queue = self.choose_queue(&dealer, class.flow);
+        let queue = self.choose_queue(&dealer, class.flow());
         let length = self.queue(queue).map_or(0, |queue| queue.waiting.len());
         let is_full = self.seats_in_use >= self.dispatching.limit && length >= length_limit;
         if is_full || self.waiting_requests >= MOST_WAITING {

@@ -34,7 +34,7 @@ catch-all,         0,            true,   false,       0,               0,       
 exempt,            0,            true,   false,       0,               0,                 0,                  0,                0,                0
 ";
     assert_eq!(levels, expected);
-    let queue = class.flow % 2;
+    let queue = class.flow() % 2;
     let queues: Vec<String> = fairness.dump_queues().lines().map(str::to_owned).collect();
     assert_eq!(
         queues[0],

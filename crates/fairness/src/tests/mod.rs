@@ -3,6 +3,7 @@
 mod admission;
 mod borrowing;
 mod classification;
+mod commotion;
 mod dumps;
 mod figures;
 mod metrics;
