@@ -10,7 +10,7 @@ const LEAST_WIDTH: usize = 8;
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> = rows
         .iter()
-        .map(|row| row.iter().map(shown).collect())
+        .map(|row| row.iter().map(|word| shown(word)).collect())
         .collect();
     let columns = rows.first().map_or(0, Vec::len);
     // With its comma and a space.
@@ -37,10 +37,10 @@ pub(crate) fn table(rows: &[Vec<String>]) -> String {
 
 /// Shows a word without what would begin a new line or column: callers choose
 /// paths and names.
-fn shown(word: &String) -> String {
+fn shown(word: &str) -> String {
     match word.contains(char::is_control) {
         true => word.escape_debug().to_string(),
-        false => word.clone(),
+        false => word.to_owned(),
     }
 }
 
