@@ -6,7 +6,6 @@ use std::sync::Arc;
 use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::request::RequestInfo;
 
-use crate::flow_hash::flow_hash;
 use crate::level::Level;
 use crate::objects::DistinguisherMethod;
 use crate::schema::Schema;
@@ -32,13 +31,9 @@ impl Classification {
             None => None,
         };
         let details = Details::new(info, user, distinguisher);
-        let flow = match schema.has_flows {
-            true => flow_hash(&schema.name, details.distinguisher()),
-            false => 0,
-        };
         Self(Arc::new(Classified {
             schema: schema.clone(),
-            flow,
+            flow: schema.flow(details.distinguisher()),
             is_watch: info.verb == "watch",
             details,
         }))

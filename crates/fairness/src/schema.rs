@@ -1,16 +1,17 @@
 //! A FlowSchema that leads to a level, ready to be matched.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kubernetes_wire::api::UserInfo;
 use kubernetes_wire::request::RequestInfo;
 
+use crate::flow_hash::FlowHashes;
 use crate::level::Level;
 use crate::matching::Rule;
 use crate::objects::{DistinguisherMethod, FlowSchema};
 
-#[derive(Debug)]
 pub(crate) struct Schema {
     pub name: String,
     pub uid: String,
@@ -20,9 +21,16 @@ pub(crate) struct Schema {
     pub has_flows: bool,
     pub level: Arc<Level>,
     pub level_uid: String,
+    flows: FlowHashes,
     rules: Vec<Rule>,
     /// Where the level last counted the schema.
     place: AtomicUsize,
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Schema").field("name", &self.name).finish()
+    }
 }
 
 impl Schema {
@@ -39,6 +47,7 @@ impl Schema {
             has_flows,
             level,
             level_uid: level_uid.to_owned(),
+            flows: FlowHashes::new(&object.metadata.name),
             rules: object.spec.rules.iter().map(Rule::of).collect(),
             place: AtomicUsize::new(0),
         }
@@ -46,6 +55,14 @@ impl Schema {
 
     pub(crate) fn matches(&self, info: &RequestInfo, user: &UserInfo) -> bool {
         self.rules.iter().any(|rule| rule.matches(info, user))
+    }
+
+    /// Returns the number that stands for a flow of the schema.
+    pub(crate) fn flow(&self, distinguisher: &str) -> u64 {
+        match self.has_flows {
+            true => self.flows.hash(distinguisher),
+            false => 0,
+        }
     }
 
     pub(crate) fn place(&self) -> usize {

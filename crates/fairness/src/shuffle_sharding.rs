@@ -39,8 +39,9 @@ impl Dealer {
         let mut left = self.deck as u64;
         // Card by card: a number among those that are left in the deck.
         for card in cards.iter_mut().take(self.hand) {
-            *card = hash.checked_rem(left).unwrap_or(0) as usize;
-            hash = hash.checked_div(left).unwrap_or(0);
+            let rest = hash.checked_div(left).unwrap_or(0);
+            *card = hash.wrapping_sub(rest.wrapping_mul(left)) as usize;
+            hash = rest;
             left = left.saturating_sub(1);
         }
         // That number counts only the cards that are left: those dealt before

@@ -13,7 +13,7 @@ use super::support::{Lcg, busy, info, user};
 use crate::{Fairness, FairnessMetrics, Objects, Rejected, Settings, Width};
 
 const TASKS: u64 = 12;
-const REQUESTS: usize = 150;
+const REQUESTS: usize = 100;
 
 #[derive(Default)]
 struct Outcomes {
@@ -92,7 +92,7 @@ fn column(fairness: &Fairness, name: &str) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_is_lost_in_the_commotion() {
-    for seed in 0..3 {
+    for seed in 0..2 {
         let metrics = FairnessMetrics::register(&Registry::new()).unwrap();
         let fairness = Fairness::new(Settings { total_seats: 12 }, metrics);
         fairness.configure(busy(8, 2, 3));
@@ -106,7 +106,7 @@ async fn nothing_is_lost_in_the_commotion() {
             })
             .collect();
         for caller in callers {
-            let ends = timeout(Duration::from_secs(60), caller).await;
+            let ends = timeout(Duration::from_secs(120), caller).await;
             ends.expect("a request is lost").unwrap();
         }
         changer.abort();
@@ -137,7 +137,7 @@ async fn nothing_is_lost_in_the_commotion() {
                 sleep(Duration::from_millis(1)).await;
             }
         };
-        timeout(Duration::from_secs(20), settled)
+        timeout(Duration::from_secs(60), settled)
             .await
             .expect("a seat is lost");
         assert_eq!(column(&fairness, "ExecutingRequests"), 0);
@@ -165,7 +165,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     /// Whatever callers and configurations do, the counts agree, and in the end
     /// all seats are free.

@@ -4,7 +4,7 @@
 use super::support::Lcg;
 use crate::allocation::{Wish, allocate};
 use crate::dropped_requests::DroppedRequests;
-use crate::flow_hash::flow_hash;
+use crate::flow_hash::FlowHashes;
 use crate::shuffle_sharding::Dealer;
 
 /// Queues, hand size, and the hand.
@@ -82,7 +82,11 @@ const FLOWS: &[(&str, &str, u64, &[Hand])] = &[
 #[test]
 fn flows_are_dealt_kube_apiservers_hands() {
     for (schema, distinguisher, hash, hands) in FLOWS {
-        assert_eq!(flow_hash(schema, distinguisher), *hash, "{schema}");
+        assert_eq!(
+            FlowHashes::new(schema).hash(distinguisher),
+            *hash,
+            "{schema}"
+        );
         for (deck, hand, cards) in *hands {
             let (dealt, size) = Dealer::new(*deck, *hand).unwrap().deal(*hash);
             assert_eq!(&dealt[..size], *cards, "{schema} {deck} {hand}");
