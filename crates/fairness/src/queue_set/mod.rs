@@ -26,6 +26,7 @@ mod end;
 mod queue;
 pub(crate) mod reading;
 pub(crate) mod request;
+mod start;
 pub(crate) mod statistics;
 #[cfg(test)]
 mod tests;
@@ -36,35 +37,19 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::classification::Classification;
 use crate::clock::Time;
 use crate::integrator::{Integrator, Moments};
-use crate::rejected::Rejected;
 use crate::seat_seconds::SeatSeconds;
-use crate::shuffle_sharding::Dealer;
-use crate::width::Width;
 use config::{Dispatching, Queuing};
 use end::Lingering;
 use queue::Queue;
-use request::{Request, RequestId, Requests};
+use request::{RequestId, Requests};
+pub(crate) use start::Started;
 use statistics::Statistics;
 
 /// For how long a request is expected to execute. Other numbers would change
 /// who comes first for a moment, but not who has how much in the long run.
 const ESTIMATED_SERVICE: Duration = Duration::from_millis(3);
-
-/// The most requests that wait in one level. The limit of a queue's length does
-/// not hold while seats are free that the oldest request is too wide for.
-const MOST_WAITING: usize = 65_536;
-
-/// What became of a request that asked for seats.
-#[derive(Debug)]
-pub(crate) enum Started {
-    Executing(RequestId),
-    /// The receiver hears when the request executes.
-    Waiting(RequestId, oneshot::Receiver<()>),
-    Rejected(Rejected),
-}
 
 /// One level's queues and seats.
 #[derive(Debug)]
@@ -171,118 +156,6 @@ impl QueueSet {
     /// Takes up which schemas lead to this level.
     pub(crate) fn set_schemas(&mut self, names: &[&str]) {
         self.statistics.schemas.configure(names);
-    }
-
-    /// Begins a request: it executes, waits or is refused.
-    pub(crate) fn start(&mut self, now: Time, class: &Classification, width: Width) -> Started {
-        self.advance(now);
-        let schemas = &mut self.statistics.schemas;
-        let schema = schemas.place(&class.schema().name, class.schema().place());
-        class.schema().set_place(schema);
-        let seats = width.max_seats();
-        if let Some(schema) = schemas.get_mut(schema) {
-            schema.estimated_seats.observe(seats as f64);
-        }
-        let (dealer, length_limit) = match self.queuing {
-            Queuing::Queues {
-                dealer,
-                length_limit,
-                ..
-            } => (dealer, length_limit),
-            Queuing::Exempt | Queuing::Reject => {
-                return self.start_sans_queue(now, class, schema, width);
-            }
-        };
-        let queue = self.choose_queue(&dealer, class.flow());
-        let length = self.queue(queue).map_or(0, |queue| queue.waiting.len());
-        let is_full = self.seats_in_use >= self.dispatching.limit && length >= length_limit;
-        if is_full || self.waiting_requests >= MOST_WAITING {
-            return self.reject_at_once(schema, Rejected::QueueFull);
-        }
-        let request = self.request(now, class, schema, width, Some(queue));
-        if self.waiting_requests == 0
-            && self.seats_in_use < self.dispatching.limit
-            && self.can_accommodate(seats)
-        {
-            return Started::Executing(self.execute_at_once(now, queue, request));
-        }
-        let (id, receiver) = self.enqueue(now, queue, request);
-        self.dispatch_as_much_as_possible(now);
-        match self.requests.get(id).and_then(|request| request.started) {
-            Some(_) => Started::Executing(id),
-            None => Started::Waiting(id, receiver),
-        }
-    }
-
-    fn start_sans_queue(
-        &mut self,
-        now: Time,
-        class: &Classification,
-        schema: usize,
-        width: Width,
-    ) -> Started {
-        if !self.can_accommodate(width.max_seats()) {
-            return self.reject_at_once(schema, Rejected::ConcurrencyLimit);
-        }
-        let request = self.request(now, class, schema, width, None);
-        let id = self.requests.insert(request);
-        self.begin(now, id);
-        self.note_demand(now);
-        Started::Executing(id)
-    }
-
-    fn request(
-        &mut self,
-        now: Time,
-        class: &Classification,
-        schema: usize,
-        width: Width,
-        queue: Option<usize>,
-    ) -> Request {
-        let final_work = SeatSeconds::of(width.final_seats as f64, width.additional_latency);
-        let initial_work = SeatSeconds::of(width.initial_seats as f64, ESTIMATED_SERVICE);
-        self.next_order = self.next_order.saturating_add(1);
-        Request {
-            class: class.clone(),
-            schema,
-            width,
-            total_work: initial_work.plus(final_work),
-            final_work,
-            queue,
-            arrival: now,
-            arrival_r: self.r,
-            started: None,
-            go: None,
-            order: self.next_order,
-        }
-    }
-
-    fn reject_at_once(&mut self, schema: usize, reason: Rejected) -> Started {
-        self.statistics.rejected = self.statistics.rejected.saturating_add(1);
-        let schemas = &mut self.statistics.schemas;
-        if let Some(schema) = schemas.get_mut(schema) {
-            schema.reject(reason);
-            // An exempt level refuses nothing, so this is never one's.
-            schema.waited_for_nothing.observe(0.0);
-        }
-        schemas.forget_if_gone(schema);
-        Started::Rejected(reason)
-    }
-
-    /// Chooses the queue with the least waiting work of the flow's hand. The
-    /// first one that is looked at changes with each request, so that flows
-    /// whose hands overlap do not always meet in the same queue.
-    fn choose_queue(&mut self, dealer: &Dealer, flow: u64) -> usize {
-        let (hand, size) = dealer.deal(flow);
-        let hand = hand.get(..size).unwrap_or_default();
-        let offset = self.dealt.checked_rem(size as u64).unwrap_or(0) as usize;
-        self.dealt = self.dealt.wrapping_add(1);
-        let cards = hand.iter().skip(offset).chain(hand.iter().take(offset));
-        let work = |queue: usize| self.queue(queue).map(|queue| queue.total_work);
-        cards
-            .filter_map(|queue| Some((work(*queue)?, *queue)))
-            .reduce(|best, next| if next.0 < best.0 { next } else { best })
-            .map_or(0, |(_, queue)| queue)
     }
 
     fn queue(&self, at: usize) -> Option<&Queue> {

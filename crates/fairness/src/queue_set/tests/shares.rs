@@ -66,10 +66,11 @@ struct Simulation {
     number: usize,
 }
 
-const RUNS: Duration = Duration::from_secs(60);
+/// How long a simulation lasts.
+const RUNS: Duration = Duration::from_secs(20);
 
 impl Simulation {
-    /// Runs a minute of flows that never share a queue.
+    /// Runs flows that never share a queue.
     fn run(seats: usize, flows: &[Flow]) -> Vec<Had> {
         let mut this = Self {
             set: set(queues(flows.len(), 1, 1000), seats),
