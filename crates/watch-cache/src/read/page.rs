@@ -15,7 +15,7 @@ use kubernetes_wire::api::{
 use kubernetes_wire::representation::ListMeta;
 
 use super::{BypassReason, ListPlan, ListVersion};
-use crate::store::{Filter, Part, Snapshot, Store, StoredObject};
+use crate::store::{Filter, Part, Scope, Snapshot, Store, StoredObject, Visible};
 
 /// The selection of a LIST.
 pub struct Selection {
@@ -95,6 +95,21 @@ impl Selection {
                 .of_shard(shard.map(|selector| selector.shard().clone())),
             namespace,
         })
+    }
+
+    /// Narrows the selection to what is visible. Every page has what is visible
+    /// at its time.
+    #[must_use]
+    pub fn of_view(mut self, visible: &Visible) -> Self {
+        let scope = Scope::Visible(match self.namespace.as_str() {
+            "" => visible.clone(),
+            namespace => visible.within(namespace),
+        });
+        if let Some(indexed) = &mut self.indexed {
+            indexed.scope = scope.clone();
+        }
+        self.filter.scope = scope;
+        self
     }
 }
 

@@ -173,7 +173,7 @@ mod tests {
         let count = |scope: &Scope| match scope {
             Scope::All => 100_000,
             Scope::Namespace(name) if name == "big" => 90_000,
-            Scope::Namespace(_) => 50,
+            Scope::Namespace(_) | Scope::Visible(_) => 50,
         };
         let everything = &["pods"][..];
         for (questions, reads, answered_by) in [
@@ -237,7 +237,7 @@ mod tests {
             let questions = [list(text), list("b?x")];
             let count = |scope: &Scope| match scope {
                 Scope::All => 1_000_000,
-                Scope::Namespace(_) => 20_000,
+                Scope::Namespace(_) | Scope::Visible(_) => 20_000,
             };
             let (reads, by) = plan(&questions, count);
             let reads: Vec<_> = reads.iter().map(shown).collect();

@@ -464,6 +464,12 @@ impl Log {
         self.floor
     }
 
+    /// Returns the version of the last event, or the floor.
+    pub(super) fn last_version(&self) -> u64 {
+        let last = self.events.back().map(|event| event.resource_version);
+        last.unwrap_or(self.floor)
+    }
+
     pub(super) fn departed(&self) -> u64 {
         self.departed
     }

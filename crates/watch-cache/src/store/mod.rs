@@ -31,6 +31,7 @@ mod texts;
 mod topic;
 mod topic_line;
 mod tree_leaf;
+mod visible;
 mod wake_groups;
 
 pub(crate) use demand::ROUND;
@@ -49,6 +50,7 @@ pub use state::{Presentation, Progress, Resource, Store};
 pub use table_frames::TableShape;
 pub use topic::{Subscription, Topic};
 pub use tree_leaf::{CountedValue, Derived, Leaf};
+pub use visible::{Visible, VisibleEntry};
 pub(crate) use wake_groups::GROUP as WATCHES_PER_GROUP;
 
 #[cfg(test)]

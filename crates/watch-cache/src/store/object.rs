@@ -195,7 +195,7 @@ impl StoredObject {
     }
 
     /// Returns the bytes in the encoding if they exist already.
-    pub(super) fn at_hand(&self, encoding: Encoding) -> Option<Bytes> {
+    pub(crate) fn at_hand(&self, encoding: Encoding) -> Option<Bytes> {
         let items = self.items.lock();
         if encoding == self.encoding {
             return Some(items.source.bytes());

@@ -332,6 +332,11 @@ impl<'s> Span<'s> {
         objects.get(self.range.clone()).unwrap_or_default()
     }
 
+    /// Tells whether the other begins where this one ends, in the same leaf.
+    pub(super) fn is_before(&self, other: &Self) -> bool {
+        Arc::ptr_eq(self.leaf, other.leaf) && self.range.end == other.range.start
+    }
+
     pub(super) fn is_whole(&self) -> bool {
         self.range.len() == self.leaf.objects().len()
     }

@@ -3,15 +3,18 @@
 use std::iter;
 use std::sync::Arc;
 
-use super::object_tree::{Edit, ObjectTree, Spans};
+use super::object_tree::{Edit, ObjectTree, Span};
 use super::tree_leaf::{Leaf, Lineage};
-use super::{Cursor, ObjectKey, StoredObject};
+use super::visible::after_namespace;
+use super::{Cursor, ObjectKey, StoredObject, Visible};
 
 /// The part of a resource that a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     All,
     Namespace(String),
+    /// What somebody may see of all namespaces.
+    Visible(Visible),
 }
 
 impl Scope {
@@ -27,7 +30,24 @@ impl Scope {
         match self {
             Self::All => true,
             Self::Namespace(namespace) => key.namespace() == namespace,
+            Self::Visible(visible) => visible.contains(key),
         }
+    }
+
+    /// Returns the scope's ranges of keys, in order, each from the first up to
+    /// the second, that are not below `start`.
+    fn ranges(&self, start: &str) -> impl Iterator<Item = (String, Option<String>)> + use<> {
+        let (one, many) = match self {
+            Self::All => (Some((start.to_owned(), None)), None),
+            Self::Namespace(namespace) => {
+                let from = format!("{namespace}/").max(start.to_owned());
+                (Some((from, Some(after_namespace(namespace)))), None)
+            }
+            Self::Visible(visible) => (None, Some(visible.ranges(start))),
+        };
+        let many = many.into_iter().flatten();
+        let many = many.map(|(from, to)| (from, Some(to)));
+        one.into_iter().chain(many)
     }
 }
 
@@ -104,17 +124,25 @@ impl Snapshot {
         })
     }
 
-    fn spans(&self, scope: &Scope, start: &str) -> Spans<'_> {
-        match scope {
-            Scope::All => self.objects.spans(start, None),
-            Scope::Namespace(namespace) => {
-                // '0' is the byte after '/': the half-open range holds exactly
-                // the keys that start with "namespace/".
-                let from = format!("{namespace}/");
-                let to = format!("{namespace}0");
-                self.objects.spans(start.max(&from), Some(to))
+    fn spans<'s>(&'s self, scope: &Scope, start: &str) -> impl Iterator<Item = Span<'s>> + use<'s> {
+        self.spans_of(scope.ranges(start))
+    }
+
+    /// Returns the objects with keys in the ranges, which are in order. Those
+    /// of several ranges that are neighbours in a leaf come together.
+    fn spans_of<'s, R>(&'s self, ranges: R) -> impl Iterator<Item = Span<'s>> + use<'s, R>
+    where
+        R: Iterator<Item = (String, Option<String>)>,
+    {
+        let spans = ranges.flat_map(|(from, to)| self.objects.spans(&from, to));
+        let mut spans = spans.peekable();
+        iter::from_fn(move || {
+            let mut span = spans.next()?;
+            while let Some(next) = spans.next_if(|next| span.is_before(next)) {
+                span.range.end = next.range.end;
             }
-        }
+            Some(span)
+        })
     }
 
     pub(crate) fn leaves(&self) -> impl Iterator<Item = &Arc<Leaf>> {

@@ -226,6 +226,13 @@ impl Store {
         *self.progress.borrow()
     }
 
+    /// Returns the highest version that any reader of the store can know by now:
+    /// events are in the log before progress tells of them.
+    pub fn highest_version(&self) -> u64 {
+        let logged = self.log.read().last_version();
+        logged.max(self.progress().resource_version)
+    }
+
     /// Returns the reach of the event history.
     pub fn window(&self) -> Window {
         self.log.read().window()

@@ -42,7 +42,7 @@ impl Topic {
         let required = |field| filter.fields.required(field);
         let namespace = match &filter.scope {
             Scope::Namespace(namespace) => Some(namespace.as_str()),
-            Scope::All => required("metadata.namespace"),
+            Scope::All | Scope::Visible(_) => required("metadata.namespace"),
         };
         let fields = filter.fields.requirements.iter().zip(&filter.selected);
         let mut fields = fields.filter_map(|(r, selectable)| match selectable {

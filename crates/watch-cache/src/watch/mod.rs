@@ -10,9 +10,11 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod transition;
+mod visibility;
 
 pub use frame_writers::{FrameWriter, TableFrames, WholeFrames};
 pub use groups::{Given, Tally, WatchClient, WatchGroups};
 pub use metadata_frames::MetadataFrames;
 pub use session::{Step, Watch, WatchEnd, WatchOptions};
 pub use transition::transition;
+pub use visibility::{NotReached, Visibility};

@@ -15,8 +15,10 @@ use tokio::time::{Instant, Sleep};
 
 use super::batch::{Batch, compressed, packed};
 use super::bookmark_timer::BookmarkTimer;
-use super::{FrameWriter, transition};
-use crate::store::{Change, Cursor, Event, Evicted, Filter, Snapshot, Store, Subscription, Topic};
+use super::{FrameWriter, NotReached, Visibility, transition};
+use crate::store::{
+    Change, Cursor, Event, Evicted, Filter, Scope, Snapshot, Store, Subscription, Topic,
+};
 
 /// Events are handed out in batches of about this size. The size is small
 /// enough that other tasks get their turn, and large enough for efficient
@@ -144,6 +146,19 @@ impl Watch {
         });
         watch.owed_end = owed_end;
         watch
+    }
+
+    /// Shows a changing part of the objects only. A watch from a version begins
+    /// with what was visible at it; one with initial events has those of what is
+    /// visible now. Fails if the store has not reached the version yet: what
+    /// becomes visible is shown as the store knows it.
+    pub fn of_view(mut self, visibility: Visibility) -> Result<Self, NotReached> {
+        if self.after > self.store.highest_version() {
+            return Err(NotReached);
+        }
+        self.options.filter.scope = Scope::Visible(visibility.begins_with);
+        self.subscription = self.store.subscribe_to(Topic::of(&self.options.filter));
+        Ok(self)
     }
 
     /// Leaves out the bookmark that marks the end of the initial events.

@@ -58,7 +58,7 @@ pub fn objects_to_make<'s>(
     for part in parts {
         let (objects, lacks) = match part {
             Part::Leaf(leaf) => (leaf.objects().len(), leaf.is_unjoined(*encoding)),
-            Part::Object(_) => (1, false),
+            Part::Object(object) => (1, object.at_hand(*encoding).is_none()),
         };
         if lacks {
             to_make = to_make.saturating_add(objects.min(left));
