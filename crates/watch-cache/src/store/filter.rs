@@ -124,11 +124,14 @@ impl Filter {
     }
 
     pub fn matches(&self, object: &StoredObject) -> bool {
-        self.scope.contains(&object.key)
-            && self
-                .shard
-                .as_ref()
-                .is_none_or(|shard| shard.contains(object.shard_hash(shard.key())))
+        self.scope.contains(&object.key) && self.selects(object)
+    }
+
+    /// Does the same as [`matches`](Self::matches) for objects of any scope.
+    pub(crate) fn selects(&self, object: &StoredObject) -> bool {
+        self.shard
+            .as_ref()
+            .is_none_or(|shard| shard.contains(object.shard_hash(shard.key())))
             && self.labels.matches(&object.labels())
             && self.fields_match(object)
     }

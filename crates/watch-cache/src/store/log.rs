@@ -464,6 +464,18 @@ impl Log {
         self.floor
     }
 
+    /// Returns a version that a reader at the cursor knows, and that none of the
+    /// events before it is above.
+    pub(super) fn version_at(&self, cursor: Cursor) -> Result<u64, Evicted> {
+        self.check(&cursor)?;
+        let Some(read) = cursor.next.checked_sub(self.first) else {
+            return Err(Evicted::before(self.floor));
+        };
+        let last = usize::try_from(read).unwrap_or(usize::MAX).checked_sub(1);
+        let last = last.and_then(|last| self.events.get(last));
+        Ok(last.map_or(self.floor, |event| event.resource_version))
+    }
+
     /// Returns the version of the last event, or the floor.
     pub(super) fn last_version(&self) -> u64 {
         let last = self.events.back().map(|event| event.resource_version);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::object_tree::{Edit, ObjectTree, Span};
 use super::tree_leaf::{Leaf, Lineage};
 use super::visible::after_namespace;
-use super::{Cursor, ObjectKey, StoredObject, Visible};
+use super::{Cursor, KeyRanges, ObjectKey, StoredObject, Visible};
 
 /// The part of a resource that a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +143,16 @@ impl Snapshot {
             }
             Some(span)
         })
+    }
+
+    /// Returns the objects with keys in these ranges, in key order.
+    pub(crate) fn objects_in<'s, 'r>(
+        &'s self,
+        ranges: &'r KeyRanges,
+    ) -> impl Iterator<Item = &'s Arc<StoredObject>> + use<'s, 'r> {
+        let ranges = ranges.iter().cloned();
+        let ranges = ranges.map(|(from, to)| (from, Some(to)));
+        self.spans_of(ranges).flat_map(|span| span.objects())
     }
 
     pub(crate) fn leaves(&self) -> impl Iterator<Item = &Arc<Leaf>> {

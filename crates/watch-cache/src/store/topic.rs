@@ -19,8 +19,9 @@ use tokio::sync::futures::OwnedNotified;
 use super::fields::Selectable;
 use super::shard_lines::{self, ShardLines};
 use super::topic_line::Line;
+use super::view_lines::ViewLines;
 use super::wake_groups::Member;
-use super::{Event, Filter, ObjectKey, Scope};
+use super::{Event, Filter, ObjectKey, Scope, Visible};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topic {
@@ -34,6 +35,8 @@ pub enum Topic {
     },
     /// Objects of a shard.
     Shard(Shard),
+    /// What somebody may see of all namespaces.
+    View(Visible),
 }
 
 impl Topic {
@@ -64,7 +67,10 @@ impl Topic {
             (None, _) => match (fields.next(), &filter.shard) {
                 (Some((_, field)), _) => field,
                 (None, Some(shard)) => Self::Shard(shard.clone()),
-                (None, None) => Self::All,
+                (None, None) => match &filter.scope {
+                    Scope::Visible(visible) => Self::View(visible.clone()),
+                    Scope::All | Scope::Namespace(_) => Self::All,
+                },
             },
         }
     }
@@ -81,6 +87,7 @@ impl Topic {
                 now == Some(value) || before == Some(value)
             }
             Self::Shard(shard) => shard_lines::holds(shard, event),
+            Self::View(visible) => visible.contains(&event.object.key),
         }
     }
 }
@@ -176,6 +183,7 @@ struct Lines {
     /// By the field's index. A field without subscribers costs no look-up.
     fields: BTreeMap<usize, LinesByKey<Box<str>>>,
     shards: ShardLines,
+    views: ViewLines,
 }
 
 impl Topics {
@@ -207,6 +215,7 @@ impl Topics {
                 }
             }
             Topic::Shard(shard) => lines.shards.leave(shard),
+            Topic::View(visible) => lines.views.leave(visible),
         }
     }
 
@@ -282,6 +291,10 @@ impl Lines {
                 Some(line) => line,
                 None => return self.join(Topic::All, next),
             },
+            Topic::View(visible) => match self.views.join(visible, next) {
+                Some(line) => line,
+                None => return self.join(Topic::All, next),
+            },
         };
         (topic, line)
     }
@@ -306,14 +319,16 @@ impl Lines {
                 }
             }
         }
-        self.shards.of(event, each);
+        self.shards.of(event, &mut each);
+        self.views.of(event, each);
     }
 
     fn iter(&self) -> impl Iterator<Item = &Arc<Line>> {
         let fields = self.fields.values().flat_map(HashMap::values);
         let all = self.all.values().chain(self.namespaces.values());
         let all = all.chain(self.objects.values()).chain(fields);
-        all.map(|(line, _)| line).chain(self.shards.iter())
+        let all = all.map(|(line, _)| line);
+        all.chain(self.shards.iter()).chain(self.views.iter())
     }
 }
 

@@ -38,7 +38,8 @@ impl Visible {
             .map(|namespace| format!("{namespace}/").into())
             .collect();
         for (namespace, names) in names {
-            if namespaces.contains(namespace) || namespace.contains('/') {
+            let is_whole = is_part(namespace) && namespaces.contains(namespace);
+            if is_whole || namespace.contains('/') {
                 continue;
             }
             let names = names.iter().filter(|name| is_part(name));
@@ -58,6 +59,11 @@ impl Visible {
         entry.is_some_and(|entry| {
             &**entry == key || is_namespace(entry) && key.starts_with(&**entry)
         })
+    }
+
+    /// Tells whether both are copies of one set.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.entries, &other.entries)
     }
 
     pub fn is_empty(&self) -> bool {

@@ -11,7 +11,12 @@ impl Watch {
     /// Tells whether nothing but an event, the next bookmark or the end of the
     /// store gives this watch something to hand out.
     pub fn waits_for_events(&self) -> bool {
-        self.has_begun() && !self.owed && !self.at_once && !self.frames.is_first()
+        // A view also waits for another set.
+        self.view.is_none()
+            && self.has_begun()
+            && !self.owed
+            && !self.at_once
+            && !self.frames.is_first()
     }
 
     /// Returns a subscription to the same events for a group of watches, the

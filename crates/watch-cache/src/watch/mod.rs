@@ -10,6 +10,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod transition;
+mod view;
 mod visibility;
 
 pub use frame_writers::{FrameWriter, TableFrames, WholeFrames};

@@ -15,10 +15,9 @@ use tokio::time::{Instant, Sleep};
 
 use super::batch::{Batch, compressed, packed};
 use super::bookmark_timer::BookmarkTimer;
-use super::{FrameWriter, NotReached, Visibility, transition};
-use crate::store::{
-    Change, Cursor, Event, Evicted, Filter, Scope, Snapshot, Store, Subscription, Topic,
-};
+use super::view::View;
+use super::{FrameWriter, transition};
+use crate::store::{Change, Cursor, Event, Evicted, Filter, Snapshot, Store, Subscription, Topic};
 
 /// Events are handed out in batches of about this size. The size is small
 /// enough that other tasks get their turn, and large enough for efficient
@@ -26,11 +25,11 @@ use crate::store::{
 const BATCH_BYTES: usize = 64 << 10;
 
 /// Initial events come in larger batches.
-const INITIAL_BATCH_BYTES: usize = 128 << 10;
+pub(super) const INITIAL_BATCH_BYTES: usize = 128 << 10;
 
 /// The number of objects that are looked at before other tasks get their turn.
 /// A selector that matches none of them takes about a millisecond.
-const INITIAL_OBJECTS: usize = 10_000;
+pub(super) const INITIAL_OBJECTS: usize = 10_000;
 
 #[derive(Clone, Debug)]
 pub struct WatchOptions {
@@ -48,7 +47,7 @@ pub enum WatchEnd {
     /// The watcher was too slow: the events that it needed are no longer in the
     /// history.
     FellBehind,
-    /// The resource is not served any more.
+    /// The resource is not served any more, or the view of it.
     Closed,
     /// An object has no form in the requested representation.
     NotEncodable,
@@ -79,11 +78,13 @@ pub enum Step {
 pub struct Watch {
     pub(super) store: Arc<Store>,
     pub(super) frames: Box<dyn FrameWriter>,
-    options: WatchOptions,
+    pub(super) options: WatchOptions,
     /// Initial events not yet handed out.
-    initial: Option<Initial>,
+    pub(super) initial: Option<Initial>,
     /// The version of the end bookmark that is still to be sent.
-    owed_end: Option<u64>,
+    pub(super) owed_end: Option<u64>,
+    /// Set if the watch shows a part of the objects that changes.
+    pub(super) view: Option<Box<View>>,
     /// Whether batches are gzip members.
     pub(super) compresses: bool,
     /// Whether each version that has no event is told at once by a bookmark.
@@ -112,8 +113,8 @@ pub struct Watch {
 }
 
 /// The objects of a snapshot from a key on.
-struct Initial {
-    snapshot: Arc<Snapshot>,
+pub(super) struct Initial {
+    pub(super) snapshot: Arc<Snapshot>,
     start: String,
 }
 
@@ -146,19 +147,6 @@ impl Watch {
         });
         watch.owed_end = owed_end;
         watch
-    }
-
-    /// Shows a changing part of the objects only. A watch from a version begins
-    /// with what was visible at it; one with initial events has those of what is
-    /// visible now. Fails if the store has not reached the version yet: what
-    /// becomes visible is shown as the store knows it.
-    pub fn of_view(mut self, visibility: Visibility) -> Result<Self, NotReached> {
-        if self.after > self.store.highest_version() {
-            return Err(NotReached);
-        }
-        self.options.filter.scope = Scope::Visible(visibility.begins_with);
-        self.subscription = self.store.subscribe_to(Topic::of(&self.options.filter));
-        Ok(self)
     }
 
     /// Leaves out the bookmark that marks the end of the initial events.
@@ -201,6 +189,7 @@ impl Watch {
             options,
             initial: None,
             owed_end: None,
+            view: None,
             compresses: false,
             at_once: false,
             owed: false,
@@ -229,7 +218,9 @@ impl Watch {
 
     /// Tells whether all initial events have been handed out.
     pub fn has_begun(&self) -> bool {
-        self.initial.is_none() && self.owed_end.is_none()
+        self.initial.is_none()
+            && self.owed_end.is_none()
+            && self.view.as_ref().is_none_or(|view| view.has_begun())
     }
 
     #[cfg(test)]
@@ -263,13 +254,18 @@ impl Watch {
         // Progress is read before publications, and these before the log: once
         // the log is read to its end, the client knows everything up to this
         // version.
-        let known = self.options.bookmarks.then(|| self.store.progress());
+        let known = self.has_bookmark_times().then(|| self.store.progress());
+        if let Some(step) = self.turn()? {
+            return Ok(step);
+        }
         let publications = self.subscription.publications();
-        if self.read_under != Some(publications) {
+        // A view that waits keeps up with what is no event of its own, too: a
+        // change of its set is told at its place in the log.
+        if self.read_under != Some(publications) || self.view.is_some() {
             if let Some((frames, events)) = self.ready(publications)? {
                 return Ok(Step::Batch(frames, events));
             }
-            if self.initial.is_some() {
+            if self.initial.is_some() || !self.is_settled()? {
                 return Ok(Step::Again);
             }
         }
@@ -277,12 +273,28 @@ impl Watch {
             return Err(WatchEnd::Closed);
         }
         // An event can be read before its progress is published.
-        if let Some(known) = known
-            && let Some(frame) = self.bookmark(known.resource_version.max(self.read_to), now)
-        {
-            return self.compress(frame).map(|frame| Step::Batch(frame, 1));
+        if let Some(known) = known {
+            let version = known.resource_version.max(self.read_to);
+            if let Some(view) = &mut self.view {
+                view.tell(version);
+            }
+            if let Some(frame) = self.bookmark(version, now) {
+                return self.compress(frame).map(|frame| Step::Batch(frame, 1));
+            }
         }
         Ok(Step::Idle)
+    }
+
+    /// Tells whether the watch wakes at the times of bookmarks.
+    fn has_bookmark_times(&self) -> bool {
+        self.options.bookmarks || self.view.is_some()
+    }
+
+    /// Tells whether the client has been shown everything that it may see now.
+    fn is_settled(&self) -> Result<bool, WatchEnd> {
+        self.view
+            .as_ref()
+            .map_or(Ok(true), |view| view.is_settled())
     }
 
     /// Waits until there may be something to hand out.
@@ -293,11 +305,19 @@ impl Watch {
             return;
         }
         let newer = self.newer();
+        let turned = self.view.as_ref().map(|view| view.changed());
+        let turned = async move {
+            match turned {
+                Some(turned) => turned.await,
+                None => std::future::pending().await,
+            }
+        };
         let timer = self.timer();
         tokio::select! {
             biased;
             () = published => {}
             () = newer => {}
+            () = turned => {}
             () = timer => {}
         }
     }
@@ -322,7 +342,7 @@ impl Watch {
 
     /// Returns the time of the next bookmark, or the end of the watch.
     pub(super) fn wake_at(&self) -> Instant {
-        if self.options.bookmarks {
+        if self.has_bookmark_times() {
             self.bookmarks.next_wake()
         } else {
             self.bookmarks.deadline()
@@ -358,7 +378,7 @@ impl Watch {
     }
 
     /// Compresses a batch if the watch is compressed.
-    fn compress(&self, frames: Bytes) -> Result<Bytes, WatchEnd> {
+    pub(super) fn compress(&self, frames: Bytes) -> Result<Bytes, WatchEnd> {
         if !self.compresses {
             return Ok(frames);
         }
@@ -382,10 +402,16 @@ impl Watch {
             batch.push(frame.ok_or(WatchEnd::NotEncodable)?);
         }
         while let Some(room) = batch.room(BATCH_BYTES) {
+            let mut cursor = self.cursor;
             let (events, are_all) = self
                 .store
-                .read_topic(&self.subscription, &mut self.cursor, room)
+                .read_topic(&self.subscription, &mut cursor, room)
                 .map_err(|Evicted { .. }| WatchEnd::FellBehind)?;
+            if !self.is_settled()? {
+                // These events may be newer than another set.
+                break;
+            }
+            self.cursor = cursor;
             for event in events {
                 self.read_to = event.resource_version;
                 if let Some(frame) = self.frame(&event, self.compresses && !begins)? {
@@ -461,6 +487,9 @@ impl Watch {
             return None;
         }
         self.owed = false;
+        if !self.options.bookmarks {
+            return None;
+        }
         self.told = version;
         self.frames.bookmark(version, false)
     }

@@ -1,0 +1,248 @@
+//! The watch of a view: of a part of the objects, which changes.
+//!
+//! When the set of what is visible changes, the watcher is at some place in the
+//! log. There it is told the difference: first DELETED for what it sees no
+//! more, then ADDED for what it sees now, both as the objects were at that
+//! place. Then it reads on under the new set.
+//!
+//! ```text
+//! read ─▶ is the set still the newest? ─▶ hand out
+//!              │ no: nothing of it
+//!              ▼
+//!         DELETED … ADDED … bookmark ─▶ read again
+//! ```
+//!
+//! The set is looked at *after* events were read. So whoever is handed an event
+//! under a set is handed one that is older than the publication of the next
+//! set. Versions that the watch tells are known before the set is looked at,
+//! too: all of them are at most [`Store::highest_version`] as it is after the
+//! publication, also those of objects that a change of the set shows.
+//!
+//! [`Store::highest_version`]: crate::store::Store::highest_version
+
+use std::sync::Arc;
+
+use kubernetes_wire::representation::EventType;
+use tokio::sync::watch::Receiver;
+
+use super::batch::Batch;
+use super::session::{INITIAL_BATCH_BYTES, INITIAL_OBJECTS, Step, Watch, WatchEnd};
+use super::{NotReached, Visibility};
+use crate::store::{Evicted, KeyRanges, Scope, Snapshot, Topic, Visible};
+
+/// What the watch of a view has besides what every watch has.
+pub(super) struct View {
+    newest: Receiver<Visible>,
+    /// The set under which events are handed out.
+    shown: Visible,
+    /// The change of the set that is being told.
+    change: Option<SetChange>,
+    /// The highest version up to which the client was told everything.
+    told: u64,
+}
+
+/// The way of a client from what it has been shown to another set.
+struct SetChange {
+    to: Visible,
+    /// What the client has been shown by now.
+    has: KeyRanges,
+    /// The state at the watch's place in the log, as far as the change goes.
+    state: Arc<Snapshot>,
+    version: u64,
+    /// The client has not had all initial events.
+    begins: bool,
+    /// The client was told something, and not as initial events.
+    is_told: bool,
+}
+
+impl View {
+    /// Returns the newest set.
+    fn newest(&self) -> Result<Visible, WatchEnd> {
+        // Nobody takes back what is not permitted any more.
+        self.newest.has_changed().map_err(|_| WatchEnd::Closed)?;
+        Ok(self.newest.borrow().clone())
+    }
+
+    /// Tells whether the client has been shown the newest set.
+    pub(super) fn is_settled(&self) -> Result<bool, WatchEnd> {
+        let newest = self.newest()?;
+        Ok(self.change.is_none() && newest.is(&self.shown))
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.change.as_ref().is_none_or(|change| !change.begins)
+    }
+
+    /// Notes that the client was told everything up to this version.
+    pub(super) fn tell(&mut self, version: u64) {
+        self.told = self.told.max(version);
+    }
+
+    /// Resolves when there is another set, or none any more.
+    pub(super) fn changed(&self) -> impl Future<Output = ()> + use<> {
+        let (mut newest, shown) = (self.newest.clone(), self.shown.clone());
+        async move {
+            // An error is the end of the view.
+            let _ = newest.wait_for(|newest| !newest.is(&shown)).await;
+        }
+    }
+}
+
+impl Watch {
+    /// Shows a changing part of the objects only. A watch from a version begins
+    /// with what was visible at it; one with initial events has those of what is
+    /// visible now. Fails if the store has not reached the version yet: what
+    /// becomes visible is shown as the store knows it.
+    pub fn of_view(mut self, visibility: Visibility) -> Result<Self, NotReached> {
+        let version = self.version();
+        if version > self.store.highest_version() {
+            return Err(NotReached);
+        }
+        let Visibility {
+            begins_with,
+            newest,
+        } = visibility;
+        let change = self.initial.take().map(|initial| SetChange {
+            to: begins_with.clone(),
+            has: KeyRanges::default(),
+            state: initial.snapshot,
+            version,
+            begins: true,
+            is_told: false,
+        });
+        self.view = Some(Box::new(View {
+            newest,
+            shown: begins_with.clone(),
+            change,
+            told: version,
+        }));
+        self.show(begins_with);
+        Ok(self)
+    }
+
+    /// Hands out events of this set from now on.
+    fn show(&mut self, visible: Visible) {
+        self.options.filter.scope = Scope::Visible(visible);
+        let topic = Topic::of(&self.options.filter);
+        self.subscription = self.store.subscribe_to(topic);
+        self.read_under = None;
+    }
+
+    /// Returns what is to be done before the log is read on: what leads to the
+    /// newest set. `None` if the client has been shown that one.
+    pub(super) fn turn(&mut self) -> Result<Option<Step>, WatchEnd> {
+        let Some(view) = &mut self.view else {
+            return Ok(None);
+        };
+        let newest = view.newest()?;
+        let is_new = match &view.change {
+            Some(change) => !newest.is(&change.to),
+            None if newest.is(&view.shown) => return Ok(None),
+            None => true,
+        };
+        if is_new {
+            let (has, begins, is_told) = match &view.change {
+                Some(change) => (change.has.clone(), change.begins, change.is_told),
+                None => (KeyRanges::of(&view.shown), false, false),
+            };
+            let to = KeyRanges::of(&newest);
+            let concerned = has.minus(&to).plus(&to.minus(&has));
+            let state = self
+                .store
+                .state_at(self.cursor, |key| concerned.contains(key))
+                .map_err(|Evicted { .. }| WatchEnd::FellBehind)?;
+            let Some((state, version)) = state else {
+                return Ok(Some(Step::Again));
+            };
+            view.change = Some(SetChange {
+                to: newest,
+                has,
+                state,
+                version: version.max(view.told),
+                begins,
+                is_told,
+            });
+        }
+        self.go_on_with_change().map(Some)
+    }
+
+    fn go_on_with_change(&mut self) -> Result<Step, WatchEnd> {
+        let mut batch = Batch::default();
+        let Some(view) = &mut self.view else {
+            return Ok(Step::Again);
+        };
+        let Some(mut change) = view.change.take() else {
+            return Ok(Step::Again);
+        };
+        let to = KeyRanges::of(&change.to);
+        let lost = change.has.minus(&to);
+        let gained = to.minus(&change.has);
+        if !lost.is_empty() {
+            let told = self.tell_part(&change, lost, EventType::Deleted, &mut batch)?;
+            change.has = change.has.minus(&told);
+        } else if !gained.is_empty() {
+            let told = self.tell_part(&change, gained, EventType::Added, &mut batch)?;
+            change.has = change.has.plus(&told);
+        } else {
+            return self.settle(change);
+        }
+        let batch = batch.finish();
+        change.is_told |= batch.is_some() && !change.begins;
+        if let Some(view) = &mut self.view {
+            view.change = Some(change);
+        }
+        match batch {
+            Some((frames, events)) => Ok(Step::Batch(self.compress(frames)?, events)),
+            None => Ok(Step::Again),
+        }
+    }
+
+    /// Tells a part of the objects with these keys, which the client sees no
+    /// more or sees now. Returns the keys of the part.
+    fn tell_part(
+        &mut self,
+        change: &SetChange,
+        keys: KeyRanges,
+        seen: EventType,
+        batch: &mut Batch,
+    ) -> Result<KeyRanges, WatchEnd> {
+        // As for initial events, the objects are not kept for a client that
+        // takes longer than history lasts.
+        if !self.store.holds(&self.cursor) {
+            return Err(WatchEnd::FellBehind);
+        }
+        for (looked_at, object) in change.state.objects_in(&keys).enumerate() {
+            if looked_at == INITIAL_OBJECTS || batch.room(INITIAL_BATCH_BYTES).is_none() {
+                return Ok(keys.below(&object.key));
+            }
+            if !self.options.filter.selects(object) {
+                continue;
+            }
+            let is_written = match seen {
+                EventType::Deleted => object
+                    .stamped(change.version, &self.store.resource.envelope)
+                    .is_some_and(|last| self.frames.append(seen, &last, batch.add())),
+                _ => self.frames.append(seen, object, batch.add()),
+            };
+            if !is_written {
+                return Err(WatchEnd::NotEncodable);
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Goes on under the set that the client has been shown all of.
+    fn settle(&mut self, change: SetChange) -> Result<Step, WatchEnd> {
+        if let Some(view) = &mut self.view {
+            view.shown = change.to.clone();
+            view.tell(change.version);
+        }
+        self.show(change.to);
+        // The versions of what was shown are older than what the client knows.
+        let owes = change.is_told && self.options.bookmarks && self.owed_end.is_none();
+        match owes.then(|| self.frames.bookmark(change.version, false)) {
+            Some(Some(frame)) => Ok(Step::Batch(self.compress(frame)?, 1)),
+            Some(None) | None => Ok(Step::Again),
+        }
+    }
+}
