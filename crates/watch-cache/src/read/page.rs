@@ -22,6 +22,8 @@ pub struct Selection {
     /// The namespace. Empty for a list of all namespaces or of cluster-scoped
     /// objects.
     namespace: String,
+    /// The keys of continue tokens are relative to this prefix.
+    prefix: String,
     filter: Filter,
     /// The name of the only object that the list can have.
     name: Option<String>,
@@ -93,14 +95,19 @@ impl Selection {
                 .transpose()?,
             filter: filter(options.label_selector, options.field_selector)?
                 .of_shard(shard.map(|selector| selector.shard().clone())),
+            prefix: prefix(&namespace),
             namespace,
         })
     }
 
-    /// Narrows the selection to what is visible. Every page has what is visible
-    /// at its time.
+    /// Narrows the selection, which is of all namespaces, to what is visible.
+    /// Every page has what is visible at its time.
     #[must_use]
     pub fn of_view(mut self, visible: &Visible) -> Self {
+        // The API server begins later pages of a list that a field selector
+        // narrows at a wrong key, since they are not narrowed. No server has to
+        // understand the tokens of a view.
+        self.prefix = String::new();
         let scope = Scope::Visible(match self.namespace.as_str() {
             "" => visible.clone(),
             namespace => visible.within(namespace),
@@ -110,6 +117,14 @@ impl Selection {
         }
         self.filter.scope = scope;
         self
+    }
+}
+
+/// Returns what the keys of a namespace begin with.
+fn prefix(namespace: &str) -> String {
+    match namespace {
+        "" => String::new(),
+        namespace => format!("{namespace}/"),
     }
 }
 
@@ -156,10 +171,7 @@ pub fn page<'s>(snapshot: &'s Snapshot, selection: &Selection, plan: &ListPlan) 
         let parts = found.map(Part::Object).into_iter().collect();
         return Page { parts, meta };
     }
-    let prefix = match selection.namespace.as_str() {
-        "" => String::new(),
-        namespace => format!("{namespace}/"),
-    };
+    let prefix = &selection.prefix;
     let start = format!("{prefix}{}", plan.start);
     let limit = match plan.limit {
         0 => usize::MAX,
@@ -173,7 +185,7 @@ pub fn page<'s>(snapshot: &'s Snapshot, selection: &Selection, plan: &ListPlan) 
     let last = parts.last().and_then(|part| objects(*part).last());
     if let Some(last) = last.filter(|_| more) {
         let key = last.key.as_str();
-        let relative = key.strip_prefix(&prefix).unwrap_or(key);
+        let relative = key.strip_prefix(prefix).unwrap_or(key);
         let token = ContinueToken::after(snapshot.resource_version, relative);
         meta.continue_token = token.to_string();
         // The API server takes the limit from the number of candidates, as if

@@ -162,7 +162,9 @@ mod tests {
         lines.leave(&sets[3]);
         assert_eq!(told(&lines, "a", "n"), [0; 0]);
         assert_eq!(told(&lines, "x", "n"), [2]);
-        [1, 2, 4].map(|n| lines.leave(&sets[n]));
+        for n in [1, 2, 4] {
+            lines.leave(&sets[n]);
+        }
         assert!(lines.namespaces.is_empty() && lines.objects.is_empty());
         assert_eq!((lines.entries, lines.iter().count()), (0, 0));
     }

@@ -237,6 +237,8 @@ impl Watch {
             view.shown = change.to.clone();
             view.tell(change.version);
         }
+        // Progress may not have reached what was shown.
+        self.read_to = self.read_to.max(change.version);
         self.show(change.to);
         // The versions of what was shown are older than what the client knows.
         let owes = change.is_told && self.options.bookmarks && self.owed_end.is_none();

@@ -4,6 +4,7 @@ mod groups;
 mod race;
 mod replay;
 mod session;
+mod views;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
